@@ -8,7 +8,7 @@
 #include <mha/files/text.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/render/text_table.hpp>
 
 #include <fmt/format.h>
@@ -34,9 +34,9 @@ void require_against(std::string_view command, const std::vector<std::string>& a
                                  command));
 }
 
-Sources open_compared(const Request& request, Common& common) {
+OpenedModel open_compared(const Request& request, Common& common) {
   try {
-    return open_sources(request, common);
+    return open_model(request, common);
   } catch (const Error& error) {
     const std::string_view message = error.what();
     const bool no_text = request.layer.empty() && !request.has_text() &&
@@ -48,27 +48,27 @@ Sources open_compared(const Request& request, Common& common) {
   }
 }
 
-std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const Sources& model) {
-  const auto pass = pass_of(request);
-  if (!pass || !pass->given()) return std::nullopt;
-  const Embedding& embedding = pass->embedding();
+std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model) {
+  if (!model.texts()) return std::nullopt;
+  const Texts& texts = *model.texts();
+  const Embedding& embedding = texts.embedding();
   WholeModelOfLayer whole;
-  whole.layers = pass->layers().size(), whole.last_norm = pass->model().last_norm().present();
+  whole.layers = texts.layers().size(), whole.last_norm = texts.model().last_norm().present();
   whole.bare_embedding = embedding.positions.empty() && embedding.types.empty() &&
                          embedding.scale == 1 && !embedding.norm.present();
-  whole.attention_returns = pass->model().record().attention_returns;
-  whole.mlp_returns = pass->model().record().mlp_returns;
+  whole.attention_returns = texts.model().record().attention_returns;
+  whole.mlp_returns = texts.model().record().mlp_returns;
   whole.one_layer = model.chosen().size() == 1 && !model.chosen()[0].empty();
   return whole;
 }
 
-void require_same_text(const Request& request, const ReferenceFiles& against,
+void require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
                        const Common& common) {
-  const auto pass = pass_of(request);
-  if (!pass || !pass->given()) return;
-  const WholeModel& model = pass->model();
+  if (!opened.texts()) return;
+  const Texts& texts = *opened.texts();
+  const WholeModel& model = texts.model();
   const SameText same = keep_same_text(
-      against, {pass->ids(), &pass->embedding(), model.causal(), model.pad(), pass->lengths()});
+      against, {texts.ids(), &texts.embedding(), model.causal(), model.pad(), texts.lengths()});
   if (!same.why.empty()) fail("--against {}", same.why);
   if (common.quiet) return;
   for (const std::string& note : same.notes) print_note(note, common.color);

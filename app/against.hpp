@@ -15,14 +15,15 @@ void require_against(std::string_view command, const std::vector<std::string>& a
 
 /// open_sources, whose error says --text and --ids where a model's layers are left without an
 /// input.
-Sources open_compared(const Request& request, Common& common);
+OpenedModel open_compared(const Request& request, Common& common);
 
 /// What the layers are of, where a text makes their inputs; else nothing.
-std::optional<WholeModelOfLayer> whole_model_of(const Request& request, const Sources& model);
+std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model);
 
 /// Leaves of a reference what is of the text that the layers are computed for, and says so (unless
 /// `common.quiet`). Throws Error where it is of another text.
-void require_same_text(const Request& request, const ReferenceFiles& against, const Common& common);
+void require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
+                       const Common& common);
 
 /// Throws Error where several layers are compared and a stage of the reference says of none of them
 /// which it is: each would be compared with it.

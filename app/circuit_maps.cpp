@@ -32,7 +32,7 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
                                    maps.output.path, name, placeholder));
   if (maps.words.empty())
     throw UsageError(fmt::format("-s {} is between tokens: --vocab 'the, king, queen'", name));
-  const OpenedWeights opened(request, fmt::format("map -s {}", name), common);
+  OpenedWeights opened(request, fmt::format("map -s {}", name), common);
   if (!opened.model()) fail("-s {} needs an embedding: {}", name, opened.why_no_model());
   std::vector<int> tokens;
   std::vector<std::string> labels;
@@ -42,15 +42,15 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
   }
   const WholeModel& model = *opened.model();
   const TokenCircuits circuits(model.embedding(), model.last_norm(), model.head(), tokens, maps.ov);
-  const std::vector<std::string>& ids = opened.sources().chosen();
+  const std::vector<std::string>& ids = opened.layers().chosen();
   std::string title =
-      fmt::format("{} · {}", maps.ov ? "W_E OV W_U" : "W_E QK W_Eᵀ", title_of(opened.sources()));
+      fmt::format("{} · {}", maps.ov ? "W_E OV W_U" : "W_E QK W_Eᵀ", title_of(opened.layers()));
   if (ids.size() == 1) title += " layer " + render::visible(ids[0]);
   std::vector<render::GridPanel> panels;
   std::size_t columns = 0;
   bool is_rotary = false;
   for (const std::string& id : ids) {
-    const LoadedLayer loaded = load_layer(opened.sources(), id, common, true);
+    const LoadedLayer loaded = load_layer(opened.layers(), id, common, true);
     const Stopwatch watch(common.compute_s);
     const LayerProjections layer = projections_of(loaded.layer, id, maps.offset);
     is_rotary = is_rotary || layer.is_rotary;

@@ -101,11 +101,11 @@ std::string fitted_facts(std::string_view text, std::size_t used, std::size_t wi
   return out;
 }
 
-std::string headline_text(const Sources& model, const LoadedLayer& loaded) {
+std::string headline_text(const OpenedModel& model, const LoadedLayer& loaded) {
   return render::visible(model.title()) + layer_of(loaded) + facts_of(loaded);
 }
 
-std::string headline(const Sources& model, const LoadedLayer& loaded,
+std::string headline(const OpenedModel& model, const LoadedLayer& loaded,
                      const render::TextStyle& look) {
   const std::string name = render::visible(model.title()) + layer_of(loaded);
   return look.bold(name) +
@@ -118,7 +118,7 @@ std::string description(const LoadedLayer& loaded) {
   return text.substr(before.size());
 }
 
-std::string title_of(const Sources& model) {
+std::string title_of(const OpenedModel& model) {
   const std::string title = model.title();
   // NAME=FILE, and raw bytes' FILE:DTYPE[SHAPE]: what stands before the path stays.
   const std::size_t equals = title.find('=');

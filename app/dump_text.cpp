@@ -10,21 +10,17 @@ struct ChosenTexts {
   bool batched = false;
   std::size_t longest = 0;
 };
-ChosenTexts chosen_texts(const Layer& layer, const ModelPass& pass, const Selection& selection) {
-  const Pick pick = resolved(selection.batch, pass.ids().size(), "batch items");
+ChosenTexts chosen_texts(const Layer& layer, const Texts& texts, const Selection& selection) {
+  const Pick pick = resolved(selection.batch, texts.ids().size(), "batch items");
   Selection of_items;
   of_items.batch = selection.batch;
-  return {pick.indices, pass.batched() && !(selection.batch && pick.drops_axis),
+  return {pick.indices, texts.batched() && !(selection.batch && pick.drops_axis),
           chosen_queries(layer, of_items).indices.size()};
-}
-
-bool has_text(const ModelPass* pass) {
-  return pass != nullptr && pass->given();
 }
 
 } // namespace
 
-std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const ModelPass* pass,
+std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const Texts* texts,
                                            const Selection& selection) {
   std::vector<NumbersOfText> list;
   if (!layer.lengths.empty()) {
@@ -34,22 +30,22 @@ std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const ModelPass* 
       lengths.values.push_back(static_cast<std::int64_t>(layer.length_of(b)));
     if (!items.drops_axis) list.push_back(std::move(lengths));
   }
-  if (!has_text(pass)) return list;
-  const auto [items, batched, T] = chosen_texts(layer, *pass, selection);
+  if (!texts) return list;
+  const auto [items, batched, T] = chosen_texts(layer, *texts, selection);
   NumbersOfText ids{{"ids", DType::i64, {T}}, {}};
   if (batched) ids.item.shape = {items.size(), T};
   for (std::size_t b : items) {
-    const auto first = pass->ids()[b].begin();
+    const auto first = texts->ids()[b].begin();
     ids.values.insert(ids.values.end(), first, first + static_cast<std::ptrdiff_t>(T));
   }
   list.push_back(std::move(ids));
   return list;
 }
 
-void add_labels_of_text(const Layer& layer, const ModelPass* pass, const Selection& selection,
+void add_labels_of_text(const Layer& layer, const Texts* texts, const Selection& selection,
                         io::Output& output) {
-  if (!has_text(pass)) return;
-  const ChosenTexts chosen = chosen_texts(layer, *pass, selection);
+  if (!texts) return;
+  const ChosenTexts chosen = chosen_texts(layer, *texts, selection);
   const auto add = [&](const char* name, const std::optional<IndexList>& places) {
     std::vector<std::vector<std::string>> lists;
     for (std::size_t b : chosen.items) {

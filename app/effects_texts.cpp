@@ -67,9 +67,8 @@ void EffectRows::load(StateReader& state) {
   is_first_ = false;
 }
 
-TextEffects::TextEffects(TextEffectsRequest asked, const Sources& model,
-                         std::shared_ptr<ModelPass> texts, Common& common)
-    : asked_(std::move(asked)), model_(model), texts_(std::move(texts)), common_(common) {
+TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common)
+    : asked_(std::move(asked)), model_(model), texts_(model.texts()), common_(common) {
   if (texts_->lengths().size() < 2) asked_.can_split_into_groups = false;
   places_ = predicted_places(*texts_, asked_.query); // all of them, before hours of work
 }
@@ -80,8 +79,7 @@ TextGroup TextEffects::all_texts() const {
 }
 
 TextLayers TextEffects::layers_of(const TextGroup& group) const {
-  return group.texts == texts_ ? TextLayers(model_, texts_)
-                               : TextLayers(model_.for_text(group.texts), group.texts);
+  return TextLayers(model_.sources(), group.texts);
 }
 
 void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string& settings) {
@@ -95,8 +93,8 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
   }
   if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
     require_equal_lengths(texts_->lengths());
-  const TextGroups groups(*texts_, most_ablated, model_.layers().size(), common_);
-  const std::size_t done = kept.resume([&] { return mark_of_texts(model_, texts_, settings); },
+  const TextGroups groups(*texts_, most_ablated, texts_->layers().size(), common_);
+  const std::size_t done = kept.resume([&] { return mark_of_texts(model_, settings); },
                                        [&](StateReader& state) { load(rows, state); });
   if (is_mean && done < texts_->lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
@@ -126,7 +124,7 @@ void TextEffects::measure_pass(const TextLayers& layers) {
     const PredictionRows rows(layers.ends(last.x), asked_.effects.places, common_.threads);
   };
   pass();
-  const Uncounted unit(model_);
+  const Uncounted unit(model_.sources());
   double seconds = 0, cpu = 0, operations = 0;
   for (int i = 0; i < 3; ++i) {
     const WorkCount work;
@@ -156,10 +154,10 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   if (asked.places.empty()) return; // texts of a masked model that hide no token
   asked.first_text = group.first;
   if (asked.ablation == Ablation::resample && group.texts != texts_) {
-    const auto next = std::make_shared<ModelPass>(*texts_, group.first + 1,
-                                                  group.texts->lengths().size(), "--text", true);
-    next->threads = common_.threads;
-    asked.next = std::make_shared<const TextLayers>(model_.for_text(next), next);
+    asked.next = std::make_shared<const TextLayers>(
+        model_.sources(),
+        std::make_shared<const Texts>(*texts_, group.first + 1, group.texts->lengths().size(),
+                                      "--text", true));
   }
   if (common_.timings) measure_pass(layers);
   const WorkCount work;

@@ -38,8 +38,7 @@ struct TextEffectsRequest {
 
 class TextEffects {
 public:
-  TextEffects(TextEffectsRequest asked, const Sources& model, std::shared_ptr<ModelPass> texts,
-              Common& common);
+  TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common);
 
   /// Computes the effects of the texts that `kept` does not list as done. They go to `rows`, or,
   /// where it is nullptr, into found().
@@ -67,8 +66,8 @@ private:
   void load(EffectRows* rows, StateReader& state);
 
   TextEffectsRequest asked_;
-  const Sources& model_;
-  std::shared_ptr<ModelPass> texts_;
+  const OpenedModel& model_;
+  std::shared_ptr<const Texts> texts_;
   Common& common_;
   std::vector<TextPosition> places_; ///< of all texts
   bool begun_ = false;               ///< whether a group was computed

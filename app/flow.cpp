@@ -119,7 +119,7 @@ std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, C
   const bool is_rollout = options.kind->kind == FlowKind::rollout;
   const std::string chosen = request.layer;
   if (is_rollout && request.has_text()) request.layer.clear();
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   title = fmt::format("{} · {}", options.kind->name, title_of(model));
   const std::vector<std::string>& ids = model.chosen();
   std::vector<bool> shown(ids.size(), true);

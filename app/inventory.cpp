@@ -42,7 +42,7 @@ LintSubject make_lint_subject(std::vector<Sources::SourceTensor> parts, const Lo
 }
 
 /// What lint finds in the tensors of a layer that could not be made.
-std::vector<Finding> lint_incomplete_layer(const Sources& model, const std::string& id,
+std::vector<Finding> lint_incomplete_layer(OpenedModel& model, const std::string& id,
                                            std::size_t threads) {
   try {
     return lint(make_lint_subject(model.parts(id), nullptr, threads));
@@ -52,7 +52,7 @@ std::vector<Finding> lint_incomplete_layer(const Sources& model, const std::stri
 }
 
 /// The chosen layers of several with their sizes. One that cannot be made is listed, with a note.
-void list_layers(const Sources& model, bool sizes, std::size_t threads, Inventory& inventory) {
+void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory& inventory) {
   const std::vector<std::string>& chosen = model.chosen();
   const std::set<std::string> shown(chosen.begin(), chosen.end());
   std::erase_if(inventory.layers,
@@ -114,9 +114,9 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
 
 } // namespace
 
-Sources open_any(const Request& request, std::string& reason) {
+OpenedModel open_any(const Request& request, std::string& reason) {
   try {
-    return Sources(request);
+    return OpenedModel(request);
   } catch (const Error& error) {
     if (!request.layer.empty()) throw;
     reason = error.what();
@@ -124,7 +124,7 @@ Sources open_any(const Request& request, std::string& reason) {
   Request all = request;
   all.layer = "all", all.same_x = true; // nothing is computed
   try {
-    return Sources(all);
+    return OpenedModel(all);
   } catch (const Error&) {
     throw Error(reason); // what the user asked for, not what was tried then
   }
@@ -132,10 +132,10 @@ Sources open_any(const Request& request, std::string& reason) {
 
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
   Inventory inventory;
-  const Sources model = open_any(request, inventory.reason);
-  for (const io::Contents& contents : model.contents())
+  OpenedModel model = open_any(request, inventory.reason);
+  for (const io::Contents& contents : model.sources().contents())
     inventory.files.push_back(listed(contents, ranges, threads));
-  for (const LayerListing& layer : model.layers())
+  for (const LayerListing& layer : model.sources().layers())
     inventory.layers.push_back({layer, std::nullopt, DType::f32});
   if (model.chosen().size() > 1) {
     if (inventory.reason.empty())

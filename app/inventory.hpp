@@ -2,7 +2,7 @@
 // Inventory of the files, and its text: `info`.
 
 #include <mha/lint/lint.hpp>
-#include <mha/load/load.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/summary.hpp>
 #include <mha/render/text.hpp>
 
@@ -52,7 +52,7 @@ struct Inventory {
 
 /// Opens the sources; where one of several layers was to be chosen, all of them, with why in
 /// `reason`. Throws Error for what cannot be opened.
-Sources open_any(const Request& request, std::string& reason);
+OpenedModel open_any(const Request& request, std::string& reason);
 
 /// Opens the sources and looks. Files that are no layer are no error; files that are broken are.
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);

@@ -107,7 +107,8 @@ int MapCommand::run() {
     report_timings(common);
     return 0;
   }
-  compute_layers(open_sources(request, common));
+  OpenedModel model = open_model(request, common);
+  compute_layers(model);
   if (!world().is_first()) return 0;
   if (minus.asked()) compute_difference();
   const Stopwatch watch(common.write_s);
@@ -120,7 +121,7 @@ int MapCommand::run() {
   return 0;
 }
 
-void MapCommand::compute_layers(const Sources& model) {
+void MapCommand::compute_layers(OpenedModel& model) {
   for (const std::string& id : model.chosen()) compute_layer(model, id);
   for (Picture& one : pictures_) {
     if (!mean_of_items) break;
@@ -132,9 +133,9 @@ void MapCommand::compute_layers(const Sources& model) {
 }
 
 /// What is wrong with the other layer is told of the option that named it.
-Sources MapCommand::opened_minus() {
+OpenedModel MapCommand::opened_minus() {
   try {
-    return open_sources(minus.request_of(request), common);
+    return open_model(minus.request_of(request), common);
   } catch (const Error& error) {
     const std::string message = error.what(), option = "--layer";
     if (minus.layer.empty() || !message.starts_with(option)) throw;
@@ -147,7 +148,8 @@ void MapCommand::compute_difference() {
   std::vector<Picture> first = std::exchange(pictures_, {});
   selection = minus.selection_of(selection);
   mean_of_items = mean_of_items && !minus.batch;
-  compute_layers(opened_minus());
+  OpenedModel other = opened_minus();
+  compute_layers(other);
   if (minus.patcher) minus.patcher->require_read();
   subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
   pictures_ = std::move(first);
@@ -173,7 +175,7 @@ Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
   return chosen;
 }
 
-MapCommand::Picture& MapCommand::picture_for(const Sources& model, const LoadedLayer& loaded,
+MapCommand::Picture& MapCommand::picture_for(const OpenedModel& model, const LoadedLayer& loaded,
                                              Stage stage, const PlannedFile& file) {
   const auto found = std::find_if(pictures_.begin(), pictures_.end(), [&](const Picture& picture) {
     return picture.path == file.path;
@@ -235,7 +237,7 @@ Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) cons
   return size;
 }
 
-void MapCommand::compute_layer(const Sources& model, const std::string& id) {
+void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
   const LoadedLayer loaded = load_layer(model, id, common);
   const Layer& layer = loaded.layer;
   std::vector<Stage> wanted =

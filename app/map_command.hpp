@@ -40,12 +40,12 @@ private:
   bool draws_circuits() const;
   void draw_circuit();
   void refuse_of_stages(bool selects) const;
-  void compute_layers(const Sources& model);
-  void compute_layer(const Sources& model, const std::string& id);
+  void compute_layers(OpenedModel& model);
+  void compute_layer(OpenedModel& model, const std::string& id);
   void compute_difference();
-  Sources opened_minus();
+  OpenedModel opened_minus();
   Selection batch_chosen(const LoadedLayer& loaded);
-  Picture& picture_for(const Sources& model, const LoadedLayer& loaded, Stage stage,
+  Picture& picture_for(const OpenedModel& model, const LoadedLayer& loaded, Stage stage,
                        const PlannedFile& file);
   Pool::Size size_for(const Picture& picture, const Layer& layer) const;
   void choose_colors();

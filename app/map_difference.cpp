@@ -2,7 +2,7 @@
 
 #include "describe.hpp"
 #include <mha/formats/create.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ bool MinusOptions::asked() const {
 }
 
 Request MinusOptions::request_of(const Request& first) const {
-  Request request = on_own_pass(first);
+  Request request = first;
   if (!sources.empty()) request.sources = sources;
   if (!layer.empty()) request.layer = layer;
   request.patches.clear(), request.patch_layer = nullptr;
@@ -47,16 +47,15 @@ Request MinusOptions::request_of(const Request& first) const {
     for (const std::string& patch : patches)
       if (patch != "none") request.patches.push_back(patch);
     request.patch_layer = [own = patcher](Layer& to, const std::string& id, const Sources& from,
-                                          const Request& opened) {
-      return own->patch(to, id, from, opened);
+                                          const std::vector<Note>& said) {
+      return own->patch(to, id, from, said);
     };
   }
   if (texts.empty() && ids.empty()) return request;
-  const auto pass = pass_of(request);
-  if (!pass || !first.has_text())
+  if (!first.has_text())
     fail("--minus-text is of a whole model's text, and the first side has none; give it --text");
-  pass->text.texts = texts, pass->text.ids = ids;
-  pass->text.files.clear(), pass->text.each_line = false;
+  request.text.texts = texts, request.text.ids = ids;
+  request.text.files.clear(), request.text.each_line = false;
   return request;
 }
 

@@ -11,7 +11,7 @@
 #include <mha/diagnose/through.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <map>
@@ -26,20 +26,20 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
 
 class ModelDiagnoser {
 public:
-  ModelDiagnoser(const Request& request, const Sources& model,
+  ModelDiagnoser(const Request& request, OpenedModel& model,
                  const std::vector<std::string>& against, Common& common,
                  const render::TextStyle& look)
       : request_(request),
         model_(model),
-        pass_(*pass_of(request)),
+        texts_(*model.texts()),
         files_(against),
-        whole_(*whole_model_of(request, model)),
+        whole_(*whole_model_of(model)),
         common_(common),
         look_(look) {
-    require_same_text(request, files_, common);
-    around_.embedding = &pass_.embedding();
-    around_.ids = pass_.ids(), around_.lengths = pass_.lengths();
-    around_.layers = pass_.layers().size();
+    require_same_text(model, files_, common);
+    around_.embedding = &texts_.embedding();
+    around_.ids = texts_.ids(), around_.lengths = texts_.lengths();
+    around_.layers = texts_.layers().size();
     around_.layer = [this](std::size_t number) { return other_layer(number); };
   }
 
@@ -78,8 +78,8 @@ private:
   std::shared_ptr<const Layer> other_layer(std::size_t number);
 
   const Request& request_;
-  const Sources& model_;
-  const ModelPass& pass_;
+  OpenedModel& model_;
+  const Texts& texts_;
   ReferenceFiles files_;
   WholeModelOfLayer whole_;
   Common& common_;

@@ -34,17 +34,17 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed) {
 /// Another layer's weights, kept once read. Trials ask for them from several threads at once, and
 /// the files' reader serves one.
 std::shared_ptr<const Layer> ModelDiagnoser::other_layer(std::size_t number) {
-  if (number >= pass_.layers().size()) return nullptr;
+  if (number >= texts_.layers().size()) return nullptr;
   const std::lock_guard one_reader(reading_others_);
   std::shared_ptr<const Layer>& other = others_[number];
-  if (!other) other = std::make_shared<const Layer>(model_.outline(pass_.layers()[number]).layer);
+  if (!other) other = std::make_shared<const Layer>(model_.outline(texts_.layers()[number]).layer);
   return other;
 }
 
 /// The model's ends behind a stream.
 Layer ModelDiagnoser::ends_from(const Tensor& stream) const {
   auto ends = std::make_shared<ModelEnds>();
-  ends->final = pass_.model().last_norm(), ends->head = pass_.model().head();
+  ends->final = texts_.model().last_norm(), ends->head = texts_.model().head();
   const Layer& like = last_->layer;
   const Shape shape{like.dims.B, like.dims.T, like.dims.d_model};
   ends->embed = embed_.reshaped(shape), ends->stream = convert(stream, like.dtype).reshaped(shape);
@@ -164,8 +164,8 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   else if (last_ && !whole_.one_layer && !lost_)
     stream = predicted();
   Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
-  around_.number = static_cast<std::size_t>(std::ranges::find(pass_.layers(), loaded.id) -
-                                            pass_.layers().begin());
+  around_.number = static_cast<std::size_t>(std::ranges::find(texts_.layers(), loaded.id) -
+                                            texts_.layers().begin());
   around_.previous = around_.number > 0 && last_ && !lost_
                          ? std::make_shared<const Layer>(plain_form(last_->layer))
                          : nullptr;
@@ -239,7 +239,7 @@ void ModelDiagnoser::end() {
   }
   if (!diagnosis.explained && alone && !streams_ && found_.places.empty()) {
     std::vector<Layer> layers;
-    for (const std::string& id : pass_.layers()) {
+    for (const std::string& id : texts_.layers()) {
       layers.push_back(model_.outline(id).layer);
       layers.back().X = {};
     }
@@ -281,7 +281,7 @@ ModelDiagnosis ModelDiagnoser::run() {
   return std::move(found_);
 }
 
-ModelDiagnosis diagnose_model(const Request& request, const Sources& model,
+ModelDiagnosis diagnose_model(const Request& request, OpenedModel& model,
                               const std::vector<std::string>& against, Common& common,
                               const render::TextStyle& look) {
   return ModelDiagnoser(request, model, against, common, look).run();

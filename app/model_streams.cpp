@@ -174,7 +174,7 @@ void ModelDiagnoser::tell_capture(PlaceDiagnosis& place, const std::string& othe
 /// Every layer's resid_post is what enters it, saved on the way in: then the first layer seems to
 /// be skipped, and each other one to run with the weights of the one before.
 void ModelDiagnoser::judge_saved_before() {
-  const std::vector<std::string>& layers = pass_.layers();
+  const std::vector<std::string>& layers = texts_.layers();
   std::vector<PlaceDiagnosis*> places;
   for (PlaceDiagnosis& place : found_.places)
     if (place.id != "embed") places.push_back(&place);
@@ -196,7 +196,7 @@ void ModelDiagnoser::judge_saved_before() {
 /// Every layer's resid_post is what enters its feed-forward, added up: then the first layer seems
 /// to lack the feed-forward, and no other one is explained by what was saved before it.
 void ModelDiagnoser::judge_saved_between() {
-  const std::vector<std::string>& layers = pass_.layers();
+  const std::vector<std::string>& layers = texts_.layers();
   std::vector<PlaceDiagnosis*> places;
   for (PlaceDiagnosis& place : found_.places)
     if (place.id != "embed") places.push_back(&place);

@@ -3,7 +3,7 @@
 #include "layer_notes.hpp"
 #include "patches.hpp"
 #include "progress_bar.hpp"
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
 
@@ -136,9 +136,7 @@ void add_layer(Cli& cli, Request& request, bool required) {
 }
 
 void add_text(Cli& cli, Request& request, bool numbers) {
-  const auto run = std::make_shared<ModelPass>();
-  request.inputs = run;
-  Text& text = run->text; // lives as long as the request
+  Text& text = request.text;
   cli.group(numbers ? "A text for a whole model, which computes every layer's X" : "The text");
   const auto repeated = [&](const char* name, const char* value, const char* help,
                             std::vector<std::string>& target, Completes completes) {
@@ -166,7 +164,9 @@ void add_text(Cli& cli, Request& request, bool numbers) {
   memory.name = "--memory", memory.value_name = "SIZE";
   memory.help = "what packed weights may take that are kept for the next pass: 2G, 512M, 0; "
                 "default: half of what is free";
-  memory.set = [run](const std::string& size) { run->memory = bytes_named(size, "--memory"); };
+  memory.set = [&request](const std::string& size) {
+    request.memory = bytes_named(size, "--memory");
+  };
   cli.add(std::move(memory));
   Option bos;
   bos.name = "--bos", bos.off = "--no-bos";
@@ -190,8 +190,7 @@ void add_selection(Cli& cli, Selection& selection, Axes axes) {
   if (axes.batch) add_index_list(cli, "--batch", "-B", selection.batch, "batch items");
 }
 
-std::vector<std::size_t> positions_in(const IndexList& list, const ModelPass& text,
-                                      std::size_t batch) {
+std::vector<std::size_t> positions_in(const IndexList& list, const Texts& text, std::size_t batch) {
   std::vector<std::string> labels;
   for (std::size_t t = 0; list.names_tokens() && t < text.lengths()[batch]; ++t)
     labels.push_back(text.plain(text.ids()[batch][t]));
@@ -272,23 +271,19 @@ void report_notes(const std::vector<Note>& notes, const Common& common) {
   for (const Note& note : notes) print_note(note.text, common.color, note.severity);
 }
 
-bool report_warnings(const std::vector<Inputs::OfLayer>& layers, const Common& common) {
-  for (const Inputs::OfLayer& layer : layers) {
+bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common) {
+  for (const LayerWarnings& layer : layers) {
     if (common.strict) require_no_warning(layer.warnings);
     if (!common.quiet) keep_notes(layer.warnings, layer.id, common.color);
   }
   return !layers.empty();
 }
 
-bool report_warnings_on_the_way(Inputs& text, const Common& common) {
-  return report_warnings(text.take_warnings(), common);
-}
-
 namespace {
 
 /// Options of files that the opened ones leave nothing to do.
-void note_idle_options(const Request& request, const Sources& model, const Common& common) {
-  if (request.gguf_order && std::ranges::none_of(model.contents(), [](const io::Contents& file) {
+void note_idle_options(const Request& request, const Sources& sources, const Common& common) {
+  if (request.gguf_order && std::ranges::none_of(sources.contents(), [](const io::Contents& file) {
         return file.format == "gguf";
       }))
     report_notes({warning("--gguf-order changes nothing: none of the files is GGUF")}, common);
@@ -299,21 +294,21 @@ void note_idle_options(const Request& request, const Sources& model, const Commo
 
 } // namespace
 
-Sources open_sources(const Request& request, Common& common) {
+OpenedModel open_model(const Request& request, Common& common) {
   const Stopwatch watch(common.read_s);
-  Sources model(request);
-  common.counts = model.counts();
-  note_idle_options(request, model, common);
-  const auto pass = pass_of(request);
-  if (pass && pass->given() && pass->weights()) common.weights = pass->weights()->kept();
+  OpenedModel model(request);
+  model.threads = common.threads;
+  common.counts = model.sources().counts();
+  note_idle_options(request, model.sources(), common);
+  if (model.texts()) common.weights = model.texts()->weights()->kept();
   return model;
 }
 
-void expect_layers(const Sources& model, const Common& common) {
+void expect_layers(const OpenedModel& model, const Common& common) {
   if (common.quiet || !common.progress) return;
   std::size_t count = model.chosen().size();
-  if (const Inputs* const text = model.text()) {
-    const std::vector<std::string>& layers = text->layers();
+  if (model.texts()) {
+    const std::vector<std::string>& layers = model.texts()->layers();
     for (const std::string& id : model.chosen()) // behind the last one stands the model's end
       count = std::max(
           count, static_cast<std::size_t>(std::ranges::find(layers, id) - layers.begin()) + 1);
@@ -321,16 +316,14 @@ void expect_layers(const Sources& model, const Common& common) {
   show_progress(count);
 }
 
-void count_as_computed(const Sources& model, Common& common) {
-  if (!model.text()) return;
-  const double seconds = std::exchange(model.text()->computed_s, 0);
+void count_as_computed(OpenedModel& model, Common& common) {
+  const double seconds = std::exchange(model.computed_s, 0);
   common.read_s -= seconds, common.compute_s += seconds;
 }
 
-LoadedLayer load_layer(const Sources& model, const std::string& id, Common& common, bool outline,
+LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common, bool outline,
                        std::vector<Sources::SourceTensor>* parts) {
   expect_layers(model, common);
-  if (Inputs* text = model.text()) text->threads = common.threads;
   LoadedLayer loaded = [&] {
     const Stopwatch watch(common.read_s);
     return parts ? model.load(id, *parts) : outline ? model.outline(id) : model.load(id);
@@ -339,7 +332,7 @@ LoadedLayer load_layer(const Sources& model, const std::string& id, Common& comm
   // A whole model's weights are not read for this: its results tell (OverflowWatch).
   if (!outline && !loaded.layer.block)
     std::ranges::move(not_finite_inputs(loaded.layer), std::back_inserter(loaded.notes));
-  const bool on_the_way = model.text() && report_warnings_on_the_way(*model.text(), common);
+  const bool on_the_way = report_warnings(loaded.on_the_way, common);
   if (!on_the_way && model.chosen().size() <= 1) {
     report_notes(loaded.notes, common);
   } else {

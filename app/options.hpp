@@ -4,12 +4,8 @@
 #include "cli.hpp"
 #include "console.hpp"
 #include <mha/layer/select.hpp>
-#include <mha/load/load.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/schedule/shards.hpp>
-
-namespace mha {
-class ModelPass;
-}
 
 namespace mha::app {
 
@@ -28,8 +24,7 @@ struct Axes {
 };
 void add_selection(Cli& cli, Selection& selection, Axes axes = {});
 /// The positions that --query means in one of a model's texts, by index or by a token's text.
-std::vector<std::size_t> positions_in(const IndexList& list, const ModelPass& text,
-                                      std::size_t batch);
+std::vector<std::size_t> positions_in(const IndexList& list, const Texts& text, std::size_t batch);
 
 /// --stage/-s, as typed; stages_named() turns the words into stages.
 void add_stages(Cli& cli, std::vector<std::string>& names);
@@ -53,25 +48,23 @@ struct Common {
 /// --color, --quiet, --strict, and for commands that compute --threads and --timings.
 void add_common(Cli& cli, Common& common, bool computes = true);
 
-/// Opens the sources, in time that is reading.
-Sources open_sources(const Request& request, Common& common);
+/// Opens the sources, and reads the texts that there are, in time that is reading.
+OpenedModel open_model(const Request& request, Common& common);
 /// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
 /// error (none with --quiet; with --strict a warning is an error), those of several layers once at
 /// the end (layer_notes.hpp), its time to read_s; what computing its input takes, to compute_s.
-/// `outline`: see Sources::outline; `parts`: gets its tensors as they are in the files.
-LoadedLayer load_layer(const Sources& model, const std::string& id, Common& common,
+/// `outline`: see OpenedModel::outline; `parts`: gets its tensors as they are in the files.
+LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common,
                        bool outline = false, std::vector<Sources::SourceTensor>* parts = nullptr);
 /// A bar will show how far the layers are that these sources ask for: the chosen ones, and with a
 /// text those before them.
-void expect_layers(const Sources& model, const Common& common);
+void expect_layers(const OpenedModel& model, const Common& common);
 /// What a text's layers took that were computed for others' inputs is no reading.
-void count_as_computed(const Sources& model, Common& common);
+void count_as_computed(OpenedModel& model, Common& common);
 /// Says what is to be noted; with --strict a warning is an error.
 void report_notes(const std::vector<Note>& notes, const Common& common);
 /// Keeps the warnings about layers, until the end; whether there are any.
-bool report_warnings(const std::vector<Inputs::OfLayer>& layers, const Common& common);
-/// Those about layers that were computed for others' inputs.
-bool report_warnings_on_the_way(Inputs& text, const Common& common);
+bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void report_overflow(const std::string& text, const Common& common);
 /// The line of --timings, if asked for; `more` are a command's own members (", \"name\": value").

@@ -1,7 +1,7 @@
 #include "other_layers.hpp"
 
 #include <mha/compare/compare.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
 namespace mha::app {
@@ -25,7 +25,7 @@ std::string other_layer_in(Request all, const std::string& layer, const Referenc
   quietly.quiet = true, quietly.strict = quietly.progress = false;
   try {
     all.layer = "all";
-    const Sources model(all);
+    OpenedModel model(all);
     std::size_t looked = 0;
     for (const std::string& id : model.chosen()) {
       if (id == layer) continue;
@@ -46,14 +46,14 @@ std::string other_layer_of(const Request& request, const std::string& layer,
                            const Reference& reference, Stage stage, const Common& common) {
   const ReferenceStage* known = reference.find(stage);
   if (!known || request.layer.empty()) return "";
-  Request all = on_own_pass(request);
+  Request all = request;
   all.same_x = true;
   return other_layer_in(std::move(all), layer, *known, common);
 }
 
 std::string other_layer_of_text(const Request& request, const std::string& layer,
                                 const ReferenceStage& known, const Common& common) {
-  return known.in_part ? "" : other_layer_in(on_own_pass(request), layer, known, common);
+  return known.in_part ? "" : other_layer_in(request, layer, known, common);
 }
 
 } // namespace mha::app

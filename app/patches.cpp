@@ -23,8 +23,8 @@ void add_patches(Cli& cli, Request& request) {
     patcher->add(text);
     request.patches.push_back(text);
     request.patch_layer = [](Layer& layer, const std::string& id, const Sources& sources,
-                             const Request& opened) {
-      return patcher->patch(layer, id, sources, opened);
+                             const std::vector<Note>& said) {
+      return patcher->patch(layer, id, sources, said);
     };
   };
   cli.add(std::move(option));

@@ -1,11 +1,11 @@
 #include "predicted_places.hpp"
 
 #include "options.hpp"
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 
 namespace mha::app {
 
-std::vector<TextPosition> predicted_places(const ModelPass& text,
+std::vector<TextPosition> predicted_places(const Texts& text,
                                            const std::optional<IndexList>& query) {
   std::vector<TextPosition> list;
   for (std::size_t b = 0; b < text.lengths().size(); ++b)

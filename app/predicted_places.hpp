@@ -8,14 +8,14 @@
 #include <vector>
 
 namespace mha {
-class ModelPass;
+class Texts;
 }
 
 namespace mha::app {
 
 /// --query of each text, `all` of its positions; else the last token of each, or the hidden ones of
 /// a masked model. Throws Error where a masked model's texts hide none.
-std::vector<TextPosition> predicted_places(const ModelPass& text,
+std::vector<TextPosition> predicted_places(const Texts& text,
                                            const std::optional<IndexList>& query);
 
 } // namespace mha::app

@@ -3,7 +3,7 @@
 #include "against.hpp"
 #include "retype.hpp"
 #include <mha/compare/diff.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,7 @@ double rounded_up(double value) {
 std::string proof_of(const Request& request, const std::string& layer, const Diagnosis& diagnosis,
                      const std::vector<std::string>& against, const Common& common) {
   if (!diagnosis.explained || diagnosis.equal) return "";
-  Request typed = on_own_pass(request);
+  Request typed = request;
   for (const Change& change : diagnosis.changes) {
     if (change.option.empty()) return "";
     type_options(typed, change.option);
@@ -54,7 +54,7 @@ std::string proof_of(const Request& request, const std::string& layer, const Dia
   quietly.quiet = true, quietly.strict = quietly.progress = false;
   try {
     typed.results_given = typed.shows_ends = true;
-    const Sources model(typed);
+    OpenedModel model(typed);
     const LoadedLayer loaded = load_layer(model, layer, quietly);
     const Reference reference = load_reference(loaded, ReferenceFiles(against), quietly, false);
     Tolerances tolerances;

@@ -75,14 +75,15 @@ MeanSpread StateReader::spread() {
   return spread;
 }
 
-std::string mark_of_texts(const Sources& model, const std::shared_ptr<ModelPass>& texts,
-                          const std::string& settings) {
+std::string mark_of_texts(const OpenedModel& model, const std::string& settings) {
+  const Texts& texts = *model.texts();
   Fingerprint mark;
   mark.add(settings);
-  texts->add_to(mark);
+  texts.add_to(mark);
   // Layers as the first text has them: patches and weights are those of all.
-  const Sources first = model.for_text(std::make_shared<ModelPass>(*texts, 0, 1, "--text", true));
-  for (const LayerListing& layer : first.layers()) mha::add_to(mark, first.outline(layer.id));
+  const OpenedModel first(model, std::make_shared<const Texts>(texts, 0, 1, "--text", true));
+  for (const LayerListing& layer : first.sources().layers())
+    mha::add_to(mark, first.outline(layer.id));
   return mark.text();
 }
 

@@ -5,7 +5,7 @@
 #include "output.hpp"
 #include <mha/layer/fingerprint.hpp>
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/tensor/mean_spread.hpp>
 
 #include <chrono>
@@ -49,8 +49,7 @@ private:
 
 /// What decides the numbers of all texts: weights, tokens, patches and, as `settings`, the words
 /// that chose what is computed and how it is written.
-std::string mark_of_texts(const Sources& model, const std::shared_ptr<ModelPass>& texts,
-                          const std::string& settings);
+std::string mark_of_texts(const OpenedModel& model, const std::string& settings);
 
 class ResumeFile {
 public:

@@ -1,6 +1,6 @@
 #include "retype.hpp"
 
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/render/text.hpp>
 
 #include <algorithm>
@@ -32,15 +32,14 @@ std::string retyped(const Request& request, const std::string& layer_id) {
     if (!value.empty()) add(fmt::format("{} {}", name, shell_word(value)));
   };
   for (const std::string& source : request.sources) add(shell_word(source));
-  const auto pass = pass_of(request);
-  if (pass && pass->given()) {
-    for (const std::string& ids : pass->text.ids) option("--ids", ids);
-    option("--inputs-embeds", pass->text.rows);
-    for (const std::string& text : pass->text.texts) option("--text", text);
-    for (const std::string& file : pass->text.files) option("--text-file", file);
-    if (pass->text.each_line) add("--each-line");
-    if (pass->text.special.none) add("--no-special");
-    if (pass->text.special.bos) add(*pass->text.special.bos ? "--bos" : "--no-bos");
+  if (const Text& typed = request.text; request.has_text()) {
+    for (const std::string& ids : typed.ids) option("--ids", ids);
+    option("--inputs-embeds", typed.rows);
+    for (const std::string& text : typed.texts) option("--text", text);
+    for (const std::string& file : typed.files) option("--text-file", file);
+    if (typed.each_line) add("--each-line");
+    if (typed.special.none) add("--no-special");
+    if (typed.special.bos) add(*typed.special.bos ? "--bos" : "--no-bos");
     option("--layer", layer_id); // a whole model's layers need not be chosen
   } else if (!request.layer.empty()) {
     option("--layer", layer_id);

@@ -245,7 +245,7 @@ void check_text_stats(const Request& request, const TextStatsRequest& asked) {
 }
 
 /// Whether a text has the chosen tokens: a shorter one may have none of them.
-bool has_positions(const IndexList& query, const ModelPass& text) {
+bool has_positions(const IndexList& query, const Texts& text) {
   try {
     return !positions_in(query, text, 0).empty();
   } catch (const Error&) {
@@ -259,19 +259,17 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
   check_text_stats(request, asked);
   request.keeps_layers = true;
   const std::string form = form_of(asked.output);
-  const Sources model = open_sources(request, common);
-  const auto texts = pass_of(request);
-  report_notes(texts->notes(), common);
-  if (asked.options.top_texts) return write_top_texts(model, texts, asked, form, common);
+  OpenedModel model = open_model(request, common);
+  report_notes(model.texts()->notes(), common);
+  if (asked.options.top_texts) return write_top_texts(model, asked, form, common);
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);
-  const std::size_t done =
-      kept.resume([&] { return mark_of_texts(model, texts, asked.settings + form); },
-                  [&](StateReader& state) { stats.load(state); });
+  const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
+                                       [&](StateReader& state) { stats.load(state); });
   bool first = true; // of the groups that are computed
   // Chosen queries are those of each text by itself: counted from its end, found by its words.
   const std::optional<IndexList>& query = asked.measuring.selection.query;
-  const TextGroups groups(*texts,
+  const TextGroups groups(*model.texts(),
                           query                ? 1
                           : stats.each_query() ? most_of_queries
                                                : most_of_heads,
@@ -279,10 +277,10 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
     if (group.first < done || (query && !has_positions(*query, *group.texts))) continue;
-    const Sources sources = model.for_text(group.texts);
+    OpenedModel of_group(model, group.texts);
     for (std::size_t place = 0; place < model.chosen().size(); ++place) {
       Common own = common_of_group(common, first);
-      const LoadedLayer loaded = load_layer(sources, model.chosen()[place], own);
+      const LoadedLayer loaded = load_layer(of_group, model.chosen()[place], own);
       take_times(common, own);
       MeasureRequest measured = asked.measuring;
       measured.selection = asked.measuring.selection.placed(loaded.layer);

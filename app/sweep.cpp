@@ -19,27 +19,29 @@ constexpr std::array axes{SweepAxis::layer, SweepAxis::head, SweepAxis::query, S
 
 /// The texts of a pass one by one, each without the padding that a batch would need.
 std::vector<std::shared_ptr<const TextLayers>>
-one_by_one(const Sources& model, const ModelPass& texts, const std::string& source) {
+one_by_one(const Sources& sources, const Texts& texts, const std::string& source) {
   std::vector<std::shared_ptr<const TextLayers>> list;
   for (std::size_t b = 0; b < texts.ids().size(); ++b) {
-    const auto pass = std::make_shared<ModelPass>(texts, b, 1, source, false);
-    list.push_back(std::make_shared<const TextLayers>(model.for_text(pass), pass));
+    const auto one = std::make_shared<const Texts>(texts, b, 1, source, false);
+    list.push_back(std::make_shared<const TextLayers>(sources, one));
   }
   return list;
 }
 
-std::vector<SweepPair> pairs_of(const SweepOptions& options, const Sources& model,
-                                const ModelPass& text, const Common& common) {
+std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& model,
+                                const Common& common) {
+  const Texts& texts = *model.texts();
+  const Text& typed = model.sources().request().text;
   Text other = options.other;
   if (!options.path.empty()) other.files = {options.path};
-  other.each_line = !options.path.empty() && text.text.each_line;
-  other.special = text.text.special;
-  const ModelPass from(text, other);
+  other.each_line = !options.path.empty() && typed.each_line;
+  other.special = typed.special;
+  const Texts from(texts.weights(), other);
   for (const Note& note : from.notes())
-    if (std::ranges::find(text.notes(), note) == text.notes().end())
+    if (std::ranges::find(texts.notes(), note) == texts.notes().end())
       report_notes({{"--patch-from: " + note.text, note.severity}}, common);
-  const auto here = one_by_one(model, text, "--text"),
-             there = one_by_one(model, from, "--patch-from");
+  const auto here = one_by_one(model.sources(), texts, "--text"),
+             there = one_by_one(model.sources(), from, "--patch-from");
   if (here.size() != there.size())
     fail("{} and {} of --patch-from: texts are paired one to one", counted(here.size(), "texts"),
          there.size());
@@ -189,13 +191,12 @@ void add_sweep(Cli& cli, SweepOptions& sweep) {
   cli.flag("--raw", sweep.raw, "the measure itself, not its share of the way to the other run");
 }
 
-void run_sweep(const SweepOptions& options, const Sources& model,
-               const std::shared_ptr<ModelPass>& text, SweepRequest request, const SweepOutput& to,
-               Common& common) {
+void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepRequest request,
+               const SweepOutput& to, Common& common) {
   const OutputOptions& output = to.output;
   ask(options, request);
   request.threads = common.threads;
-  const std::vector<SweepPair> pairs = pairs_of(options, model, *text, common);
+  const std::vector<SweepPair> pairs = pairs_of(options, model, common);
   if (!common.quiet) {
     const SweepCost cost = cost_of(pairs[0], request);
     fmt::print(stderr, "mha-inspect: {} runs{}, {:.0f} whole passes\n", cost.runs,
@@ -215,7 +216,7 @@ void run_sweep(const SweepOptions& options, const Sources& model,
                          options.metric.empty() ? "logit" : options.metric,
                          request.raw,
                          {}};
-  const ModelPass& shown = pairs[0].here->texts();
+  const Texts& shown = pairs[0].here->texts();
   if (pairs.size() == 1)
     for (int id : shown.ids()[0]) view.tokens.push_back(shown.label(id));
   if (!to.picture.empty()) {

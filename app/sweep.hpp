@@ -27,8 +27,7 @@ struct SweepOutput {
 };
 
 /// Computes the sweep and writes it. `request`: answer, versus and places.
-void run_sweep(const SweepOptions& options, const Sources& model,
-               const std::shared_ptr<ModelPass>& text, SweepRequest request, const SweepOutput& to,
-               Common& common);
+void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepRequest request,
+               const SweepOutput& to, Common& common);
 
 } // namespace mha::app

@@ -10,7 +10,7 @@ namespace mha::app {
 namespace {
 
 /// Before the first one is computed: a run over many texts may take hours.
-void require_positions(const ModelPass& texts) {
+void require_positions(const Texts& texts) {
   const Embedding& embedding = texts.embedding();
   if (embedding.positions.empty()) return;
   const std::size_t rows = embedding.positions.shape()[0] - embedding.first_position;
@@ -22,9 +22,9 @@ void require_positions(const ModelPass& texts) {
 
 } // namespace
 
-TextGroups::TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
+TextGroups::TextGroups(const Texts& texts, std::size_t most_tokens, std::size_t layers,
                        const Common& common)
-    : texts_(texts), threads_(common.threads) {
+    : texts_(texts) {
   require_positions(texts);
   std::size_t longest = 0;
   for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
@@ -38,11 +38,9 @@ TextGroups::TextGroups(const ModelPass& texts, std::size_t most_tokens, std::siz
 }
 
 TextGroup TextGroups::group(std::size_t n) const {
-  TextGroup group{starts_[n], nullptr};
-  group.texts = std::make_shared<ModelPass>(texts_, group.first, starts_[n + 1] - group.first,
-                                            "--text", true);
-  group.texts->threads = threads_;
-  return group;
+  const std::size_t first = starts_[n];
+  return {first,
+          std::make_shared<const Texts>(texts_, first, starts_[n + 1] - first, "--text", true)};
 }
 
 Common common_of_group(Common common, bool first) {

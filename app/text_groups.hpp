@@ -2,14 +2,14 @@
 // Many texts, some at a time: memory holds those that are computed together.
 
 #include "options.hpp"
-#include <mha/model/pass.hpp>
+#include <mha/model/texts.hpp>
 
 namespace mha::app {
 
 /// Texts that are computed together.
 struct TextGroup {
   std::size_t first = 0; ///< the number of the first one
-  std::shared_ptr<ModelPass> texts;
+  std::shared_ptr<const Texts> texts;
 };
 
 /// Texts in groups, in their order. A text has the bits that it has alone, so that no result
@@ -18,15 +18,13 @@ class TextGroups {
 public:
   /// Groups of at most `most_tokens` tokens, padding included, or of one text. A bar shows how far
   /// `layers` layers of each are.
-  TextGroups(const ModelPass& texts, std::size_t most_tokens, std::size_t layers,
-             const Common& common);
+  TextGroups(const Texts& texts, std::size_t most_tokens, std::size_t layers, const Common& common);
   /// The number of groups.
   std::size_t count() const { return starts_.size() - 1; }
   TextGroup group(std::size_t n) const;
 
 private:
-  const ModelPass& texts_;
-  std::size_t threads_;
+  const Texts& texts_;
   std::vector<std::size_t> starts_; ///< of each group, and the number of texts
 };
 

@@ -19,7 +19,7 @@ public:
   explicit LongestVectors(std::size_t most) : most_(most) {}
 
   /// `results`: B, T, d_model of the head; of the positions that `chosen` picks of each text.
-  void add(const ModelPass& texts, std::size_t first_text, const Tensor& results,
+  void add(const Texts& texts, std::size_t first_text, const Tensor& results,
            const std::optional<IndexList>& chosen) {
     const std::size_t T = results.shape()[1], width = results.shape()[2];
     for (std::size_t b = 0; b < texts.lengths().size(); ++b) {
@@ -60,7 +60,7 @@ private:
   static constexpr std::size_t around = 8; ///< tokens on either side
 
   /// A shorter text may have none of them.
-  static std::vector<std::size_t> positions(const ModelPass& texts, std::size_t b,
+  static std::vector<std::size_t> positions(const Texts& texts, std::size_t b,
                                             const std::optional<IndexList>& chosen) {
     try {
       if (chosen) return positions_in(*chosen, texts, b);
@@ -72,7 +72,7 @@ private:
     return all;
   }
 
-  void insert(const ModelPass& texts, std::size_t b, render::Activation one) {
+  void insert(const Texts& texts, std::size_t b, render::Activation one) {
     const auto place =
         std::ranges::upper_bound(list_, one.norm, std::greater<>(), &render::Activation::norm);
     if (static_cast<std::size_t>(place - list_.begin()) >= most_) return;
@@ -93,23 +93,23 @@ private:
 
 } // namespace
 
-int write_top_texts(const Sources& model, const std::shared_ptr<ModelPass>& texts,
-                    const TextStatsRequest& asked, const std::string& form, Common& common) {
+int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
+                    const std::string& form, Common& common) {
   const std::optional<IndexList>& chosen = asked.measuring.selection.head;
   if (model.chosen().size() != 1 || !chosen)
     throw UsageError("--top-texts is about one head: --layer 5 --head 1");
   const std::string id = model.chosen()[0];
   LongestVectors longest(*asked.options.top_texts);
   ResumeFile kept(asked.options.resume, asked.output.path);
-  const std::size_t done =
-      kept.resume([&] { return mark_of_texts(model, texts, asked.settings + form); },
-                  [&](StateReader& state) { longest.load(state); });
-  const TextGroups groups(*texts, most_of_heads, 1, common);
+  const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
+                                       [&](StateReader& state) { longest.load(state); });
+  const TextGroups groups(*model.texts(), most_of_heads, 1, common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
     if (group.first < done) continue;
     Common own = common_of_group(common, n == 0);
-    const LoadedLayer loaded = load_layer(model.for_text(group.texts), id, own);
+    OpenedModel of_group(model, group.texts);
+    const LoadedLayer loaded = load_layer(of_group, id, own);
     take_times(common, own);
     const Pick head = resolved(chosen, loaded.layer.dims.H, "heads");
     if (head.indices.size() != 1)

@@ -8,7 +8,7 @@
 namespace mha::app {
 
 /// Computes the texts some at a time and writes those with the longest vectors of one head.
-int write_top_texts(const Sources& model, const std::shared_ptr<ModelPass>& texts,
-                    const TextStatsRequest& asked, const std::string& form, Common& common);
+int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
+                    const std::string& form, Common& common);
 
 } // namespace mha::app

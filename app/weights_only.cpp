@@ -4,25 +4,24 @@ namespace mha::app {
 
 namespace {
 
-/// The request in float64, with a pass of its own.
-Request of_weights(Request request, std::shared_ptr<ModelPass> pass) {
-  request.inputs = std::move(pass);
+/// The request in float64.
+Request of_weights(Request request) {
   request.dtype = DType::f64;
   request.same_x = true; // nothing is computed
   return request;
 }
 
 /// A lone layer, or every layer of several.
-Sources layers_of(Request request) {
+OpenedModel layers_of(Request request) {
   const std::string chosen = request.layer;
   request.layer = "all";
   try {
-    if (chosen.empty()) return Sources(request);
+    if (chosen.empty()) return OpenedModel(request);
   } catch (const Error&) {
     // One layer without a number, or what the next line says better.
   }
   request.layer = chosen;
-  return Sources(request);
+  return OpenedModel(request);
 }
 
 } // namespace
@@ -37,26 +36,24 @@ OpenedWeights::OpenedWeights(const Request& request, std::string_view command, C
   if (request.dtype)
     throw UsageError(fmt::format("{} computes in float64: --dtype changes nothing", command));
   const Stopwatch watch(common.read_s);
-  const auto pass = std::make_shared<ModelPass>();
-  pass->text.ids = {"0"}; // a model is opened for a text; of this one nothing is computed
   try {
-    Request model = of_weights(request, pass);
+    Request model = of_weights(request);
+    model.text.ids = {"0"}; // a model is opened for a text; of this one nothing is computed
     for (const std::string input : {"X=", "X_kv=", "X_k=", "X_v="}) // of no weight
       std::erase_if(model.sources,
                     [&](const std::string& source) { return source.starts_with(input); });
     if (model.layer.empty()) model.layer = "all";
-    sources_.emplace(std::move(model));
-    pass_ = pass;
-    if (!common.quiet) report_notes(pass->model().notes(), common);
+    opened_.emplace(std::move(model));
+    if (!common.quiet) report_notes(this->model()->notes(), common);
   } catch (const Error& error) {
     why_ = error.what();
-    sources_.emplace(layers_of(of_weights(request, std::make_shared<ModelPass>())));
+    opened_.emplace(layers_of(of_weights(request)));
   }
-  common.counts = sources_->counts();
+  common.counts = opened_->sources().counts();
 }
 
 int OpenedWeights::token_of(const std::string& word, std::string_view option) const {
-  return pass_->token_of(word, option);
+  return opened_->texts()->token_of(word, option);
 }
 
 } // namespace mha::app

@@ -2,7 +2,7 @@
 // Layers and models that are opened for their weights: no text and no X.
 
 #include "options.hpp"
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 
 #include <memory>
 #include <optional>
@@ -17,19 +17,21 @@ public:
   /// patches or a precision are given, which change nothing.
   OpenedWeights(const Request& request, std::string_view command, Common& common);
 
-  const Sources& sources() const { return *sources_; }
+  /// The layers. Of a whole model, they read the stream of one token.
+  OpenedModel& layers() { return *opened_; }
   /// The model, or null.
-  const WholeModel* model() const { return pass_ ? &pass_->model() : nullptr; }
+  const WholeModel* model() const {
+    return opened_->texts() ? &opened_->texts()->model() : nullptr;
+  }
   const std::string& why_no_model() const { return why_; }
   /// The number of a word that is one token, with a blank before it if it is none without. Throws
   /// Error that shows the pieces of others. Only of a model.
   int token_of(const std::string& word, std::string_view option) const;
   /// A token's label.
-  std::string label(int token) const { return pass_->label(token); }
+  std::string label(int token) const { return opened_->texts()->label(token); }
 
 private:
-  std::shared_ptr<ModelPass> pass_;
-  std::optional<Sources> sources_;
+  std::optional<OpenedModel> opened_;
   std::string why_;
 };
 

@@ -7,12 +7,11 @@
 
 namespace mha::app {
 
-std::string passes_of(const WorkCount& work, const Sources& model,
-                      const std::shared_ptr<ModelPass>& pass, std::size_t threads) {
+std::string passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads) {
   const double operations = work.operations();
-  const Uncounted unit(model);
+  const Uncounted unit(model.sources());
   const WorkCount one;
-  const TextLayers layers(model, pass);
+  const TextLayers layers(model.sources(), model.texts());
   Advance way;
   way.threads = threads;
   const Layer ends = layers.ends(advance(layers, layers.embedded(), layers.count(), way).x);

@@ -2,17 +2,13 @@
 // Counts the operations of computations, for --timings.
 
 #include <mha/layer/layer_pass.hpp>
-#include <mha/load/load.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/system/watch.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
-
-namespace mha {
-class ModelPass;
-} // namespace mha
 
 namespace mha::app {
 
@@ -44,15 +40,14 @@ private:
 
 /// What --timings says of a command that computes layers more than once: the operations, and how
 /// many passes of the whole model, with its logits, they are.
-std::string passes_of(const WorkCount& work, const Sources& model,
-                      const std::shared_ptr<ModelPass>& pass, std::size_t threads);
+std::string passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads);
 
 /// Leaves out of --timings which layers are made and computed while it lives: a pass that is the
 /// unit of others is none of the command's.
 class Uncounted {
 public:
-  explicit Uncounted(const Sources& model)
-      : counts_(model.counts()), made_(counts_->made), computed_(counts_->computed) {}
+  explicit Uncounted(const Sources& sources)
+      : counts_(sources.counts()), made_(counts_->made), computed_(counts_->computed) {}
   ~Uncounted() { counts_->made = made_, counts_->computed = computed_; }
   Uncounted(const Uncounted&) = delete;
   Uncounted& operator=(const Uncounted&) = delete;

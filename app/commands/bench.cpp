@@ -18,19 +18,17 @@ struct BenchCommand {
   Common common;
 
   int run();
-  int time_pass(const Sources& model, const render::TextStyle& look);
+  int time_pass(OpenedModel& model, const render::TextStyle& look);
 };
 
-int BenchCommand::time_pass(const Sources& model, const render::TextStyle& look) {
+int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& look) {
   if (world().count() > 1)
     throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
-  auto& pass = *pass_of(request);
-  pass.threads = common.threads;
-  report_notes(pass.notes(), common);
+  report_notes(model.texts()->notes(), common);
   PassSpeed speed;
   {
     const Stopwatch watch(common.compute_s);
-    speed = bench_pass(model, pass, repeat);
+    speed = bench_pass(model, repeat);
   }
   {
     const Stopwatch watch(common.write_s);
@@ -48,11 +46,11 @@ int BenchCommand::run() {
   if (repeat == std::size_t{0}) throw UsageError("--repeat is 0: at least 1 expected");
   keep_freed_memory();
   common.progress = false; // it would be timed, too
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   const render::TextStyle look = look_of_output(common.color);
   const bool as_json = form_of(output) == "json";
   // A text and nothing chosen of its model: the whole pass.
-  if (model.text() && stages.empty() && request.layer.empty() && request.prefix.empty())
+  if (model.texts() && stages.empty() && request.layer.empty() && request.prefix.empty())
     return time_pass(model, look);
   if (stages.empty()) stages = {"output"};
 
@@ -65,7 +63,7 @@ int BenchCommand::run() {
     rows.push_back({id, bench(loaded.layer, {.kept = kept,
                                              .repeat = repeat,
                                              .threads = common.threads,
-                                             .memory = pass_of(request)->memory,
+                                             .memory = request.memory,
                                              .ranks = &world()})});
     if (model.chosen().size() == 1 && !as_json)
       text = headline(model, loaded, look) + "\n" + speed_table(rows[0].speed, look);

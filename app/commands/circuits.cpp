@@ -31,10 +31,10 @@ struct CircuitsCommand {
 
 private:
   void check() const;
-  void compute(const OpenedWeights& opened);
+  void compute(OpenedWeights& opened);
   void write();
   void write_numbers(const std::string& form) const;
-  std::string title(const OpenedWeights& opened, const LayerProjections& some);
+  std::string title(OpenedWeights& opened, const LayerProjections& some);
   void note_what_is_left_out(const LayerProjections& layer);
 
   std::string title_, title_of_pictures_;
@@ -65,10 +65,10 @@ std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) 
   return kinds;
 }
 
-std::string CircuitsCommand::title(const OpenedWeights& opened, const LayerProjections& some) {
-  std::string text = render::visible(opened.sources().title());
-  title_of_pictures_ = title_of(opened.sources());
-  const std::vector<std::string>& ids = opened.sources().chosen();
+std::string CircuitsCommand::title(OpenedWeights& opened, const LayerProjections& some) {
+  std::string text = render::visible(opened.layers().title());
+  title_of_pictures_ = title_of(opened.layers());
+  const std::vector<std::string>& ids = opened.layers().chosen();
   std::string layers;
   if (ids.size() > 1)
     layers = fmt::format(" · {} layers", ids.size());
@@ -97,7 +97,7 @@ void CircuitsCommand::note_what_is_left_out(const LayerProjections& layer) {
     note("what is read and what is written differ in width: OV has no eigenvalues");
 }
 
-void CircuitsCommand::compute(const OpenedWeights& opened) {
+void CircuitsCommand::compute(OpenedWeights& opened) {
   const std::vector<CompositionKind> kinds = kinds_named(composition);
   VocabularyProduct vocabulary;
   vocabulary.why = opened.why_no_model();
@@ -109,8 +109,8 @@ void CircuitsCommand::compute(const OpenedWeights& opened) {
   if (kinds.empty() && vocabulary.W.empty())
     report_notes({Note("no copying: " + vocabulary.why)}, common);
   std::vector<ComposedLayer> layers;
-  for (const std::string& id : opened.sources().chosen()) {
-    const LoadedLayer loaded = load_layer(opened.sources(), id, common, true);
+  for (const std::string& id : opened.layers().chosen()) {
+    const LoadedLayer loaded = load_layer(opened.layers(), id, common, true);
     const Stopwatch watch(common.compute_s);
     if (const std::string strange = not_finite_text(loaded.layer); !strange.empty())
       report_notes({warning(fmt::format("layer {}: {}", id, strange))}, common);
@@ -190,7 +190,7 @@ void CircuitsCommand::write() {
 int CircuitsCommand::run() {
   check();
   grid_form(output, !grid.empty()); // what cannot be drawn is said before anything is computed
-  const OpenedWeights opened(request, "circuits", common);
+  OpenedWeights opened(request, "circuits", common);
   compute(opened);
   if (!sort.empty()) {
     const auto member = circuit_measure_named(sort).of;

@@ -33,7 +33,7 @@ private:
     std::size_t item;
     Tensor tensor;
   };
-  void convert(const Sources& model, const std::vector<std::string>& ids, const std::string& path);
+  void convert(OpenedModel& model, const std::vector<std::string>& ids, const std::string& path);
   static void add_settings(const Layer& layer, io::Output& out);
   void add_labels(const Layer& layer, io::Output& out) const;
   bool join();
@@ -189,7 +189,7 @@ int Convert::run() {
     report_timings(common);
     return 0;
   }
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   if (!mentions(output.path, "{layer}"))
     convert(model, model.chosen(), output.path);
   else
@@ -198,7 +198,7 @@ int Convert::run() {
   return 0;
 }
 
-void Convert::convert(const Sources& model, const std::vector<std::string>& ids,
+void Convert::convert(OpenedModel& model, const std::vector<std::string>& ids,
                       const std::string& path) {
   io::Output out;
   std::vector<Tensor> tensors;
@@ -207,7 +207,7 @@ void Convert::convert(const Sources& model, const std::vector<std::string>& ids,
     std::vector<Sources::SourceTensor> parts;
     const LoadedLayer loaded = load_layer(model, id, common, false, &parts);
     if (!std::exchange(of_text, true)) // every layer has the same
-      for (NumbersOfText& numbers : numbers_of_text(loaded.layer, pass_of(request).get(), {})) {
+      for (NumbersOfText& numbers : numbers_of_text(loaded.layer, model.texts().get(), {})) {
         Tensor kept(DType::i64, numbers.item.shape);
         std::ranges::copy(numbers.values, kept.as_mutable<std::int64_t>().begin());
         tensors.push_back(std::move(kept));

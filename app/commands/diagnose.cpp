@@ -11,7 +11,7 @@
 #include "retype.hpp"
 #include "work_count.hpp"
 #include <mha/lint/lint_overflow.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct DiagnoseCommand {
   int run();
 
 private:
-  int run_model(const Sources& model, const render::TextStyle& look);
+  int run_model(OpenedModel& model, const render::TextStyle& look);
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
@@ -84,7 +84,7 @@ std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis
 }
 
 /// Of a whole model: every layer, the embedding and the end.
-int DiagnoseCommand::run_model(const Sources& model, const render::TextStyle& look) {
+int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look) {
   const WorkCount work;
   const double before = common.read_s + common.compute_s;
   double took = 0;
@@ -106,19 +106,18 @@ int DiagnoseCommand::run_model(const Sources& model, const render::TextStyle& lo
   file.sink()(form_of(output) == "json" ? render::diagnosis_json(places)
                                         : model_diagnosis_text(found, look));
   file.finish();
-  report_timings(common,
-                 common.timings ? passes_of(work, model, pass_of(request), common.threads) : "");
+  report_timings(common, common.timings ? passes_of(work, model, common.threads) : "");
   return explained ? 0 : 1;
 }
 
 int DiagnoseCommand::run() {
   require_against("diagnose", against);
   request.shows_ends = request.has_text();
-  const Sources model = open_compared(request, common);
+  OpenedModel model = open_compared(request, common);
   const bool as_json = form_of(output) == "json";
   const render::TextStyle look =
       output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
-  if (whole_model_of(request, model)) return run_model(model, look);
+  if (whole_model_of(model)) return run_model(model, look);
   require_layer_of_stages(ReferenceFiles(against), model.chosen().size());
   bool explained = true;
   std::vector<render::LayerDiagnosis> found;

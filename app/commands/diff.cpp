@@ -10,7 +10,7 @@
 #include "work_count.hpp"
 #include <mha/compare/streams.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/render/diff.hpp>
 #include <mha/render/diff_layers.hpp>
@@ -41,14 +41,14 @@ struct DiffCommand {
 /// is what rounding does.
 class ExactPass {
 public:
-  explicit ExactPass(const Request& request) : request_(on_own_pass(request)) {}
+  explicit ExactPass(const Request& request) : request_(request) {}
 
   std::map<Stage, Tensor> stages(const std::string& id, const std::vector<Stage>& wanted,
                                  std::size_t threads) {
     if (!model_) {
       request_.dtype = DType::f64;
-      if (request_.inputs) request_.inputs->threads = threads;
       model_.emplace(request_);
+      model_->threads = threads;
     }
     const LoadedLayer loaded = model_->load(id);
     const StageSet available = available_stages(loaded.layer);
@@ -64,7 +64,7 @@ public:
 
 private:
   Request request_;
-  std::optional<Sources> model_;
+  std::optional<OpenedModel> model_;
 };
 
 double tolerance_of(std::string_view option, const std::string& text) {
@@ -157,19 +157,19 @@ std::optional<Tensor> agreed_stream(const Diff& found) {
 /// One run of the command over the chosen layers: what each of them shows is added up.
 class DiffRun {
 public:
-  DiffRun(DiffCommand& command, const Sources& model)
+  DiffRun(DiffCommand& command, OpenedModel& model)
       : command_(command),
         model_(model),
         as_json_(form_of(command.output) == "json"),
         look_(command.output.to_standard_output() ? look_of_output(command.common.color)
                                                   : render::TextStyle{}),
         files_(command.against),
-        whole_(whole_model_of(command.request, model)),
+        whole_(whole_model_of(model)),
         line_a_layer_(whole_ && model.chosen().size() > 1),
         float64_(command.request),
         file_(command.output.path),
         sink_(file_.sink()) {
-    require_same_text(command.request, files_, command.common);
+    require_same_text(model, files_, command.common);
     if (!whole_) require_layer_of_stages(files_, model.chosen().size());
   }
 
@@ -184,7 +184,7 @@ private:
   void show(const LoadedLayer& loaded, const Reference& reference, const Diff& found);
 
   DiffCommand& command_;
-  const Sources& model_;
+  OpenedModel& model_;
   const bool as_json_;
   const render::TextStyle look_;
   const ReferenceFiles files_;
@@ -295,14 +295,13 @@ int DiffCommand::run() {
     throw UsageError(
         "--exact says how far float32 is from float64: with --dtype f64 it has nothing "
         "to say; leave one of them out");
-  const Sources model = open_compared(request, common);
+  OpenedModel model = open_compared(request, common);
   DiffRun layers(*this, model);
   const WorkCount work;
   for (const std::string& id : model.chosen()) layers.layer(id);
   const bool equal = layers.finish();
-  report_timings(common, layers.is_whole() && common.timings
-                             ? passes_of(work, model, pass_of(request), common.threads)
-                             : "");
+  report_timings(common,
+                 layers.is_whole() && common.timings ? passes_of(work, model, common.threads) : "");
   return equal ? 0 : 1;
 }
 

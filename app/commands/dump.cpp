@@ -53,12 +53,12 @@ private:
   using Files = std::vector<std::pair<std::string, File>>;
 
   void check_options() const;
-  void dump(const Sources& model, const std::vector<std::string>& ids, bool several_layers);
+  void dump(OpenedModel& model, const std::vector<std::string>& ids, bool several_layers);
   void plan(const LoadedLayer& loaded, bool several_layers, Files& files,
             const Fingerprint& of_layer);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
   void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
-  void require_asked_for(const Sources& model) const;
+  void require_asked_for(OpenedModel& model) const;
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files);
   void say_overflowed(const Dump& written) const;
@@ -73,6 +73,7 @@ private:
   }
 
   std::vector<std::string> ids_;                        ///< of the chosen layers
+  std::shared_ptr<const Texts> texts_;                  ///< of a whole model, or null
   std::unordered_map<std::string, std::size_t> places_; ///< of the files' paths
   Fingerprint fingerprint_, input_;  ///< of all parts' results; of what enters a text's next layer
   std::size_t layers_before_ = 0;    ///< that are in it
@@ -117,8 +118,9 @@ int DumpCommand::run() {
     return 0;
   }
   request.stages = stages, request.shows_ends = true;
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   ids_ = model.chosen();
+  texts_ = model.texts();
   require_asked_for(model);
   // Layers that share files are dumped together, others one after the other.
   if (mentions(output.path, "{layer}") || ids_.size() == 1)
@@ -131,7 +133,7 @@ int DumpCommand::run() {
 }
 
 /// Every stage of a long text is much: a large dump names its stages, or says that it wants all.
-void DumpCommand::require_asked_for(const Sources& model) const {
+void DumpCommand::require_asked_for(OpenedModel& model) const {
   if (!stages.empty() || all_stages || !selection.empty()) return;
   double bytes = 0;
   for (const std::string& id : ids_) {
@@ -153,7 +155,7 @@ void DumpCommand::require_asked_for(const Sources& model) const {
                                bytes / 1e9));
 }
 
-void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids,
+void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
                        bool several_layers) {
   // Every size is known before the first byte: layers that share a file are read twice, never held
   // together.
@@ -167,7 +169,7 @@ void DumpCommand::dump(const Sources& model, const std::vector<std::string>& ids
       Fingerprint mark = input_;
       add_to(mark, loaded);
       plan(loaded, several_layers, files, mark);
-      if (model.text()) input_ = mark, ++layers_before_;
+      if (model.texts()) input_ = mark, ++layers_before_;
     } else {
       plan(loaded, several_layers, files, {});
     }
@@ -263,8 +265,7 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
                            File& file) const {
   const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
   if (!file.about_text.empty() || one) return;
-  const ModelPass* const pass = pass_of(request).get();
-  for (NumbersOfText& numbers : numbers_of_text(loaded.layer, pass, planned.selection)) {
+  for (NumbersOfText& numbers : numbers_of_text(loaded.layer, texts_.get(), planned.selection)) {
     const Shape& shape = numbers.item.shape;
     if (part)
       file.runs.push_back(part->index == 0 ? io::ElementRanges{{0, count_of(shape)}}
@@ -272,7 +273,7 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
     file.about_text.emplace_back(file.output.items.size(), std::move(numbers.values));
     file.output.items.push_back(std::move(numbers.item));
   }
-  add_labels_of_text(loaded.layer, pass, planned.selection, file.output);
+  add_labels_of_text(loaded.layer, texts_.get(), planned.selection, file.output);
 }
 
 /// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.

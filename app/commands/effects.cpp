@@ -32,7 +32,7 @@ struct EffectsCommand {
 
 private:
   void check() const;
-  EffectsRequest asked(const ModelPass& text) const;
+  EffectsRequest asked(const Texts& text) const;
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
   void write(const TextEffects& texts, const std::string& form);
@@ -41,7 +41,7 @@ private:
 };
 
 /// The id of the one token that `word` is, with a leading blank where it is not one without.
-std::optional<int> token_of(const ModelPass& text, const std::string& word, const char* option,
+std::optional<int> token_of(const Texts& text, const std::string& word, const char* option,
                             const std::optional<std::size_t>& id) {
   if (id && !word.empty())
     throw UsageError(fmt::format("{0} and {0}-id name one token: give one of them", option));
@@ -142,7 +142,7 @@ void EffectsCommand::check() const {
     throw UsageError("effects has rows of every layer: --layer chooses nothing");
 }
 
-EffectsRequest EffectsCommand::asked(const ModelPass& text) const {
+EffectsRequest EffectsCommand::asked(const Texts& text) const {
   EffectsRequest asked;
   asked.ablation = ablate == "mean"       ? Ablation::mean
                    : ablate == "resample" ? Ablation::resample
@@ -169,10 +169,8 @@ int EffectsCommand::run() {
   check();
   keep_freed_memory();
   request.stages = {"logits"};
-  const Sources model = open_sources(request, common);
-  const auto pass = pass_of(request);
-  ModelPass& text = *pass;
-  text.threads = common.threads;
+  OpenedModel model = open_model(request, common);
+  const Texts& text = *model.texts();
   text.require_token_numbers("effects");
   report_notes(text.notes(), common);
   const std::string picture = grid_form(output, !grid.empty());
@@ -180,8 +178,8 @@ int EffectsCommand::run() {
     SweepRequest swept;
     swept.answer = token_of(text, answer, "--answer", answer_id);
     swept.versus = token_of(text, versus, "--versus", versus_id);
-    swept.places = [this](const ModelPass& one) { return predicted_places(one, selection.query); };
-    run_sweep(sweep, model, pass, std::move(swept), {output, picture}, common);
+    swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
+    run_sweep(sweep, model, std::move(swept), {output, picture}, common);
     report_timings(common);
     return 0;
   }
@@ -193,7 +191,7 @@ int EffectsCommand::run() {
   const bool streams = per_position && !top && form != "table";
   EffectRows rows(streams ? output.path : "", form);
   TextEffects texts({asked(text), selection.query, per_position, patch_of_all(request).empty()},
-                    model, pass, common);
+                    model, common);
   texts.compute(streams ? &rows : nullptr, kept, settings(form));
   if (streams) {
     const Stopwatch watch(common.write_s);

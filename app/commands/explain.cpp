@@ -78,7 +78,7 @@ void Explain::report_strange(const Layer& layer, const Explanation& explanation)
 }
 
 int Explain::run() {
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   if (output.to_standard_output()) style.look = look_of_output(common.color);
   const bool json = as_json(), several = model.chosen().size() > 1;
 

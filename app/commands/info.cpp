@@ -22,13 +22,13 @@ struct Info {
 
 private:
   int print_description();
-  std::string description_of(const Sources& model) const;
+  std::string description_of(const Sources& sources) const;
 };
 
 /// As the model's family reads it; of names that no whole model's family has, a draft.
-std::string Info::description_of(const Sources& model) const {
+std::string Info::description_of(const Sources& sources) const {
   const auto draft = [&]() -> std::optional<std::string> {
-    for (const io::Contents& file : model.contents())
+    for (const io::Contents& file : sources.contents())
       if (std::optional<std::string> text = draft_naming(file)) {
         if (!common.quiet)
           print_note("a draft from names and shapes: hold block, activation, norm, causal and "
@@ -38,12 +38,12 @@ std::string Info::description_of(const Sources& model) const {
       }
     return std::nullopt;
   };
-  const bool described = !model.found().empty() && model.found()[0].group.description;
-  const bool whole = described || (!model.found().empty() && model.found()[0].family->model);
+  const bool described = !sources.found().empty() && sources.found()[0].group.description;
+  const bool whole = described || (!sources.found().empty() && sources.found()[0].family->model);
   if (!whole)
     if (std::optional<std::string> text = draft()) return *std::move(text);
   try {
-    return mha::as_naming(model);
+    return mha::as_naming(sources);
   } catch (const Error& error) {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
@@ -62,7 +62,7 @@ int Info::print_description() {
   if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
   std::string reason;
   const std::string text =
-      schema ? description_schema() : description_of(open_any(request, reason));
+      schema ? description_schema() : description_of(open_any(request, reason).sources());
   TextFile file(output.path);
   file.sink()(text);
   file.finish();

@@ -34,13 +34,14 @@ struct Predict {
   int run();
 
 private:
-  std::vector<std::size_t> positions(const ModelPass& text) const;
-  bool asks_for(const ModelPass& text, std::size_t batch, std::size_t position) const;
-  void write_part(const Sources& model, const std::shared_ptr<ModelPass>& text);
-  void check() const;
+  std::vector<std::size_t> positions(const Texts& text) const;
+  bool asks_for(const Texts& text, std::size_t batch, std::size_t position) const;
+  void write_part(const OpenedModel& model);
+  void check();
   std::string form() const { return form_of(output); }
-  std::vector<Prediction> predictions_of(const Sources& model, const TextGroup& group, bool first);
-  void predict_all(const Sources& model, const std::shared_ptr<ModelPass>& pass);
+  std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
+                                         bool first);
+  void predict_all(const OpenedModel& model);
 };
 
 /// The files of the predictions, which grow while texts are computed.
@@ -74,20 +75,20 @@ private:
 };
 
 /// Of several texts each has its own last position, its own hidden ones, its own --query.
-bool Predict::asks_for(const ModelPass& text, std::size_t batch, std::size_t position) const {
+bool Predict::asks_for(const Texts& text, std::size_t batch, std::size_t position) const {
   if (!selection.query) return all || text.is_asked(batch, position);
   const std::vector<std::size_t> own = positions_in(*selection.query, text, batch);
   return std::ranges::find(own, position) != own.end();
 }
 
-render::TokenNames names_of(const ModelPass& text) {
+render::TokenNames names_of(const Texts& text) {
   return {[&](int id) { return text.label(id); }, [&](int id) { return text.plain(id); },
           [&](int id) { return text.piece(id); }};
 }
 
 /// --query, or every position; else the last one of each text, and of a masked model the hidden
 /// ones.
-std::vector<std::size_t> Predict::positions(const ModelPass& text) const {
+std::vector<std::size_t> Predict::positions(const Texts& text) const {
   const std::size_t T = text.ids()[0].size();
   std::vector<std::size_t> list;
   if (selection.query) {
@@ -138,10 +139,11 @@ bool is_array_file(const std::string& word) {
 }
 
 /// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
-void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>& text) {
+void Predict::write_part(const OpenedModel& model) {
   if (all || each_layer)
     throw UsageError("--of shows what one part writes: --all and --each-layer change nothing");
-  const TextLayers layers(model, text);
+  const Texts& text = *model.texts();
+  const TextLayers layers(model.sources(), model.texts());
   render::PartView view;
   view.part = of, view.top = top.value_or(10);
   std::vector<PartLogits> parts;
@@ -158,13 +160,13 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
       PatchText place = parse_patch(of + " = zero");
       place.text = "--of " + of;
       view.norm = norm_of_part(place);
-      std::vector<TextPosition> places = predicted_places(*text, selection.query);
+      std::vector<TextPosition> places = predicted_places(text, selection.query);
       std::ranges::sort(places);
       parts = part_logits(layers, place, places, common.threads);
       report_warnings(layers.layer_warnings(), common);
     }
   }
-  const render::TokenNames names = names_of(*text);
+  const render::TokenNames names = names_of(text);
   const Stopwatch watch(common.write_s);
   const std::string form = this->form();
   std::map<std::string, std::vector<PartLogits>> files;
@@ -180,9 +182,9 @@ void Predict::write_part(const Sources& model, const std::shared_ptr<ModelPass>&
   }
 }
 
-void Predict::check() const {
+void Predict::check() {
   if (!request.has_text() && is_array_file(of))
-    pass_of(request)->text.ids = {"0"}; // what a vector promotes is the same for every text
+    request.text.ids = {"0"}; // what a vector promotes is the same for every text
   if (!request.has_text())
     throw UsageError("predict needs a text: --text \"…\", --text-file FILE or --ids N,N…");
   if (!request.layer.empty())
@@ -200,32 +202,33 @@ void Predict::check() const {
 }
 
 /// Of texts that are computed together, numbered as all are.
-std::vector<Prediction> Predict::predictions_of(const Sources& model, const TextGroup& group,
+std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const TextGroup& group,
                                                 bool first) {
-  ModelPass& text = *group.texts;
+  const Texts& text = *group.texts;
   PredictRequest asked;
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads, asked.first_text = group.first;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
-  std::vector<Prediction> predictions;
-  if (asked.positions.empty()) return predictions; // texts of a masked model that hide no token
+  if (asked.positions.empty()) return {}; // texts of a masked model that hide no token
+  OpenedModel of_group(model, group.texts);
+  Predictions found;
   {
     const Stopwatch watch(common.compute_s);
-    predictions = predict(model.for_text(group.texts), text, asked);
+    found = predict(of_group, asked);
   }
-  for (const ModelPass::LayerTimes& layer : text.times())
+  for (const OpenedModel::LayerTimes& layer : of_group.times())
     common.read_s += layer.read, common.compute_s -= layer.read;
-  report_warnings_on_the_way(text, common_of_group(common, first));
-  std::erase_if(predictions,
+  report_warnings(found.warnings, common_of_group(common, first));
+  std::erase_if(found.list,
                 [&](const Prediction& one) { return !asks_for(text, one.batch, one.position); });
-  for (Prediction& one : predictions) one.batch += group.first;
-  return predictions;
+  for (Prediction& one : found.list) one.batch += group.first;
+  return std::move(found.list);
 }
 
 /// Some texts at a time. With a patch, whose place and value may be of all texts, and of a single
 /// text, all that was given.
-void Predict::predict_all(const Sources& model, const std::shared_ptr<ModelPass>& pass) {
-  const ModelPass& text = *pass;
+void Predict::predict_all(const OpenedModel& model) {
+  const Texts& text = *model.texts();
   PredictionFiles files(
       output.path, {form(), all, each_layer, text.batched(), text.model().causal(), &text.ids()},
       names_of(text), look_of(output, common.color));
@@ -236,7 +239,7 @@ void Predict::predict_all(const Sources& model, const std::shared_ptr<ModelPass>
   };
   if (text.lengths().size() < 2 || !request.patches.empty()) {
     expect_layers(model, common);
-    predict_group({0, pass}, true);
+    predict_group({0, model.texts()}, true);
   } else {
     const TextGroups groups(text, most_predicted, text.layers().size() + 1, common);
     for (std::size_t n = 0; n < groups.count(); ++n) predict_group(groups.group(n), n == 0);
@@ -248,21 +251,19 @@ void Predict::predict_all(const Sources& model, const std::shared_ptr<ModelPass>
 int Predict::run() {
   check();
   request.stages = {"logits"};
-  const Sources model = open_sources(request, common);
-  const auto pass = pass_of(request);
-  ModelPass& text = *pass;
-  text.threads = common.threads;
+  OpenedModel model = open_model(request, common);
+  const Texts& text = *model.texts();
   report_notes(text.notes(), common);
   if (all) text.require_token_numbers("--all");
   if (!of.empty()) {
-    write_part(model, pass);
+    write_part(model);
     report_timings(common);
     return 0;
   }
   if (positions(text).empty()) // before hours of work
     fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
          "or choose positions with --query or --all");
-  predict_all(model, pass);
+  predict_all(model);
   report_timings(common);
   return 0;
 }

@@ -24,8 +24,8 @@ struct ReportCommand {
 
   int run();
   using Pages = std::vector<std::pair<std::string, std::vector<LayerReport>>>;
-  void add_reports(const Sources& model, Pages& pages);
-  void compute_effects(const Sources& model);
+  void add_reports(OpenedModel& model, Pages& pages);
+  void compute_effects(const OpenedModel& model);
   void add_effects(LayerReport& report) const;
   LayerReport report_of(const LoadedLayer& loaded, const std::optional<IndexList>& heads,
                         std::size_t batch, double parts);
@@ -50,15 +50,14 @@ constexpr PageEffect page_effects[]{
     {"direct", "what the head adds to that logit by itself", &Effect::direct},
     {"change", "‖Δfinal‖ / ‖final‖ without the head", &Effect::change}};
 
-void ReportCommand::compute_effects(const Sources& model) {
+void ReportCommand::compute_effects(const OpenedModel& model) {
   if (!with_effects) return;
-  const auto pass = pass_of(request);
-  if (!request.has_text() || !pass)
+  if (!model.texts())
     throw UsageError("--effects is about a prediction: it needs a whole model and a text");
   const Stopwatch watch(common.compute_s);
   EffectsRequest asked;
-  asked.places = predicted_places(*pass, std::nullopt), asked.threads = common.threads;
-  effects_ = effects(TextLayers(model, pass), asked);
+  asked.places = predicted_places(*model.texts(), std::nullopt), asked.threads = common.threads;
+  effects_ = effects(TextLayers(model.sources(), model.texts()), asked);
 }
 
 /// Means over the predictions of the page's batch item.
@@ -84,7 +83,7 @@ void ReportCommand::add_effects(LayerReport& report) const {
   }
 }
 
-void ReportCommand::add_reports(const Sources& model, Pages& pages) {
+void ReportCommand::add_reports(OpenedModel& model, Pages& pages) {
   const bool page_a_layer = mentions(output.path, "{layer}");
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
@@ -131,7 +130,7 @@ int ReportCommand::run() {
     throw UsageError("report needs --output: PAGE.html, or - for standard output");
   if (!(max_size > 0))
     throw UsageError(fmt::format("--max-size is {}: more than 0 expected", max_size));
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   compute_effects(model);
   Pages pages;
   add_reports(model, pages);

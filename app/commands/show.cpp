@@ -7,7 +7,7 @@
 #include <mha/formats/create.hpp>
 #include <mha/layer/formula.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
@@ -41,22 +41,21 @@ struct Show {
   int run();
 
 private:
-  render::Options render_options(const Sources& model, const std::string& format) const;
-  void overview(const Sources& model, const std::string& format);
+  render::Options render_options(OpenedModel& model, const std::string& format) const;
+  void overview(OpenedModel& model, const std::string& format);
   void write_overview(const std::string& path, const OverviewPart& part, const std::string& format,
                       const render::Options& options) const;
-  void numbers(const Sources& model, const std::string& format);
-  void npy(const Sources& model);
+  void numbers(OpenedModel& model, const std::string& format);
+  void npy(OpenedModel& model);
   using UseTrace = std::function<void(const PlannedFile& file, const Trace& trace)>;
   void compute_files(const Layer& layer, const std::vector<Stage>& wanted,
                      const std::vector<PlannedFile>& files, const Selection& all,
                      const UseTrace& use);
   void compute_traces(const Layer& layer, const std::vector<Stage>& wanted, const Selection& part,
                       std::deque<Trace>& kept);
-  void name_columns(render::Value& value) const;
 };
 
-render::Options Show::render_options(const Sources& model, const std::string& form) const {
+render::Options Show::render_options(OpenedModel& model, const std::string& form) const {
   render::Options options;
   options.look = look_of(output, common.color);
   options.precision = precision;
@@ -76,7 +75,7 @@ int Show::run() {
     return 0;
   }
   request.stages = stages, request.shows_ends = true;
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   if (form == "npy")
     npy(model);
   else if (stages.empty())
@@ -99,7 +98,7 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
   file.finish();
 }
 
-void Show::overview(const Sources& model, const std::string& form) {
+void Show::overview(OpenedModel& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
   std::vector<std::pair<std::string, OverviewPart>> files;
@@ -189,7 +188,15 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
   report_overflow(strange, common);
 }
 
-void Show::numbers(const Sources& model, const std::string& form) {
+/// A logit is a token's: its column is called by the token's text.
+void name_columns(render::Value& value, const Texts* texts) {
+  if (!texts || !value.col.exists()) return;
+  value.col.of_items.clear(); // one vocabulary for all
+  for (std::size_t id : value.col.positions)
+    value.col.labels.push_back(texts->plain(static_cast<int>(id)));
+}
+
+void Show::numbers(OpenedModel& model, const std::string& form) {
   render::Options options = render_options(model, form);
   const auto chosen_form =
       std::find_if(render::forms().begin(), render::forms().end(),
@@ -216,7 +223,7 @@ void Show::numbers(const Sources& model, const std::string& form) {
       for (Stage stage : wanted) {
         render::Value value =
             render::make_value(layer, id, stage, file.selection, trace.value(stage));
-        if (stage == Stage::logits) name_columns(value);
+        if (stage == Stage::logits) name_columns(value, model.texts().get());
         open->renderer->add(value);
       }
     });
@@ -228,16 +235,7 @@ void Show::numbers(const Sources& model, const std::string& form) {
   }
 }
 
-/// A logit is a token's: its column is called by the token's text.
-void Show::name_columns(render::Value& value) const {
-  const auto text = pass_of(request);
-  if (!text || !text->given() || !value.col.exists()) return;
-  value.col.of_items.clear(); // one vocabulary for all
-  for (std::size_t id : value.col.positions)
-    value.col.labels.push_back(text->plain(static_cast<int>(id)));
-}
-
-void Show::npy(const Sources& model) {
+void Show::npy(OpenedModel& model) {
   if (output.to_standard_output() && output_is_terminal())
     fail("bytes of an .npy do not belong on a terminal; give --output, or pipe them on");
   const bool several_files = mentions(output.path, "{layer}");

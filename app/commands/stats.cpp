@@ -195,7 +195,7 @@ int Stats::run() {
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");
   const std::string form = picture.empty() ? form_of(output) : picture;
-  const Sources model = open_sources(request, common);
+  OpenedModel model = open_model(request, common);
   measuring.threads = common.threads, measuring.ranks = &world();
   measuring.projections = asks_for_projections(form);
 

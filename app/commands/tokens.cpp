@@ -2,7 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/token_ids.hpp>
 #include <mha/render/tokens.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
@@ -24,7 +24,7 @@ int TokensCommand::run() {
   if (sources.size() != 1)
     throw UsageError("tokens takes one checkpoint folder, whose tokenizer it uses");
   const std::string form = form_of(output);
-  const Text& text = pass_of(request)->text;
+  const Text& text = request.text;
   if (!request.has_text())
     throw UsageError("tokens needs a text: --text \"…\" or --text-file FILE");
   const tokenizers::Tokenizer tokenizer = tokenizers::load_tokenizer(sources[0]);

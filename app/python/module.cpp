@@ -10,7 +10,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/load.hpp>
 #include <mha/load/patch_text.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
@@ -106,7 +106,7 @@ struct Room {
   }
 };
 
-Computed compute_layer(const mha::Sources& model, const std::string& id,
+Computed compute_layer(mha::OpenedModel& model, const std::string& id,
                        const std::vector<std::string>& names, std::size_t threads, Room& room) {
   mha::LoadedLayer loaded = model.load(id);
   const mha::Layer& layer = loaded.layer;
@@ -155,11 +155,9 @@ mha::Request request_of(const Request& given) {
   request.config = given.config, request.same_x = given.same_x;
   request.tokens = given.tokens, request.key_tokens = given.key_tokens;
   request.dtype = mha::python::precision_named(given.dtype);
-  const auto pass = std::make_shared<mha::ModelPass>();
-  pass->text.texts = given.texts, pass->text.ids = given.ids;
-  pass->text.special.bos = given.bos, pass->text.special.none = !given.special;
-  pass->text.batch = given.batch, pass->threads = given.threads;
-  request.inputs = pass;
+  request.text.texts = given.texts, request.text.ids = given.ids;
+  request.text.special.bos = given.bos, request.text.special.none = !given.special;
+  request.text.batch = given.batch;
   request.stages = given.stages, request.shows_ends = true;
   return request;
 }
@@ -172,7 +170,8 @@ py::tuple run(const Request& given) {
   {
     const mha::python::Unlocked free;
     mha::api::visiting([&] {
-      const mha::Sources model(std::move(request));
+      mha::OpenedModel model(std::move(request));
+      model.threads = given.threads;
       title = model.title();
       Room room{.layers = model.chosen().size()};
       for (const std::string& id : model.chosen())
@@ -193,7 +192,7 @@ std::vector<std::string> layers(const Request& given) {
   mha::Request request = request_of(given);
   const mha::python::Unlocked free;
   return mha::api::visiting([&] {
-    request.inputs = nullptr;
+    request.text = {};
     return mha::api::layer_ids(std::move(request));
   });
 }

@@ -35,7 +35,7 @@ std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
 
 std::size_t Model::State::number_of(const LayerId& layer) const {
   const std::string& id = layer.id();
-  const std::vector<std::string>& ids = opened->layers();
+  const std::vector<std::string>& ids = this->ids();
   for (std::size_t n = 0; n < ids.size(); ++n)
     if (ids[n] == id) return n;
   std::int64_t number = 0;
@@ -47,22 +47,21 @@ std::size_t Model::State::number_of(const LayerId& layer) const {
        ids.back());
 }
 
-std::shared_ptr<TextLayers> Model::State::layers_for(std::shared_ptr<ModelPass> texts) const {
-  return std::make_shared<TextLayers>(sources->for_text(texts), texts, edits);
+std::shared_ptr<TextLayers> Model::State::layers_for(std::shared_ptr<const Texts> texts) const {
+  return std::make_shared<TextLayers>(*sources, std::move(texts), edits);
 }
 
 std::shared_ptr<TextLayers> Model::State::layers_for(const Tokens& tokens) const {
   const Tokens::State& of = *tokens.state();
-  if (of.weights != opened->weights())
-    fail("the tokens are of another model: make them by this one");
-  TokenIds ids = padded(of.ids, of.batched, weights().model().pad().value_or(0));
+  if (of.weights != weights) fail("the tokens are of another model: make them by this one");
+  TokenIds ids = padded(of.ids, of.batched, weights->model().pad().value_or(0));
   return layers_for(
-      std::make_shared<ModelPass>(opened->weights(), std::move(ids), "the tokens", of.labelled));
+      std::make_shared<const Texts>(weights, std::move(ids), "the tokens", of.labelled));
 }
 
 void Model::State::take_one_token() {
-  of_one_token = layers_for(
-      std::make_shared<ModelPass>(opened->weights(), padded({{0}}, false, 0), "a token", false));
+  of_one_token =
+      layers_for(std::make_shared<const Texts>(weights, padded({{0}}, false, 0), "a token", false));
 }
 
 Layer Model::State::layer_of_one_token(std::size_t n) const {
@@ -73,16 +72,14 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
   api::visiting([&] {
     if (folder.empty()) fail("no model is named: a folder with config.json expected");
     api::require_settings(options.settings);
-    state_->opened = std::make_shared<ModelPass>();
-    state_->opened->opens_model = true;
-    state_->opened->memory = options.memory;
     Request request;
     request.sources = {folder};
     request.settings = options.settings;
     request.dtype = options.dtype, request.naming = options.naming;
-    request.inputs = state_->opened;
+    request.opens_model = true, request.memory = options.memory;
     request.shows_ends = request.keeps_layers = true;
     state_->sources = Sources(std::move(request));
+    state_->weights = std::make_shared<const Weights>(*state_->sources);
     state_->folder = std::move(folder);
     state_->take_one_token();
     // A setting that contradicts the files is an error here, not of the first run; without settings
@@ -99,10 +96,10 @@ std::size_t Model::layers() const {
   return state_->layers();
 }
 DType Model::dtype() const {
-  return state_->weights().dtype();
+  return state_->weights->dtype();
 }
 std::vector<Note> Model::notes() const {
-  std::vector<Note> notes = api::for_programs(state_->opened->notes());
+  std::vector<Note> notes = api::for_programs(state_->weights->notes());
   notes.insert(notes.end(), state_->doubts.begin(), state_->doubts.end());
   return notes;
 }
@@ -110,7 +107,7 @@ std::vector<Note> Model::notes() const {
 Dims Model::dims(const LayerId& layer) const {
   return api::visiting([&] {
     Dims dims = state_->layer_of_one_token(state_->number_of(layer)).dims;
-    const WholeModel& model = state_->weights().model();
+    const WholeModel& model = state_->weights->model();
     if (model.head().present()) dims.vocabulary = model.head().decoder.out();
     return dims;
   });

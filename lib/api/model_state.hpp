@@ -30,7 +30,7 @@ struct Patch::State {
 struct Model::State {
   std::string folder;
   std::optional<Sources> sources; ///< opened without a text
-  std::shared_ptr<ModelPass> opened;
+  std::shared_ptr<const Weights> weights;
   std::vector<TextLayers::Edit> edits;
   std::vector<Note> doubts; ///< of the weights that were exchanged
   /// The layers for a single token: for sizes and weights, which no text changes.
@@ -40,11 +40,12 @@ struct Model::State {
   /// A layer with the stream of that token.
   Layer layer_of_one_token(std::size_t n) const;
 
-  const Weights& weights() const { return *opened->weights(); }
-  std::size_t layers() const { return opened->layers().size(); }
+  /// The ids of the layers, in their order.
+  const std::vector<std::string>& ids() const { return weights->model().layers(); }
+  std::size_t layers() const { return ids().size(); }
   /// The layers for some texts.
   std::shared_ptr<TextLayers> layers_for(const Tokens& tokens) const;
-  std::shared_ptr<TextLayers> layers_for(std::shared_ptr<ModelPass> texts) const;
+  std::shared_ptr<TextLayers> layers_for(std::shared_ptr<const Texts> texts) const;
   /// A layer by its number or id. Throws Error where there is none.
   std::size_t number_of(const LayerId& layer) const;
 };

@@ -202,7 +202,7 @@ Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& lay
 /// Another run has the same places: it is of the same model, whatever weights were changed, and of
 /// as many tokens, in one text for all or text by text.
 void require_same_texts(const Run::State& run, const Run::State& other, const std::string& text) {
-  if (other.model->opened != run.model->opened)
+  if (other.model->weights != run.model->weights)
     fail("{}: the other run is of another model; keep the stage there, and give its tensor", text);
   if (other.streams.empty()) fail("{}: the other run kept no streams", text);
   const std::size_t texts = run.tokens.count(), theirs = other.tokens.count();
@@ -235,9 +235,8 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
   }
   PatchText named;
   named.text = named.value = value;
-  Text text = texts_named(named, Text{});
-  const auto pass = std::make_shared<ModelPass>(*run.model->opened, std::move(text));
-  return UnpatchedPass(run.model->layers_for(pass)).stage(n, stage);
+  const auto texts = std::make_shared<const Texts>(run.model->weights, texts_named(named, Text{}));
+  return UnpatchedPass(run.model->layers_for(texts)).stage(n, stage);
 }
 
 /// That a value has NaN or infinity, which spreads; a score of −inf hides a key.

@@ -75,7 +75,7 @@ Tensor logits_at(const Run::State& run, std::size_t text, std::size_t position) 
 }
 
 void require_head(const Run::State& run) {
-  if (!run.model->weights().model().head().present())
+  if (!run.model->weights->model().head().present())
     fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
          run.model->folder);
 }
@@ -97,7 +97,7 @@ Tensor Run::logits() const {
 std::vector<std::vector<double>> Run::losses() const {
   return api::visiting([&] {
     require_head(*state_);
-    if (!state_->model->weights().model().causal())
+    if (!state_->model->weights->model().causal())
       fail("{}: the model predicts hidden tokens, not the next ones: it has no loss over a text",
            state_->model->folder);
     const std::lock_guard hold(state_->once);
@@ -143,7 +143,7 @@ std::vector<Predicted> Run::predictions(std::int64_t position, std::size_t top,
                                  ? prediction_of(row.as<double>().data(), vocabulary, top, -1)
                                  : prediction_of(row.as<float>().data(), vocabulary, top, -1);
     if (!found.finite) fail("the logits behind position {} are no numbers", t);
-    const Weights& weights = state_->model->weights();
+    const Weights& weights = *state_->model->weights;
     const tokenizers::Tokenizer* const tokenizer =
         weights.has_tokenizer() ? &weights.tokenizer() : nullptr;
     std::vector<Predicted> list;

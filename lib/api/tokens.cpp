@@ -19,19 +19,19 @@ void require_in_vocabulary(const std::vector<int>& ids, std::size_t vocabulary) 
 Tokens of_ids(const Model::State& model, std::vector<std::vector<int>> ids, bool batched) {
   if (ids.empty()) fail("batch: there is no text");
   for (const std::vector<int>& text : ids)
-    require_in_vocabulary(text, model.weights().model().vocabulary());
+    require_in_vocabulary(text, model.weights->model().vocabulary());
   auto state = std::make_shared<Tokens::State>();
-  state->weights = model.opened->weights();
+  state->weights = model.weights;
   state->ids = std::move(ids), state->batched = batched;
   return Tokens(std::move(state));
 }
 
 Tokens of_texts(const Model::State& model, const std::vector<std::string>& texts, bool batched) {
   if (texts.empty()) fail("batch: there is no text");
-  const tokenizers::Tokenizer& tokenizer = model.weights().tokenizer();
-  require_first_segment(tokenizer, model.weights().model());
+  const tokenizers::Tokenizer& tokenizer = model.weights->tokenizer();
+  require_first_segment(tokenizer, model.weights->model());
   auto state = std::make_shared<Tokens::State>();
-  state->weights = model.opened->weights();
+  state->weights = model.weights;
   state->batched = batched, state->labelled = true;
   for (Note& note : api::for_programs(tokenizer.notes())) state->notes.push_back(std::move(note));
   for (const std::string& text : texts) {
@@ -100,7 +100,7 @@ Tokens Model::batch(std::initializer_list<std::initializer_list<int>> ids) const
 
 std::string Model::text(const std::vector<int>& ids) const {
   return api::visiting([&] {
-    const tokenizers::Tokenizer& tokenizer = state_->weights().tokenizer();
+    const tokenizers::Tokenizer& tokenizer = state_->weights->tokenizer();
     std::string text;
     for (const int id : ids) text += tokenizer.text_in_utf8(id);
     return text;

@@ -17,7 +17,7 @@ namespace {
 /// What was measured in each run.
 struct Timings {
   std::vector<double> all, ends;
-  std::vector<std::vector<ModelPass::LayerTimes>> layers;
+  std::vector<std::vector<OpenedModel::LayerTimes>> layers;
 };
 
 /// The positions that logits are computed for: the last of the longest text.
@@ -28,22 +28,22 @@ Selection last_query(const Layer& ends) {
 }
 
 /// One pass: the logits at the last token of the longest text, or the last stream without a head.
-Tensor run_once(const Sources& model, ModelPass& pass, Timings& runs) {
+Tensor run_once(OpenedModel& model, Timings& runs) {
   Tensor result;
   double ends_s = 0;
   const double all = seconds_of([&] {
-    pass.rewind();
-    Layer ends = pass.ends_after(model, pass.layers().size());
+    model.rewind();
+    const Layer ends = model.ends_after(model.texts()->layers().size()).layer;
     if (!ends.ends->head.present()) {
       result = ends.ends->stream;
       return;
     }
     ends_s = seconds_of([&] {
-      result = trace(ends, {Stage::logits}, last_query(ends), pass.threads).value(Stage::logits);
+      result = trace(ends, {Stage::logits}, last_query(ends), model.threads).value(Stage::logits);
     });
   });
   runs.all.push_back(all), runs.ends.push_back(ends_s);
-  runs.layers.push_back(pass.times());
+  runs.layers.push_back(model.times());
   return result;
 }
 
@@ -54,7 +54,7 @@ LayerSeconds layer_seconds(const Timings& runs, const std::string& id, std::size
     for (const auto& run : runs.layers) list.push_back(seconds(run[n]));
     return median_of(std::move(list));
   };
-  using Times = ModelPass::LayerTimes;
+  using Times = OpenedModel::LayerTimes;
   return {id,
           of([](const Times& t) { return t.read; }),
           of([](const Times& t) { return t.phases.projections; }),
@@ -64,7 +64,7 @@ LayerSeconds layer_seconds(const Timings& runs, const std::string& id, std::size
 }
 
 /// The work of all layers together, and of the logits.
-StageWork work_of_pass(const Sources& model, ModelPass& pass, bool logits) {
+StageWork work_of_pass(OpenedModel& model, bool logits) {
   StageWork sum{};
   const auto add = [&](const Layer& layer, Stage wanted, const Selection& selection) {
     const StageWork work = work_of(layer, make_plan(layer, StageSet{wanted}, selection));
@@ -74,9 +74,10 @@ StageWork work_of_pass(const Sources& model, ModelPass& pass, bool logits) {
       sum[i].read_bytes += work[i].read_bytes;
     }
   };
-  for (const std::string& id : pass.layers()) add(model.outline(id).layer, Stage::resid_post, {});
+  const std::vector<std::string>& layers = model.texts()->layers();
+  for (const std::string& id : layers) add(model.outline(id).layer, Stage::resid_post, {});
   if (logits) {
-    const Layer ends = pass.ends_after(model, pass.layers().size());
+    const Layer ends = model.ends_after(layers.size()).layer;
     add(ends, Stage::logits, last_query(ends));
   }
   return sum;
@@ -87,25 +88,25 @@ StageSeconds seconds_of_stages(const Timings& timings, std::size_t threads) {
   std::vector<StageSeconds> runs;
   for (const auto& layers : timings.layers) {
     StageSeconds& sum = runs.emplace_back();
-    for (const ModelPass::LayerTimes& layer : layers)
+    for (const OpenedModel::LayerTimes& layer : layers)
       for (std::size_t i = 0; i < stage_count; ++i)
         sum[i] += layer.phases.stages[i] / static_cast<double>(threads);
   }
   return median_of(runs);
 }
 
-template <class T>
-PassSpeed measure(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat) {
+template <class T> PassSpeed measure(OpenedModel& model, std::optional<std::size_t> repeat) {
+  const Texts& texts = *model.texts();
   const std::size_t threads =
-      pass.threads == 0 ? threads_for(model.outline(pass.layers()[0]).layer) : pass.threads;
+      model.threads == 0 ? threads_for(model.outline(texts.layers()[0]).layer) : model.threads;
   Timings warm_up, runs;
-  const Tensor first = run_once(model, pass, warm_up);
+  const Tensor first = run_once(model, warm_up);
   Machine<T> machine(threads);
   double spent = 0;
   while (repeat ? runs.all.size() < *repeat
                 : spent < enough_seconds || runs.all.size() < fewest_runs) {
     machine.measure_products();
-    const Tensor again = run_once(model, pass, runs);
+    const Tensor again = run_once(model, runs);
     spent += runs.all.back();
     if (std::memcmp(first.raw(), again.raw(), first.bytes()) != 0)
       fail("run {} gives other numbers than the first: this machine, or this program, does not "
@@ -117,23 +118,23 @@ PassSpeed measure(const Sources& model, ModelPass& pass, std::optional<std::size
   speed.median_s = median_of(runs.all);
   speed.best_s = *std::min_element(runs.all.begin(), runs.all.end());
   speed.ends = median_of(runs.ends);
-  speed.tokens = std::accumulate(pass.lengths().begin(), pass.lengths().end(), std::size_t{0});
-  for (std::size_t n = 0; n < pass.layers().size(); ++n)
-    speed.layers.push_back(layer_seconds(runs, pass.layers()[n], n));
+  speed.tokens = std::accumulate(texts.lengths().begin(), texts.lengths().end(), std::size_t{0});
+  for (std::size_t n = 0; n < texts.layers().size(); ++n)
+    speed.layers.push_back(layer_seconds(runs, texts.layers()[n], n));
 
   StageSeconds stages = seconds_of_stages(runs, threads);
   stages[index_of(Stage::logits)] = speed.ends;
   Ranks alone;
   speed.roofline =
-      roofline(machine, timed_stages(stages, work_of_pass(model, pass, speed.ends > 0)), alone);
+      roofline(machine, timed_stages(stages, work_of_pass(model, speed.ends > 0)), alone);
   return speed;
 }
 
 } // namespace
 
-PassSpeed bench_pass(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat) {
-  return by_precision(pass.weights()->dtype(),
-                      [&]<class T>(T) { return measure<T>(model, pass, repeat); });
+PassSpeed bench_pass(OpenedModel& model, std::optional<std::size_t> repeat) {
+  return by_precision(model.texts()->weights()->dtype(),
+                      [&]<class T>(T) { return measure<T>(model, repeat); });
 }
 
 } // namespace mha

@@ -2,8 +2,7 @@
 // Time of a whole model's pass: from token numbers to the logits behind the last token.
 
 #include <mha/bench/roofline.hpp>
-#include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 
 #include <optional>
 #include <string>
@@ -32,6 +31,6 @@ struct PassSpeed {
 
 /// Runs the whole pass again and again, after one that is not timed: as many times as fit into two
 /// seconds and at least five, or `repeat`. Throws Error if a run gives other bits than the first.
-PassSpeed bench_pass(const Sources& model, ModelPass& pass, std::optional<std::size_t> repeat);
+PassSpeed bench_pass(OpenedModel& model, std::optional<std::size_t> repeat);
 
 } // namespace mha

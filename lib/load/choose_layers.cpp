@@ -3,6 +3,7 @@
 #include <mha/load/described.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/load/read_description.hpp>
+#include <mha/load/whole_model.hpp>
 
 #include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
@@ -329,7 +330,7 @@ void Sources::State::choose_layers() {
   if (is_lone(ids))
     if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty())
       ids = std::move(bound);
-  if (request.has_text()) ids = request.inputs->layers();
+  if (request.has_text()) ids = whole->layers();
   const std::string& wanted = request.layer;
   if (wanted.empty()) {
     chosen = layers_unasked(ids);

@@ -10,6 +10,7 @@
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/load/whole_model.hpp>
 
 #include <algorithm>
 #include <set>
@@ -339,25 +340,26 @@ Sources::Sources(Request request) {
   state->request = std::move(request);
   state->open_sources();
   state->find_layers();
-  if (state->request.has_text()) state->open_text();
+  const bool of_text = state->request.has_text();
+  if (of_text) state->open_model();
   state->choose_layers();
-  if (state->request.has_text()) state->choose_ends();
+  if (of_text) state->choose_ends();
   state->note_inputs();
   // A text's layers are computed one after the other, chosen or not.
   state->index.emplace(state->contents, state->found,
-                       state->request.has_text() ? state->request.inputs->layers() : state->chosen);
+                       of_text ? state->whole->layers() : state->chosen);
   state->require_varying();
-  inputs_ = state->request.inputs;
   state_ = state;
 }
 
-Sources::Sources(std::shared_ptr<const State> state, std::shared_ptr<Inputs> inputs)
-    : state_(std::move(state)), inputs_(std::move(inputs)) {
-  state_->note_settings(*inputs_);
+const Request& Sources::request() const {
+  return state_->request;
 }
-
-Sources Sources::for_text(std::shared_ptr<Inputs> inputs) const {
-  return {state_, std::move(inputs)};
+const std::shared_ptr<const WholeModel>& Sources::model() const {
+  return state_->whole;
+}
+const std::vector<Note>& Sources::notes_of_model() const {
+  return state_->notes_of_model;
 }
 const std::shared_ptr<LayerCounts>& Sources::counts() const {
   return state_->counts;

@@ -4,8 +4,10 @@
 #include <mha/layer/fingerprint.hpp>
 #include <mha/layer/layer.hpp>
 #include <mha/layer/layer_pass.hpp>
-#include <mha/load/inputs.hpp>
+#include <mha/load/families/family.hpp>
+#include <mha/load/layer_input.hpp>
 #include <mha/load/source.hpp>
+#include <mha/load/text.hpp>
 #include <mha/system/note.hpp>
 
 #include <functional>
@@ -15,6 +17,9 @@
 #include <vector>
 
 namespace mha {
+
+class Sources;
+class WholeModel;
 
 /// What the command line says about the layer.
 struct Request {
@@ -36,8 +41,13 @@ struct Request {
   /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
   /// if they were bound: two dumps can be compared.
   bool results_given = false;
-  /// The text that a whole model's layers are computed for; null, or without a text: none.
-  std::shared_ptr<Inputs> inputs;
+  /// What a whole model's layers are computed for; without a text, layers are read as files say.
+  Text text;
+  /// Whether the sources are a whole model, opened without a text: texts come later.
+  bool opens_model = false;
+  /// Bytes that the packed weights kept from one pass to the next may take; none: half of what is
+  /// free.
+  std::optional<std::size_t> memory;
   /// Of a whole model: the stages asked for; none: all. Those of the model itself (embed, final,
   /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
   std::vector<std::string> stages;
@@ -48,14 +58,15 @@ struct Request {
   /// Several texts are computed: what was read of a layer is kept for the next one.
   bool keeps_layers = false;
 
-  /// Patches as typed, and what puts them on a layer when it is made (model/patcher.hpp): it says
-  /// what is to be known of their values.
+  /// Patches as typed, and what puts them on a layer when it is made (model/patcher.hpp): it hands
+  /// back what is to be known of their values, but for what was `said` already.
   std::vector<std::string> patches;
   std::function<std::vector<Note>(Layer& layer, const std::string& id, const Sources& sources,
-                                  const Request& request)>
+                                  const std::vector<Note>& said)>
       patch_layer;
 
-  bool has_text() const { return inputs && inputs->given(); }
+  /// Whether layers get their inputs from texts. Throws Error as Text::given() does.
+  bool has_text() const { return text.given() || opens_model; }
 };
 
 /// Where one tensor of the layer came from, for `info`.
@@ -68,6 +79,12 @@ struct Origin {
   bool orientation_unknown = false;
 };
 
+/// What is warned of in one layer; of what stands behind the last, `id` is empty.
+struct LayerWarnings {
+  std::string id;
+  std::vector<Note> warnings;
+};
+
 /// A layer with what `info` tells about it.
 struct LoadedLayer {
   std::string id;     ///< "1"; "" where the files hold one layer without a number
@@ -76,10 +93,12 @@ struct LoadedLayer {
   std::vector<Origin> origins;
   std::vector<Note> notes; ///< what was taken silently, passed over or should be known
   bool X_of_text = false;  ///< X, or the stream of a model's ends, is what a text gives
+  /// Of layers that were not asked for, but computed for this one's input.
+  std::vector<LayerWarnings> on_the_way;
 };
 
-/// A layer's fingerprint. X is left out where a text gives it: Sources::add_input_of says what it
-/// is made of.
+/// A layer's fingerprint. X is left out where a text gives it: OpenedModel::add_input_of says what
+/// it is made of.
 void add_to(Fingerprint& fingerprint, const LoadedLayer& loaded);
 
 /// One layer that the files hold, before anything is read.
@@ -87,10 +106,13 @@ struct LayerListing {
   std::string id, prefix, naming;
 };
 
-/// The opened sources. Opening reads headers only.
+/// The opened sources. Opening reads headers only. A copy is the same sources: what was read of a
+/// layer serves all, and several threads may load layers.
 class Sources {
 public:
   explicit Sources(Request request);
+
+  const Request& request() const;
 
   /// The ids of the layers that the request chooses, in order ({""} for a lone layer). Throws Error
   /// that lists the layers where there are several and none was chosen.
@@ -104,42 +126,39 @@ public:
   /// How messages call the input: the first source ("data/induction").
   std::string title() const;
 
-  /// Reads, checks and assembles one layer. Throws Error.
-  LoadedLayer load(const std::string& id) const { return load(id, false); }
-  /// The same; of a whole model's layer with no numbers in X, whose shape counts.
-  LoadedLayer outline(const std::string& id) const { return load(id, true); }
-  /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty. What is
-  /// to be known of their values, such as the text that they are from, is told once.
-  std::vector<Note> put_patches(Layer& layer, const std::string& id) const;
-  /// The text that there is, or null.
-  Inputs* text() const { return inputs_ && inputs_->given() ? inputs_.get() : nullptr; }
-  /// The same files for another text: what was read of them for one serves the other. May be called
-  /// from several threads, as may load() of what it returns, each on one.
-  Sources for_text(std::shared_ptr<Inputs> inputs) const;
-  /// How often layers were made and computed, for all texts.
-  const std::shared_ptr<LayerCounts>& counts() const;
-  /// Everything that decides what a text's layer begins with: the text, the embedding, and the
-  /// layers before it, with what was bound of them, but for the first `added`, which are in it.
-  /// Then `added` counts these, too.
-  void add_input_of(const std::string& id, Fingerprint& fingerprint, std::size_t& added) const;
-  /// The tensors of a layer by canonical name, as read (for `convert`): no precision chosen.
+  /// The whole model that texts are for; null where none is opened (Request::has_text).
+  const std::shared_ptr<const WholeModel>& model() const;
+  /// What is said with every layer of a text: what the model leaves over, and options of the run.
+  const std::vector<Note>& notes_of_model() const;
+  /// Whether the stages asked for need more of what stands around the layers than embed.
+  bool needs_last_stream() const;
+
+  /// A tensor of a layer by its canonical name, as read (for `convert`).
   struct SourceTensor {
     std::string name;
     Tensor tensor;
     std::string source;
   };
-  std::vector<SourceTensor> parts(const std::string& id) const;
-  /// A layer and its tensors, of one reading.
-  LoadedLayer load(const std::string& id, std::vector<SourceTensor>& parts) const;
+  /// Reads, checks and assembles one layer. Throws Error. `input`: what it gets of texts; null: its
+  /// input is the files'. `keeps`: what was read is kept for the next time. `parts`, where it is
+  /// not null: gets its tensors as they were read.
+  LoadedLayer load(const std::string& id, const LayerInput* input = nullptr, bool keeps = false,
+                   std::vector<SourceTensor>* parts = nullptr) const;
+  /// What stands around the layers, for texts.
+  LoadedLayer load_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends) const;
+  /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty. Hands
+  /// back what is to be known of their values, such as of the text that they are from, once, and
+  /// without what was `said` already.
+  std::vector<Note> put_patches(Layer& layer, const std::string& id,
+                                const std::vector<Note>& said) const;
+  /// How often layers were made and computed, for all texts.
+  const std::shared_ptr<LayerCounts>& counts() const;
+  /// The tensors of a layer, no precision chosen.
+  std::vector<SourceTensor> parts(const std::string& id, const LayerInput* input = nullptr) const;
 
 private:
   struct State;
-  Sources(std::shared_ptr<const State> state, std::shared_ptr<Inputs> inputs);
-  LoadedLayer load(const std::string& id, bool outline,
-                   std::vector<SourceTensor>* parts = nullptr) const;
-  LoadedLayer load_ends(bool outline) const;
   std::shared_ptr<const State> state_;
-  std::shared_ptr<Inputs> inputs_;
 };
 
 } // namespace mha

@@ -114,18 +114,14 @@ void Sources::State::take_stream(ReadLayer& layer) const {
   if (layer.block && !said) set(settings, "input_norm", "checkpoint", X->second.source);
 }
 
-LoadedLayer Sources::load(const std::string& id, bool outline,
+LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool keeps,
                           std::vector<SourceTensor>* parts) const {
-  Inputs* inputs = text();
-  if (inputs && id.empty()) return load_ends(outline);
-  std::optional<LayerInput> input;
-  if (inputs) input = inputs->input(*this, id, outline);
   std::unique_lock hold(state_->reading);
-  const bool keeps = outline || state_->request.keeps_layers;
+  keeps = keeps || state_->request.keeps_layers;
   std::optional<ReadLayer> read = state_->kept.find(id, !keeps);
   const bool is_new = !read;
   if (is_new)
-    read = state_->read(id, input ? &*input : nullptr);
+    read = state_->read(id, input);
   else if (input)
     read->take_input(*input), read->list_origins();
   if (parts) *parts = as_read(*read);
@@ -144,7 +140,7 @@ LoadedLayer Sources::load(const std::string& id, bool outline,
       if (!W->empty() && layer.missing_X.empty())
         layer.missing_X = state_->what_could_be_X(id, W->shape()[0]);
   if (input) {
-    inputs->check(layer);
+    state_->whole->check_layer(layer);
     layer.block = input->block;
     layer.lengths = input->lengths;
     layer.kept = input->kept;
@@ -153,28 +149,21 @@ LoadedLayer Sources::load(const std::string& id, bool outline,
   if (layer.block && layer.block->mlp.present()) layer.dims.d_ff = layer.block->mlp.in.out();
   if (keep) state_->kept.keep(id, std::move(*read), layer);
   hold.unlock();
-  std::ranges::move(put_patches(layer, id), std::back_inserter(loaded.notes));
-  if (outline) return loaded;
-  layer.pass =
-      std::make_shared<LayerPass>(layer, state_->counts, inputs && inputs->goes_on(*this, id));
-  if (inputs) inputs->began(layer.pass, id);
+  std::vector<Note> of_patches = put_patches(layer, id, loaded.notes);
+  std::ranges::move(of_patches, std::back_inserter(loaded.notes));
   return loaded;
 }
 
-std::vector<Note> Sources::put_patches(Layer& layer, const std::string& id) const {
+std::vector<Note> Sources::put_patches(Layer& layer, const std::string& id,
+                                       const std::vector<Note>& said) const {
   if (!state_->request.patch_layer) return {};
-  return state_->request.patch_layer(layer, id, *this, state_->request);
+  return state_->request.patch_layer(layer, id, *this, said);
 }
 
-std::vector<Sources::SourceTensor> Sources::parts(const std::string& id) const {
-  std::optional<LayerInput> input;
-  if (text()) input = text()->input(*this, id, false);
+std::vector<Sources::SourceTensor> Sources::parts(const std::string& id,
+                                                  const LayerInput* input) const {
   const std::lock_guard hold(state_->reading);
-  return as_read(state_->read(id, input ? &*input : nullptr));
-}
-
-LoadedLayer Sources::load(const std::string& id, std::vector<SourceTensor>& parts) const {
-  return load(id, false, &parts);
+  return as_read(state_->read(id, input));
 }
 
 } // namespace mha

@@ -65,7 +65,8 @@ struct Sources::State {
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
   std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
-  std::vector<Note> leftovers;     ///< of the whole model that a text is for
+  std::shared_ptr<const WholeModel> whole;                 ///< that a text is for
+  std::vector<Note> notes_of_model;                        ///< what is said of it with every layer
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
 
@@ -104,9 +105,8 @@ struct Sources::State {
                 LoadedLayer& to) const;
   void require_layers_of_bindings() const;
   void require_no_input() const;
-  void open_text();
-  /// Adds what every text's pass says: what the model leaves over, and options of the run.
-  void note_settings(Inputs& inputs) const;
+  void open_model();
+  void note_model(const std::vector<const naming::Found*>& layers);
   /// Why a text finds no model to be computed by.
   std::string why_no_model() const;
   void require_known_model() const;

@@ -5,6 +5,7 @@
 #include <mha/load/model_reader.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/load/patch_text.hpp>
+#include <mha/load/whole_model.hpp>
 
 #include <mha/formats/formats.hpp>
 
@@ -81,7 +82,7 @@ void Sources::State::require_known_model() const {
       fail("{}", why_no_model());
 }
 
-void Sources::State::open_text() {
+void Sources::State::open_model() {
   require_no_input();
   const auto checkpoint = std::find_if(contents.begin(), contents.end(), [&](const auto& file) {
     return std::any_of(found.begin(), found.end(),
@@ -99,21 +100,21 @@ void Sources::State::open_text() {
       fail("{} and {}: two checkpoints, and a text is for one; leave one out, or compare them: "
            "mha-inspect diff",
            checkpoint->name, layer.group.contents->name);
-  request.inputs->open(*checkpoint, found, request.dtype);
-  std::vector<const naming::Found*> model;
-  for (const std::string& id : request.inputs->layers())
+  whole = std::make_shared<const WholeModel>(found);
+  std::vector<const naming::Found*> layers;
+  for (const std::string& id : whole->layers())
     for (const naming::Found& layer : found)
-      if (layer.id == id) model.push_back(&layer);
-  leftovers = leftovers_of(model, options);
-  note_settings(*request.inputs);
+      if (layer.id == id) layers.push_back(&layer);
+  note_model(layers);
   listing.clear();
   for (const naming::Found& layer : found)
     listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
   require_layers_of_bindings();
 }
 
-void Sources::State::note_settings(Inputs& inputs) const {
-  for (const Note& note : leftovers) inputs.add_note(note);
+/// What the model leaves over, and options of the run.
+void Sources::State::note_model(const std::vector<const naming::Found*>& layers) {
+  notes_of_model = leftovers_of(layers, options);
   std::string typed;
   for (const auto& [name, value] : request.settings) {
     std::string option(name);
@@ -121,7 +122,7 @@ void Sources::State::note_settings(Inputs& inputs) const {
     typed += fmt::format("{}--{} {}", typed.empty() ? "" : ", ", option, value);
   }
   if (!typed.empty())
-    inputs.add_note(
+    notes_of_model.emplace_back(
         fmt::format("{}: for every layer of the model, those before a chosen one too", typed));
 }
 
@@ -212,16 +213,6 @@ Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> en
   return layer;
 }
 
-void Sources::add_input_of(const std::string& id, Fingerprint& fingerprint,
-                           std::size_t& added) const {
-  Inputs* const inputs = text();
-  if (!inputs) return;
-  if (added == 0) inputs->add_to(fingerprint);
-  const std::vector<std::string>& layers = inputs->layers();
-  for (std::size_t n = 0; n < layers.size() && layers[n] != id; ++n)
-    if (n >= added) mha::add_to(fingerprint, outline(layers[n])), added = n + 1;
-}
-
 void add_to(Fingerprint& fingerprint, const LoadedLayer& loaded) {
   if (!loaded.X_of_text) {
     fingerprint.add(loaded.layer);
@@ -237,19 +228,20 @@ void add_to(Fingerprint& fingerprint, const LoadedLayer& loaded) {
   fingerprint.add(layer);
 }
 
-LoadedLayer Sources::load_ends(bool outline) const {
+bool Sources::needs_last_stream() const {
+  const std::vector<std::string>& stages = state_->request.stages;
+  return stages.empty() || std::ranges::any_of(stages, [](const std::string& name) {
+           return name != "all" && readings_of(name).empty() && is_of_model(stage_named(name)) &&
+                  stage_named(name) != Stage::embed;
+         });
+}
+
+LoadedLayer Sources::load_ends(const LayerInput& input,
+                               std::shared_ptr<const ModelEnds> ends) const {
   const Request& request = state_->request;
-  const bool only_embed =
-      !request.stages.empty() &&
-      std::all_of(request.stages.begin(), request.stages.end(), [](const std::string& name) {
-        return name == "all" || !readings_of(name).empty() || !is_of_model(stage_named(name)) ||
-               stage_named(name) == Stage::embed;
-      });
   LoadedLayer loaded;
   loaded.naming = state_->found[0].family->title;
   loaded.X_of_text = true;
-  std::shared_ptr<const ModelEnds> ends;
-  const LayerInput input = text()->ends(*this, !only_embed, outline, ends);
   if (state_->chosen.size() == 1) loaded.notes = input.notes; // else the layers say them
   Layer& layer = loaded.layer;
   layer = layer_of_ends(input, std::move(ends));
@@ -263,7 +255,7 @@ LoadedLayer Sources::load_ends(bool outline) const {
            counted(layer.tokens.size(), "labels"), counted(dims.T, "tokens"));
   }
   layer.key_tokens = layer.tokens;
-  std::ranges::move(put_patches(layer, ""), std::back_inserter(loaded.notes));
+  std::ranges::move(put_patches(layer, "", input.notes), std::back_inserter(loaded.notes));
   return loaded;
 }
 

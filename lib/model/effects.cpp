@@ -17,7 +17,7 @@ namespace {
 /// What is compared at one place.
 class Comparison {
 public:
-  Comparison(const ModelPass& run, const EffectsRequest& request, const PredictionRow& clean,
+  Comparison(const Texts& run, const EffectsRequest& request, const PredictionRow& clean,
              std::size_t place, bool has_head)
       : request_(request) {
     if (!has_head) {
@@ -74,7 +74,7 @@ private:
 
 /// Throws Error where the token that is subtracted is the answer of a lone text, wherever it is
 /// predicted.
-void require_other_answer(const ModelPass& run, const std::vector<Comparison>& at, int versus) {
+void require_other_answer(const Texts& run, const std::vector<Comparison>& at, int versus) {
   const auto is_itself = [&](const Comparison& one) {
     return one.answer() == static_cast<std::size_t>(versus);
   };
@@ -110,7 +110,7 @@ std::string_view name_of(Component part) {
 
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request) {
   const Ablations ablations(layers, request);
-  const ModelPass& run = layers.texts();
+  const Texts& run = layers.texts();
   const bool has_head = run.model().head().present();
   require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
                              request.first_text);

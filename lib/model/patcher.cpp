@@ -2,7 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/load/families/family.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
@@ -59,9 +59,9 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
 
 /// What the run's own text has not said.
 void Patcher::note_other_text(const std::string& value, const std::vector<Note>& notes,
-                              const std::vector<Note>& own) {
+                              const std::vector<Note>& said) {
   for (Note note : notes) {
-    if (std::ranges::find(own, note) != own.end()) continue;
+    if (std::ranges::find(said, note) != said.end()) continue;
     note.text = fmt::format("{}: {}", value, note.text);
     if (std::ranges::find(told_, note) != told_.end()) continue;
     told_.push_back(note), untold_.push_back(std::move(note));
@@ -69,31 +69,30 @@ void Patcher::note_other_text(const std::string& value, const std::vector<Note>&
 }
 
 Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
-                          const std::string& value) {
+                          const std::string& value, const std::vector<Note>& said) {
   Tensor& whole = values_[id + "." + std::string(name_of(stage)) + "." + value];
   if (!whole.empty()) return whole;
-  Request clean = on_own_pass(request);
+  Request clean = request;
   clean.patch_layer = nullptr, clean.layer = id;
   clean.stages = {std::string(name_of(stage))};
   if (value != "mean") {
-    const auto pass = pass_of(clean);
-    if (!pass || !pass->given())
+    if (!clean.has_text())
       fail("{}: a text's run is patched from another text's; this layer's input is a file's, so "
            "give "
            "a file of the stage",
            value);
     PatchText named;
     named.text = named.value = value;
-    pass->text = texts_named(named, pass->text);
+    clean.text = texts_named(named, request.text);
   }
-  const Sources sources(clean);
-  if (value != "mean") note_other_text(value, pass_of(clean)->notes(), pass_of(request)->notes());
-  const LoadedLayer loaded = sources.load(is_of_model(stage) ? "" : id);
+  OpenedModel unpatched(clean);
+  if (value != "mean") note_other_text(value, unpatched.texts()->notes(), said);
+  const LoadedLayer loaded = unpatched.load(is_of_model(stage) ? "" : id);
   return whole = whole_stage(loaded.layer, stage);
 }
 
 std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
-                                 const Request& request) {
+                                 const std::vector<Note>& said) {
   for (Written& written : patches_) {
     if (!is_of(written, layer, id, sources)) continue;
     PatchText text = written.text;
@@ -101,7 +100,7 @@ std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sour
     const bool of_stream = text.stage == Stage::embed && !layer.ends;
     if (of_stream) text.stage = Stage::resid_pre;
     const auto value_of = [&](Stage stage, const std::string& value) {
-      return unpatched(request, id, stage, value);
+      return unpatched(sources.request(), id, stage, value, said);
     };
     try {
       StagePatch patch = resolve_patch(text, layer, naming::layer_number(id).value_or(0), value_of);

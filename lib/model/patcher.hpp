@@ -24,11 +24,11 @@ public:
   void add(const std::string& text);
   bool empty() const { return patches_.empty(); }
 
-  /// Adds a layer's patches to it; `id` is empty for what stands behind the last layer. `request`
-  /// is what `sources` were opened with. What is to be known of another text that values are from
-  /// is handed back, once. Throws Error where a patch does not fit.
+  /// Adds a layer's patches to it; `id` is empty for what stands behind the last layer. What is to
+  /// be known of another text that values are from is handed back, once, and without what was
+  /// `said` already. Throws Error where a patch does not fit.
   std::vector<Note> patch(Layer& layer, const std::string& id, const Sources& sources,
-                          const Request& request);
+                          const std::vector<Note>& said);
   /// Throws Error for the first patch that no computation has read.
   void require_read() const;
 
@@ -41,9 +41,9 @@ private:
   bool is_of(const Written& patch, const Layer& layer, const std::string& id,
              const Sources& sources) const;
   void note_other_text(const std::string& value, const std::vector<Note>& notes,
-                       const std::vector<Note>& own);
+                       const std::vector<Note>& said);
   Tensor unpatched(const Request& request, const std::string& id, Stage stage,
-                   const std::string& value);
+                   const std::string& value, const std::vector<Note>& said);
 
   std::vector<Written> patches_;
   std::map<std::string, Tensor> values_; ///< whole stages, by layer, stage and VALUE

@@ -53,8 +53,8 @@ namespace {
 /// Reads predictions off the logits as they are computed: nothing T × vocabulary is kept.
 class Reader : public Observer {
 public:
-  Reader(const ModelPass& run, const PredictRequest& request, std::size_t T)
-      : run_(run), top_(request.top), asked_(T, false) {
+  Reader(const Texts& texts, const PredictRequest& request, std::size_t T)
+      : texts_(texts), top_(request.top), asked_(T, false) {
     for (std::size_t position : request.positions)
       if (position < T) asked_[position] = true;
   }
@@ -62,12 +62,12 @@ public:
   void observe(const Slice& block) override {
     const std::size_t vocabulary = block.values.shape[1], element = size_of(block.values.dtype);
     for (std::size_t i = 0; i < block.values.shape[0]; ++i) {
-      const std::size_t position = block.token + i, length = run_.lengths()[block.batch];
+      const std::size_t position = block.token + i, length = texts_.lengths()[block.batch];
       if (!asked_[position] || position >= length) continue;
       const std::byte* row =
           block.values.data + static_cast<std::size_t>(block.values.strides[0]) * i * element;
-      const bool follows = run_.model().causal() && position + 1 < length;
-      const int actual = follows ? run_.ids()[block.batch][position + 1] : -1;
+      const bool follows = texts_.model().causal() && position + 1 < length;
+      const int actual = follows ? texts_.ids()[block.batch][position + 1] : -1;
       Prediction prediction =
           block.values.dtype == DType::f64
               ? prediction_of(reinterpret_cast<const double*>(row), vocabulary, top_, actual)
@@ -80,7 +80,7 @@ public:
   std::map<std::pair<std::size_t, std::size_t>, Prediction> found;
 
 private:
-  const ModelPass& run_;
+  const Texts& texts_;
   std::size_t top_;
   std::vector<bool> asked_;
   std::mutex adding_;
@@ -106,16 +106,18 @@ private:
 
 } // namespace
 
-std::vector<Prediction> predict(const Sources& model, ModelPass& run,
-                                const PredictRequest& request) {
-  if (!run.model().head().present())
+Predictions predict(OpenedModel& model, const PredictRequest& request) {
+  const Texts& texts = *model.texts();
+  if (!texts.model().head().present())
     fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
          model.title());
-  const std::size_t layers = run.layers().size();
-  std::vector<Prediction> all;
+  const std::size_t layers = texts.layers().size();
+  Predictions found;
   for (std::size_t n = request.each_layer ? 1 : layers; n <= layers; ++n) {
-    Layer ends = run.ends_after(model, n);
-    Reader reader(run, request, ends.dims.T);
+    LoadedLayer loaded = model.ends_after(n);
+    std::ranges::move(loaded.on_the_way, std::back_inserter(found.warnings));
+    Layer& ends = loaded.layer;
+    Reader reader(texts, request, ends.dims.T);
     Selection selection;
     std::vector<std::size_t> places;
     for (const std::size_t position : request.positions)
@@ -125,16 +127,16 @@ std::vector<Prediction> predict(const Sources& model, ModelPass& run,
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {
       if (!prediction.finite)
-        fail_without_numbers(run.model(),
+        fail_without_numbers(texts.model(),
                              {prediction.batch + request.first_text, prediction.position});
       if (request.each_layer) prediction.layer = n - 1;
-      all.push_back(std::move(prediction));
+      found.list.push_back(std::move(prediction));
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Prediction& a, const Prediction& b) {
+  std::ranges::stable_sort(found.list, [](const Prediction& a, const Prediction& b) {
     return std::pair(a.batch, a.position) < std::pair(b.batch, b.position);
   });
-  return all;
+  return found;
 }
 
 void require_finite_predictions(const WholeModel& model, const PredictionRows& rows,

@@ -3,7 +3,7 @@
 // own next token.
 
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/prediction_rows.hpp>
 
 #include <optional>
@@ -43,10 +43,14 @@ struct PredictRequest {
   std::size_t first_text = 0; ///< number of the first text in messages
 };
 
-/// Predictions in the order of texts, positions and layers. Throws Error for a model without a
-/// head, and where logits are no numbers: it names a tensor with NaN or infinity, if there is one.
-std::vector<Prediction> predict(const Sources& model, ModelPass& run,
-                                const PredictRequest& request);
+struct Predictions {
+  std::vector<Prediction> list;        ///< in the order of texts, positions and layers
+  std::vector<LayerWarnings> warnings; ///< of the layers that were computed
+};
+
+/// What a model predicts for its texts. Throws Error for a model without a head, and where logits
+/// are no numbers: it names a tensor with NaN or infinity, if there is one.
+Predictions predict(OpenedModel& model, const PredictRequest& request);
 
 /// Throws Error where the softmax of a row of logits is undefined (a NaN, +∞, or −∞ alone), with
 /// predict()'s message. Row i is of place i; `first_text`: number of the first text in messages.

@@ -9,22 +9,29 @@
 
 namespace mha {
 
-TextLayers::TextLayers(Sources sources, std::shared_ptr<ModelPass> texts, std::vector<Edit> edits)
+TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits)
     : sources_(std::move(sources)),
       texts_(std::move(texts)),
       edits_(std::move(edits)),
       made_(texts_->layers().size() + 1) {}
 
+/// While `making_` is held.
+const Tensor& TextLayers::embedding_of_texts() const {
+  if (embedded_.empty()) embedded_ = texts_->embedded();
+  return embedded_;
+}
+
 Residual TextLayers::embedded() const {
   const std::lock_guard hold(making_);
-  return {texts_->embedded(), 0};
+  return {embedding_of_texts(), 0};
 }
 
 Layer TextLayers::layer(std::size_t n, const Tensor& x) const {
   const std::lock_guard hold(making_);
   std::optional<Layer>& made = made_[n];
   if (!made) {
-    LoadedLayer loaded = sources_.outline(texts_->layers()[n]);
+    const LayerInput input = texts_->input(n, texts_->zeros());
+    LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, true);
     if (auto warnings = texts_->warnings_of(loaded.notes); !warnings.empty())
       layer_warnings_.push_back({texts_->layers()[n], std::move(warnings)});
     for (Note& note : loaded.notes)
@@ -43,8 +50,9 @@ Layer TextLayers::ends(const Tensor& x) const {
   const std::lock_guard hold(making_);
   std::optional<Layer>& made = made_.back();
   if (!made) {
-    made = texts_->ends_of(texts_->embedded());
-    if (auto own = texts_->warnings_of(sources_.put_patches(*made, "")); !own.empty())
+    made = texts_->ends(embedding_of_texts(), embedding_of_texts());
+    if (auto own = texts_->warnings_of(sources_.put_patches(*made, "", texts_->notes()));
+        !own.empty())
       layer_warnings_.push_back({"", std::move(own)});
   }
   Layer layer = *made;
@@ -59,7 +67,7 @@ std::vector<Note> TextLayers::notes() const {
   return notes_;
 }
 
-std::vector<Inputs::OfLayer> TextLayers::layer_warnings() const {
+std::vector<LayerWarnings> TextLayers::layer_warnings() const {
   const std::lock_guard hold(making_);
   return layer_warnings_;
 }

@@ -3,7 +3,7 @@
 // where the next run begins.
 
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/texts.hpp>
 #include <mha/schedule/observer.hpp>
 
 #include <functional>
@@ -32,12 +32,11 @@ public:
     std::string name; ///< as Layer::with takes it
     Tensor tensor;
   };
-  /// `sources` were opened for these texts (Sources::for_text).
-  TextLayers(Sources sources, std::shared_ptr<ModelPass> texts, std::vector<Edit> edits = {});
+  TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits = {});
 
   /// The number of layers.
   std::size_t count() const { return texts_->layers().size(); }
-  const ModelPass& texts() const { return *texts_; }
+  const Texts& texts() const { return *texts_; }
   /// What enters the first layer.
   Residual embedded() const;
   /// Layer n, which reads `x` (B, T, d_model). Throws Error where it cannot be made.
@@ -49,16 +48,19 @@ public:
   /// What is to be known about the texts and the layers that were made.
   std::vector<Note> notes() const;
   /// The warnings about each layer that was made, beside those about the texts.
-  std::vector<Inputs::OfLayer> layer_warnings() const;
+  std::vector<LayerWarnings> layer_warnings() const;
 
 private:
+  const Tensor& embedding_of_texts() const;
+
   Sources sources_;
-  std::shared_ptr<ModelPass> texts_;
+  std::shared_ptr<const Texts> texts_;
   std::vector<Edit> edits_;
   mutable std::mutex making_;
+  mutable Tensor embedded_;                        ///< empty: not computed yet
   mutable std::vector<std::optional<Layer>> made_; ///< the last one is the model's ends
   mutable std::vector<Note> notes_;
-  mutable std::vector<Inputs::OfLayer> layer_warnings_;
+  mutable std::vector<LayerWarnings> layer_warnings_;
 };
 
 /// What happens while a stream moves on.

@@ -128,7 +128,7 @@ private:
 
   /// The answer and the token that it is measured against, at each place.
   void take_tokens(const PredictionRows& other) {
-    const ModelPass& text = here_.layers().texts();
+    const Texts& text = here_.layers().texts();
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const auto& [batch, position] = places_[i];
       const auto given = [&](const std::optional<int>& id, const PredictionRows& otherwise) {

@@ -38,7 +38,7 @@ struct SweepRequest {
   /// Of SweepMetric::logit; none: the most probable tokens of the other run and of this.
   std::optional<int> answer, versus;
   /// Of a text's positions, those whose predictions are measured.
-  std::function<std::vector<TextPosition>(const ModelPass& text)> places;
+  std::function<std::vector<TextPosition>(const Texts& text)> places;
   std::size_t threads = 0;
 };
 

@@ -2,15 +2,29 @@
 
 namespace mha {
 
-Weights::Weights(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
-                 std::optional<DType> precision, std::optional<std::size_t> memory)
-    : model_(found),
-      folder_(checkpoint.name),
-      dtype_(precision.value_or(model_.embedding().tokens.dtype() == DType::f64 ? DType::f64
-                                                                                : DType::f32)),
-      kept_(std::make_shared<KeptWeights>(memory)) {
-  if (dtype_ != DType::f32 && dtype_ != DType::f64)
-    fail("dtype is {}: models are computed in float32 or float64", name_of(dtype_));
+namespace {
+
+DType precision_of(const WholeModel& model, std::optional<DType> asked) {
+  const bool is_double = model.embedding().tokens.dtype() == DType::f64;
+  const DType precision = asked.value_or(is_double ? DType::f64 : DType::f32);
+  if (precision != DType::f32 && precision != DType::f64)
+    fail("dtype is {}: models are computed in float32 or float64", name_of(precision));
+  return precision;
+}
+
+} // namespace
+
+Weights::Weights(const Sources& sources)
+    : model_(sources.model()),
+      notes_of_sources_(sources.notes_of_model()),
+      folder_(model_->file().name),
+      dtype_(precision_of(*model_, sources.request().dtype)),
+      kept_(std::make_shared<KeptWeights>(sources.request().memory)) {}
+
+std::vector<Note> Weights::notes() const {
+  std::vector<Note> notes = model_->notes();
+  notes.insert(notes.end(), notes_of_sources_.begin(), notes_of_sources_.end());
+  return notes;
 }
 
 const tokenizers::Tokenizer& Weights::tokenizer() const {

@@ -1,6 +1,7 @@
 #pragma once
 // A whole model's weights, made once for all its runs: const, and read by many threads.
 
+#include <mha/load/load.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
@@ -15,13 +16,15 @@ namespace mha {
 
 class Weights {
 public:
-  /// Of the layers found in a checkpoint. `precision`: to compute in; none: float32, float64 for
-  /// float64 weights. `memory`: bytes that packed weights kept from one pass to the next may take;
-  /// none: half of what is free. Throws Error as WholeModel does.
-  Weights(const io::Contents& checkpoint, const std::vector<naming::Found>& found,
-          std::optional<DType> precision, std::optional<std::size_t> memory);
+  /// Of the whole model that sources hold. They are computed in the precision that the request
+  /// says; else in float32, float64 weights in float64.
+  explicit Weights(const Sources& sources);
 
-  const WholeModel& model() const { return model_; }
+  const WholeModel& model() const { return *model_; }
+  /// What the sources say with every layer of a text, behind the model's own notes.
+  const std::vector<Note>& notes_of_sources() const { return notes_of_sources_; }
+  /// The model's own notes and these.
+  std::vector<Note> notes() const;
   /// The precision of every pass.
   DType dtype() const { return dtype_; }
   /// The packed forms, which all passes share.
@@ -34,7 +37,8 @@ public:
   const tokenizers::Tokenizer& tokenizer() const;
 
 private:
-  WholeModel model_;
+  std::shared_ptr<const WholeModel> model_;
+  std::vector<Note> notes_of_sources_;
   std::string folder_;
   DType dtype_;
   std::shared_ptr<KeptWeights> kept_;

@@ -2,6 +2,7 @@
 // Text to token numbers, as the tokenizer beside a checkpoint cuts it.
 
 #include <mha/system/note.hpp>
+#include <mha/tokenizers/special_tokens.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +30,6 @@ struct Encoding {
   std::vector<Note> notes; ///< what the user should know: invalid UTF-8 was replaced …
 
   std::vector<int> ids() const;
-};
-
-/// Which special tokens stand around a text. What is written in the text itself is always
-/// recognised.
-struct SpecialTokens {
-  bool none = false;                      ///< no BOS, EOS, CLS, SEP at all
-  std::optional<bool> bos = std::nullopt; ///< with or without BOS, whatever the files say
 };
 
 /// What the files of a tokenizer became; its parts are private (parts.hpp).

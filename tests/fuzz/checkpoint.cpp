@@ -3,7 +3,7 @@
 
 #include "fuzz/expect.hpp"
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -33,18 +33,16 @@ void compute() {
   using namespace mha;
   Request request;
   request.sources = {folder().string()};
-  const auto pass = std::make_shared<ModelPass>();
-  pass->text.ids = {"1,0,2", "1"};
-  pass->threads = 1;
-  request.inputs = pass;
-  const Sources model(request);
+  request.text.ids = {"1,0,2", "1"};
+  OpenedModel model(request);
+  model.threads = 1;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = model.load(id);
     for (const std::string& note : loaded.notes) fuzz::require(!note.empty(), "a note");
     if (loaded.layer.dims.d_ff > 1000 || loaded.layer.dims.d_model > 1000) return;
     trace(loaded.layer, {Stage::weights, Stage::resid_post}, {}, 1);
   }
-  const std::vector<Prediction> found = predict(model, *pass, {{0, 2}, 3, true, 1});
+  const std::vector<Prediction> found = predict(model, {{0, 2}, 3, true, 1}).list;
   for (const Prediction& one : found)
     fuzz::require(one.position < 3 && one.candidates.size() <= 3, "a prediction");
 }

@@ -3,7 +3,7 @@
 
 #include "fuzz/expect.hpp"
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <cstdlib>
@@ -42,11 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Request request;
     request.sources = {"data/wheel"};
     request.naming = description.path();
-    const auto pass = std::make_shared<ModelPass>();
-    pass->text.ids = {"1,0,2"};
-    pass->threads = 1;
-    request.inputs = pass;
-    const Sources model(request);
+    request.text.ids = {"1,0,2"};
+    OpenedModel model(request);
+    model.threads = 1;
     if (model.chosen().size() > 8) return; // one layer's weights, as often as is said
     for (const std::string& id : model.chosen())
       trace(model.load(id).layer, {Stage::weights, Stage::resid_post}, {}, 1);

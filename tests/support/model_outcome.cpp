@@ -6,7 +6,7 @@
 #include <mha/load/leftovers.hpp>
 #include <mha/load/load.hpp>
 #include <mha/load/whole_model.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
@@ -26,20 +26,22 @@ Outcome compute_text(const io::Contents& model) {
   try {
     Request request;
     request.in_memory = {model};
-    auto pass = std::make_shared<ModelPass>();
-    pass->text.ids = {"5,9,31,7,12,40,5,22,18"};
-    pass->threads = 1;
-    request.inputs = pass;
-    const Sources sources(std::move(request));
+    request.text.ids = {"5,9,31,7,12,40,5,22,18"};
+    OpenedModel opened(std::move(request));
+    opened.threads = 1;
     const auto keep = [&](const Tensor& tensor) {
       outcome.bits.insert(outcome.bits.end(), tensor.raw(), tensor.raw() + tensor.bytes());
     };
-    for (const std::string& id : sources.chosen()) {
-      if (id.empty()) continue;
-      const LoadedLayer loaded = sources.load(id);
-      for (const Note& note : loaded.notes) outcome.notes.insert(note.text);
-    }
-    const Layer ends = pass->ends_after(sources, pass->layers().size());
+    const auto note = [&](const LoadedLayer& loaded) {
+      for (const Note& one : loaded.notes) outcome.notes.insert(one.text);
+      for (const LayerWarnings& layer : loaded.on_the_way)
+        for (const Note& one : layer.warnings) outcome.notes.insert(one.text);
+    };
+    for (const std::string& id : opened.chosen())
+      if (!id.empty()) note(opened.load(id));
+    const LoadedLayer behind = opened.ends_after(opened.texts()->layers().size());
+    note(behind);
+    const Layer& ends = behind.layer;
     keep(ends.ends->embed), keep(ends.ends->stream);
     for (const Stage stage : {Stage::final, Stage::logits}) {
       if (stage == Stage::final ? !ends.ends->final.present() : !ends.ends->head.present())
@@ -48,9 +50,7 @@ Outcome compute_text(const io::Contents& model) {
       compute(ends, make_plan(ends, trace.wants()), trace, 1);
       keep(trace.value(stage));
     }
-    for (const Note& note : pass->notes()) outcome.notes.insert(note.text);
-    for (const Inputs::OfLayer& layer : pass->take_warnings())
-      for (const Note& note : layer.warnings) outcome.notes.insert(note.text);
+    for (const Note& one : opened.texts()->notes()) outcome.notes.insert(one.text);
   } catch (const Error& error) {
     outcome.refusal = error.what();
   }

@@ -134,7 +134,7 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"forward", {"system", "tensor", "layer", "schedule", "kernels"}},
     {"files", {"system", "tensor"}},
     {"formats", {"system", "tensor", "files"}},
-    {"load", {"system", "tensor", "layer", "files", "formats", "load/families"}},
+    {"load", {"system", "tensor", "layer", "files", "formats", "tokenizers", "load/families"}},
     {"tokenizers", {"system", "files", "formats"}},
     {"load/families", {"system", "tensor", "layer", "files", "load"}},
     {"model",

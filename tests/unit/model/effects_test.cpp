@@ -1,5 +1,6 @@
 #include "support/places.hpp"
 #include <mha/model/effects.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/model/stage_means.hpp>
 #include <mha/observe/trace.hpp>
@@ -19,28 +20,27 @@ using namespace mha;
 namespace {
 
 struct Opened {
-  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
   Patcher patcher;
-  std::unique_ptr<Sources> sources;
+  std::unique_ptr<OpenedModel> model;
 
   Opened(const std::string& model, const Text& text, const std::vector<std::string>& patches = {},
          DType dtype = DType::f64) {
     Request request;
     request.sources = {test::source_folder() + "/data/" + model};
     request.dtype = dtype;
-    pass->text = text;
-    request.inputs = pass;
+    request.text = text;
     request.shows_ends = true;
     for (const std::string& patch : patches) patcher.add(patch);
     request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
-                                 const Request& asked) {
-      return patcher.patch(layer, id, opened, asked);
+                                 const std::vector<Note>& said) {
+      return patcher.patch(layer, id, opened, said);
     };
-    sources = std::make_unique<Sources>(request);
+    this->model = std::make_unique<OpenedModel>(request);
   }
-  Tensor logits() { return trace(sources->load("").layer, {Stage::logits}).value(Stage::logits); }
+  TextLayers layers() const { return {model->sources(), model->texts()}; }
+  Tensor logits() { return trace(model->load("").layer, {Stage::logits}).value(Stage::logits); }
   PredictionRows rows(const std::vector<TextPosition>& places) {
-    return {sources->load("").layer, places, 0};
+    return {model->load("").layer, places, 0};
   }
 };
 
@@ -82,22 +82,22 @@ TEST_CASE("effects of heads are PyTorch's") {
   Text text;
   text.files = {test::source_folder() + "/data/induction-model/expected/repeat.txt"};
   Opened opened("induction-model", text);
-  const std::size_t T = opened.pass->ids()[0].size();
+  const std::size_t T = opened.model->texts()->ids()[0].size();
   EffectsRequest request;
   for (std::size_t t = T / 2 + 1; t + 1 < T; ++t) request.places.emplace_back(0, t);
   CHECK(expected["zero_ablation"].size() == 8);
-  const std::vector<Effect> means =
-      mean_over_places(effects(TextLayers(*opened.sources, opened.pass), request));
+  const std::vector<Effect> means = mean_over_places(effects(opened.layers(), request));
   double loss = 0; // of the second half
   const PredictionRows rows = opened.rows(request.places);
   for (std::size_t i = 0; i < rows.count(); ++i)
     loss -= log_probability(
-        rows[i], static_cast<std::size_t>(opened.pass->ids()[0][request.places[i].second + 1]));
+        rows[i],
+        static_cast<std::size_t>(opened.model->texts()->ids()[0][request.places[i].second + 1]));
   CHECK(loss / static_cast<double>(rows.count()) ==
         Approx(expected["loss_second_half"].get<double>()).margin(1e-6));
   Opened again("induction-model", text);
   request.places = {{0, T - 1}};
-  const std::vector<Effect> last = effects(TextLayers(*again.sources, again.pass), request);
+  const std::vector<Effect> last = effects(again.layers(), request);
   for (const auto& head : expected["zero_ablation"]) {
     const auto layer = head["layer"].get<std::size_t>(), h = head["head"].get<std::size_t>();
     INFO(layer << "." << h);
@@ -118,7 +118,7 @@ TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
       const PredictionRows clean = Opened(model, text, {}, dtype).rows(request.places);
       const std::vector<Distribution> p{Distribution(clean[0]), Distribution(clean[1])};
       Opened opened(model, text, {}, dtype);
-      for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request)) {
+      for (const Effect& one : effects(opened.layers(), request)) {
         std::string place;
         if (one.part == Component::head) place = fmt::format("head_out[{}]", *one.head);
         if (one.part == Component::attention) place = "head_out";
@@ -183,19 +183,20 @@ TEST_CASE("effects: means and next texts from outside are those of all texts at 
                                (ablation == Ablation::mean ? "mean" : "from the next text"))};
     Opened all("bard-gpt2", ids_of(ids));
     request.places = {{0, 3}, {1, 3}, {2, 3}};
-    const std::vector<Effect> whole = effects(TextLayers(*all.sources, all.pass), request);
+    const std::vector<Effect> whole = effects(all.layers(), request);
     const auto means = std::make_shared<StageMeans>();
     for (const std::string& one : ids) {
       Opened some("bard-gpt2", ids_of({one}));
-      add_to_means(TextLayers(*some.sources, some.pass), request, *means);
+      add_to_means(some.layers(), request, *means);
     }
     request.places = {{0, 3}};
     for (std::size_t b = 0; b < ids.size(); ++b) {
       Opened here("bard-gpt2", ids_of({ids[b]})), next("bard-gpt2", ids_of({ids[(b + 1) % 3]}));
       if (ablation == Ablation::mean) request.means = means;
       if (ablation == Ablation::resample)
-        request.next = std::make_shared<const TextLayers>(*next.sources, next.pass);
-      const std::vector<Effect> alone = effects(TextLayers(*here.sources, here.pass), request);
+        request.next =
+            std::make_shared<const TextLayers>(next.model->sources(), next.model->texts());
+      const std::vector<Effect> alone = effects(here.layers(), request);
       for (std::size_t i = 0; i < alone.size(); ++i) {
         INFO(b << " " << name_of(alone[i].part));
         CHECK(alone[i].part == whole[3 * i + b].part);
@@ -213,9 +214,9 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   request.ablation = Ablation::resample, request.align_end = true;
   request.places = {{0, 5}, {1, 3}};
   request.set = {parse_patch("layers.2.head_out[1] = from the next text")};
-  const std::vector<Effect> found = effects(TextLayers(*texts.sources, texts.pass), request);
+  const std::vector<Effect> found = effects(texts.layers(), request);
   Opened long_text("bard-gpt2", ids_of({here})), short_text("bard-gpt2", ids_of({next}));
-  const Tensor from = trace(short_text.sources->load("2").layer, {Stage::head_out})
+  const Tensor from = trace(short_text.model->load("2").layer, {Stage::head_out})
                           .value(Stage::head_out); // 1?, H, 4, d_v
   const std::size_t d = from.shape().back();
   const Tensor values = [&] {
@@ -226,7 +227,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   }();
   PatchText place = parse_patch("layers.2.head_out[1,2-5] = 0");
   place.tensor = values;
-  const TextLayers layers(*long_text.sources, long_text.pass);
+  const TextLayers layers = long_text.layers();
   Advance way;
   way.patch = [&](Layer& layer, std::size_t n) {
     if (n == 2) layer.patches.add(resolve_patch(place, layer, n, {}));
@@ -238,8 +239,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   CHECK(effect_of(found, Component::head, 2, 1).kl.value() == kl);
   CHECK(effect_of(found, Component::set).kl.value() == kl);
   request.align_end = false;
-  CHECK_THROWS_WITH(effects(TextLayers(*texts.sources, texts.pass), request),
-                    Catch::Contains("--align end"));
+  CHECK_THROWS_WITH(effects(texts.layers(), request), Catch::Contains("--align end"));
 }
 
 TEST_CASE("effects are those of whole patched runs") {
@@ -250,7 +250,7 @@ TEST_CASE("effects are those of whole patched runs") {
     Opened opened(model, text);
     EffectsRequest request;
     request.places = {{0, 2}, {0, 6}};
-    const std::vector<Effect> found = effects(TextLayers(*opened.sources, opened.pass), request);
+    const std::vector<Effect> found = effects(opened.layers(), request);
     for (const auto& [part, layer, head, patch] :
          {std::tuple(Component::head, 0, std::optional<std::size_t>(1), "layers.0.head_out[1] = 0"),
           {Component::head, 2, std::optional<std::size_t>(3), "layers.2.head_result[3] = zero"},
@@ -283,7 +283,7 @@ TEST_CASE("direct effects add up to the logit, or to a difference of two") {
         request.places = {{0, 3}};
         request.answer = 11, request.versus = versus, request.centre = centre;
         double sum = 0;
-        for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request))
+        for (const Effect& one : effects(opened.layers(), request))
           if (one.part != Component::attention) sum += one.direct.value();
         const std::size_t V = logits.shape().back();
         double want = value_at(logits, 3 * V + 11);
@@ -296,7 +296,7 @@ TEST_CASE("direct effects add up to the logit, or to a difference of two") {
   Opened opened("bard-bert", ids_of({"5,17,200"}));
   EffectsRequest request;
   request.places = {{0, 1}};
-  for (const Effect& one : effects(TextLayers(*opened.sources, opened.pass), request))
+  for (const Effect& one : effects(opened.layers(), request))
     CHECK(!one.direct); // blocks that normalise the sum, and a head with a layer of its own
 }
 
@@ -307,7 +307,7 @@ TEST_CASE("a part is replaced by its mean, or by the next text's") {
     EffectsRequest request;
     request.ablation = ablation;
     request.places = {{0, 3}, {1, 3}};
-    const std::vector<Effect> found = effects(TextLayers(*opened.sources, opened.pass), request);
+    const std::vector<Effect> found = effects(opened.layers(), request);
     const bool mean = ablation == Ablation::mean;
     const Tensor clean = Opened("bard-gpt2", texts).logits();
     const std::string patch =
@@ -320,10 +320,10 @@ TEST_CASE("a part is replaced by its mean, or by the next text's") {
   EffectsRequest request;
   request.ablation = Ablation::resample;
   request.places = {{0, 1}};
-  CHECK_THROWS_WITH(effects(TextLayers(*one.sources, one.pass), request),
+  CHECK_THROWS_WITH(effects(one.layers(), request),
                     Catch::Contains("this is one text; give several"));
   Opened unequal("bard-gpt2", ids_of({"5,17", "5,17,3"}));
-  CHECK_THROWS_WITH(effects(TextLayers(*unequal.sources, unequal.pass), request),
+  CHECK_THROWS_WITH(effects(unequal.layers(), request),
                     Catch::Contains("text 0 has 2 tokens, text 1 has 3"));
 }
 
@@ -337,7 +337,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     EffectsRequest request;
     request.places = {{0, 6}, {1, 6}}, request.ablation = ablation;
     request.set = {parse_patch(std::string("layers.1.head_out[2]") + value)};
-    std::vector<Effect> found = effects(TextLayers(*opened.sources, opened.pass), request);
+    std::vector<Effect> found = effects(opened.layers(), request);
     std::vector<Effect> head, set;
     for (const Effect& one : found) {
       if (one.part == Component::set) set.push_back(one);
@@ -350,7 +350,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     }
     // Two places of two layers: as the patched run.
     request.set.push_back(parse_patch(std::string("layers.0.mlp_out") + value));
-    found = effects(TextLayers(*opened.sources, opened.pass), request);
+    found = effects(opened.layers(), request);
     CHECK(found.back().part == Component::set);
     CHECK(found.back().kl != set[1].kl);
     if (ablation != Ablation::zero) continue;
@@ -359,15 +359,12 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     const Tensor clean = Opened("bard-gpt2", ids_of(ids)).logits(), changed = patched.logits();
     CHECK(found.back().kl.value() == Approx(divergence(clean, changed, 13)).epsilon(1e-9));
     request.set = {parse_patch("layers.4.q = zero")};
-    CHECK_THROWS_WITH(effects(TextLayers(*opened.sources, opened.pass), request),
-                      Catch::Contains("there is no layer 4"));
+    CHECK_THROWS_WITH(effects(opened.layers(), request), Catch::Contains("there is no layer 4"));
     request.set = {parse_patch("layers.-5.q = zero")};
-    CHECK_THROWS_WITH(effects(TextLayers(*opened.sources, opened.pass), request),
-                      Catch::Contains("there is no layer -5"));
+    CHECK_THROWS_WITH(effects(opened.layers(), request), Catch::Contains("there is no layer -5"));
     request.set = {parse_patch("layers.-3.head_out[2] = zero")};
-    CHECK(effects(TextLayers(*opened.sources, opened.pass), request).back().kl == head[1].kl);
+    CHECK(effects(opened.layers(), request).back().kl == head[1].kl);
     request.set = {parse_patch("q = zero")};
-    CHECK_THROWS_WITH(effects(TextLayers(*opened.sources, opened.pass), request),
-                      Catch::Contains("layers.N.q"));
+    CHECK_THROWS_WITH(effects(opened.layers(), request), Catch::Contains("layers.N.q"));
   }
 }

@@ -16,17 +16,16 @@ using Catch::Contains;
 namespace {
 
 struct OneText {
-  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
-  std::optional<Sources> sources;
+  std::optional<OpenedModel> model;
   std::optional<TextLayers> layers;
 
-  explicit OneText(const std::string& model) {
-    pass->text.ids = {"5,9,3,7,11", "2,4,6"};
+  explicit OneText(const std::string& name) {
     Request request;
-    request.sources = {test::source_folder() + "/data/" + model};
-    request.dtype = DType::f64, request.inputs = pass, request.shows_ends = true;
-    sources.emplace(std::move(request));
-    layers.emplace(*sources, pass);
+    request.text.ids = {"5,9,3,7,11", "2,4,6"};
+    request.sources = {test::source_folder() + "/data/" + name};
+    request.dtype = DType::f64, request.shows_ends = true;
+    model.emplace(std::move(request));
+    layers.emplace(model->sources(), model->texts());
   }
 };
 
@@ -60,11 +59,11 @@ TEST_CASE("part logits: what a part adds to a token's logit is its direct effect
 }
 
 TEST_CASE("part logits: a stage of the stream has the logits of the logit lens", "[model]") {
-  const OneText text("bard-gpt2"), lens("bard-gpt2");
+  OneText text("bard-gpt2"), lens("bard-gpt2");
   PredictRequest request;
   request.positions = {1, 4}, request.each_layer = true, request.top = 3;
   std::size_t compared = 0;
-  for (const Prediction& one : predict(*lens.sources, *lens.pass, request)) {
+  for (const Prediction& one : predict(*lens.model, request).list) {
     const std::string stage = "layers." + std::to_string(*one.layer) + ".resid_post = zero";
     const auto found =
         part_logits(*text.layers, parse_patch(stage), {{one.batch, one.position}}, 0);
@@ -77,7 +76,7 @@ TEST_CASE("part logits: a stage of the stream has the logits of the logit lens",
 
 TEST_CASE("part logits: a vector goes through centring and gain alone", "[model]") {
   const OneText text("bard-gpt2");
-  const WholeModel& model = text.pass->model();
+  const WholeModel& model = text.model->texts()->model();
   const std::size_t d = model.width();
   Tensor vector(DType::f64, {d});
   for (std::size_t i = 0; i < d; ++i)

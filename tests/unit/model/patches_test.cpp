@@ -1,7 +1,7 @@
 #include "support/compare.hpp"
 #include "support/places.hpp"
 #include <mha/layer/graph.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/observe/trace.hpp>
@@ -22,26 +22,24 @@ const std::vector<std::string> models{"bard-gpt2", "bard-llama", "bard-bert"};
 /// A model opened with a text and patches.
 struct Opened {
   std::shared_ptr<Patcher> patcher = std::make_shared<Patcher>();
-  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
-  std::unique_ptr<Sources> sources;
+  std::unique_ptr<OpenedModel> model;
 
   Opened(const std::string& model, const std::vector<std::string>& ids,
          const std::vector<std::string>& patches = {}, const std::string& text_file = "") {
     Request request;
     request.sources = {test::source_folder() + "/data/" + model};
-    pass->text.ids = ids;
-    if (!text_file.empty()) pass->text.files = {text_file};
-    request.inputs = pass;
+    request.text.ids = ids;
+    if (!text_file.empty()) request.text.files = {text_file};
     request.shows_ends = true;
     for (const std::string& patch : patches) patcher->add(patch);
     request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
-                                 const Request& asked) {
-      return patcher->patch(layer, id, opened, asked);
+                                 const std::vector<Note>& said) {
+      return patcher->patch(layer, id, opened, said);
     };
-    sources = std::make_unique<Sources>(request);
+    this->model = std::make_unique<OpenedModel>(request);
   }
   Tensor logits() {
-    const LoadedLayer ends = sources->load("");
+    const LoadedLayer ends = model->load("");
     return trace(ends.layer, {Stage::logits}).value(Stage::logits);
   }
 };
@@ -58,7 +56,7 @@ const std::vector<std::string> text{"5,17,200,31,8,90,44"};
 TEST_CASE("every stage of a model's layer: its own values change no bit, others reach the logits") {
   for (const std::string& model : models) {
     const Tensor clean = logits_of(model, text, {});
-    const Layer layer = Opened(model, text).sources->load("1").layer;
+    const Layer layer = Opened(model, text).model->load("1").layer;
     const StageSet available = available_stages(layer);
     std::size_t tried = 0;
     for (const StageInfo& info : stages()) {
@@ -109,11 +107,10 @@ TEST_CASE("taking out heads costs what PyTorch says") {
     Opened opened("induction-model", {}, patches,
                   test::source_folder() + "/data/induction-model/expected/repeat.txt");
     PredictRequest asked;
-    const std::size_t T = opened.pass->ids()[0].size();
+    const std::size_t T = opened.model->texts()->ids()[0].size();
     for (std::size_t t = T / 2 + 1; t + 1 < T; ++t) asked.positions.push_back(t);
     double sum = 0;
-    for (const Prediction& one : predict(*opened.sources, *opened.pass, asked))
-      sum += one.actual->surprise;
+    for (const Prediction& one : predict(*opened.model, asked).list) sum += one.actual->surprise;
     return sum / static_cast<double>(asked.positions.size());
   };
   const double clean = loss({});
@@ -143,7 +140,7 @@ TEST_CASE("positions before a patched one keep their bits in a causal model") {
 TEST_CASE("mean: over all positions of all texts that are no padding, whatever the place") {
   const std::vector<std::string> texts{"5,17,200", "31,8,90,44,7"};
   Opened clean("bard-gpt2", texts);
-  const Tensor out = trace(clean.sources->load("2").layer, {Stage::mlp_out}).value(Stage::mlp_out);
+  const Tensor out = trace(clean.model->load("2").layer, {Stage::mlp_out}).value(Stage::mlp_out);
   const std::size_t d = out.shape()[2], T = out.shape()[1];
   std::vector<double> mean(d);
   for (std::size_t b = 0; b < 2; ++b)
@@ -151,7 +148,7 @@ TEST_CASE("mean: over all positions of all texts that are no padding, whatever t
       for (std::size_t i = 0; i < d; ++i) mean[i] += value_at(out, (b * T + t) * d + i) / 8;
   Opened patched("bard-gpt2", texts, {"layers.2.mlp_out[*,-1] = mean"});
   const Tensor after =
-      trace(patched.sources->load("2").layer, {Stage::mlp_out}).value(Stage::mlp_out);
+      trace(patched.model->load("2").layer, {Stage::mlp_out}).value(Stage::mlp_out);
   for (std::size_t b = 0; b < 2; ++b)
     for (std::size_t t = 0; t < (b == 0 ? 3u : 5u); ++t)
       for (std::size_t i = 0; i < d; ++i) {
@@ -176,6 +173,6 @@ TEST_CASE("a patch that is of no layer, of which none is said, or that nothing r
   CHECK_THROWS_WITH(logits_of("bard-gpt2", text, {"layers.1.q = from ids 1,2"}),
                     Catch::Contains("the other text has 2 tokens, this one 7"));
   Opened early("bard-gpt2", text, {"layers.3.q = 0"});
-  early.sources->load("1");
+  early.model->load("1");
   CHECK_THROWS_WITH(early.patcher->require_read(), Catch::Contains("no layer that was computed"));
 }

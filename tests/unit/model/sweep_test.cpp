@@ -16,23 +16,23 @@ namespace {
 
 /// A model and pairs of texts, as the program opens them.
 struct OpenedPairs {
-  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
   std::optional<Sources> sources;
+  std::shared_ptr<const Weights> weights;
   std::vector<SweepPair> pairs;
 
   OpenedPairs(const std::string& model,
               const std::vector<std::pair<std::vector<int>, std::vector<int>>>& ids) {
-    pass->opens_model = true;
     Request request;
+    request.opens_model = true;
     request.sources = {test::source_folder() + "/data/" + model};
-    request.dtype = DType::f64, request.inputs = pass;
+    request.dtype = DType::f64;
     sources.emplace(std::move(request));
+    weights = std::make_shared<const Weights>(*sources);
     for (const auto& [here, there] : ids) pairs.push_back({layers_of(here), layers_of(there)});
   }
   std::shared_ptr<const TextLayers> layers_of(const std::vector<int>& ids) const {
-    const auto text =
-        std::make_shared<ModelPass>(pass->weights(), padded({ids}, false, 0), "ids", true);
-    return std::make_shared<const TextLayers>(sources->for_text(text), text);
+    const auto text = std::make_shared<const Texts>(weights, padded({ids}, false, 0), "ids", true);
+    return std::make_shared<const TextLayers>(*sources, text);
   }
 };
 
@@ -40,7 +40,7 @@ SweepRequest request_of(const std::vector<std::string>& stages, std::vector<Swee
   SweepRequest request;
   for (const std::string& stage : stages) request.stages.push_back(parse_patch(stage + " = zero"));
   request.over = std::move(over);
-  request.places = [](const ModelPass& text) {
+  request.places = [](const Texts& text) {
     return std::vector<TextPosition>{{0, text.lengths()[0] - 1}};
   };
   return request;

@@ -4,7 +4,7 @@
 
 #include <mha/forward/attention.hpp>
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/watch.hpp>
@@ -37,17 +37,16 @@ private:
 };
 
 struct OpenedText {
-  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
-  std::optional<Sources> model;
+  std::optional<OpenedModel> model;
 
   explicit OpenedText(const std::string& name) {
     std::string ids = "1";
     for (int i = 2; i < 40; ++i) ids += "," + std::to_string(i);
-    pass->text.ids = {ids}, pass->threads = 1;
     Request request;
+    request.text.ids = {ids};
     request.sources = {test::source_folder() + "/data/" + name};
-    request.inputs = pass;
     model.emplace(std::move(request));
+    model->threads = 1;
   }
 };
 
@@ -55,7 +54,7 @@ struct OpenedText {
 
 TEST_CASE("progress: attention, feed-forward and logits are announced, and done") {
   for (const char* name : {"bard-gpt2", "bard-llama", "bard-bert"}) {
-    const OpenedText text(name);
+    OpenedText text(name);
     const Layer layer = text.model->load("3").layer;
     const Dims& d = layer.dims;
     const auto product = [&](std::size_t in, std::size_t out) {
@@ -76,7 +75,7 @@ TEST_CASE("progress: attention, feed-forward and logits are announced, and done"
     const Sums sums;
     PredictRequest asked;
     asked.positions = {38}, asked.threads = 1;
-    predict(*text.model, *text.pass, asked);
+    predict(*text.model, asked);
     INFO(name);
     CHECK(sums.begun == 2); // the last layer, and what stands behind it
     CHECK(sums.ended == 2);
@@ -94,7 +93,7 @@ TEST_CASE("progress: it ends where a computation fails") {
     }
     void observe(const Slice&) override { fail("no room"); }
   };
-  const OpenedText text("bard-gpt2");
+  OpenedText text("bard-gpt2");
   const Layer layer = text.model->load("0").layer;
   const Sums sums;
   Fails fails;

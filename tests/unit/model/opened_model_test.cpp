@@ -4,7 +4,7 @@
 #include "support/places.hpp"
 
 #include <mha/load/load.hpp>
-#include <mha/model/pass.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -19,21 +19,20 @@ using Catch::Matchers::Contains;
 namespace {
 
 struct Opened {
-  std::shared_ptr<ModelPass> pass = std::make_shared<ModelPass>();
-  std::optional<Sources> model;
+  std::optional<OpenedModel> model;
 
   Opened(const std::string& name, std::vector<std::string> ids, const std::string& layers = "",
          bool keeps_layers = false) {
-    pass->text.ids = std::move(ids), pass->threads = 1;
     Request request;
+    request.text.ids = std::move(ids);
     request.sources = {test::source_folder() + "/data/" + name};
     request.layer = layers;
-    request.inputs = pass;
     request.keeps_layers = keeps_layers;
     model.emplace(std::move(request));
+    model->threads = 1;
   }
-  std::size_t made() const { return model->counts()->made; }
-  std::size_t computed() const { return model->counts()->computed; }
+  std::size_t made() const { return model->sources().counts()->made; }
+  std::size_t computed() const { return model->sources().counts()->computed; }
 };
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -64,16 +63,16 @@ const std::vector<std::string> one{"1,5,9,2,7"}, several{"3,1,4", "1,5,9,2", "6"
 TEST_CASE("what layers before a chosen one take is counted as computing", "[model]") {
   Opened opened("bard-llama", one, "3");
   opened.model->load("3");
-  REQUIRE(opened.pass->times().size() == 3); // layers 0 to 2, of which no observer sees anything
+  REQUIRE(opened.model->times().size() == 3); // layers 0 to 2, of which no observer sees anything
   double phases = 0;
-  for (const ModelPass::LayerTimes& times : opened.pass->times()) {
+  for (const OpenedModel::LayerTimes& times : opened.model->times()) {
     CHECK(times.phases.projections > 0);
     CHECK(times.phases.around > 0);
     phases += times.phases.projections + times.phases.attention + times.phases.output +
               times.phases.around;
   }
   // The phases were timed within what is counted.
-  CHECK(opened.pass->computed_s >= phases);
+  CHECK(opened.model->computed_s >= phases);
 }
 
 TEST_CASE("model: whatever is asked of a layer, the next one begins with the same bits") {
@@ -97,7 +96,7 @@ TEST_CASE("model: whatever is asked of a layer, the next one begins with the sam
       questions.push_back({{Stage::row_sum, Stage::output}, selected("0,2", nullptr, nullptr)});
     }
     for (const Question& question : questions) {
-      const Opened opened(name, ids);
+      Opened opened(name, ids);
       for (std::size_t n = 0; n < 4; ++n) {
         const Layer layer = opened.model->load(std::to_string(n)).layer;
         INFO(name << ", layer " << n);
@@ -120,7 +119,7 @@ TEST_CASE("model: whatever is asked of a layer, the next one begins with the sam
 
 TEST_CASE("model: a layer that is computed item by item is computed once") {
   const std::vector<Tensor> expected = streams_of("bard-llama", several);
-  const Opened opened("bard-llama", several);
+  Opened opened("bard-llama", several);
   for (std::size_t n = 0; n < 4; ++n) {
     const Layer layer = opened.model->load(std::to_string(n)).layer;
     CHECK(same_bits(layer.X, expected[n]));
@@ -133,7 +132,7 @@ TEST_CASE("model: a layer that is computed item by item is computed once") {
 
 TEST_CASE("model: an edited copy of a layer hands nothing on") {
   const std::vector<Tensor> expected = streams_of("bard-gpt2", one);
-  const Opened opened("bard-gpt2", one);
+  Opened opened("bard-gpt2", one);
   for (std::size_t n = 0; n < 4; ++n) {
     const Layer layer = opened.model->load(std::to_string(n)).layer;
     CHECK(same_bits(layer.X, expected[n]));
@@ -149,7 +148,7 @@ TEST_CASE("model: an edited copy of a layer hands nothing on") {
 
 TEST_CASE("model: layers are there in any order") {
   const std::vector<Tensor> expected = streams_of("bard-llama", one);
-  const Opened opened("bard-llama", one);
+  Opened opened("bard-llama", one);
   for (const std::size_t n : {3u, 1u, 2u, 0u, 3u})
     CHECK(same_bits(opened.model->load(std::to_string(n)).layer.X, expected[n]));
 }
@@ -169,13 +168,13 @@ TEST_CASE("model: a batch's items have the streams that they have alone, and zer
 }
 
 TEST_CASE("model: texts of one model share its layers") {
-  const Opened opened("bard-gpt2", {"1,2"}, "", true);
+  Opened opened("bard-gpt2", {"1,2"}, "", true);
   const std::vector<std::vector<std::string>> texts{one, {"4"}, {"3,1,4", "1,5,9,2"}, {"7,7,7"}};
   const auto check = [&](const std::vector<std::string>& ids) {
     Text text;
     text.ids = ids;
-    const auto pass = std::make_shared<ModelPass>(*opened.pass, text);
-    const Sources model = opened.model->for_text(pass);
+    const auto& weights = opened.model->texts()->weights();
+    OpenedModel model(*opened.model, std::make_shared<const Texts>(weights, text));
     const std::vector<Tensor> expected = streams_of("bard-gpt2", ids);
     bool same = true;
     for (std::size_t n = 0; n < 4; ++n) {
@@ -199,7 +198,7 @@ TEST_CASE("model: texts of one model share its layers") {
 }
 
 TEST_CASE("model: sizes first, then the layers: each is made once") {
-  const Opened opened("bard-llama", several);
+  Opened opened("bard-llama", several);
   for (const char* id : {"0", "1", "2", "3"}) {
     const LoadedLayer outline = opened.model->outline(id);
     CHECK(outline.layer.dims.B == 3);
@@ -213,10 +212,10 @@ TEST_CASE("model: sizes first, then the layers: each is made once") {
 }
 
 TEST_CASE("model: predictions are made of the stream behind the last layer") {
-  const Opened opened("bard-gpt2", one);
+  Opened opened("bard-gpt2", one);
   PredictRequest request;
   request.positions = {4}, request.top = 2, request.threads = 1, request.each_layer = true;
-  const std::vector<Prediction> found = predict(*opened.model, *opened.pass, request);
+  const std::vector<Prediction> found = predict(*opened.model, request).list;
   REQUIRE(found.size() == 4);
   for (std::size_t n = 0; n < 4; ++n) CHECK(found[n].layer == n);
   CHECK(opened.made() == 4);
@@ -227,11 +226,5 @@ TEST_CASE("model: what no text can be") {
   CHECK_THROWS_WITH(Opened("bard-gpt2", {"99999"}).model->load("0"), Contains("99999"));
   CHECK_THROWS_WITH(Opened("bard-gpt2", {""}), Contains("--ids"));
   CHECK_THROWS_WITH(Opened("induction", {"1,2"}, "all"), Contains("X=FILE"));
-  const Opened opened("bard-gpt2", one);
-  CHECK_THROWS_WITH(opened.model->load("7"), Contains("no such layer"));
-  Request again;
-  again.sources = {test::source_folder() + "/data/bard-gpt2"};
-  again.inputs = opened.pass;
-  CHECK_THROWS_AS(Sources(again), std::logic_error);
-  CHECK_NOTHROW(Sources(on_own_pass(again)));
+  CHECK_THROWS_WITH(Opened("bard-gpt2", one).model->load("7"), Contains("no such layer"));
 }

@@ -1,10 +1,8 @@
-// What a pass computes: the tokens of texts, or vectors in their place.
+// The tokens of texts, or vectors in their place.
 
-#include <mha/model/pass.hpp>
+#include <mha/model/texts.hpp>
 
 #include <mha/forward/embedding.hpp>
-#include <mha/load/load.hpp>
-#include <mha/system/limits.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -16,33 +14,44 @@
 
 namespace mha {
 
-bool ModelPass::given() const {
-  const bool cut = !text.texts.empty() || !text.files.empty(),
-             bos = text.special.bos.value_or(false);
-  if (text.each_line && text.files.empty())
-    fail("--each-line is for the lines of a --text-file: without one it changes nothing; leave it "
-         "out, or give the text in a file");
-  if (text.special.none && bos)
-    fail(
-        "--bos and --no-special contradict each other: the one adds what the other leaves out; one "
-        "of them is to go");
-  if (!cut && (text.special.none || text.special.bos))
-    fail("{} changes nothing: {}; leave it out, or give --text",
-         text.special.none ? "--no-special"
-         : bos             ? "--bos"
-                           : "--no-bos",
-         text.ids.empty() ? "there is no text to cut" : "--ids are the tokens as they are");
-  return text.given() || opens_model || !ids_.empty();
-}
-
-void ModelPass::take_text() {
-  notes_ = model().notes();
-  read_texts();
+Texts::Texts(std::shared_ptr<const Weights> weights, const Text& text)
+    : weights_(std::move(weights)), notes_(model().notes()) {
+  read(text);
   take_tokens();
 }
 
+Texts::Texts(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source,
+             bool labelled)
+    : weights_(std::move(weights)),
+      notes_(model().notes()),
+      ids_(std::move(tokens.ids)),
+      lengths_(std::move(tokens.lengths)),
+      batched_(tokens.batched),
+      source_(std::move(source)) {
+  if (labelled) read_tokenizer(false);
+  take_tokens();
+}
+
+Texts::Texts(const Texts& texts, std::size_t first, std::size_t count, std::string source,
+             bool batched)
+    : weights_(texts.weights_),
+      tokenizer_(texts.tokenizer_),
+      notes_(weights_->notes_of_sources()),
+      batched_(batched),
+      source_(std::move(source)),
+      of_rows_(texts.of_rows_) {
+  std::vector<std::vector<int>> own;
+  for (std::size_t b = first; b < first + count; ++b) {
+    const std::size_t one = b % texts.ids_.size();
+    const auto begin = texts.ids_[one].begin();
+    own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(texts.lengths_[one]));
+  }
+  TokenIds some = padded(std::move(own), batched, model().pad().value_or(0));
+  ids_ = std::move(some.ids), lengths_ = std::move(some.lengths);
+}
+
 /// Of token numbers, tokenizer files that cannot be read cost the labels alone.
-void ModelPass::read_tokenizer(bool needed) {
+void Texts::read_tokenizer(bool needed) {
   if (!needed && !weights_->has_tokenizer()) return;
   try {
     tokenizer_ = &weights_->tokenizer();
@@ -53,7 +62,7 @@ void ModelPass::read_tokenizer(bool needed) {
 }
 
 /// Checks the token numbers, and marks what is padding.
-void ModelPass::take_tokens() {
+void Texts::take_tokens() {
   for (std::size_t b = 0; b < lengths_.size(); ++b)
     if (lengths_[b] == 0)
       fail("{}: {}has no token to compute with", source_,
@@ -61,7 +70,7 @@ void ModelPass::take_tokens() {
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
   if (const auto trained = model().trained_positions(); trained && T > *trained)
-    add_note(fmt::format(
+    notes_.emplace_back(fmt::format(
         "{} has {}, but config.json says positions for {}: what the model does "
         "behind them was never trained",
         B == 1 ? "the text"
@@ -69,14 +78,15 @@ void ModelPass::take_tokens() {
         counted(T, "tokens"), *trained));
   if (const std::size_t rows = model().vocabulary();
       tokenizer_ && static_cast<std::size_t>(tokenizer_->size()) > rows)
-    add_note(warning(
+    notes_.push_back(warning(
         fmt::format("the tokenizer has {}, the model {}: is it another model's? Texts may be cut "
                     "into tokens that the model does not know",
                     counted(static_cast<std::size_t>(tokenizer_->size()), "tokens"), rows)));
+  std::ranges::copy(weights_->notes_of_sources(), std::back_inserter(notes_));
 }
 
 /// Vectors are a table with a row for each token of each text.
-void ModelPass::read_vectors() {
+void Texts::read_vectors(const Text& text) {
   source_ = "--inputs-embeds";
   const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
   const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back();
@@ -94,24 +104,24 @@ void ModelPass::read_vectors() {
   batched_ = rows.rank() == 3 || text.batch;
 }
 
-void ModelPass::require_token_numbers(std::string_view what) const {
+void Texts::require_token_numbers(std::string_view what) const {
   if (of_rows_)
     fail("--inputs-embeds are vectors, of which no token is known: {} needs --ids or a text", what);
 }
 
 /// Numbers as they are; texts as the tokenizer beside the checkpoint cuts them.
-void ModelPass::read_texts() {
+void Texts::read(const Text& text) {
   const bool of_text = !text.texts.empty() || !text.files.empty();
   if (of_text && !text.ids.empty()) fail("--ids and a text are both given; one of them is to go");
   if (!text.rows.empty()) {
     if (of_text || !text.ids.empty())
       fail("--inputs-embeds stand in the place of tokens: {} is to go",
            of_text ? "the text" : "--ids");
-    return read_vectors();
+    return read_vectors(text);
   }
   const int pad = model().pad().value_or(0);
   read_tokenizer(of_text);
-  TokenIds read;
+  TokenIds tokens;
   if (of_text) {
     require_first_segment(*tokenizer_, model());
     std::ranges::copy(tokenizer_->notes(), std::back_inserter(notes_));
@@ -125,40 +135,39 @@ void ModelPass::read_texts() {
       texts.push_back(encoding.ids());
     }
     const bool several = texts.size() > 1;
-    read = padded(std::move(texts), several, pad);
+    tokens = padded(std::move(texts), several, pad);
   } else {
     source_ = "--ids";
-    read = read_ids(text.ids, pad);
-    std::ranges::move(read.notes, std::back_inserter(notes_));
+    tokens = read_ids(text.ids, pad);
+    std::ranges::move(tokens.notes, std::back_inserter(notes_));
   }
-  ids_ = std::move(read.ids), lengths_ = std::move(read.lengths);
-  batched_ = read.batched || text.batch;
+  ids_ = std::move(tokens.ids), lengths_ = std::move(tokens.lengths);
+  batched_ = tokens.batched || text.batch;
 }
 
-std::string ModelPass::label(int id) const {
+std::string Texts::label(int id) const {
   return tokenizer_ ? tokenizer_->label(id) : fmt::format("{}", id);
 }
 
-std::string ModelPass::plain(int id) const {
+std::string Texts::plain(int id) const {
   return tokenizer_ ? tokenizer_->text_in_utf8(id) : fmt::format("{}", id);
 }
 
-std::string ModelPass::plain(std::span<const int> ids) const {
+std::string Texts::plain(std::span<const int> ids) const {
   if (tokenizer_) return tokenizer_->text_in_utf8(ids);
   return fmt::format("{}", fmt::join(ids, " "));
 }
 
-bool ModelPass::begins_word(int id) const {
+bool Texts::begins_word(int id) const {
   return !tokenizer_ || tokenizer_->begins_word(id);
 }
 
-std::string ModelPass::piece(int id) const {
+std::string Texts::piece(int id) const {
   if (!tokenizer_) return "";
   return std::string(tokenizer_->piece_of(id).value_or(""));
 }
 
-int ModelPass::token_of(const std::string& word, std::string_view option,
-                        std::string_view cure) const {
+int Texts::token_of(const std::string& word, std::string_view option, std::string_view cure) const {
   if (!tokenizer_) fail("'{}': the model has no tokenizer; give the token's number", word);
   std::string pieces;
   for (const std::string& tried : {word, " " + word}) {
@@ -174,7 +183,7 @@ int ModelPass::token_of(const std::string& word, std::string_view option,
   fail("{} '{}' is no single token: {}; say one of them{}", option, word, pieces, cure);
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> ModelPass::hidden_positions() const {
+std::vector<std::pair<std::size_t, std::size_t>> Texts::hidden_positions() const {
   std::vector<std::pair<std::size_t, std::size_t>> places;
   const std::optional<int> mask = tokenizer_ ? tokenizer_->mask() : std::nullopt;
   for (std::size_t b = 0; mask && b < ids_.size(); ++b)
@@ -183,7 +192,7 @@ std::vector<std::pair<std::size_t, std::size_t>> ModelPass::hidden_positions() c
   return places;
 }
 
-bool ModelPass::is_asked(std::size_t batch, std::size_t position) const {
+bool Texts::is_asked(std::size_t batch, std::size_t position) const {
   if (model().causal()) return position + 1 == lengths_[batch];
   const std::optional<int> mask = tokenizer_ ? tokenizer_->mask() : std::nullopt;
   return mask && position < lengths_[batch] && ids_[batch][position] == *mask;

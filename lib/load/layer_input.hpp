@@ -1,0 +1,28 @@
+#pragma once
+// What a whole model's layer gets of texts (model/texts.hpp), where no file gives its input.
+
+#include <mha/layer/layer.hpp>
+#include <mha/system/note.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// What one layer gets.
+struct LayerInput {
+  Tensor X; ///< (B,) T, d_model: the residual stream before the layer
+  std::shared_ptr<const TransformerBlock> block;
+  std::vector<std::string> labels;                   ///< of the tokens; empty: none
+  std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each
+  std::vector<std::size_t> lengths;  ///< of each text without padding; empty: there is none
+  std::vector<Note> notes;           ///< what the user should know about the text and the model
+  std::string source;                ///< for messages: "--text"
+  std::shared_ptr<KeptWeights> kept; ///< the packed weights of all passes
+};
+
+/// A "layer" that has the model's own stages alone: embed, final, logits.
+Layer layer_of_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends);
+
+} // namespace mha

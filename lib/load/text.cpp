@@ -1,0 +1,25 @@
+#include <mha/load/text.hpp>
+
+#include <mha/system/error.hpp>
+
+namespace mha {
+
+bool Text::given() const {
+  const bool cut = !texts.empty() || !files.empty(), with_bos = special.bos.value_or(false);
+  if (each_line && files.empty())
+    fail("--each-line is for the lines of a --text-file: without one it changes nothing; leave it "
+         "out, or give the text in a file");
+  if (special.none && with_bos)
+    fail(
+        "--bos and --no-special contradict each other: the one adds what the other leaves out; one "
+        "of them is to go");
+  if (!cut && (special.none || special.bos))
+    fail("{} changes nothing: {}; leave it out, or give --text",
+         special.none ? "--no-special"
+         : with_bos   ? "--bos"
+                      : "--no-bos",
+         ids.empty() ? "there is no text to cut" : "--ids are the tokens as they are");
+  return cut || !ids.empty() || !rows.empty();
+}
+
+} // namespace mha

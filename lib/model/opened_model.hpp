@@ -1,0 +1,86 @@
+#pragma once
+// What is opened for a command: layers of files, or of a whole model with texts.
+
+#include <mha/load/load.hpp>
+#include <mha/model/texts.hpp>
+#include <mha/schedule/times.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mha {
+
+/// Hands out the layers of sources, each with its input: what files give, or, of a whole model with
+/// texts, the stream behind the layers before it, which moves on from layer to layer. Whatever
+/// computes a layer that was handed out also computes what the next one reads (LayerPass), so that
+/// in one pass each layer is computed once. For one thread.
+class OpenedModel {
+public:
+  /// Throws Error as Sources, Weights and Texts do.
+  explicit OpenedModel(Request request);
+  /// The same files for other texts: what was read for one serves the other.
+  OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts> texts);
+
+  const Sources& sources() const { return sources_; }
+  /// The texts that layers are computed for; null where files give their inputs.
+  const std::shared_ptr<const Texts>& texts() const { return texts_; }
+  /// The ids of the chosen layers; what stands around a model's layers is "", behind them.
+  const std::vector<std::string>& chosen() const { return sources_.chosen(); }
+  /// How messages call the input.
+  std::string title() const { return sources_.title(); }
+
+  /// Reads, checks and assembles one layer, with its input. Throws Error.
+  LoadedLayer load(const std::string& id) { return load(id, nullptr); }
+  /// The same, and its tensors as they were read.
+  LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>& parts) {
+    return load(id, &parts);
+  }
+  /// The tensors of a layer as they were read.
+  std::vector<Sources::SourceTensor> parts(const std::string& id);
+  /// A layer whose sizes count; of a text, X has no numbers, and nothing is computed.
+  LoadedLayer outline(const std::string& id) const;
+
+  /// What stands around the layers, with the stream behind the first `layers` of them in the last
+  /// one's place.
+  LoadedLayer ends_after(std::size_t layers);
+  /// Begins again: the next layer that is asked for is computed from the embedding on.
+  void rewind();
+  /// How long each layer took that was computed here, since the last rewind().
+  struct LayerTimes {
+    double read = 0; ///< to make the layer of the checkpoint's tensors
+    PhaseTimes phases;
+  };
+  const std::vector<LayerTimes>& times() const { return times_; }
+  /// Seconds that layers took which were computed here, for others' inputs.
+  double computed_s = 0;
+  /// Threads for what is computed here; 0: as many as pay.
+  std::size_t threads = 0;
+
+  /// Everything that decides what a text's layer begins with: the texts, the embedding, and the
+  /// layers before it, with what was bound of them, but for the first `added`, which are in it.
+  /// Then `added` counts these, too.
+  void add_input_of(const std::string& id, Fingerprint& fingerprint, std::size_t& added) const;
+
+private:
+  LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>* parts);
+  LoadedLayer load_ends();
+  LoadedLayer load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts);
+  const Tensor& embedded();
+  const Tensor& stream_before(std::size_t number);
+  void finish(LayerTimes& times);
+  bool is_read_behind(std::size_t number) const;
+
+  Sources sources_;
+  std::shared_ptr<const Texts> texts_;
+  Tensor embedded_;                       ///< B, T, d_model; empty: not computed yet
+  Tensor stream_;                         ///< before layer `at_`, or behind the last
+  std::size_t at_ = 0;                    ///< of the stream
+  std::size_t to_ = 0;                    ///< where the stream is brought to
+  std::shared_ptr<LayerPass> pass_;       ///< of layer `at_`, if it was handed out; it hands on
+  std::vector<LayerWarnings> on_the_way_; ///< of layers that were computed since the last load
+  std::vector<LayerTimes> times_;
+};
+
+} // namespace mha

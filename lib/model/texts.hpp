@@ -1,0 +1,113 @@
+#pragma once
+// Texts that a whole model is run on: their tokens, and what they are for each layer.
+
+#include <mha/load/layer_input.hpp>
+#include <mha/load/text.hpp>
+#include <mha/model/token_ids.hpp>
+#include <mha/model/weights.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mha {
+
+class Fingerprint;
+
+/// A batch of texts, each of its own length, as token numbers of a model, or vectors in their
+/// place. Not changed once it is made; several threads may use it.
+class Texts {
+public:
+  /// What was typed: numbers as they are, texts as the tokenizer beside the checkpoint cuts them.
+  /// Throws Error for what cannot be read, and for tokens that the model has not.
+  Texts(std::shared_ptr<const Weights> weights, const Text& text);
+  /// Token numbers; `source` is what messages call them. `labelled`: layers get the tokens' texts,
+  /// for which the tokenizer is read where there is one.
+  Texts(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source, bool labelled);
+  /// Some of other texts: `count` from `first` on, without the padding that the others need; behind
+  /// the last one comes the first. Their notes are those of all, and are not repeated.
+  Texts(const Texts& texts, std::size_t first, std::size_t count, std::string source, bool batched);
+
+  const std::shared_ptr<const Weights>& weights() const { return weights_; }
+  const WholeModel& model() const { return weights_->model(); }
+  /// The ids of the model's layers, in their order.
+  const std::vector<std::string>& layers() const { return model().layers(); }
+  /// The model's, with the given rows as its table of tokens where vectors are given.
+  const Embedding& embedding() const { return of_rows_ ? *of_rows_ : model().embedding(); }
+
+  /// The token numbers of each text; padded at the end where they are not equally long.
+  const std::vector<std::vector<int>>& ids() const { return ids_; }
+  /// How many of them are the text's own.
+  const std::vector<std::size_t>& lengths() const { return lengths_; }
+  bool batched() const { return batched_; }
+  /// What the user should know about the texts and the model.
+  const std::vector<Note>& notes() const { return notes_; }
+  /// A layer's warnings, without what is said of the texts.
+  std::vector<Note> warnings_of(const std::vector<Note>& of_layer) const;
+
+  /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
+  std::string label(int id) const;
+  std::string plain(int id) const;
+  /// The text of tokens that stand side by side, and whether a blank stands before one of them.
+  std::string plain(std::span<const int> ids) const;
+  bool begins_word(int id) const;
+  /// The number of a word that is one token, with a leading blank if it is none without. Throws
+  /// Error that shows its pieces, or that the vocabulary has none; `option` is what messages call
+  /// the word, `cure` ends them.
+  int token_of(const std::string& word, std::string_view option, std::string_view cure = "") const;
+  /// As the vocabulary has it ("Ġsun"); "" where there is no tokenizer.
+  std::string piece(int id) const;
+  /// The places (text, position) of tokens that hide a word, as [MASK] does.
+  std::vector<std::pair<std::size_t, std::size_t>> hidden_positions() const;
+  /// Whether a position is what predictions are made at where none is chosen: a text's last one, or
+  /// a hidden one.
+  bool is_asked(std::size_t batch, std::size_t position) const;
+  /// Throws Error where vectors are given: `what` asks which token comes next.
+  void require_token_numbers(std::string_view what) const;
+
+  /// What enters the first layer, computed: B, T, d_model; zeros behind the end of a text.
+  Tensor embedded() const;
+  /// A stream of these sizes without numbers. Throws Error where memory holds no such streams.
+  Tensor zeros() const;
+  /// What layer `number` gets, which is to read `stream` (B, T, d_model).
+  LayerInput input(std::size_t number, const Tensor& stream) const;
+  /// What stands around the layers gets; `ends`: the model's, with what embedded() gave and the
+  /// stream behind the last layer.
+  LayerInput input_of_ends(const Tensor& embedded, const Tensor& stream,
+                           std::shared_ptr<const ModelEnds>& ends) const;
+  /// The same as a layer.
+  Layer ends(const Tensor& embedded, const Tensor& stream) const;
+  /// Where a layer stands in layers(). Throws Error where it does not.
+  std::size_t place_of(const std::string& id) const;
+  /// Everything that decides what enters the first layer.
+  void add_to(Fingerprint& fingerprint) const;
+
+private:
+  void read(const Text& text);
+  void read_vectors(const Text& text);
+  void read_tokenizer(bool needed);
+  void take_tokens();
+  void require_streams() const;
+  LayerInput like_stream() const;
+
+  std::shared_ptr<const Weights> weights_;
+  const tokenizers::Tokenizer* tokenizer_ = nullptr; ///< the weights', where tokens are labelled
+  std::vector<Note> notes_;
+  std::vector<std::vector<int>> ids_;
+  std::vector<std::size_t> lengths_;
+  bool batched_ = false;
+  std::string source_;
+  /// Where vectors are given: row b · T + t is token t of text b.
+  std::optional<Embedding> of_rows_;
+};
+
+/// What is said of one text; of several, of which.
+std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several);
+
+/// Throws Error for a tokenizer whose template puts a text's tokens into another segment than 0,
+/// the only one that is computed, of a model that has a vector for each segment.
+void require_first_segment(const tokenizers::Tokenizer& tokenizer, const WholeModel& model);
+
+} // namespace mha
