@@ -1,7 +1,7 @@
 #pragma once
 // The texts that a whole model is run on, as they are typed.
 
-#include <mha/tokenizers/special_tokens.hpp>
+#include <mha/tokenizers/around_text.hpp>
 
 #include <string>
 #include <vector>

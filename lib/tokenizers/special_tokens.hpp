@@ -1,15 +1,17 @@
 #pragma once
-// Which special tokens stand around a text.
+// Special tokens of the files beside a tokenizer: BOS, EOS and the mask, and tokens that it lacks.
 
-#include <optional>
+#include <mha/tokenizers/parts.hpp>
 
 namespace mha::tokenizers {
 
-/// Which special tokens stand around a text. What is written in the text itself is always
-/// recognised.
-struct SpecialTokens {
-  bool none = false;                      ///< no BOS, EOS, CLS, SEP at all
-  std::optional<bool> bos = std::nullopt; ///< with or without BOS, whatever the files say
-};
+/// Reads tokenizer_config.json, special_tokens_map.json and config.json of a folder, as far as they
+/// are there, and added_tokens.json where the first has no added_tokens_decoder. Tokens that they
+/// name and the tokenizer lacks are added, as Transformers does; Error where two have one number.
+/// Where tokenizer_config.json has add_bos_token or add_eos_token, the frame follows it.
+void read_special_tokens(const std::string& folder, Pipeline& parts);
+
+/// The frame with or without BOS at its beginning. Throws Error where it is wanted and not known.
+Frame with_bos(const Pipeline& parts, bool wanted);
 
 } // namespace mha::tokenizers

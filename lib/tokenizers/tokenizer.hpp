@@ -2,7 +2,7 @@
 // Text to token numbers, as the tokenizer beside a checkpoint cuts it.
 
 #include <mha/system/note.hpp>
-#include <mha/tokenizers/special_tokens.hpp>
+#include <mha/tokenizers/around_text.hpp>
 
 #include <cstddef>
 #include <cstdint>
