@@ -58,7 +58,7 @@ private:
             const Fingerprint& of_layer);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
   void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
-  void require_asked_for(OpenedModel& model) const;
+  void require_asked_for(const OpenedModel& model) const;
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files);
   void say_overflowed(const Dump& written) const;
@@ -73,7 +73,7 @@ private:
   }
 
   std::vector<std::string> ids_;                        ///< of the chosen layers
-  std::shared_ptr<const Texts> texts_;                  ///< of a whole model, or null
+  const Texts* texts_ = nullptr;                        ///< of a whole model
   std::unordered_map<std::string, std::size_t> places_; ///< of the files' paths
   Fingerprint fingerprint_, input_;  ///< of all parts' results; of what enters a text's next layer
   std::size_t layers_before_ = 0;    ///< that are in it
@@ -120,7 +120,7 @@ int DumpCommand::run() {
   request.stages = stages, request.shows_ends = true;
   OpenedModel model = open_model(request, common);
   ids_ = model.chosen();
-  texts_ = model.texts();
+  texts_ = model.texts().get();
   require_asked_for(model);
   // Layers that share files are dumped together, others one after the other.
   if (mentions(output.path, "{layer}") || ids_.size() == 1)
@@ -133,7 +133,7 @@ int DumpCommand::run() {
 }
 
 /// Every stage of a long text is much: a large dump names its stages, or says that it wants all.
-void DumpCommand::require_asked_for(OpenedModel& model) const {
+void DumpCommand::require_asked_for(const OpenedModel& model) const {
   if (!stages.empty() || all_stages || !selection.empty()) return;
   double bytes = 0;
   for (const std::string& id : ids_) {
@@ -148,8 +148,7 @@ void DumpCommand::require_asked_for(OpenedModel& model) const {
   if (bytes <= 1e9) return;
   const auto layers = ids_.size() - static_cast<std::size_t>(std::ranges::count(ids_, ""));
   throw UsageError(fmt::format("{}every stage of {} is {:.1f} GB: name some with --stage, choose "
-                               "with --head, --query, --key "
-                               "or --batch, or give --all-stages",
+                               "with --head, --query, --key or --batch, or give --all-stages",
                                part ? "this part of " : "",
                                ids_.size() == 1 ? "the layer" : counted(layers, "layers"),
                                bytes / 1e9));
@@ -265,7 +264,7 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
                            File& file) const {
   const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
   if (!file.about_text.empty() || one) return;
-  for (NumbersOfText& numbers : numbers_of_text(loaded.layer, texts_.get(), planned.selection)) {
+  for (NumbersOfText& numbers : numbers_of_text(loaded.layer, texts_, planned.selection)) {
     const Shape& shape = numbers.item.shape;
     if (part)
       file.runs.push_back(part->index == 0 ? io::ElementRanges{{0, count_of(shape)}}
@@ -273,7 +272,7 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
     file.about_text.emplace_back(file.output.items.size(), std::move(numbers.values));
     file.output.items.push_back(std::move(numbers.item));
   }
-  add_labels_of_text(loaded.layer, texts_.get(), planned.selection, file.output);
+  add_labels_of_text(loaded.layer, texts_, planned.selection, file.output);
 }
 
 /// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.

@@ -1,5 +1,5 @@
 #pragma once
-// What a whole model's layer gets of texts (model/texts.hpp), where no file gives its input.
+// The input that a whole model's layer gets of texts (model/texts.hpp), where no file gives it.
 
 #include <mha/layer/layer.hpp>
 #include <mha/system/note.hpp>

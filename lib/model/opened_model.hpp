@@ -1,5 +1,5 @@
 #pragma once
-// What is opened for a command: layers of files, or of a whole model with texts.
+// Layers of files, or of a whole model with texts, opened for a command.
 
 #include <mha/load/load.hpp>
 #include <mha/model/texts.hpp>
