@@ -1,5 +1,7 @@
 #include <mha/system/parallel.hpp>
 
+#include <mha/system/clock.hpp>
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -140,8 +142,21 @@ private:
 namespace {
 
 std::atomic<std::size_t> shared_cores = 0; // 0: all of them
+std::atomic<LoopTimer*> loop_timer = nullptr;
+
+/// Every worker has its turn, as if they took the tasks at the same pace.
+void run_timed(std::size_t count, std::size_t workers,
+               const std::function<void(std::size_t, std::size_t)>& work, LoopTimer& timer) {
+  std::vector<double> seconds(count);
+  for (std::size_t i = 0; i < count; ++i) seconds[i] = seconds_of([&] { work(i, i % workers); });
+  timer.loop(workers, seconds);
+}
 
 } // namespace
+
+void time_loops(LoopTimer* timer) {
+  loop_timer = timer;
+}
 
 void share_cores(std::size_t cores) {
   shared_cores = cores;
@@ -177,6 +192,7 @@ void parallel_for(std::size_t count, std::size_t threads,
     for (std::size_t i = 0; i < count; ++i) work(i, 0);
     return;
   }
+  if (LoopTimer* const timer = loop_timer) return run_timed(count, workers, work, *timer);
 
   std::atomic<std::size_t> next = 0, joined = 0;
   std::atomic<bool> stopped = false;

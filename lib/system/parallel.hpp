@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <vector>
 
 namespace mha {
 
@@ -17,6 +18,17 @@ void parallel_for(std::size_t count, std::size_t threads,
                   const std::function<void(std::size_t, std::size_t)>& work);
 /// How many workers a loop has at most.
 std::size_t workers_for(std::size_t count, std::size_t threads);
+
+/// Is told of each loop that has several workers: how many, and how long each of its tasks took.
+class LoopTimer {
+public:
+  virtual ~LoopTimer() = default;
+  virtual void loop(std::size_t workers, const std::vector<double>& seconds) = 0;
+};
+/// While there is one, the caller does all tasks of its loops, one after the other, and each is
+/// timed: so the tasks of more threads than a machine has can be measured. Null: none. Not while a
+/// loop is under way.
+void time_loops(LoopTimer* timer);
 
 /// Ends the threads that wait for loops, unless one is under way; the next loop starts new ones.
 void end_waiting_threads();

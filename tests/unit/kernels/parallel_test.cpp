@@ -69,3 +69,33 @@ TEST_CASE("work may itself be shared out") {
 TEST_CASE("there is at least one core") {
   CHECK(mha::core_count() >= 1);
 }
+
+TEST_CASE("a timer hears of each loop with workers, whose tasks the caller does") {
+  struct Heard : mha::LoopTimer {
+    Heard() { mha::time_loops(this); }
+    ~Heard() override { mha::time_loops(nullptr); }
+    void loop(std::size_t workers, const std::vector<double>& seconds) override {
+      loops.emplace_back(workers, seconds.size());
+    }
+    std::vector<std::pair<std::size_t, std::size_t>> loops;
+  };
+  const std::thread::id caller = std::this_thread::get_id();
+  std::vector<std::pair<std::size_t, std::size_t>> done;
+  {
+    Heard heard;
+    mha::parallel_for(5, 64, [&](std::size_t i, std::size_t worker) {
+      CHECK(std::this_thread::get_id() == caller);
+      done.emplace_back(i, worker);
+    });
+    mha::parallel_for(7, 3, [](std::size_t) {});
+    mha::parallel_for(7, 1, [](std::size_t) {}); // no loop with workers
+    CHECK_THROWS_AS(mha::parallel_for(2, 2, [](std::size_t) { throw std::runtime_error("no"); }),
+                    std::runtime_error);
+    CHECK(heard.loops == std::vector<std::pair<std::size_t, std::size_t>>{{5, 5}, {3, 7}});
+  }
+  CHECK(done ==
+        std::vector<std::pair<std::size_t, std::size_t>>{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}});
+  std::atomic<int> after = 0;
+  mha::parallel_for(9, 2, [&](std::size_t) { ++after; });
+  CHECK(after == 9);
+}
