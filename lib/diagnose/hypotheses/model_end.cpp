@@ -275,6 +275,27 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
            });
 }
 
+/// What was saved behind the logits.
+void add_saved_behind(ChangeList& list) {
+  const StageSet touched = StageSet{Stage::logits};
+  for (const bool log : {false, true})
+    list.add("head.softmax", touched,
+             fmt::format("gives {}probabilities for logits", log ? "logarithms of " : ""),
+             "save the logits before the softmax",
+             [log](Layer& edited) {
+               give(edited, Stage::logits, softmax_of(value_of(edited, Stage::logits), log));
+             })
+        .other_logits = true;
+  list.add("head.centred", touched,
+           "subtracts each row's mean from the logits, as an unembedding with centred columns does",
+           "nothing where probabilities are meant: a constant of a row does not change them; else "
+           "take the head's weight as it is",
+           [](Layer& edited) {
+             give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
+           })
+      .other_logits = true;
+}
+
 void add_head(const Subject& subject, ChangeList& list) {
   const ModelHead& head = subject.layer.ends->head;
   if (!head.present()) return;
@@ -323,22 +344,7 @@ void add_head(const Subject& subject, ChangeList& list) {
                head.scale == 1 ? "take them as they are"
                                : fmt::format("multiply them by {:g}", head.scale),
                [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
-  for (const bool log : {false, true})
-    list.add("head.softmax", touched,
-             fmt::format("gives {}probabilities for logits", log ? "logarithms of " : ""),
-             "save the logits before the softmax",
-             [log](Layer& edited) {
-               give(edited, Stage::logits, softmax_of(value_of(edited, Stage::logits), log));
-             })
-        .other_logits = true;
-  list.add("head.centred", touched,
-           "subtracts each row's mean from the logits, as an unembedding with centred columns does",
-           "nothing where probabilities are meant: a constant of a row does not change them; else "
-           "take the head's weight as it is",
-           [](Layer& edited) {
-             give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
-           })
-      .other_logits = true;
+  add_saved_behind(list);
   add_head_dense(head, list);
 }
 
