@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <tuple>
 
 namespace mha {
@@ -52,8 +53,10 @@ bool excludes(const Change& a, const Change& b) {
 }
 
 /// Pairs of these that could explain a step together, the likely ones first, no more than `most`.
-std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most) {
+std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most,
+                              const std::vector<Changes>& but) {
   std::vector<Changes> pairs;
+  const std::set<Changes> left_out(but.begin(), but.end());
   std::size_t tried = 0;
   for (const int rare : {0, 1, 2})
     for (std::size_t i = 0; i < candidates.size(); ++i)
@@ -61,7 +64,8 @@ std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most) {
         const Change &a = *candidates[i], &b = *candidates[j];
         if (int{a.rare} + int{b.rare} != rare) continue;
         ++tried;
-        if (!excludes(a, b)) pairs.push_back({&a, &b});
+        if (excludes(a, b)) continue;
+        if (Changes pair{&a, &b}; !left_out.contains(pair)) pairs.push_back(std::move(pair));
       }
   return pairs;
 }
@@ -69,7 +73,8 @@ std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most) {
 /// How many pairs are worth their time: all on small layers, on large ones the likely.
 std::size_t most_pairs(const Dims& d, const Changes& candidates) {
   constexpr std::size_t all = 20000, small = std::size_t{1} << 16;
-  if (d.S_all * std::max(d.d_model, d.H * (d.d_k + d.d_v)) <= small) return all;
+  const std::size_t width = std::max({d.d_model, d.H * (d.d_k + d.d_v), d.vocabulary});
+  if (d.S_all * width <= small) return all;
   const auto likely = static_cast<std::size_t>(
       std::ranges::count_if(candidates, [](const Change* change) { return !change->rare; }));
   return likely * (likely - std::min<std::size_t>(likely, 1)) / 2;
@@ -265,6 +270,8 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
   std::vector<Changes> sets;
   for (const Change* candidate : candidates) sets.push_back({candidate});
   const std::vector<Agreement> results = trials.screen(sets);
+  alone_.clear();
+  for (std::size_t i = 0; i < sets.size(); ++i) alone_.emplace(sets[i][0], results[i]);
   note_runners_up(state, trials, sets, results);
   return confirmed(state, trials, sets, results);
 }
@@ -303,8 +310,9 @@ std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const T
   const double unchanged = trials.screen(Changes{}).error;
   std::vector<std::pair<double, const Change*>> closest;
   for (const Change* one : candidates)
-    if (const auto at = alone_.find(one); at != alone_.end() && at->second < takes_most * unchanged)
-      closest.emplace_back(at->second, one);
+    if (const auto at = alone_.find(one);
+        at != alone_.end() && at->second.error < takes_most * unchanged)
+      closest.emplace_back(at->second.error, one);
   std::ranges::stable_sort(closest, {}, [](const auto& one) { return one.first; });
   if (closest.size() > most_closest) closest.resize(most_closest);
   std::vector<Changes> pairs;
@@ -319,16 +327,44 @@ std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const T
   return pairs;
 }
 
+/// Candidates that make other numbers here than the layer as it is, and than those before them:
+/// what two of the others do together, one of these or two do as well. One that cannot be made
+/// alone may be made beside another.
+Changes CauseSearch::with_effects_of_their_own(const Trials& trials,
+                                               const Changes& candidates) const {
+  constexpr double same = 1e-6; // screening computes with other bits
+  const auto are_same = [](const Agreement& a, const Agreement& b) {
+    const auto near = [](double x, double y) {
+      return x == y || std::fabs(x - y) <= same * std::max(std::fabs(x), std::fabs(y));
+    };
+    return std::isfinite(a.error) && near(a.error, b.error) && near(a.ours, b.ours) &&
+           near(a.theirs, b.theirs) && near(a.error_elsewhere, b.error_elsewhere);
+  };
+  std::vector<Agreement> seen{trials.screen(Changes{})};
+  Changes own;
+  for (const Change* one : candidates) {
+    const auto at = alone_.find(one);
+    if (at != alone_.end()) {
+      const auto as = [&](const Agreement& other) { return are_same(at->second, other); };
+      if (std::ranges::any_of(seen, as)) continue;
+      seen.push_back(at->second);
+    }
+    own.push_back(one);
+  }
+  return own;
+}
+
 std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
                                                    const Changes& candidates) {
   const auto try_pairs = [&](const std::vector<Changes>& sets) {
     std::vector<Agreement> results = trials.screen(sets);
     return std::pair(confirmed(state, trials, sets, results), std::move(results));
   };
-  if (auto with_closest = try_pairs(pairs_with_closest(state, trials, candidates)).first;
-      !with_closest.empty())
-    return with_closest;
-  const std::vector<Changes> sets = pairs_of(candidates, most_pairs(layer_.dims, candidates));
+  const std::vector<Changes> with_closest = pairs_with_closest(state, trials, candidates);
+  if (auto found = try_pairs(with_closest).first; !found.empty()) return found;
+  const Changes different = with_effects_of_their_own(trials, candidates);
+  const std::vector<Changes> sets =
+      pairs_of(different, most_pairs(layer_.dims, different), with_closest);
   auto [list, results] = try_pairs(sets);
   if (list.empty()) note_runners_up(state, trials, sets, results);
   return list;
@@ -344,11 +380,10 @@ void CauseSearch::note_runners_up(const State& state, const Trials& trials,
   const double unchanged = trials.screen(Changes{}).error;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     double least = unchanged; // of its parts: an idle change is no part of a pair
-    if (sets[i].size() == 1) alone_[sets[i][0]] = results[i].error;
     if (sets[i].size() > 1)
       for (const Change* change : sets[i])
         if (const auto at = alone_.find(change); at != alone_.end())
-          least = std::min(least, at->second);
+          least = std::min(least, at->second.error);
     if (results[i].error < worth_telling * least) {
       Cause one;
       one.changes = sets[i], one.error = results[i].error;

@@ -58,6 +58,7 @@ private:
   std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);
   std::vector<Changes> pairs_with_closest(const State& state, const Trials& trials,
                                           const Changes& candidates) const;
+  Changes with_effects_of_their_own(const Trials& trials, const Changes& candidates) const;
   std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
                                         const Changes& candidates);
   std::vector<Changes> confirmed(const State& state, Trials& trials,
@@ -93,7 +94,7 @@ private:
   std::size_t threads_;
   const ModelAround* model_;
   std::vector<Cause> complete_, runners_up_;
-  std::map<const Change*, double> alone_; ///< what single changes leave where runners-up are noted
+  std::map<const Change*, Agreement> alone_; ///< what single changes leave at the last stage tried
 };
 
 } // namespace mha

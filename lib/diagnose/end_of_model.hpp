@@ -2,6 +2,7 @@
 // Changes of a layer as a model's end shows them, and the best that explains it.
 
 #include <mha/diagnose/diagnose.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 
 namespace mha {
 
@@ -11,8 +12,11 @@ public:
   /// `ends` as they are, of which `known` was saved.
   EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads);
 
-  /// The same of some tokens alone.
-  EndOfModel of_tokens(const std::vector<std::size_t>& tokens) const;
+  /// The same of a part alone.
+  EndOfModel of(const EndPart& part) const;
+  /// Those tokens, and logits that show what all would: a part that shows what changes of the
+  /// stream do.
+  EndPart part(std::vector<std::size_t> tokens) const;
   /// The same, computed by so many threads.
   EndOfModel on_threads(std::size_t threads) &&;
   /// How what was saved agrees with what the end makes of a stream (B, T, d_model).

@@ -28,7 +28,7 @@ public:
     constexpr std::size_t least = 8;
     constexpr double shown = 0.25; // of the difference
     for (std::size_t tokens = least; 3 * tokens <= whole.tokens(); tokens *= 2) {
-      FirstTokens first(end.of_tokens(up_to(tokens)).on_threads(1));
+      FirstTokens first(end.of(end.part(up_to(tokens))).on_threads(1));
       first.model_ = PassesOfModel::of_first(whole, tokens, fused);
       first.fewer_ = PassesOfModel::of_first(whole, tokens / 2, fused);
       if (!first.model_ || !first.fewer_) return std::nullopt;
@@ -134,7 +134,7 @@ public:
         best_(end_, end_.behind(as_it_is_)) {
     constexpr std::size_t screened = 16;
     tokens_ = end_.saved_tokens(screened);
-    some_.emplace(end_.of_tokens(tokens_));
+    some_.emplace(end_.of(end_.part(tokens_)));
     some_before_ = some_->behind(token_rows(as_it_is_, tokens_));
     first_ = FirstTokens::of(whole_, end_, best_.before(), context.fused);
   }

@@ -56,7 +56,8 @@ double storing_error(std::optional<DType> half) {
 /// The layer with every step up to the target rounded, as the changes leave it.
 Layer Trials::in_half(const Changes& changes) const {
   const DType half = *target_.half;
-  Layer layer = layer_;
+  const Changes ordered = in_order(changes);
+  Layer layer = is_of_end() ? ends_of(layer_, part_.telling(ordered)) : layer_;
   std::uint32_t bits = 1;
   for (const StageInfo& info : stages())
     if (Tensor& given = layer.given[index_of(info.stage)];
@@ -68,7 +69,6 @@ Layer Trials::in_half(const Changes& changes) const {
     layer.ends = std::move(ends);
   }
   round_tensors(layer, half);
-  const Changes ordered = in_order(changes);
   std::size_t done = 0;
   const bool to_scores = follows(target_.stage, Stage::scores);
   const auto round_now = [&](Stage step) { // what a change gives is a step's result, too
@@ -84,8 +84,7 @@ Layer Trials::in_half(const Changes& changes) const {
     round_now(step);
   }
   for (; done < ordered.size(); ++done) ordered[done]->edit(layer);
-  if (!rows_.empty())
-    layer = layer.ends ? ends_of_tokens(layer, rows_) : some_queries(layer, rows_, target_.stage);
+  if (!rows_.empty()) layer = some_queries(layer, rows_, target_.stage);
   const Changes by_rows = row_edits_of(ordered);
   auto rows_of_changes = [&, next = std::size_t{0}](Stage until, bool all) mutable {
     for (; next < by_rows.size(); ++next) {

@@ -52,6 +52,8 @@ std::optional<Layer> of_first_tokens(const Layer& layer, std::size_t count) {
   return some;
 }
 
+namespace {
+
 Layer ends_of_tokens(const Layer& ends, const std::vector<std::size_t>& tokens) {
   Layer some = ends;
   some.dims.T = some.dims.S = some.dims.S_all = tokens.size();
@@ -64,6 +66,73 @@ Layer ends_of_tokens(const Layer& ends, const std::vector<std::size_t>& tokens) 
   for (const Stage stage : {Stage::embed, Stage::final, Stage::logits})
     if (ends.has_given(stage)) give(some, stage, token_rows(ends.given[index_of(stage)], tokens));
   return some;
+}
+
+/// A product's outputs of those numbers, gathered where the weight lies.
+LinearMap some_outputs(const LinearMap& map, const std::vector<std::size_t>& outputs) {
+  const auto from = [&](std::size_t i) { return outputs[i]; };
+  LinearMap some{{}, columns_from(map.b, outputs.size(), from)};
+  if (const StoredMatrix* stored = map.W.stored(); stored && stored->transposed) {
+    const std::vector<std::size_t> rows = [&] {
+      std::vector<std::size_t> list = outputs;
+      for (std::size_t& row : list) row += stored->first;
+      return list;
+    }();
+    const Tensor& all = stored->matrix;
+    const Shape one_item{1, all.shape()[0], all.shape()[1]};
+    some.W = transposed_when_read(
+        token_rows(all.reshaped(one_item), rows).reshaped({rows.size(), all.shape()[1]}));
+    if (some.W.dtype() != map.W.dtype()) some.W = convert(some.W, map.W.dtype());
+  } else {
+    some.W = columns_from(map.W, outputs.size(), from);
+  }
+  return some;
+}
+
+Layer ends_of_logits(const Layer& ends, const std::vector<std::size_t>& logits) {
+  Layer some = ends;
+  auto own = std::make_shared<ModelEnds>(*ends.ends);
+  own->head.decoder = some_outputs(own->head.decoder, logits);
+  some.ends = std::move(own);
+  some.dims.vocabulary = logits.size();
+  if (ends.has_given(Stage::logits))
+    give(some, Stage::logits,
+         part_of(ends.given[index_of(Stage::logits)], Stage::logits, {{}, logits}));
+  return some;
+}
+
+} // namespace
+
+EndPart EndPart::telling(const std::vector<const Change*>& changes) const {
+  EndPart part = *this;
+  for (const Change* change : changes) {
+    if (change->other_tokens) part.tokens.clear();
+    if (change->other_logits) part.logits.clear();
+  }
+  return part;
+}
+
+std::vector<std::size_t> evenly(std::size_t all, std::size_t count) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < count; ++i) numbers.push_back(i * (all - 1) / (count - 1));
+  return numbers;
+}
+
+std::vector<std::size_t> some_logits(const Layer& ends) {
+  constexpr std::size_t shown = 1024;
+  const std::size_t all = ends.dims.vocabulary;
+  return all > 2 * shown ? evenly(all, shown) : std::vector<std::size_t>{};
+}
+
+Layer ends_of(const Layer& ends, const EndPart& part) {
+  const Layer some = part.tokens.empty() ? ends : ends_of_tokens(ends, part.tokens);
+  return part.logits.empty() ? some : ends_of_logits(some, part.logits);
+}
+
+Tensor part_of(const Tensor& value, Stage stage, const EndPart& part) {
+  const Tensor rows = part.tokens.empty() ? value : token_rows(value, part.tokens);
+  if (part.logits.empty() || stage != Stage::logits) return rows;
+  return columns_from(rows, part.logits.size(), [&](std::size_t i) { return part.logits[i]; });
 }
 
 } // namespace mha

@@ -24,7 +24,7 @@ public:
     constexpr std::size_t screened = 16, few = 48;
     if (layer.dims.T <= few || !layer.W_c_kv.empty() || !layer.lengths.empty()) return;
     tokens_ = end.saved_tokens(screened);
-    some_.emplace(end.of_tokens(tokens_));
+    some_.emplace(end.of(end.part(tokens_)));
     rows_ = token_rows(as_it_is_, tokens_);
     before_ = some_->behind(rows_);
   }
@@ -44,11 +44,19 @@ public:
   }
   /// A change of the end.
   void try_of_end(const Change& change, BestCause& best) const {
-    if (!some_ || is_likely(some_->behind(rows_, change)))
-      best.take(std::vector{change}, end_.behind(as_it_is_, change));
+    if (some_ && !shows(change)) return;
+    best.take(std::vector{change}, end_.behind(as_it_is_, change));
   }
 
 private:
+  /// Whether some of the end makes a change of it likely.
+  bool shows(const Change& change) const {
+    const EndPart usual = end_.part(tokens_), part = usual.telling({&change});
+    if (part == usual) return is_likely(some_->behind(rows_, change));
+    const EndOfModel end = end_.of(part);
+    const Tensor& rows = part.tokens.empty() ? as_it_is_ : rows_;
+    return may_explain(end.behind(rows), end.behind(rows, change), end_.rounding());
+  }
   bool is_likely(const Agreement& after) const {
     return may_explain(before_, after, end_.rounding());
   }

@@ -77,15 +77,14 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
   // several lengths, some queries would be padding.
   if (T > few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
       contains(of_queries, target_.stage)) {
-    for (std::size_t i = 0; i < screened_queries; ++i)
-      rows_.push_back(i * (T - 1) / (screened_queries - 1));
+    rows_ = evenly(T, screened_queries);
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
   }
   // Behind the last layer each token is by itself.
-  if (T > few_queries && layer.ends && layer.lengths.empty() && target_.stage >= Stage::final) {
-    for (std::size_t i = 0; i < screened_queries; ++i)
-      rows_.push_back(i * (T - 1) / (screened_queries - 1));
-    some_theirs_ = token_rows(target_.theirs, rows_);
+  if (layer.ends && target_.stage >= Stage::final) {
+    if (T > few_queries && layer.lengths.empty()) part_.tokens = evenly(T, screened_queries);
+    if (target_.stage == Stage::logits) part_.logits = some_logits(layer);
+    some_theirs_ = part_of(target_.theirs, target_.stage, part_);
   }
   // Another X goes with every step: what is added back is X, too.
   std::erase_if(always_, [&](const Change* change) {
@@ -199,10 +198,23 @@ Agreement Trials::whole(const Changes& changes) const {
   }
 }
 
+/// The model's ends as far as screening looks at them: the edits are made of that part alone. What
+/// is made of the logits as they are gets them given.
+Layer Trials::screened_ends(const Changes& ordered) const {
+  const EndPart part = part_.telling(ordered);
+  Layer some = ends_of(layer_, part);
+  const bool of_logits = std::ranges::all_of(ordered, &Change::other_logits);
+  if (of_logits && !ordered.empty() && part.tokens == part_.tokens && !own_logits_.empty())
+    give(some, Stage::logits, own_logits_);
+  return some;
+}
+
 /// The target under changes, of the queries that screening computes.
 Tensor Trials::screened(const Changes& changes) const {
-  if (!rows_.empty() && layer_.ends) // the edits are made of those tokens' rows alone
-    return value_of(changed(ends_of_tokens(layer_, rows_), in_order(changes)), target_.stage);
+  if (is_of_end()) {
+    const Changes ordered = in_order(changes);
+    return value_of(changed(screened_ends(ordered), ordered), target_.stage);
+  }
   Layer edited = prepared(changes);
   if (!rows_.empty()) edited = some_queries(edited, rows_, target_.stage);
   for (const Change* change : row_edits_of(in_order(changes)))
@@ -212,6 +224,10 @@ Tensor Trials::screened(const Changes& changes) const {
 
 Agreement Trials::screen(const Changes& changes) const {
   try {
+    if (is_of_end() && part_.telling(in_order(changes)) != part_)
+      return agreement_of(screened(changes),
+                          part_of(target_.theirs, target_.stage, part_.telling(in_order(changes))),
+                          target_.tolerance);
     Tensor theirs = some_theirs_;
     for (const Change* change : in_order(changes))
       if (change->undo && !rows_.empty())
@@ -224,6 +240,8 @@ Agreement Trials::screen(const Changes& changes) const {
 
 std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
   if (kept_.find(nullptr) == kept_.end()) kept_[nullptr] = computed(nullptr);
+  if (!part_.logits.empty() && own_logits_.empty())
+    own_logits_ = value_of(ends_of(layer_, {part_.tokens, {}}), Stage::logits, threads_);
   // What single changes make is shared by the pairs.
   Changes fresh;
   for (const Changes& set : sets)

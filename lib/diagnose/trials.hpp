@@ -2,7 +2,7 @@
 // Changes tried on one stage of a layer, alone and together.
 
 #include <mha/diagnose/agreement.hpp>
-#include <mha/diagnose/hypotheses/change.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 
 #include <map>
 
@@ -66,6 +66,8 @@ public:
 private:
   using Values = std::map<Stage, Tensor>;
   Layer prepared(const Changes& changes) const;
+  bool is_of_end() const { return !part_.tokens.empty() || !part_.logits.empty(); }
+  Layer screened_ends(const Changes& ordered) const;
   Layer in_half(const Changes& changes) const;
   Tensor screened(const Changes& changes) const;
   bool is_kept(const Change& change, const Layer& edited) const;
@@ -76,6 +78,8 @@ private:
   Target target_;
   Tensor some_theirs_;
   std::vector<std::size_t> rows_; ///< queries that screening computes; empty: all
+  EndPart part_;                  ///< what screening looks at of the model's end
+  Tensor own_logits_;             ///< all logits of its tokens, where it looks at some
   Changes always_;
   StageSet cone_, inputs_;
   double rounded_;

@@ -47,7 +47,8 @@ TEST_CASE("passes: a cause in all layers is named from logits alone in few passe
   const std::string ids = long_text();
   const Result made =
       shell("/usr/bin/python3 " + source_folder() + "/tests/support/port.py " + model + " " + ids +
-            " none,act:relu,scale,block.twice,block_norm.eps,embed.scale,head.softcap " +
+            " none,act:relu,scale,block.twice,block_norm.eps,embed.scale,head.softcap,head.rows,"
+            "head.row,head.columns,head.softmax " +
             folder.path(""));
   INFO(made.out << made.err);
   REQUIRE(made.code == 0);
@@ -58,9 +59,12 @@ TEST_CASE("passes: a cause in all layers is named from logits alone in few passe
   struct Row {
     const char *mistake, *id;
   };
-  for (const Row& row : {Row{"act:relu", "mlp.activation"}, Row{"scale", "scale.missing"},
-                         Row{"block.twice", "block.twice"}, Row{"block_norm.eps", "block_norm.eps"},
-                         Row{"embed.scale", "embed.scale"}, Row{"head.softcap", "head.softcap"}}) {
+  for (const Row& row :
+       {Row{"act:relu", "mlp.activation"}, Row{"scale", "scale.missing"},
+        Row{"block.twice", "block.twice"}, Row{"block_norm.eps", "block_norm.eps"},
+        Row{"embed.scale", "embed.scale"}, Row{"head.softcap", "head.softcap"},
+        Row{"head.rows", "head.rows"}, Row{"head.row", "buffer.row"},
+        Row{"head.columns", "head.columns"}, Row{"head.softmax", "head.softmax"}}) {
     const Result result = diagnosed(folder.path(std::string(row.mistake) + "-logits.npz"));
     INFO(row.mistake << "\n" << result.out << result.err);
     REQUIRE(result.code == 0);

@@ -2,7 +2,8 @@
 
 port.py MODEL IDS MISTAKES FOLDER [DTYPE] writes MISTAKE-all.npz (every stage, as layers.N.STAGE),
 MISTAKE-states.npz (hidden_states) and MISTAKE-logits.npz for each of the MISTAKES (none, or what is_
-asks for), commas between. Shares no code with the library.
+asks for; several at once: a plus
+between), commas between. Shares no code with the library.
 """
 import json
 import math
@@ -40,9 +41,14 @@ class Port:
         self.kind = folder.rstrip("/").rsplit("-", 1)[1]
         self.eps = {"gpt2": 1e-5, "llama": 1e-5, "bert": 1e-12}[self.kind]
         self.act = {"gpt2": "gelu_tanh", "llama": "silu", "bert": "gelu"}[self.kind]
-        if mistake.startswith("act:"):
-            self.act = mistake[4:]
-        self.H, self.H_kv = 6, 2 if self.kind == "llama" else 6
+        for one in mistake.split("+"):
+            if one.startswith("act:"):
+                self.act = one[4:]
+        with open(folder + "/config.json") as file:
+            config = json.load(file)
+        self.H = config.get("n_head") or config["num_attention_heads"]
+        self.H_kv = config.get("num_key_value_heads", self.H)
+        self.layers = config.get("n_layer") or config["num_hidden_layers"]
         self.saved = {}
         self.spread_over_ranks()
 
@@ -66,7 +72,7 @@ class Port:
             return w
         d = self.w["transformer.wte.weight" if self.kind == "gpt2" else "bert.embeddings.word_embeddings.weight"
                    if self.kind == "bert" else "model.embed_tokens.weight"].shape[1]
-        for n in range(4):
+        for n in range(self.layers):
             at = {"gpt2": f"transformer.h.{n}.", "llama": f"model.layers.{n}.", "bert": ""}[self.kind]
             if not at:
                 return
@@ -107,7 +113,7 @@ class Port:
                     self.outputs(name, np.tile(np.arange(len(self.w[name + ".weight"]) // 2), 2))
 
     def is_(self, mistake):
-        return self.mistake == mistake
+        return mistake in self.mistake.split("+")
 
     def norm(self, x, name, where=""):
         w, b = self.w[name + ".weight"], self.w.get(name + ".bias", 0)
@@ -411,7 +417,7 @@ class Port:
             x = x * (np.random.default_rng(1).random(x.shape) >= 0.1) / 0.9
         out = {"embed": x}
         states = [x]
-        for n in range(4):
+        for n in range(self.layers):
             def save(**stages):
                 for name, value in stages.items():
                     out[f"layers.{n}.{name}"] = value

@@ -33,6 +33,9 @@ struct Change {
   bool rare = false;
   /// Its edit changes what it makes of stages that it touches itself: it must not be made twice.
   bool once = false;
+  /// Of the model's end: a token's row is made of other tokens' rows; a logit is made of others of
+  /// its row, or by its place among them. Logits as they are may be given before the edit.
+  bool other_tokens = false, other_logits = false;
 };
 
 /// What a theme proposes: a line a change.

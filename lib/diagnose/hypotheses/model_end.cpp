@@ -43,17 +43,20 @@ void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const ModelAround* model = subject.model;
   if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
   const auto add = [&](std::size_t n, const char* name, Norm (*of)(const Layer&)) {
-    list.add(
-        "last_norm.other", StageSet{Stage::final},
-        n + 1 == model->layers
-            ? fmt::format("norms the last layer's stream with that layer's norm before {}", name)
-            : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n, name),
-        "take the last norm's own weights", [model, n, of](Layer& edited) {
-          const std::shared_ptr<const Layer> from = model->layer(n);
-          const Norm norm = from && from->block ? of(*from) : Norm{};
-          if (norm.weight.empty()) fail("layer {} has no such norm", n);
-          give(edited, Stage::final, normed(norm, edited.ends->stream));
-        });
+    list.add("last_norm.other", StageSet{Stage::final},
+             n + 1 == model->layers
+                 ? fmt::format("norms the last layer's stream with that layer's norm before {}",
+                               name)
+                 : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n,
+                               name),
+             "take the last norm's own weights",
+             [model, n, of](Layer& edited) {
+               const std::shared_ptr<const Layer> from = model->layer(n);
+               const Norm norm = from && from->block ? of(*from) : Norm{};
+               if (norm.weight.empty()) fail("layer {} has no such norm", n);
+               give(edited, Stage::final, normed(norm, edited.ends->stream));
+             })
+        .rare = true;
   };
   std::vector<std::size_t> layers{model->layers - 1};
   if (model->layers > 1) layers.push_back(0);
@@ -87,19 +90,23 @@ void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
     if (head.decoder.out() > ranks * ranks) // else the last part may be empty
       list.add("head.shards", touched,
                fmt::format("joins the logits of {} ranks from the last to the first", ranks),
-               "join them from the first rank to the last", [ranks](Layer& edited) {
+               "join them from the first rank to the last",
+               [ranks](Layer& edited) {
                  const Tensor own = value_of(edited, Stage::logits);
                  give(edited, Stage::logits,
                       columns_from(own, reversed_parts(own.shape().back(), ranks)));
-               });
+               })
+          .other_logits = true;
   if (T < 2) return;
   list.add("buffer.row", touched, "gives every token the last one's logits",
-           "write each token's logits to its own row", [](Layer& edited) {
+           "write each token's logits to its own row",
+           [](Layer& edited) {
              const Tensor own = value_of(edited, Stage::logits);
              const std::size_t rows = own.shape()[1];
              give(edited, Stage::logits,
                   tokens_from(own, [rows](std::size_t) { return rows - 1; }));
-           });
+           })
+      .other_tokens = true;
 }
 
 /// The rows (or the columns) of logits in the next place, or the one before: round the end, with
@@ -126,12 +133,15 @@ Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
 /// Logits one place further: of another token of the text, of another token of the vocabulary.
 void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
   const auto add = [&](bool columns, bool later, const char* did, const char* cure) {
-    for (const AtEnd end : {AtEnd::around, AtEnd::zeros, AtEnd::again})
-      list.add(columns ? "head.columns" : "head.rows", StageSet{Stage::logits}, did, cure,
-               [=](Layer& edited) {
-                 give(edited, Stage::logits,
-                      moved_logits(value_of(edited, Stage::logits), columns, later, end));
-               });
+    for (const AtEnd end : {AtEnd::around, AtEnd::zeros, AtEnd::again}) {
+      Change& change =
+          list.add(columns ? "head.columns" : "head.rows", StageSet{Stage::logits}, did, cure,
+                   [=](Layer& edited) {
+                     give(edited, Stage::logits,
+                          moved_logits(value_of(edited, Stage::logits), columns, later, end));
+                   });
+      (columns ? change.other_logits : change.other_tokens) = true;
+    }
   };
   const char* own_row = "save row t for token t: it is what is predicted behind that token";
   if (T > 1) {
@@ -154,7 +164,8 @@ void add_repetition(const ModelAround* model, ChangeList& list) {
                          "positive, and multiplies them where they are negative: a repetition "
                          "penalty",
                          penalty),
-             "save the logits before the sampler", [model, penalty](Layer& edited) {
+             "save the logits before the sampler",
+             [model, penalty](Layer& edited) {
                Tensor own = copied(value_of(edited, Stage::logits));
                const std::size_t n = own.shape()[2], rows = own.shape()[1];
                with_number(own.dtype(), [&]<class T>(T) {
@@ -170,7 +181,8 @@ void add_repetition(const ModelAround* model, ChangeList& list) {
                  }
                });
                give(edited, Stage::logits, own);
-             });
+             })
+        .other_logits = true;
 }
 
 /// The softmax of each row, or its logarithm.
@@ -263,6 +275,27 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
            });
 }
 
+/// What was saved behind the logits.
+void add_saved_behind(ChangeList& list) {
+  const StageSet touched = StageSet{Stage::logits};
+  for (const bool log : {false, true})
+    list.add("head.softmax", touched,
+             fmt::format("gives {}probabilities for logits", log ? "logarithms of " : ""),
+             "save the logits before the softmax",
+             [log](Layer& edited) {
+               give(edited, Stage::logits, softmax_of(value_of(edited, Stage::logits), log));
+             })
+        .other_logits = true;
+  list.add("head.centred", touched,
+           "subtracts each row's mean from the logits, as an unembedding with centred columns does",
+           "nothing where probabilities are meant: a constant of a row does not change them; else "
+           "take the head's weight as it is",
+           [](Layer& edited) {
+             give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
+           })
+      .other_logits = true;
+}
+
 void add_head(const Subject& subject, ChangeList& list) {
   const ModelHead& head = subject.layer.ends->head;
   if (!head.present()) return;
@@ -271,10 +304,13 @@ void add_head(const Subject& subject, ChangeList& list) {
   const StoredMatrix* stored = head.decoder.W.stored();
   if (embedding && embedding->tokens.raw() != (stored ? stored->matrix : head.decoder.W).raw())
     list.add("head.tied", touched, "takes the embedding's rows for the head's weight",
-             "take the head's own weight", [embedding](Layer& edited) {
+             "take the head's own weight",
+             [embedding](Layer& edited) {
                LinearMap& decoder = own_ends(edited).head.decoder;
                decoder.W = transposed_when_read(embedding->tokens);
-             });
+               take_back(edited, {Stage::logits});
+             })
+        .other_logits = true;
   if (subject.layer.ends->final.present())
     list.add("head.norm.missing", touched, "gives the head the stream before the last norm",
              "norm the stream before the head", [](Layer& edited) {
@@ -291,9 +327,12 @@ void add_head(const Subject& subject, ChangeList& list) {
     });
   }
   add_head_inputs(subject.layer, list);
-  add_logit_places(head, subject.layer.dims.T, list);
-  add_moved_logits(head, subject.layer.dims.T, list);
-  add_repetition(subject.model, list);
+  ChangeList seldom;
+  add_logit_places(head, subject.layer.dims.T, seldom);
+  add_moved_logits(head, subject.layer.dims.T, seldom);
+  add_repetition(subject.model, seldom);
+  seldom.all_rare();
+  for (Change& change : seldom.take()) list.add(std::move(change));
   add_head_cap(head, list);
   const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
   for (double scale : {1.0, root, 1 / root})
@@ -305,19 +344,7 @@ void add_head(const Subject& subject, ChangeList& list) {
                head.scale == 1 ? "take them as they are"
                                : fmt::format("multiply them by {:g}", head.scale),
                [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
-  for (const bool log : {false, true})
-    list.add("head.softmax", touched,
-             fmt::format("gives {}probabilities for logits", log ? "logarithms of " : ""),
-             "save the logits before the softmax", [log](Layer& edited) {
-               give(edited, Stage::logits, softmax_of(value_of(edited, Stage::logits), log));
-             });
-  list.add("head.centred", touched,
-           "subtracts each row's mean from the logits, as an unembedding with centred columns does",
-           "nothing where probabilities are meant: a constant of a row does not change them; else "
-           "take the head's weight as it is",
-           [](Layer& edited) {
-             give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
-           });
+  add_saved_behind(list);
   add_head_dense(head, list);
 }
 
