@@ -97,7 +97,8 @@ public:
   Tokens tokens() const;
   /// The names of what was kept, in the order of the computation: "layers.0.weights".
   std::vector<std::string> kept() const;
-  /// Whether a stage was kept.
+  /// Whether tensor() of this name gives a stage: of several layers' it asks which. Throws Error for
+  /// a name that is no stage's.
   bool has(std::string_view name) const;
   ///@{
   /// A kept stage: "layers.3.weights", or "weights" where one layer's was kept; "logits". Shape as
@@ -140,7 +141,8 @@ public:
   /// each head, zero in its place: "kl"; "loss_change" and, of the most probable token,
   /// "logit_change", without the head less with it; or "direct", what the head adds to that logit
   /// (docs/models.md). Layers × heads in float64, the mean over the positions; NaN where nothing is
-  /// known. Options as of heads(). Throws Error for a run with patches.
+  /// known. Options as of heads(). Throws Error for a run with patches, and for loss_change where
+  /// behind no position a token follows (-1).
   Tensor effects(std::string_view column = "kl", const Indexes& positions = -1,
                  const RunOptions& options = {}) const;
 

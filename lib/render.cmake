@@ -1,4 +1,4 @@
-# What the program reports and draws with, beside what the library computes: the library `mha-studies`.
+# What the program counts, reports and draws with, beside what the library computes: the library `mha-studies`.
 
 # The font of pictures becomes part of the program as it is (render/font.cpp).
 configure_file(render/font_data.S.in font_data.S @ONLY)
@@ -10,7 +10,7 @@ mha_objects(mha-reports ${mha_reports} ${CMAKE_CURRENT_BINARY_DIR}/report_templa
 mha_unity(mha-reports)
 target_compile_options(mha-reports PRIVATE $<$<CONFIG:Release>:-O1>)
 target_include_directories(mha-reports SYSTEM PRIVATE ${MHA_STB_INCLUDE_DIR})
-target_link_libraries(mha-reports PRIVATE PNG::PNG mha::fribidi)
+target_link_libraries(mha-reports PRIVATE nlohmann_json::nlohmann_json PNG::PNG mha::fribidi)
 add_library(mha-studies STATIC $<TARGET_OBJECTS:mha-maps> $<TARGET_OBJECTS:mha-reports>)
 set_target_properties(mha-studies PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(mha-studies PUBLIC mha PRIVATE ${CMAKE_DL_LIBS} PNG::PNG mha::fribidi)

@@ -30,11 +30,9 @@ std::shared_ptr<const Patch::State> state_of(const At& at, PatchOp op, std::stri
   text.stage = at.stage, text.op = op, text.value = std::move(value);
   text.tensor = std::move(tensor);
   for (const Indexes* axis : {&at.heads, &at.tokens, &at.columns}) {
-    std::string list;
-    for (const std::int64_t index : axis->list())
-      list += fmt::format("{}{}", list.empty() ? "" : ",", index);
-    text.axes.push_back(axis->all() ? "*" : "[" + list + "]");
     if (!axis->all() && axis->list().empty()) fail("{}: a list of no indexes", text.place);
+    const std::string list = fmt::format("{}", fmt::join(axis->list(), ","));
+    text.axes.push_back(axis->all() ? "*" : axis->list().size() > 1 ? "[" + list + "]" : list);
   }
   while (!text.axes.empty() && text.axes.back() == "*") text.axes.pop_back();
   const std::string_view sign = op == PatchOp::add ? "+=" : op == PatchOp::multiply ? "*=" : "=";

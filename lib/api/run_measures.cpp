@@ -62,6 +62,16 @@ std::optional<double> Effect::*column_named(std::string_view name) {
        name);
 }
 
+/// Throws Error where no position has a next token, whose loss could change.
+void require_next_tokens(const Run::State& run, const EffectsRequest& request) {
+  if (!run.model->weights().model().causal())
+    fail("effects: loss_change is the next token's; this model predicts hidden tokens");
+  for (const auto& [text, position] : request.places)
+    if (position + 1 < run.tokens.length(text)) return;
+  fail("effects: behind the last token nothing follows whose loss could change: give positions "
+       "before it, or all of them");
+}
+
 } // namespace
 
 Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
@@ -109,6 +119,7 @@ Tensor Run::effects(std::string_view column, const Indexes& positions,
       }
     }
     if (request.places.empty()) fail("effects: a list of no positions");
+    if (number == &Effect::loss_change) require_next_tokens(*state_, request);
     HeadTable table(*state_->model);
     for (const Effect& one : mean_over_places(mha::effects(*state_->layers, request)))
       if (one.part == Component::head && one.*number)

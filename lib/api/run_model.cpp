@@ -207,6 +207,9 @@ std::vector<std::string> Run::kept() const {
     for (const Stage stage : state_->kept[n]->stages())
       names.push_back(prefix + std::string(name_of(stage)));
   }
+  // Kept with what stands behind the last layer, and computed before the first.
+  const auto embed = std::ranges::find(names, name_of(Stage::embed));
+  if (embed != names.end()) std::rotate(names.begin(), embed, embed + 1);
   return names;
 }
 
@@ -222,7 +225,7 @@ Tensor Run::tensor(const At& at) const {
 
 bool Run::has(std::string_view name) const {
   return api::visiting(
-      [&] { return !api::places_named(name, state_->kept, state_->model->layers()).empty(); });
+      [&] { return api::places_named(name, state_->kept, state_->model->layers()).size() == 1; });
 }
 
 Tensor Run::tensor(std::string_view name) const {

@@ -25,32 +25,41 @@ public:
     Advance way;
     way.threads = options_.threads;
     way.patch = [this](Layer& layer, std::size_t n) { api::put_patches(run_, layer, n, put_); };
-    way.observer = [this](const Layer& layer, std::size_t n) { return begin(layer, n); };
+    way.observer = [this](const Layer& layer, std::size_t n) {
+      return begin(layer, n, wishes_.any(n) ? wishes_.of(n, layer) : StageSet());
+    };
     way.arrived = [&](const Residual& at) {
       finish();
       if (options_.progress)
         options_.progress(static_cast<double>(at.layer) / static_cast<double>(layers));
     };
+    const Residual embedded = run_.layers->embedded();
+    StageSet behind; // what stands behind the last layer
+    if (wishes_.any(layers)) behind = wishes_.of(layers, run_.layers->ends(embedded.x));
+    if (behind.contains(Stage::embed)) of_model(embedded.x, {Stage::embed});
+    behind.remove(Stage::embed);
     std::size_t last = layers; // the last layer that is needed
-    if (!wishes_.any(layers))
+    if (behind.none())
       while (last > 0 && !wishes_.any(last - 1)) --last;
-    const Residual at = advance(*run_.layers, run_.layers->embedded(), last, way);
-    if (wishes_.any(layers)) {
-      Layer ends = run_.layers->ends(at.x);
-      api::put_patches(run_, ends, layers, put_);
-      Observer& shown = *begin(ends, layers);
-      mha::compute(ends, make_plan(ends, shown.wants()), shown, options_.threads);
-      finish();
-    }
+    const Residual at = advance(*run_.layers, embedded, last, way);
+    if (behind.any()) of_model(at.x, behind);
     api::require_read(run_, put_, 0);
   }
 
 private:
-  Observer* begin(const Layer& layer, std::size_t n) {
+  /// Stages that are of no layer, of a stream.
+  void of_model(const Tensor& x, const StageSet& wanted) {
+    const std::size_t layers = run_.model->layers();
+    Layer ends = run_.layers->ends(x);
+    api::put_patches(run_, ends, layers, put_);
+    Observer& shown = *begin(ends, layers, wanted);
+    mha::compute(ends, make_plan(ends, shown.wants()), shown, options_.threads);
+    finish();
+  }
+  Observer* begin(const Layer& layer, std::size_t n, const StageSet& wanted) {
     rows_.clear();
     all_ = Several();
-    if (!wishes_.any(n)) return nullptr;
-    const StageSet wanted = wishes_.of(n, layer);
+    if (wanted.none()) return nullptr;
     for (const Stage stage : wanted) {
       At at{.stage = stage};
       if (n < run_.model->layers()) at.layer = n;

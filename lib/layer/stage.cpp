@@ -1,6 +1,7 @@
 #include <mha/layer/stage.hpp>
 
 #include <mha/layer/layer.hpp>
+#include <mha/layer/names.hpp>
 #include <mha/layer/other_inputs.hpp>
 #include <mha/layer/words.hpp>
 
@@ -213,9 +214,12 @@ std::optional<Stage> find_stage(std::string_view name) {
 
 Stage stage_named(std::string_view name) {
   if (const std::optional<Stage> stage = find_stage(name)) return *stage;
+  const std::string_view word = name.substr(name.rfind('.') + 1);
+  if (find_tensor_name(word))
+    fail("no stage is called '{}': {} is a tensor that the layer is made of", name, word);
   std::vector<std::string_view> names;
   for (const StageInfo& info : table) names.push_back(info.name);
-  const std::string meant = did_you_mean(name.substr(name.rfind('.') + 1), names);
+  const std::string meant = did_you_mean(word, names);
   fail("no stage is called '{}'{}", name,
        meant.empty() ? "; `mha-inspect stages` lists them" : meant);
 }

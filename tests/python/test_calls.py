@@ -298,9 +298,10 @@ time.sleep(0.2)"""
                 self.refused("tokenizer.json: line 1", call)
 
     def test_effects_have_a_place_for_each_head(self):
-        unknown = self.clean.effects("loss_change")  # behind the last token nothing follows
-        self.assertEqual(unknown.shape, (4, 6))
-        self.assertTrue(np.isnan(unknown).all())
+        changes = self.clean.effects("loss_change", [0, -1])  # behind the last token nothing follows
+        np.testing.assert_array_equal(changes, self.clean.effects("loss_change", 0))
+        self.assertEqual(changes.shape, (4, 6))
+        self.refused("give positions before it", lambda: self.clean.effects("loss_change"))
 
     def test_logits_that_were_kept_are_enough(self):
         run = self.model.run("To be, or not to be", keep="logits", streams=False)

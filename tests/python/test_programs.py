@@ -54,6 +54,16 @@ class Programs(unittest.TestCase):
                 logits = self.expected(**{f"layers__{n}__head_out": without})["logits"]
                 self.assertAlmostEqual(found[n, h], losses(logits, self.ids).mean(), 10)
 
+    def test_what_a_run_has_it_gives(self):
+        run = self.model.run(TEXT, keep=["weights", "layers.2.q", "logits", "embed"])
+        self.assertEqual(list(run)[:2] + list(run)[-1:], ["embed", "layers.0.weights", "logits"])
+        for key in ("weights", "q", ("weights", 1), "layers.3.weights", ("weights", 9), "logits", "k", "wieghts", 3):
+            gives = key in run
+            self.assertEqual(gives, run.get(key) is not None, key)
+            if not gives:
+                self.assertRaises(mha.StageError, lambda: run[key])
+        self.assertRaisesRegex(mha.Error, "give positions", lambda: run.effects("loss_change"))
+
     def test_a_logit_lens_by_hand(self):
         stages = self.expected()
         for n in range(self.model.layers + 1):

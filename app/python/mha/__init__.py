@@ -94,8 +94,9 @@ class Cache(Mapping[str, npt.NDArray[Any]]):
         from_end = re.match(r"layers\.(-\d+)\.", name)
         if id is None and from_end and -int(from_end[1]) <= len(self.layers):
             id = self.layers[int(from_end[1])]
-        elif id is None and (from_end or number):
-            id = (from_end or number)[1]
+        elif id is None:
+            said = from_end or number
+            id = said[1] if said else None
         stage = stage_named(name)
         if id is not None and id not in self._layers:
             raise StageError(f"{name}: there is no layer {id} (there: {', '.join(self.layers) or 'one without a number'})")

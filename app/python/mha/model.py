@@ -91,14 +91,14 @@ class Patch(_Whole):
     @staticmethod
     def rows(place: Key, function: Callable[[tuple[int, int, int], npt.NDArray[Any]], Any]) -> Patch:
         """Each row of a place becomes what ``function((text, head, token), row)`` returns."""
-        place = _place(place)
+        named = _place(place)
         if not callable(function):
-            raise Error(f"{place}: {shown(function)} is no function of a place and a row")
+            raise Error(f"{named}: {shown(function)} is no function of a place and a row")
 
         def as_array(at: tuple[int, int, int], row: npt.NDArray[Any]) -> tuple[Any, str]:
-            return array(place, function(at, row))
+            return array(named, function(at, row))
 
-        return Patch._made(place, _core.Patch.rows(place, as_array))
+        return Patch._made(named, _core.Patch.rows(named, as_array))
 
     def __repr__(self) -> str:
         return f"<mha.Patch {self.place}>"
@@ -163,16 +163,16 @@ class Tokens(_Whole):
         return self._tokens.batched()
 
     @property
-    def ids(self) -> Union[list[int], list[list[int]]]:
+    def ids(self) -> list[Any]:
         """The numbers of a text; of each text of a batch."""
-        every = [self._tokens.ids(text) for text in range(self._tokens.count())]
-        return every if self.batched else every[0]
+        every: list[Any] = [self._tokens.ids(text) for text in range(self._tokens.count())]
+        return every if self.batched else list(every[0])
 
     @property
-    def pieces(self) -> Union[list[str], list[list[str]]]:
+    def pieces(self) -> list[Any]:
         """What each token stands for in the text."""
-        every = [self._tokens.pieces(text) for text in range(self._tokens.count())]
-        return every if self.batched else every[0]
+        every: list[Any] = [self._tokens.pieces(text) for text in range(self._tokens.count())]
+        return every if self.batched else list(every[0])
 
     def __len__(self) -> int:
         """Of a text, its tokens; of a batch, its texts."""
@@ -198,11 +198,11 @@ class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
         return Tokens(self._run.tokens())
 
     @property
-    def ids(self) -> Union[list[int], list[list[int]]]:
+    def ids(self) -> list[Any]:
         return self.tokens.ids
 
     @property
-    def pieces(self) -> Union[list[str], list[list[str]]]:
+    def pieces(self) -> list[Any]:
         return self.tokens.pieces
 
     @property
@@ -249,8 +249,8 @@ class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
         """The mean of -log p of the next tokens, in nats, over all positions that have one."""
         return self._run.loss()
 
-    def losses(self) -> Union[npt.NDArray[Any], list[npt.NDArray[Any]]]:
-        """The loss at each position but the last; of each text of a batch."""
+    def losses(self) -> Any:
+        """The loss at each position but the last, an array; of a batch, a list of one for each text."""
         every = [np.array(text) for text in self._run.losses()]
         return every if self._run.tokens().batched() else every[0]
 
@@ -275,7 +275,8 @@ class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
     ) -> npt.NDArray[np.float64]:
         """What predictions lose without each head: "kl", "loss_change", "logit_change" or "direct", layers × heads.
 
-        Changes are without the head less with it; "direct" is what the head adds to the logit.
+        Changes are without the head less with it; "direct" is what the head adds to the logit. "loss_change"
+        is of positions that a token follows, not of -1.
 
         ``positions``: behind which predictions are compared, negative from the end; None: all.
         """

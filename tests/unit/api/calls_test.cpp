@@ -158,9 +158,15 @@ TEST_CASE("model: effects and measures of heads have a place for each head, and 
           "[api][model]") {
   const Model model(data("bard-gpt2"));
   const Run clean = model.run(model.tokens("The king"));
-  const Tensor unknown = clean.effects("loss_change"); // behind the last token nothing follows
-  CHECK(unknown.shape() == Shape{4, 6});
-  CHECK(std::isnan(value_at(unknown, 23)));
+  CHECK(clean.effects("loss_change", {0, -1}).shape() == Shape{4, 6}); // of what has a next token
+  const Run pair = model.run(model.tokens({5, 6}));
+  CHECK(same_bits(pair.effects("loss_change", {}), pair.effects("loss_change", 0)));
+  CHECK_THAT(error_of([&] { (void)clean.effects("loss_change"); }),
+             Contains("behind the last token nothing follows") && Contains("give positions"));
+  const Model encoder(data("bard-bert"));
+  CHECK_THAT(
+      error_of([&] { (void)encoder.run(encoder.tokens("The king")).effects("loss_change"); }),
+      Contains("hidden tokens"));
   std::vector<double> shares;
   const RunOptions watched{.progress = [&](double share) { shares.push_back(share); }};
   (void)clean.effects("kl", -1, watched);

@@ -53,6 +53,35 @@ TEST_CASE("model: a name says which layers are kept", "[api][model]") {
   CHECK(model.run(text, {.keep = {"layers.-2.*", "layers.2.q"}}).kept() == of_second);
 }
 
+TEST_CASE("model: a run has the names that give a stage, in the order of the computation",
+          "[api][model]") {
+  const Model model(data("bard-gpt2"));
+  const std::vector<std::string> keep{"logits", "final", "embed", "layers.1-2.q", "layers.0.k"},
+      order{"embed", "layers.0.k", "layers.1.q", "layers.2.q", "final", "logits"};
+  const Patch patch("embed *= 0.5");
+  const Run run = model.run(model.tokens("To be"), {.keep = keep, .patches = {patch}});
+  CHECK(run.kept() == order);
+  for (const auto& [name, has] :
+       {std::pair("k", true), {"q", false}, {"layers.1.q", true}, {"v", false}, {"embed", true}}) {
+    INFO(name);
+    CHECK(run.has(name) == has);
+    CHECK(error_of([&] { (void)run.tensor(name); }).empty() == has);
+  }
+  std::vector<std::string> streamed;
+  Tensor embed;
+  model.stream(run.tokens(), keep,
+               [&](const At& at, Place, const Tensor& rows) {
+                 const std::string id = at.layer.id();
+                 const std::string name =
+                     (id.empty() ? "" : "layers." + id + ".") + std::string(name_of(at.stage));
+                 if (streamed.empty() || streamed.back() != name) streamed.push_back(name);
+                 if (name == "embed") embed = rows;
+               },
+               {.patches = {patch}});
+  CHECK(streamed == order);
+  CHECK(same_bits(embed, run.tensor("embed")));
+}
+
 TEST_CASE("model: layers are counted from the end as from the start", "[api][model]") {
   const Model model(data("bard-llama"));
   const Tokens text = model.tokens("To be, or not to be");
@@ -93,6 +122,16 @@ TEST_CASE("model: what is no weight, stage or value is said by its own name", "[
       {[&] { run.tensor("layers.1.wieghts"); },
        "no stage is called 'layers.1.wieghts'; did you mean 'weights'?"},
       {[&] { run.tensor("layers.1.k"); }, "the run has layers.1.q: name it in keep"},
+      {[&] { model.run(run.tokens(), {.keep = {"layers.1.W_q"}}); },
+       "no stage is called 'layers.1.W_q': W_q is a tensor that the layer is made of"},
+      {[&] {
+         run.with({Patch::zero({Stage::q, 1, 6})});
+       },
+       "layers.1.q[6] = zero: 6: there are 6"},
+      {[&] {
+         run.with({Patch::zero({Stage::q, 1, {0, 7}, -9})});
+       },
+       "layers.1.q[[0,7],-9] = zero"},
       {[&] { run.with({"layers.1.q = zeor"}); }, "'zeor' is no value: a number, zero, mean"},
       {[&] { run.resid(-6); }, "resid(-6): the model has 4 layers"},
       {[&] { model.stream(run.tokens(), {"q"}, nullptr); }, "there is no function"},
