@@ -64,7 +64,7 @@ std::optional<double> Effect::*column_named(std::string_view name) {
 
 /// Throws Error where no position has a next token, whose loss could change.
 void require_next_tokens(const Run::State& run, const EffectsRequest& request) {
-  if (!run.model->weights().model().causal())
+  if (!run.model->weights->model().causal())
     fail("effects: loss_change is the next token's; this model predicts hidden tokens");
   for (const auto& [text, position] : request.places)
     if (position + 1 < run.tokens.length(text)) return;
