@@ -284,26 +284,22 @@ bool report_warnings_on_the_way(Inputs& text, const Common& common) {
   return report_warnings(text.take_warnings(), common);
 }
 
-namespace {
-
-/// Options of files that the opened ones leave nothing to do.
-void note_idle_options(const Request& request, const Sources& model, const Common& common) {
+std::vector<Note> idle_options(const Request& request, const Sources& model) {
+  std::vector<Note> notes;
   if (request.gguf_order && std::ranges::none_of(model.contents(), [](const io::Contents& file) {
         return file.format == "gguf";
       }))
-    report_notes({warning("--gguf-order changes nothing: none of the files is GGUF")}, common);
+    notes.push_back(warning("--gguf-order changes nothing: none of the files is GGUF"));
   if (request.same_x && request.has_text() && request.sources.size() == 1)
-    report_notes({warning("--same-x changes nothing: of a text, each layer has its own X")},
-                 common);
+    notes.push_back(warning("--same-x changes nothing: of a text, each layer has its own X"));
+  return notes;
 }
-
-} // namespace
 
 Sources open_sources(const Request& request, Common& common) {
   const Stopwatch watch(common.read_s);
   Sources model(request);
   common.counts = model.counts();
-  note_idle_options(request, model, common);
+  report_notes(idle_options(request, model), common);
   const auto pass = pass_of(request);
   if (pass && pass->given() && pass->weights()) common.weights = pass->weights()->kept();
   return model;

@@ -26,6 +26,7 @@ struct EffectsCommand {
   std::optional<std::size_t> answer_id, versus_id, top;
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
+  FigureOptions figure;
   Common common;
 
   int run();
@@ -97,8 +98,8 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
     }
     if (!any && grid.empty()) continue;
     if (!any) fail("--grid {}: no head has it here", grid);
-    write_grid(output.path, picture, title, {render::grid_of(measure.name, cells)}, {},
-               common.color);
+    write_grid({output.path, picture, figure, common.color}, title,
+               {render::grid_of(measure.name, cells)});
     return;
   }
   fail("no head has an effect to draw");
@@ -167,6 +168,7 @@ std::string EffectsCommand::settings(const std::string& form) const {
 
 int EffectsCommand::run() {
   check();
+  figure.check(picture_or_form(output, !grid.empty()), request, common);
   keep_freed_memory();
   request.stages = {"logits"};
   const Sources model = open_sources(request, common);
@@ -181,11 +183,11 @@ int EffectsCommand::run() {
     swept.answer = token_of(text, answer, "--answer", answer_id);
     swept.versus = token_of(text, versus, "--versus", versus_id);
     swept.places = [this](const ModelPass& one) { return predicted_places(one, selection.query); };
-    run_sweep(sweep, model, pass, std::move(swept), {output, picture}, common);
+    run_sweep(sweep, model, pass, std::move(swept), {output, picture, figure}, common);
     report_timings(common);
     return 0;
   }
-  const std::string form = picture.empty() ? form_of(output) : picture;
+  const std::string form = picture_or_form(output, !grid.empty());
   if (form == "npy")
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
@@ -286,6 +288,7 @@ Run declare_effects(Cli& cli) {
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
   add_grid(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
+  add_figure(cli, effects->figure, "a table has the numbers");
   add_output(cli, effects->output,
              {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
