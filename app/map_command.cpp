@@ -101,10 +101,15 @@ int MapCommand::run() {
   }
   if (const FlowInfo* const flow = flow_among(stages)) {
     refuse_of_stages(false);
-    draw_flow(
-        request,
-        {flow, selection, output, form_, {}, {color_map, render::ColorScale::linear, low, high}, figure},
-        common);
+    draw_flow(request,
+              {flow,
+               selection,
+               output,
+               form_,
+               {},
+               {color_map, render::ColorScale::linear, low, high},
+               figure},
+              common);
     report_timings(common);
     return 0;
   }
@@ -152,6 +157,8 @@ void MapCommand::compute_difference() {
   if (minus.patcher) minus.patcher->require_read();
   subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
   pictures_ = std::move(first);
+  if (is_nothing(pictures_[0].picture.panels) && !common.quiet)
+    print_note("both maps have the same numbers: the difference is 0 everywhere", common.color);
   if (!figure.title && !figure.no_title) pictures_[0].picture.title += minus.title();
 }
 
@@ -261,8 +268,8 @@ void MapCommand::compute_layer(const Sources& model, const std::string& id) {
   for (const PlannedFile& file : planned_files(output.path, loaded, chosen, wanted, true)) {
     const Picture& picture = picture_for(model, loaded, stage, file);
     // What is made of several maps is made of maps of one size.
-    const std::vector<Selection> texts = is_made() ? std::vector{file.selection}
-                                                   : without_padding(layer, file.selection);
+    const std::vector<Selection> texts =
+        is_made() ? std::vector{file.selection} : without_padding(layer, file.selection);
     const Pool::Size size = Pool::of_one_scale(layer, texts, size_of_map(picture));
     for (const Selection& text : texts) {
       auto pool = std::make_unique<Pool>(layer, stage, text, size, picture.picture.pooling);

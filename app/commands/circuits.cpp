@@ -256,7 +256,8 @@ Run declare_circuits(Cli& cli) {
   add_layer(cli, circuits->request);
   add_unused_of_weights(cli, [] { return true; });
   cli.unused({"--above-random"}, [circuits] {
-    return grid_form(circuits->output, !circuits->grid.empty()).empty()
+    return !circuits->composition.empty() &&
+                   grid_form(circuits->output, !circuits->grid.empty()).empty()
                ? std::string("is of pictures, -o FILE.png or -f text; the other formats have both "
                              "numbers")
                : "";

@@ -377,8 +377,9 @@ Run declare_stats(Cli& cli) {
   cli.unused({"--precision"}, [stats] {
     const std::string form = picture_or_form(stats->output, !stats->grid.empty());
     const bool exact = form == "csv" || form == "tsv" || form == "json" || form == "ndjson";
-    return exact ? ""
-                 : std::string("is of CSV, TSV, JSON and NDJSON; a table and a picture round to fit");
+    return exact
+               ? ""
+               : std::string("is of CSV, TSV, JSON and NDJSON; a table and a picture round to fit");
   });
   add_selection(cli, stats->measuring.selection,
                 {.batch = true, .head = true, .query = true, .key = false});

@@ -138,8 +138,7 @@ void LayerPass::count(const StageSet& computed, std::size_t blocks, std::size_t 
   if (of == 0) return;
   const std::lock_guard hold(lock_);
   std::size_t most = 0;
-  for (const Stage stage : computed)
-    most = std::max(most, blocks_done_[index_of(stage)] += blocks);
+  for (const Stage stage : computed) most = std::max(most, blocks_done_[index_of(stage)] += blocks);
   const std::size_t times = std::max(times_, (most + of - 1) / of);
   counts_->computed += times - times_;
   times_ = times;

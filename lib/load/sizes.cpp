@@ -18,8 +18,10 @@ public:
     sizes_.learn_heads();
     if (!H.known && needs_heads()) {
       if (is_input_alone())
-        fail("{}: there is an input and nothing to make queries, keys and values of it: add W_q, W_k, "
-             "W_v and W_o, (columns of X) × (columns of all heads), and num_heads; or give Q, K and V "
+        fail("{}: there is an input and nothing to make queries, keys and values of it: add W_q, "
+             "W_k, "
+             "W_v and W_o, (columns of X) × (columns of all heads), and num_heads; or give Q, K "
+             "and V "
              "themselves; to take X for all three, give {}",
              where(), choices_of_heads());
       if (!are_not_projected())

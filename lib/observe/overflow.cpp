@@ -170,8 +170,8 @@ std::string OverflowWatch::report_without_layer() const {
   return fmt::format("{} of exponentials {} no finite sum: a number before overflowed, or was not "
                      "finite; `explain {}--head {} --query {}` says which",
                      counted(rows_, "rows"), rows_ == 1 ? "has" : "have",
-                     batched_ ? fmt::format("--batch {} ", first_item_ + first_->batch) : "", first_->head,
-                     first_->query);
+                     batched_ ? fmt::format("--batch {} ", first_item_ + first_->batch) : "",
+                     first_->head, first_->query);
 }
 
 std::string OverflowWatch::report(const Layer& layer) const {

@@ -27,7 +27,11 @@ Layer batch() {
   layer.X = counted_up({items, longest, width}, -1);
   layer.lengths = {2, 4, 3};
   layer.added.push_back({counted_up({items, longest, longest}, 0.5),
-                         {longest * longest, 0, longest, 1}, 0, longest, "mask.npy", "mask"});
+                         {longest * longest, 0, longest, 1},
+                         0,
+                         longest,
+                         "mask.npy",
+                         "mask"});
   StagePatch patch;
   patch.stage = Stage::q, patch.op = PatchOp::add;
   patch.value = counted_up({items, 1, longest, width}, 2);
