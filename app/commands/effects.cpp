@@ -293,6 +293,9 @@ Run declare_effects(Cli& cli) {
              {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_layer(cli, effects->request);
+  cli.unused({"--tokens", "--key-tokens"}, [] {
+    return std::string("changes nothing: effects are of parts, and no label is printed");
+  });
   add_common(cli, effects->common);
   cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "
               "--query 17-31",

@@ -108,7 +108,8 @@ std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
                            const std::string& form) const {
   render::StatsColumns columns = columns_asked();
   if (measures.empty())
-    for (const Measure& measure : mha::measures()) columns.push_back(&measure);
+    for (const Measure& measure : mha::measures())
+      columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
   if (form != "table") return stats_text(rows, columns, form, precision);
 
   return measures.empty() && !all ? stats_table(rows, less_uniform, look())

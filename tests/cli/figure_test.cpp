@@ -197,7 +197,7 @@ TEST_CASE("figure: texts of unequal lengths stand in one picture without padding
   // What is drawn of one of them is what it is alone.
   const std::string svg = map({"--head", "0", "-f", "svg"});
   CHECK_THAT(svg, Contains("batch 0") && Contains("batch 1"));
-  for (const char* query : {"0", "-1", "1:"}) map({"--head", "0", "--query", query});
+  for (const char* query : {"0", "1:", "3"}) map({"--head", "0", "--query", query});
 }
 
 TEST_CASE("figure: a title names no folder of this machine") {

@@ -74,7 +74,7 @@ Words operator+(Words words, const Words& more) {
 
 /// A command line for each command, to which options are added.
 const std::vector<std::pair<std::string, Words>> lines{
-    {"show", text},
+    {"show", text + Words{"-s", "weights"}},
     {"show", lone},
     {"map", text},
     {"map", lone + Words{"-o", "OUT.svg"}},
@@ -189,11 +189,10 @@ const std::set<std::string> about_the_run{
     "--window",     "--weights",  "--dtype"};
 
 /// What is so already in a line, or is a step behind what the line shows.
-const std::set<std::pair<std::string, std::string>> as_it_is{{"map", "--residual"},
-                                                             {"map", "--softmax"},
-                                                             {"convert", "--causal"},
-                                                             {"diff", "--layer"},
-                                                             {"diff", "--gguf-order"}};
+const std::set<std::pair<std::string, std::string>> as_it_is{
+    {"map", "--residual"},       {"map", "--softmax"},     {"convert", "--causal"},
+    {"convert", "--key-tokens"}, {"diff", "--layer"},      {"diff", "--gguf-order"},
+    {"stats", "--all"},          {"circuits", "--naming"}, {"circuits", "--num-heads"}};
 
 /// The words of an option for a line; nothing where no value is known.
 std::optional<Words> words_of(const Option& option) {
