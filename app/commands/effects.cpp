@@ -243,6 +243,17 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   file.finish();
 }
 
+void add_effects_examples(Cli& cli) {
+  cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "
+              "--query 17-31",
+              "which heads a model needs to repeat what it has read");
+  cli.example("effects data/bard-gpt2 --text 'O Romeo, Romeo! wherefore art thou' --top 5",
+              "the five heads that this prediction needs most");
+  cli.example("effects data/bard-gpt2 --text 'What news from' --patch-from 'What says my' "
+              "--sweep resid_pre --quiet",
+              "which positions of which layers carry what two texts differ by");
+}
+
 } // namespace
 
 Run declare_effects(Cli& cli) {
@@ -297,14 +308,7 @@ Run declare_effects(Cli& cli) {
     return std::string("changes nothing: effects are of parts, and no label is printed");
   });
   add_common(cli, effects->common);
-  cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "
-              "--query 17-31",
-              "which heads a model needs to repeat what it has read");
-  cli.example("effects data/bard-gpt2 --text 'O Romeo, Romeo! wherefore art thou' --top 5",
-              "the five heads that this prediction needs most");
-  cli.example("effects data/bard-gpt2 --text 'What news from' --patch-from 'What says my' "
-              "--sweep resid_pre --quiet",
-              "which positions of which layers carry what two texts differ by");
+  add_effects_examples(cli);
   return [effects] { return effects->run(); };
 }
 
