@@ -66,11 +66,10 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
   if (is_rotary && !maps.ov) title += fmt::format(" · offset {}", maps.offset);
   const Stopwatch watch(common.write_s);
   write_grid(
-      maps.output.path, form, title, panels,
+      {maps.output.path, form, maps.figure, common.color}, title, panels,
       {.none = "none",
        .columns = ids.size() > 1 ? columns : render::grid_columns(panels.size(), panels.size()),
-       .colors = maps.colors},
-      common.color);
+       .colors = maps.colors});
 }
 
 void require_rotary(bool is_rotary, std::int64_t offset) {

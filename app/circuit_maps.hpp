@@ -1,6 +1,7 @@
 #pragma once
 // map -s qk|ov: circuits between tokens as maps, of the weights alone.
 
+#include "figure_options.hpp"
 #include "output.hpp"
 #include <mha/render/map.hpp>
 
@@ -13,6 +14,7 @@ struct CircuitMaps {
   Selection selection;            ///< --head
   render::MapColors colors;
   OutputOptions output;
+  FigureOptions figure;
 };
 
 /// Draws them: a panel a head, rows the query's token (of OV: the one that is attended to), columns

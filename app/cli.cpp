@@ -302,6 +302,20 @@ void Cli::check_positionals() const {
     require_choice(positional_name_, word, positional_choices_);
 }
 
+std::vector<std::string> Cli::names_from(std::size_t first) const {
+  std::vector<std::string> names;
+  for (std::size_t i = first; i < options_.size(); ++i) names.push_back(options_[i].name);
+  return names;
+}
+
+void Cli::check_unused() const {
+  for (const auto& [names, why] : unused_)
+    for (const std::string& name : *given_)
+      if (std::ranges::find(names, name) != names.end())
+        if (const std::string reason = why(); !reason.empty())
+          throw UsageError(name + ": " + reason);
+}
+
 bool Cli::parse(const std::vector<std::string>& arguments) const {
   CLI::App parser;
   parser.set_help_flag();
@@ -349,10 +363,14 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     if (unknown != "--") refuse_unknown(unknown);
 
   for (const auto& [option, entry] : declared)
-    if (entry->count() > 0) hand_over_all(*option, unguarded(entry->results()), parser);
+    if (entry->count() > 0) {
+      given_->push_back(option->name);
+      hand_over_all(*option, unguarded(entry->results()), parser);
+    }
   if (positionals_) *positionals_ = unguarded(std::move(words));
   check_positionals();
   for (const std::function<void()>& look : checks_) look();
+  check_unused();
   return true;
 }
 

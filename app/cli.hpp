@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -98,6 +99,15 @@ public:
   /// What is looked at when every option is set; throws UsageError for options that do not go
   /// together.
   void check(std::function<void()> look) { checks_.push_back(std::move(look)); }
+  /// Options that change nothing wherever `why` gives a reason: each of them is an error then,
+  /// "--tokens: REASON".
+  void unused(std::vector<std::string> names, std::function<std::string()> why) {
+    unused_.push_back({std::move(names), std::move(why)});
+  }
+  /// The names of the options that parse() found on the line, in the order of their declaration.
+  std::shared_ptr<const std::vector<std::string>> given() const { return given_; }
+  /// The names of the options declared from number `first` on.
+  std::vector<std::string> names_from(std::size_t first) const;
   void example(std::string line, std::string text) {
     examples_.push_back({std::move(line), std::move(text)});
   }
@@ -117,12 +127,15 @@ public:
 private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
   void check_positionals() const;
+  void check_unused() const;
 
   std::string command_, about_, group_ = "Options";
   bool rare_ = false;
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
   std::vector<std::function<void()>> checks_;
+  std::vector<std::pair<std::vector<std::string>, std::function<std::string()>>> unused_;
+  std::shared_ptr<std::vector<std::string>> given_ = std::make_shared<std::vector<std::string>>();
   std::string positional_name_, positional_help_;
   std::vector<std::string> positional_choices_;
   bool positional_required_ = false;

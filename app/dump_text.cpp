@@ -46,10 +46,14 @@ void add_labels_of_text(const Layer& layer, const Texts* texts, const Selection&
                         io::Output& output) {
   if (!texts) return;
   const ChosenTexts chosen = chosen_texts(layer, *texts, selection);
-  const auto add = [&](const char* name, const std::optional<IndexList>& places) {
+  bool keys_differ = false;
+  for (std::size_t b : chosen.items)
+    keys_differ = keys_differ || layer.key_tokens_of(b) != layer.tokens_of(b);
+  const auto add = [&](const char* name, const std::optional<IndexList>& places, bool of_keys) {
     std::vector<std::vector<std::string>> lists;
     for (std::size_t b : chosen.items) {
-      const std::vector<std::string>& labels = layer.tokens_of(b);
+      const std::vector<std::string>& labels =
+          of_keys ? layer.key_tokens_of(b) : layer.tokens_of(b);
       if (labels.empty()) return;
       std::vector<std::string>& some = lists.emplace_back();
       for (std::size_t t : resolved(places, chosen.longest, "tokens").indices)
@@ -60,8 +64,8 @@ void add_labels_of_text(const Layer& layer, const Texts* texts, const Selection&
     else
       output.labels.emplace_back(name, std::move(lists[0]));
   };
-  add("tokens", selection.query);
-  if (selection.query || selection.key) add("key_tokens", selection.key);
+  add("tokens", selection.query, false);
+  if (selection.query || selection.key || keys_differ) add("key_tokens", selection.key, true);
 }
 
 } // namespace mha::app

@@ -20,8 +20,8 @@ std::vector<NumbersOfText> numbers_of_text(const Layer& layer, const Texts* text
                                            const Selection& selection);
 
 /// Adds `tokens`, those of the chosen queries, of each batch item where there are some; where some
-/// queries or keys are chosen `key_tokens`, too: labels stand at the rows and columns of the
-/// stages.
+/// queries or keys are chosen, or keys have other labels, `key_tokens`, too: labels stand at the
+/// rows and columns of the stages.
 void add_labels_of_text(const Layer& layer, const Texts* texts, const Selection& selection,
                         io::Output& output);
 

@@ -203,11 +203,10 @@ void draw_flow(Request request, const FlowOptions& options, Common& common) {
       panels.push_back(std::move(panel));
     }
   const Stopwatch watch(common.write_s);
-  write_grid(options.output.path, options.form, title, panels,
+  write_grid({options.output.path, options.form, options.figure, common.color}, title, panels,
              {.none = "NaN",
               .columns = render::grid_columns(panels.size(), layers[0].matrices.size()),
-              .colors = options.colors},
-             common.color);
+              .colors = options.colors});
 }
 
 void print_flow(Request request, const FlowOptions& options, Common& common) {

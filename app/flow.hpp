@@ -2,6 +2,7 @@
 // -s weights_mean, value_norms, value_norms_sum, rollout, received, divergence of map, show and
 // dump: what is made of several stages or layers.
 
+#include "figure_options.hpp"
 #include "output.hpp"
 #include <mha/flow/flow.hpp>
 #include <mha/render/map.hpp>
@@ -15,6 +16,7 @@ struct FlowOptions {
   std::string form; ///< of text, or of a file: "csv", "json", "npy", "png" …; "" by the path
   std::optional<std::size_t> precision;
   render::MapColors colors;
+  FigureOptions figure = {}; ///< of a picture
 };
 
 /// The one that is named alone; null where none is. Throws UsageError where it stands beside

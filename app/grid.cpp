@@ -31,20 +31,26 @@ std::string grid_form(const OutputOptions& output, bool asked) {
   return "text";
 }
 
-void write_grid(const std::string& path, const std::string& form, const std::string& title,
-                const std::vector<render::GridPanel>& panels, const render::GridLook& how,
-                Color color) {
-  TextFile file(path);
-  render::TextStyle look = look_of_output(color);
-  if (!path.empty() && path != "-") look = {false, look.width};
-  if (form == "png")
-    file.sink()(render::grid_png(title, panels, how));
-  else if (form == "svg")
-    file.sink()(render::grid_svg(title, panels, how));
-  else if (form == "pdf")
-    file.sink()(render::grid_pdf(title, panels, how));
+std::string picture_or_form(const OutputOptions& output, bool asked) {
+  const std::string picture = grid_form(output, asked);
+  return picture.empty() ? form_of(output) : picture;
+}
+
+void write_grid(const GridFile& to, const std::string& title,
+                const std::vector<render::GridPanel>& panels, render::GridLook how) {
+  TextFile file(to.path);
+  render::TextStyle look = look_of_output(to.color);
+  if (!to.path.empty() && to.path != "-") look = {false, look.width};
+  const std::string above = to.figure.title_of(title);
+  how.figure = to.figure.style;
+  if (to.form == "png")
+    file.sink()(render::grid_png(above, panels, how));
+  else if (to.form == "svg")
+    file.sink()(render::grid_svg(above, panels, how));
+  else if (to.form == "pdf")
+    file.sink()(render::grid_pdf(above, panels, how));
   else
-    file.sink()(render::grid_text(title, panels, how, look));
+    file.sink()(render::grid_text(above, panels, how, look));
   file.finish();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // --grid: numbers of heads as a picture, layers × heads, in the terminal or as PNG and SVG.
 
+#include "figure_options.hpp"
 #include "output.hpp"
 #include <mha/render/head_grid.hpp>
 
@@ -13,9 +14,19 @@ void add_grid(Cli& cli, std::string& measure, const std::vector<std::string>& na
 /// extension; else "". Throws Error for a path or format that is of numbers, beside --grid.
 std::string grid_form(const OutputOptions& output, bool asked);
 
-/// Writes the picture to the path, or to standard output.
-void write_grid(const std::string& path, const std::string& form, const std::string& title,
-                const std::vector<render::GridPanel>& panels, const render::GridLook& how,
-                Color color);
+/// The form of a picture, where one is asked for, else of the numbers.
+std::string picture_or_form(const OutputOptions& output, bool asked);
+
+/// Where a picture goes, and as what.
+struct GridFile {
+  const std::string& path; ///< or standard output
+  const std::string& form; ///< "text", "png", "svg" or "pdf"
+  const FigureOptions& figure;
+  Color color;
+};
+
+/// Writes the picture. `title`: what it is called where the figure's options say nothing else.
+void write_grid(const GridFile& to, const std::string& title,
+                const std::vector<render::GridPanel>& panels, render::GridLook how = {});
 
 } // namespace mha::app

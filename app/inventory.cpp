@@ -2,6 +2,7 @@
 
 #include "describe.hpp"
 #include "layer_notes.hpp"
+#include "options.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/system/parallel.hpp>
@@ -74,7 +75,7 @@ void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory&
       notes.add({warning(error.what())}, line.listing.id);
     }
   }
-  inventory.notes = notes.take();
+  std::ranges::move(notes.take(), std::back_inserter(inventory.notes));
 }
 
 /// Lists a layer's tensors in the order of tensor_names(); given stages come last.
@@ -133,6 +134,7 @@ OpenedModel open_any(const Request& request, std::string& reason) {
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
   Inventory inventory;
   OpenedModel model = open_any(request, inventory.reason);
+  inventory.notes = idle_options(request, model.sources());
   for (const io::Contents& contents : model.sources().contents())
     inventory.files.push_back(listed(contents, ranges, threads));
   for (const LayerListing& layer : model.sources().layers())
@@ -154,7 +156,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
     if (ranges) inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
     return inventory;
   }
-  inventory.notes = loaded.notes;
+  std::ranges::copy(loaded.notes, std::back_inserter(inventory.notes));
   if (loaded.origins.empty()) {
     inventory.reason = "no tensor of a layer is in the files";
     return inventory;

@@ -87,7 +87,8 @@ void MapCommand::draw_circuit() {
                  offset.value_or(0),
                  selection,
                  {color_map, render::ColorScale::linear, low, high},
-                 output},
+                 output,
+                 figure},
                 form_, common);
   report_timings(common);
 }
@@ -100,10 +101,15 @@ int MapCommand::run() {
   }
   if (const FlowInfo* const flow = flow_among(stages)) {
     refuse_of_stages(false);
-    draw_flow(
-        request,
-        {flow, selection, output, form_, {}, {color_map, render::ColorScale::linear, low, high}},
-        common);
+    draw_flow(request,
+              {flow,
+               selection,
+               output,
+               form_,
+               {},
+               {color_map, render::ColorScale::linear, low, high},
+               figure},
+              common);
     report_timings(common);
     return 0;
   }
@@ -153,6 +159,8 @@ void MapCommand::compute_difference() {
   if (minus.patcher) minus.patcher->require_read();
   subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
   pictures_ = std::move(first);
+  if (is_nothing(pictures_[0].picture.panels) && !common.quiet)
+    print_note("both maps have the same numbers: the difference is 0 everywhere", common.color);
   if (!figure.title && !figure.no_title) pictures_[0].picture.title += minus.title();
 }
 
@@ -200,8 +208,7 @@ MapCommand::Picture& MapCommand::picture_for(const OpenedModel& model, const Loa
   picture.title = fmt::format("{} · {}", name_of(stage), title_of(model));
   if (layers == 1 && !loaded.id.empty())
     picture.title += fmt::format(" layer {}", render::visible(loaded.id));
-  if (figure.title) picture.title = *figure.title;
-  if (figure.no_title) picture.title.clear();
+  picture.title = figure.title_of(std::move(picture.title));
   picture.several_layers = layers > 1;
   picture.several_batches = batches > 1;
   const std::size_t panels = heads * batches * layers;
@@ -262,11 +269,16 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
   SeveralShareable all;
   for (const PlannedFile& file : planned_files(output.path, loaded, chosen, wanted, true)) {
     const Picture& picture = picture_for(model, loaded, stage, file);
-    auto pool = std::make_unique<Pool>(layer, stage, file.selection, size_of_map(picture),
-                                       picture.picture.pooling);
-    all.add(*pool);
-    shares.push_back(
-        {static_cast<std::size_t>(&picture - pictures_.data()), file.selection, std::move(pool)});
+    // What is made of several maps is made of maps of one size.
+    const std::vector<Selection> texts =
+        is_made() ? std::vector{file.selection} : without_padding(layer, file.selection);
+    const Pool::Size size = Pool::of_one_scale(layer, texts, size_of_map(picture));
+    for (const Selection& text : texts) {
+      auto pool = std::make_unique<Pool>(layer, stage, text, size, picture.picture.pooling);
+      all.add(*pool);
+      shares.push_back(
+          {static_cast<std::size_t>(&picture - pictures_.data()), text, std::move(pool)});
+    }
   }
   OverflowWatch overflow(layer);
   if (follows(stage, Stage::exp)) all.add(overflow);

@@ -131,6 +131,13 @@ void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::M
   }
 }
 
+bool is_nothing(const std::vector<render::MapPanel>& difference) {
+  for (const render::MapPanel& panel : difference)
+    for (std::size_t c = 0; c < panel.map.values.size(); ++c)
+      if (panel.map.masked[c] == 0 && panel.map.values[c] != 0) return false;
+  return true;
+}
+
 std::vector<render::MapPanel> mean_over_items(const std::vector<render::MapPanel>& panels) {
   std::vector<render::MapPanel> means;
   std::vector<std::vector<std::size_t>> counts;

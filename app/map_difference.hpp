@@ -33,6 +33,9 @@ void add_minus(Cli& cli, MinusOptions& minus);
 void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
               Stage stage);
 
+/// Whether a difference is 0 in every cell that is not masked.
+bool is_nothing(const std::vector<render::MapPanel>& difference);
+
 /// The mean of each head's maps over the batch items, of those that have the cell.
 std::vector<render::MapPanel> mean_over_items(const std::vector<render::MapPanel>& panels);
 

@@ -50,7 +50,8 @@ Layer ModelDiagnoser::ends_from(const Tensor& stream) const {
   ends->embed = embed_.reshaped(shape), ends->stream = convert(stream, like.dtype).reshaped(shape);
   LayerInput input;
   input.X = like.dims.batched ? ends->embed : ends->embed.at(0);
-  input.labels = like.tokens, input.item_labels = like.item_tokens, input.lengths = like.lengths;
+  input.labels = like.tokens, input.item_labels = like.item_tokens.lists(),
+  input.lengths = like.lengths;
   return layer_of_ends(input, std::move(ends));
 }
 

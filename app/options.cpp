@@ -279,27 +279,23 @@ bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& com
   return !layers.empty();
 }
 
-namespace {
-
-/// Options of files that the opened ones leave nothing to do.
-void note_idle_options(const Request& request, const Sources& sources, const Common& common) {
+std::vector<Note> idle_options(const Request& request, const Sources& sources) {
+  std::vector<Note> notes;
   if (request.gguf_order && std::ranges::none_of(sources.contents(), [](const io::Contents& file) {
         return file.format == "gguf";
       }))
-    report_notes({warning("--gguf-order changes nothing: none of the files is GGUF")}, common);
+    notes.push_back(warning("--gguf-order changes nothing: none of the files is GGUF"));
   if (request.same_x && request.has_text() && request.sources.size() == 1)
-    report_notes({warning("--same-x changes nothing: of a text, each layer has its own X")},
-                 common);
+    notes.push_back(warning("--same-x changes nothing: of a text, each layer has its own X"));
+  return notes;
 }
-
-} // namespace
 
 OpenedModel open_model(const Request& request, Common& common) {
   const Stopwatch watch(common.read_s);
   OpenedModel model(request);
   model.threads = common.threads;
   common.counts = model.sources().counts();
-  note_idle_options(request, model.sources(), common);
+  report_notes(idle_options(request, model.sources()), common);
   if (model.texts()) common.weights = model.texts()->weights()->kept();
   return model;
 }

@@ -12,6 +12,8 @@ namespace mha::app {
 /// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
 /// Long: declared after a command's own options, before add_common().
 void add_layer(Cli& cli, Request& request, bool required = true);
+/// Warnings of options of files that the opened ones leave nothing to do.
+std::vector<Note> idle_options(const Request& request, const Sources& sources);
 /// The text that a whole model's layers are computed for: part of add_layer().
 /// `numbers`: with --ids.
 void add_text(Cli& cli, Request& request, bool numbers = true);

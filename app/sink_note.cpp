@@ -5,11 +5,13 @@
 namespace mha::app {
 
 std::optional<double> weight_on_first_key(const std::vector<HeadMeasures>& heads) {
-  constexpr double least_rows = 16;
-  double sum = 0, count = 0;
+  constexpr double least_rows = 16, least_above_uniform = 1.5;
+  double sum = 0, uniform = 0, count = 0;
   for (const HeadMeasures& head : heads)
-    if (head.first && head.counts.first.value_or(0) >= least_rows) sum += *head.first, ++count;
-  return count > 0 ? std::optional(sum / count) : std::nullopt;
+    if (head.first && head.counts.first.value_or(0) >= least_rows)
+      sum += *head.first, uniform += head.uniform.first.value_or(0), ++count;
+  if (count == 0 || sum < least_above_uniform * uniform) return std::nullopt;
+  return sum / count;
 }
 
 void SinkNote::add(const std::string& layer, const std::vector<HeadMeasures>& heads) {

@@ -11,7 +11,8 @@
 namespace mha::app {
 
 /// Mean weight on key 0 of a layer's heads, over the rows that may see more than one key; nothing
-/// where a head has fewer than 16 such rows: short texts have no sink.
+/// where a head has fewer than 16 such rows, or where equal weights would lie there as much: short
+/// texts have no sink, however many they are.
 std::optional<double> weight_on_first_key(const std::vector<HeadMeasures>& heads);
 
 /// Collects it layer by layer, and says once which of them have a sink.

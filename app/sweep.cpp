@@ -114,6 +114,7 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
 /// The stages, places and measure that options name. Throws Error.
 void ask(const SweepOptions& options, SweepRequest& request) {
   for (const std::string& stage : options.stages) {
+    if (std::ranges::count(options.stages, stage) > 1) fail("--sweep: {} comes twice", stage);
     request.stages.push_back(parse_patch(stage + " = zero"));
     const PatchText& place = request.stages.back();
     if (is_of_model(place.stage))
@@ -222,7 +223,8 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
   if (!to.picture.empty()) {
     const std::string title =
         fmt::format("{}{} · {}", view.metric, range_of(request), title_of(model));
-    return write_grid(output.path, to.picture, title, panels_of(found, view), {}, common.color);
+    return write_grid({output.path, to.picture, to.figure, common.color}, title,
+                      panels_of(found, view));
   }
   write_text(found, view, output, common);
 }

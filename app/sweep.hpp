@@ -1,6 +1,7 @@
 #pragma once
 // effects --sweep: activation patching from other texts, place by place.
 
+#include "figure_options.hpp"
 #include "output.hpp"
 #include <mha/model/sweep.hpp>
 
@@ -24,6 +25,7 @@ void add_sweep(Cli& cli, SweepOptions& sweep);
 struct SweepOutput {
   const OutputOptions& output;
   std::string picture;
+  const FigureOptions& figure;
 };
 
 /// Computes the sweep and writes it. `request`: answer, versus and places.

@@ -49,7 +49,20 @@ OpenedWeights::OpenedWeights(const Request& request, std::string_view command, C
     why_ = error.what();
     opened_.emplace(layers_of(of_weights(request)));
   }
+  report_notes(idle_options(request, opened_->sources()), common);
   common.counts = opened_->sources().counts();
+}
+
+void add_unused_of_weights(Cli& cli, std::function<bool()> weights_alone) {
+  cli.unused({"--tokens", "--key-tokens", "--scale", "--causal", "--causal-align", "--window-left",
+              "--window-right", "--softcap", "--clip-qkv", "--alibi", "--relative-bidirectional",
+              "--relative-max-distance", "--relative-key-query", "--residual", "--zero-attn",
+              "--softmax", "--masked-rows", "--columns"},
+             [weights_alone = std::move(weights_alone)] {
+               return weights_alone()
+                          ? std::string("changes nothing of the weights alone; leave it out")
+                          : "";
+             });
 }
 
 int OpenedWeights::token_of(const std::string& word, std::string_view option) const {

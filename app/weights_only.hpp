@@ -35,4 +35,8 @@ private:
   std::string why_;
 };
 
+/// Options that change nothing of the weights' own circuits, where `weights_alone`: labels, masks
+/// and steps behind the scores.
+void add_unused_of_weights(Cli& cli, std::function<bool()> weights_alone);
+
 } // namespace mha::app

@@ -20,6 +20,7 @@ struct CircuitsCommand {
   Request request;
   Selection selection;
   OutputOptions output;
+  FigureOptions figure;
   std::vector<std::string> composition;
   std::string grid, sort;
   std::optional<std::int64_t> offset;
@@ -167,9 +168,10 @@ void CircuitsCommand::write() {
     return;
   }
   if (!composition.empty()) {
-    write_grid(output.path, picture, title_of_pictures_ + (beyond_random ? " · above random" : ""),
+    write_grid({output.path, picture, figure, common.color},
+               title_of_pictures_ + (beyond_random ? " · above random" : ""),
                render::compositions_grid(pairs_, beyond_random),
-               {.none = "no pair", .columns = 0, .colors = {}}, common.color);
+               {.none = "no pair", .columns = 0, .colors = {}});
     return;
   }
   // The last measure that some head has says the most: copying, else what OV keeps.
@@ -183,13 +185,14 @@ void CircuitsCommand::write() {
   std::vector<render::GridHead> cells;
   for (const HeadCircuits& head : heads_)
     cells.push_back({head.layer, head.head, head.*measure->of});
-  write_grid(output.path, picture, title_of_pictures_,
-             {render::grid_of(std::string(measure->name), cells)}, {}, common.color);
+  write_grid({output.path, picture, figure, common.color}, title_of_pictures_,
+             {render::grid_of(std::string(measure->name), cells)});
 }
 
 int CircuitsCommand::run() {
   check();
-  grid_form(output, !grid.empty()); // what cannot be drawn is said before anything is computed
+  // What cannot be drawn is said before anything is computed.
+  figure.check(picture_or_form(output, !grid.empty()), request, common);
   OpenedWeights opened(request, "circuits", common);
   compute(opened);
   if (!sort.empty()) {
@@ -247,9 +250,18 @@ Run declare_circuits(Cli& cli) {
   add_grid(cli, circuits->grid, names_of_measures());
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
+  add_figure(cli, circuits->figure, "a table has the numbers");
   add_output(cli, circuits->output, {"table", "csv", "tsv", "json", "text", "png", "svg", "pdf"},
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_layer(cli, circuits->request);
+  add_unused_of_weights(cli, [] { return true; });
+  cli.unused({"--above-random"}, [circuits] {
+    return !circuits->composition.empty() &&
+                   grid_form(circuits->output, !circuits->grid.empty()).empty()
+               ? std::string("is of pictures, -o FILE.png or -f text; the other formats have both "
+                             "numbers")
+               : "";
+  });
   add_common(cli, circuits->common);
   cli.example("circuits data/induction-model", "every head of a model");
   cli.example("circuits data/induction-model --composition k --top 5",

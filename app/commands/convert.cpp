@@ -177,7 +177,10 @@ void Convert::add_labels(const Layer& layer, io::Output& out) const {
   if (layer.key_tokens.empty() || layer.key_tokens == layer.tokens) return;
   // Labels of keys that are not the file's own ("[past 0]") are made again when it is read.
   const auto first = layer.key_tokens.begin() + static_cast<std::ptrdiff_t>(layer.dims.past);
-  const std::vector<std::string> current(first, first + static_cast<std::ptrdiff_t>(layer.dims.S));
+  // A layer without an input has as many as there are labels.
+  const auto last =
+      layer.dims.S > 0 ? first + static_cast<std::ptrdiff_t>(layer.dims.S) : layer.key_tokens.end();
+  const std::vector<std::string> current(first, last);
   if (current != layer.tokens) out.labels.emplace_back("key_tokens", current);
 }
 

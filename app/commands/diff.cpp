@@ -286,7 +286,11 @@ bool DiffRun::finish() {
 }
 
 int DiffCommand::run() {
-  if (weights) return diff_two_checkpoints(request, against, output, common);
+  if (weights) {
+    const int code = diff_two_checkpoints(request, against, output, common);
+    report_timings(common);
+    return code;
+  }
   require_against("diff", against);
   if (form_of(output) == "csv")
     throw UsageError("--format csv is for --weights; table, json expected");
@@ -350,6 +354,11 @@ Run declare_diff(Cli& cli) {
            "compare two checkpoints tensor by tensor, whatever their containers and names");
   add_output(cli, diff->output, {"table", "json", "csv"}, "write to a file");
   add_layer(cli, diff->request);
+  cli.unused({"--atol", "--rtol", "--exact", "--tokens", "--key-tokens", "--same-x"}, [diff] {
+    return diff->weights ? std::string("changes nothing of --weights, which compares all tensors "
+                                       "of two files; leave it out")
+                         : "";
+  });
   add_common(cli, diff->common);
   cli.example("diff data/induction --layer 1 X=data/induction/hidden.npz:layers.1 --against "
               "data/induction/expected/layer1.npz",

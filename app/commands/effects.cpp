@@ -26,6 +26,7 @@ struct EffectsCommand {
   std::optional<std::size_t> answer_id, versus_id, top;
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
+  FigureOptions figure;
   Common common;
 
   int run();
@@ -97,8 +98,8 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
     }
     if (!any && grid.empty()) continue;
     if (!any) fail("--grid {}: no head has it here", grid);
-    write_grid(output.path, picture, title, {render::grid_of(measure.name, cells)}, {},
-               common.color);
+    write_grid({output.path, picture, figure, common.color}, title,
+               {render::grid_of(measure.name, cells)});
     return;
   }
   fail("no head has an effect to draw");
@@ -167,6 +168,7 @@ std::string EffectsCommand::settings(const std::string& form) const {
 
 int EffectsCommand::run() {
   check();
+  figure.check(picture_or_form(output, !grid.empty()), request, common);
   keep_freed_memory();
   request.stages = {"logits"};
   OpenedModel model = open_model(request, common);
@@ -179,11 +181,11 @@ int EffectsCommand::run() {
     swept.answer = token_of(text, answer, "--answer", answer_id);
     swept.versus = token_of(text, versus, "--versus", versus_id);
     swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
-    run_sweep(sweep, model, std::move(swept), {output, picture}, common);
+    run_sweep(sweep, model, std::move(swept), {output, picture, figure}, common);
     report_timings(common);
     return 0;
   }
-  const std::string form = picture.empty() ? form_of(output) : picture;
+  const std::string form = picture_or_form(output, !grid.empty());
   if (form == "npy")
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
@@ -239,6 +241,17 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   file.finish();
 }
 
+void add_effects_examples(Cli& cli) {
+  cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "
+              "--query 17-31",
+              "which heads a model needs to repeat what it has read");
+  cli.example("effects data/bard-gpt2 --text 'O Romeo, Romeo! wherefore art thou' --top 5",
+              "the five heads that this prediction needs most");
+  cli.example("effects data/bard-gpt2 --text 'What news from' --patch-from 'What says my' "
+              "--sweep resid_pre --quiet",
+              "which positions of which layers carry what two texts differ by");
+}
+
 } // namespace
 
 Run declare_effects(Cli& cli) {
@@ -284,19 +297,16 @@ Run declare_effects(Cli& cli) {
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
   add_grid(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
+  add_figure(cli, effects->figure, "a table has the numbers");
   add_output(cli, effects->output,
              {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_layer(cli, effects->request);
+  cli.unused({"--tokens", "--key-tokens"}, [] {
+    return std::string("changes nothing: effects are of parts, and no label is printed");
+  });
   add_common(cli, effects->common);
-  cli.example("effects data/induction-model --text-file data/induction-model/expected/repeat.txt "
-              "--query 17-31",
-              "which heads a model needs to repeat what it has read");
-  cli.example("effects data/bard-gpt2 --text 'O Romeo, Romeo! wherefore art thou' --top 5",
-              "the five heads that this prediction needs most");
-  cli.example("effects data/bard-gpt2 --text 'What news from' --patch-from 'What says my' "
-              "--sweep resid_pre --quiet",
-              "which positions of which layers carry what two texts differ by");
+  add_effects_examples(cli);
   return [effects] { return effects->run(); };
 }
 

@@ -8,6 +8,10 @@
 #include <mha/load/draft_naming.hpp>
 #include <mha/load/read_description.hpp>
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 namespace mha::app {
 
 namespace {
@@ -16,12 +20,15 @@ struct Info {
   Request request;
   OutputOptions output;
   bool headers = false, schema = false, as_naming = false;
+  std::shared_ptr<const std::vector<std::string>> given; ///< options
+  std::vector<std::string> of_layer;                     ///< options that are about one layer
   Common common;
 
   int run();
 
 private:
   int print_description();
+  void note_unused(const Inventory& inventory) const;
   std::string description_of(const Sources& sources) const;
 };
 
@@ -69,6 +76,23 @@ int Info::print_description() {
   return 0;
 }
 
+/// Labels are not listed; settings and stages are those of one layer.
+void Info::note_unused(const Inventory& inventory) const {
+  if (common.quiet) return;
+  const bool one = !inventory.headline.empty();
+  std::vector<std::string> idle;
+  for (const std::string& name : *given) {
+    const bool labels = name == "--tokens" || name == "--key-tokens";
+    if (labels || (!one && std::ranges::find(of_layer, name) != of_layer.end()))
+      idle.push_back(name);
+  }
+  if (idle.empty()) return;
+  print_note(fmt::format("{}: nothing of it is listed{}", fmt::join(idle, ", "),
+                         one ? "; `show` has labels"
+                             : ", since no layer by itself is; choose one with --layer"),
+             common.color);
+}
+
 int Info::run() {
   if (schema || as_naming) return print_description();
   if (request.sources.empty()) throw UsageError("info needs a SOURCE");
@@ -79,6 +103,7 @@ int Info::run() {
   if (common.strict) require_no_warning(inventory.notes);
   if (common.strict && !inventory.findings.empty())
     fail("{} (an error by --strict)", inventory.findings[0].text);
+  note_unused(inventory);
   const std::string form = form_of(output);
   TextFile file(output.path);
   file.sink()(form == "json" ? inventory_json(inventory)
@@ -106,6 +131,13 @@ Run declare_info(Cli& cli) {
            "print how the model is named as a description for --naming; of unknown names a draft");
   cli.flag("--schema", info->schema, "print the JSON schema of such a description");
   add_layer(cli, info->request, false);
+  info->given = cli.given();
+  // --layer, --prefix and --naming say which layers there are.
+  for (const Option& option : cli.options())
+    if (option.group.starts_with("A text") || option.group.starts_with("Settings of the layer") ||
+        option.name == "--patch" || option.name == "--dtype" || option.name == "--tokens" ||
+        option.name == "--key-tokens")
+      info->of_layer.push_back(option.name);
   add_common(cli, info->common);
   cli.example("info data/induction", "a checkpoint: its tensors and layers");
   cli.example("info data/induction --layer 1 X=data/induction/hidden.npz:layers.1",

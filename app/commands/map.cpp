@@ -3,6 +3,7 @@
 #include "circuit_maps.hpp"
 #include "commands/commands.hpp"
 #include "map_command.hpp"
+#include "weights_only.hpp"
 
 namespace mha::app {
 
@@ -49,7 +50,7 @@ void add_map_colours(Cli& cli, const std::shared_ptr<MapCommand>& map) {
              "other stages");
   cli.value("--cells", "N", map->cells,
             "the most cells along a side of a panel; default: what the picture has room for");
-  add_figure(cli, map->figure);
+  add_figure(cli, map->figure, "`show` prints a map's numbers");
 }
 
 void add_map_examples(Cli& cli) {
@@ -95,6 +96,9 @@ Run declare_map(Cli& cli) {
       "PATH write one file each",
       all_placeholders);
   add_layer(cli, map->request);
+  add_unused_of_weights(cli, [map] {
+    return map->stages.size() == 1 && (map->stages[0] == "qk" || map->stages[0] == "ov");
+  });
   add_common(cli, map->common);
   add_map_examples(cli);
   return [map] { return map->run(); };

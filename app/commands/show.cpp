@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <map>
 
 namespace mha::app {
 
@@ -45,6 +46,8 @@ private:
   void overview(OpenedModel& model, const std::string& format);
   void write_overview(const std::string& path, const OverviewPart& part, const std::string& format,
                       const render::Options& options) const;
+  std::deque<Summaries> summed_up(const Layer& layer, const std::vector<Stage>& wanted,
+                                  const std::vector<PlannedFile>& files, const Selection& all);
   void numbers(OpenedModel& model, const std::string& format);
   void npy(OpenedModel& model);
   using UseTrace = std::function<void(const PlannedFile& file, const Trace& trace)>;
@@ -98,10 +101,38 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
   file.finish();
 }
 
+/// The stages in numbers of each file, of one computation for all of them.
+std::deque<Summaries> Show::summed_up(const Layer& layer, const std::vector<Stage>& wanted,
+                                      const std::vector<PlannedFile>& files, const Selection& all) {
+  StageSet set;
+  for (Stage stage : wanted) set.add(stage);
+  std::deque<Summaries> summaries;
+  if (files.empty()) return summaries;
+  OverflowWatch overflow(layer);
+  SeveralShareable together;
+  for (const PlannedFile& file : files) {
+    require_axes(layer, wanted, file.selection); // not of what is watched beside them
+    together.add(summaries.emplace_back(layer, set, file.selection));
+  }
+  if (contains(set, Stage::weights)) together.add(overflow);
+  {
+    const Stopwatch watch(common.compute_s);
+    compute_together(world(), layer, make_plan(layer, together.wants(), all), together,
+                     common.threads);
+  }
+  if (!world().is_first()) return summaries;
+  std::string strange = overflow.report(layer); // nothing, where it has seen nothing
+  for (const Summaries& one : summaries)
+    if (strange.empty())
+      strange = strange_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
+  report_overflow(strange, common);
+  return summaries;
+}
+
 void Show::overview(OpenedModel& model, const std::string& form) {
   if (matrix) throw UsageError("--matrix needs --stage: an overview is no matrix");
   const render::Options options = render_options(model, form);
-  std::vector<std::pair<std::string, OverviewPart>> files;
+  std::map<std::string, OverviewPart> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
@@ -110,31 +141,14 @@ void Show::overview(OpenedModel& model, const std::string& form) {
     std::vector<Stage> wanted;
     for (const StageInfo& info : mha::stages())
       if (contains(available, info.stage)) wanted.push_back(info.stage);
-    for (const PlannedFile& planned : planned_files(output.path, loaded, own, wanted, false)) {
-      StageSet set;
-      for (Stage stage : wanted) set.add(stage);
-      Summaries summaries(layer, set, planned.selection);
-      OverflowWatch overflow(layer);
-      {
-        const Stopwatch watch(common.compute_s);
-        SeveralShareable all;
-        all.add(summaries);
-        if (contains(set, Stage::weights)) all.add(overflow);
-        compute_together(world(), layer, make_plan(layer, all.wants(), planned.selection), all,
-                         common.threads);
-      }
-      if (!world().is_first()) continue;
-      std::string strange = overflow.report(layer); // nothing, where it has seen nothing
-      if (strange.empty())
-        strange = strange_results(layer, wanted, [&](Stage stage) { return summaries.of(stage); });
-      report_overflow(strange, common);
-      auto file = std::ranges::find(files, planned.path, [](const auto& one) { return one.first; });
-      if (file == files.end()) file = files.insert(file, {planned.path, {}});
-      OverviewPart& part = file->second;
+    const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
+    const std::deque<Summaries> summaries = summed_up(layer, wanted, planned, own);
+    for (std::size_t i = 0; world().is_first() && i < planned.size(); ++i) {
+      OverviewPart& part = files[planned[i].path];
       if (form == "table") part.rows.clear();
       for (Stage stage : wanted)
-        part.rows.push_back({id, stage, summaries.shape(stage), layer.dtype, summaries.of(stage),
-                             formula_of(layer, stage)});
+        part.rows.push_back({id, stage, summaries[i].shape(stage), layer.dtype,
+                             summaries[i].of(stage), formula_of(layer, stage)});
       if (form != "table") continue;
       std::string text =
           headline(model, loaded, options.look) + "\n" + overview_table(part.rows, options);

@@ -51,7 +51,13 @@ Run declare_stages(Cli& cli) {
       "formula, when "
       "a layer has it, and what other tools call it. With SOURCEs: the shapes in that layer, too.");
   add_output(cli, stages->output, {"table", "json", "markdown"}, "write to a file");
+  const std::size_t first = cli.options().size();
   add_layer(cli, stages->request, false);
+  cli.unused(cli.names_from(first), [stages] {
+    return stages->request.sources.empty()
+               ? std::string("is of a layer, and there is none: give its SOURCE, or leave it out")
+               : "";
+  });
   add_common(cli, stages->common, false);
   cli.example("stages", "all stages");
   cli.example("stages data/quickstart.json", "with the shapes of a layer");

@@ -34,6 +34,7 @@ struct Stats {
   bool all = false, less_uniform = false;
   TextStatsOptions texts;
   OutputOptions output;
+  FigureOptions figure;
   Common common;
 
   int run();
@@ -42,6 +43,7 @@ private:
   void check() const;
   int run_texts();
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
+  render::StatsColumns columns_asked() const;
   bool asks_for_projections(const std::string& form) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
   render::TextStyle look() const;
@@ -91,15 +93,23 @@ std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) 
   return rows;
 }
 
-std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
-                           const std::string& form) const {
+/// Those of --measures, each once.
+render::StatsColumns Stats::columns_asked() const {
   render::StatsColumns columns;
   for (const std::string& name : measures) {
     const Measure& measure = measure_named(name);
-    columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
+    const Measure* const column = less_uniform ? &above_uniform(measure) : &measure;
+    if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
   }
+  return columns;
+}
+
+std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
+                           const std::string& form) const {
+  render::StatsColumns columns = columns_asked();
   if (measures.empty())
-    for (const Measure& measure : mha::measures()) columns.push_back(&measure);
+    for (const Measure& measure : mha::measures())
+      columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
   if (form != "table") return stats_text(rows, columns, form, precision);
 
   return measures.empty() && !all ? stats_table(rows, less_uniform, look())
@@ -117,8 +127,8 @@ void Stats::write_picture(const std::string& path, const std::vector<render::Sta
   std::vector<render::GridHead> cells;
   for (const render::StatsRow& row : rows)
     cells.push_back({row.layer, row.head.head, measure->of(row.head)});
-  write_grid(path, picture, title, {render::grid_of(std::string(measure->name), cells)}, {},
-             common.color);
+  write_grid({path, picture, figure, common.color}, title,
+             {render::grid_of(std::string(measure->name), cells)});
 }
 
 /// Every layer would say the same.
@@ -173,10 +183,8 @@ int Stats::run_texts() {
     throw UsageError("--sort kind: rows of many texts are sorted by a measure");
   TextStatsRequest asked{texts,     measuring, {}, order.measure, order.ascending, top,
                          precision, output,    {}};
-  for (const std::string& name : measures) {
-    const Measure& measure = measure_named(name);
-    asked.columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
-  }
+  asked.columns = columns_asked();
+  figure.check(form_of(output), request, common);
   if (all)
     throw UsageError("--all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
   const auto list = [](const std::optional<IndexList>& of) { return of ? of->text() : "-"; };
@@ -194,7 +202,8 @@ int Stats::run() {
   const std::string picture = grid_form(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");
-  const std::string form = picture.empty() ? form_of(output) : picture;
+  const std::string form = picture_or_form(output, !grid.empty());
+  figure.check(form, request, common);
   OpenedModel model = open_model(request, common);
   measuring.threads = common.threads, measuring.ranks = &world();
   measuring.projections = asks_for_projections(form);
@@ -365,6 +374,14 @@ Run declare_stats(Cli& cli) {
              all_placeholders);
   cli.value("--precision", "DIGITS", stats->precision,
             "significant digits; default: as many as read back to the same number");
+  add_figure(cli, stats->figure, "without --grid they are numbers");
+  cli.unused({"--precision"}, [stats] {
+    const std::string form = picture_or_form(stats->output, !stats->grid.empty());
+    const bool exact = form == "csv" || form == "tsv" || form == "json" || form == "ndjson";
+    return exact
+               ? ""
+               : std::string("is of CSV, TSV, JSON and NDJSON; a table and a picture round to fit");
+  });
   add_selection(cli, stats->measuring.selection,
                 {.batch = true, .head = true, .query = true, .key = false});
   add_layer(cli, stats->request);

@@ -44,7 +44,9 @@ void label(Layer& layer, const Tokens& tokens) {
     layer.tokens = layer.key_tokens = tokens.pieces();
     return;
   }
-  for (std::size_t b = 0; b < tokens.count(); ++b) layer.item_tokens.push_back(tokens.pieces(b));
+  std::vector<ItemLabels::List> pieces;
+  for (std::size_t b = 0; b < tokens.count(); ++b) pieces.push_back(tokens.pieces(b));
+  layer.item_tokens = std::move(pieces);
   layer.item_key_tokens = layer.item_tokens;
 }
 

@@ -233,17 +233,19 @@ void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation&
 
 } // namespace
 
-Explanation explain(const Layer& whole, const ExplainRequest& request, std::size_t threads) {
-  const Layer layer =
-      request.batch < whole.dims.B ? without_padding_of(whole, request.batch) : whole;
-  const StageSet available = available_stages(layer);
+Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t threads) {
+  const StageSet available = available_stages(whole);
   if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
          "from; "
          "this layer has {}{}",
-         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
+         available.none() ? std::string("no stages") : list_of(available), whole.missing_X);
 
-  check(layer, request);
+  check(whole, asked);
+  // What is told of one item costs what the item does, not the batch.
+  const Layer layer = one_item(whole, asked.batch);
+  ExplainRequest request = asked;
+  request.batch = 0;
 
   StageSet wanted;
   const auto want = [&](Stage stage) {
@@ -264,6 +266,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& request, std::size
   const Trace kept = trace(layer, list, selection_of(layer, request), threads);
 
   Explanation result = facts_of(layer, request);
+  result.batch = asked.batch, result.dims.B = whole.dims.B;
   // What it starts from, shown or not.
   result.given = layer.given_set & make_plan(layer, wanted, selection_of(layer, request)).needed;
   for (Stage stage : token_stages)

@@ -1,6 +1,7 @@
 #include <mha/layer/first_tokens.hpp>
 
 #include <mha/layer/layer_pass.hpp>
+#include <mha/layer/names.hpp>
 
 #include <algorithm>
 
@@ -47,14 +48,63 @@ Layer first_tokens(const Layer& layer, std::size_t count) {
   for (std::size_t& length : some.lengths) length = std::min(length, count);
   for (std::size_t& length : some.kv_lengths) length = std::min(length, count);
   keep_first(some.tokens, count), keep_first(some.key_tokens, count);
-  for (auto* items : {&some.item_tokens, &some.item_key_tokens})
-    for (std::vector<std::string>& labels : *items) keep_first(labels, count);
+  for (ItemLabels* items : {&some.item_tokens, &some.item_key_tokens}) {
+    std::vector<ItemLabels::List> lists = items->lists();
+    for (ItemLabels::List& labels : lists) keep_first(labels, count);
+    *items = std::move(lists);
+  }
   if (layer.pass && layer.pass->is_of(layer)) layer.pass->admit(some);
   return some;
 }
 
-Layer without_padding_of(const Layer& layer, std::size_t batch) {
-  return first_tokens(layer, layer.length_of(batch));
+namespace {
+
+/// Item `batch` of a tensor whose first axis is B, as a batch of one.
+Tensor item_of(const Tensor& tensor, std::size_t batch) {
+  if (tensor.empty()) return tensor;
+  Shape shape = tensor.shape();
+  shape[0] = 1;
+  return tensor.at(batch).reshaped(std::move(shape));
+}
+
+/// What lies from an element on.
+Tensor from_element(const Tensor& tensor, std::size_t first) {
+  if (first == 0) return tensor;
+  return {tensor.dtype(),
+          {tensor.count() - first},
+          {tensor.share(), tensor.raw() + first * size_of(tensor.dtype())}};
+}
+
+template <class List> void keep_item(List& list, std::size_t batch) {
+  if (!list.empty()) list = {list[batch]};
+}
+
+} // namespace
+
+Layer one_item(const Layer& layer, std::size_t batch) {
+  if (!layer.dims.batched) return layer;
+  Layer item = layer;
+  item.dims.B = 1, item.first_item = layer.first_item + batch;
+  for (const TensorInfo& info : layer_tensors())
+    if (info.has_batch()) info.of(item) = item_of(info.of(layer), batch);
+  for (const StageInfo& info : stages())
+    if (layer.has_given(info.stage)) {
+      Tensor& given = item.given[index_of(info.stage)];
+      given = item_of(given, batch);
+    }
+  for (std::vector<Broadcast>* list : {&item.added, &item.blocked, &item.bias})
+    for (Broadcast& one : *list)
+      one.tensor = from_element(one.tensor, batch * std::exchange(one.strides[0], 0));
+  for (StagePatch& patch : item.patches.list) {
+    patch.value = from_element(patch.value, batch * std::exchange(patch.strides[0], 0));
+    keep_item(patch.tokens, batch);
+  }
+  keep_item(item.lengths, batch), keep_item(item.kv_lengths, batch);
+  item.tokens = layer.tokens_of(batch), item.key_tokens = layer.key_tokens_of(batch);
+  item.item_tokens.clear(), item.item_key_tokens.clear();
+  if (layer.pass && layer.pass->is_of(layer))
+    item.pass = std::make_shared<LayerPass>(layer.pass, item);
+  return first_tokens(item, item.length_of(0));
 }
 
 } // namespace mha

@@ -1,17 +1,19 @@
 #pragma once
-// A layer cut to the length of one text of its batch.
+// A layer cut to its first tokens, or to one text of its batch.
 
 #include <mha/layer/layer.hpp>
 
 namespace mha {
 
 /// The layer with the first `count` queries and current keys of every batch item alone; the items
-/// keep their numbers. For a picture or a page of one text without the padding behind it, which
-/// has the bits of the text alone. The layer has no keys but the current ones (others are returned
-/// as they are).
+/// keep their numbers. They have the bits of texts without padding. The layer has no keys but the
+/// current ones (others are returned as they are).
 Layer first_tokens(const Layer& layer, std::size_t count);
 
-/// The layer that tells of one item: cut to its length, where it is a batch of texts of several.
-Layer without_padding_of(const Layer& layer, std::size_t batch);
+/// The layer of one batch item alone, as item 0, without the padding behind it: a batch of one,
+/// whose masks, given stages and patches are that item's. It shares the memory of what it need not
+/// shorten, so that it costs what the item does, whatever the batch. A computation of it counts as
+/// one of the item, and hands on to the next layer. A layer that is no batch is returned as it is.
+Layer one_item(const Layer& layer, std::size_t batch);
 
 } // namespace mha

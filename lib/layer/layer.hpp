@@ -2,6 +2,7 @@
 // One attention layer, ready to compute: tensors in one precision and layout, sizes, settings.
 
 #include <mha/layer/block.hpp>
+#include <mha/layer/item_labels.hpp>
 #include <mha/layer/patch.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
@@ -84,6 +85,9 @@ struct LayerFacts {
   /// nor attended to, are handed out as zeros, and count in no measure. Empty: all are.
   std::vector<std::size_t> lengths;
 
+  /// Of a layer cut out of a batch (first_tokens.hpp): which of its items item 0 is, for messages.
+  std::size_t first_item = 0;
+
   std::vector<std::size_t> kv_heads; ///< each query head's key/value head; empty: in groups
 
   /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
@@ -102,7 +106,7 @@ struct LayerFacts {
   std::vector<std::string> tokens, key_tokens; ///< labels, T and S_all; empty: none
   /// Labels of each batch item where every item is another text; empty: the ones above are all
   /// items'. With them, the ones above are item 0's.
-  std::vector<std::vector<std::string>> item_tokens, item_key_tokens;
+  ItemLabels item_tokens, item_key_tokens;
 
   /// Where there is no X: what could be it, or how to give one, for messages ("; X, (T, 64), …").
   std::string missing_X;

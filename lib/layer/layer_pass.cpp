@@ -23,6 +23,7 @@ constexpr std::size_t not_begun = std::numeric_limits<std::size_t>::max();
 
 LayerPass::LayerPass(const Layer& layer, std::shared_ptr<LayerCounts> counts, bool hands_on)
     : known_{identity_of(layer)},
+      dims_(layer.dims),
       counts_(std::move(counts)),
       hands_on_(hands_on && layer.dims.T > 0),
       rows_missing_(hands_on_ ? layer.dims.B : 0) {
@@ -31,6 +32,19 @@ LayerPass::LayerPass(const Layer& layer, std::shared_ptr<LayerCounts> counts, bo
   if (!hands_on_) return;
   layer_ = layer;
   layer_->pass = nullptr;
+}
+
+LayerPass::LayerPass(std::shared_ptr<LayerPass> whole, const Layer& item)
+    : whole_(std::move(whole)),
+      first_item_(item.first_item),
+      known_{identity_of(item)},
+      dims_(item.dims),
+      hands_on_(false) {}
+
+/// Items of an item's pass, as the whole layer numbers them.
+std::vector<std::size_t> LayerPass::of_whole(std::vector<std::size_t> items) const {
+  for (std::size_t& item : items) item += first_item_;
+  return items;
 }
 
 LayerPass::Identity LayerPass::identity_of(const Layer& layer) {
@@ -77,17 +91,19 @@ bool LayerPass::computes_whole(const Layer& layer, std::size_t item) const {
 }
 
 bool LayerPass::needs(const Layer& layer, const std::vector<std::size_t>& items) const {
+  if (whole_) return whole_->needs(layer, of_whole(items));
   return hands_on_ && std::ranges::any_of(items, [&](std::size_t item) {
            return rows_missing_[item] != 0 && computes_whole(layer, item);
          });
 }
 
 void LayerPass::begin(const Layer& layer, const std::vector<std::size_t>& items) {
+  if (whole_) return whole_->begin(layer, of_whole(items));
   // Zeros, which padding keeps, and what no row is computed of.
   if (resid_post_.empty()) {
     const Shape shape{lengths_.size(), layer_->dims.T, layer_->dims.d_out};
     resid_post_ =
-        layer.lengths.empty() ? Tensor(layer.dtype, shape) : sparse_zeros(layer.dtype, shape);
+        layer_->lengths.empty() ? Tensor(layer.dtype, shape) : sparse_zeros(layer.dtype, shape);
   }
   for (const std::size_t item : items)
     if (computes_whole(layer, item)) rows_missing_[item] = lengths_[item];
@@ -97,6 +113,7 @@ void LayerPass::begin(const Layer& layer, const std::vector<std::size_t>& items)
 }
 
 void LayerPass::take(std::size_t item, std::size_t token, const ArrayView& rows) {
+  if (whole_) return whole_->take(first_item_ + item, token, rows);
   if (rows_missing_[item] == not_begun || rows_missing_[item] == 0) return;
   const std::size_t element = size_of(resid_post_.dtype()), T = resid_post_.shape()[1];
   const std::size_t bytes = resid_post_.shape()[2] * element;
@@ -114,12 +131,14 @@ std::vector<std::size_t> LayerPass::missing() const {
   return items;
 }
 
-void LayerPass::count(const StageSet& computed, std::size_t blocks, std::size_t of) {
+void LayerPass::count(const StageSet& computed, std::size_t blocks, std::size_t queries) {
+  if (whole_) return whole_->count(computed, blocks, queries);
+  const std::size_t of =
+      dims_.B * std::max<std::size_t>(dims_.H, 1) * ((dims_.T + queries - 1) / queries);
   if (of == 0) return;
   const std::lock_guard hold(lock_);
   std::size_t most = 0;
-  for (const Stage stage : computed)
-    most = std::max(most, blocks_done_[index_of(stage)] += blocks);
+  for (const Stage stage : computed) most = std::max(most, blocks_done_[index_of(stage)] += blocks);
   const std::size_t times = std::max(times_, (most + of - 1) / of);
   counts_->computed += times - times_;
   times_ = times;

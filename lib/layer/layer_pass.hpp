@@ -22,8 +22,11 @@ class LayerPass {
 public:
   /// `hands_on`: something is computed from its resid_post.
   LayerPass(const Layer& layer, std::shared_ptr<LayerCounts> counts, bool hands_on);
+  /// Of one item that was cut out of the layer (first_tokens.hpp): what is computed of it is told
+  /// to the pass of the whole layer.
+  LayerPass(std::shared_ptr<LayerPass> whole, const Layer& item);
 
-  bool hands_on() const { return hands_on_; }
+  bool hands_on() const { return whole_ ? whole_->hands_on() : hands_on_; }
 
   /// Whether a layer has the numbers of the one that this was made for.
   bool is_of(const Layer& layer) const;
@@ -45,8 +48,8 @@ public:
   /// resid_post of all items: B, T, d_model; zeros in the padding.
   const Tensor& handed_on() const { return resid_post_; }
 
-  /// `blocks` blocks of queries were computed of each of these stages; a layer has `of`.
-  void count(const StageSet& computed, std::size_t blocks, std::size_t of);
+  /// `blocks` blocks of `queries` queries each were computed of these stages.
+  void count(const StageSet& computed, std::size_t blocks, std::size_t queries);
 
 private:
   /// What tells a layer from an edited copy: which tensors it has, and its settings.
@@ -60,10 +63,15 @@ private:
   };
   static Identity identity_of(const Layer& layer);
   bool computes_whole(const Layer& layer, std::size_t item) const;
+  std::vector<std::size_t> of_whole(std::vector<std::size_t> items) const;
+
+  std::shared_ptr<LayerPass> whole_; ///< of an item of it
+  std::size_t first_item_ = 0;
 
   mutable std::mutex lock_; ///< of known_ and the counts
   std::vector<Identity> known_;
   std::vector<std::size_t> lengths_;
+  Dims dims_;
   std::shared_ptr<LayerCounts> counts_;
   bool hands_on_;
   std::optional<Layer> layer_;

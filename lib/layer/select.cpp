@@ -186,6 +186,38 @@ Pick chosen_keys(const Layer& layer, const Selection& selection) {
   return picked_tokens(layer, selection, selection.key, layer.dims.S_all, "keys");
 }
 
+namespace {
+
+/// What is chosen of a text's tokens; nothing where none is. Without a list it is all of them.
+bool keep_own(std::optional<IndexList>& list, const Pick& chosen, std::size_t length) {
+  if (!list) return true;
+  std::vector<std::size_t> own;
+  std::ranges::copy_if(chosen.indices, std::back_inserter(own),
+                       [&](std::size_t position) { return position < length; });
+  if (!own.empty()) list = IndexList::of_indices(own, list->option());
+  return !own.empty();
+}
+
+} // namespace
+
+std::vector<Selection> without_padding(const Layer& layer, const Selection& selection) {
+  if (layer.lengths.empty() || layer.dims.T != layer.dims.S_all) return {selection};
+  const std::vector<std::size_t> items = chosen_items(layer, selection).indices;
+  const auto length = [&](std::size_t item) { return layer.length_of(item); };
+  if (items.empty() ||
+      std::ranges::adjacent_find(items, std::ranges::not_equal_to(), length) == items.end())
+    return {selection};
+  const Pick queries = chosen_queries(layer, selection), keys = chosen_keys(layer, selection);
+  std::vector<Selection> texts;
+  for (const std::size_t item : items) {
+    Selection own = selection;
+    own.batch = IndexList::of_indices({item}, "--batch");
+    if (keep_own(own.query, queries, length(item)) && keep_own(own.key, keys, length(item)))
+      texts.push_back(std::move(own));
+  }
+  return texts.empty() ? std::vector{selection} : texts;
+}
+
 std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
                                         const Selection& selection) {
   std::vector<SelectedAxis> axes;

@@ -83,6 +83,11 @@ Pick chosen_keys(const Layer& layer, const Selection& selection);
 /// The chosen batch items of a layer.
 Pick chosen_items(const Layer& layer, const Selection& selection);
 
+/// A selection for each of several texts of unequal lengths, without the padding behind it; the
+/// selection itself where there is none. Texts that have none of the chosen queries or keys are
+/// left out, unless all are.
+std::vector<Selection> without_padding(const Layer& layer, const Selection& selection);
+
 /// Throws Error if the selection names an axis that none of the stages has.
 void require_axes(const Layer& layer, const std::vector<Stage>& stages, const Selection& selection);
 

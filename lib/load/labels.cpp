@@ -78,8 +78,9 @@ void take_labels(Labels labels, Layer& layer, std::vector<Note>& notes) {
     layer.key_tokens = std::move(labels.key_tokens);
   }
   require_items(labels.item_key_tokens, labels.key_tokens_source, d, d.S, "keys");
-  for (const List& list : labels.item_key_tokens)
-    layer.item_key_tokens.push_back(of_all_keys(list, d));
+  std::vector<List> lists;
+  for (const List& list : labels.item_key_tokens) lists.push_back(of_all_keys(list, d));
+  layer.item_key_tokens = std::move(lists);
   if (!layer.item_key_tokens.empty()) layer.key_tokens = layer.item_key_tokens[0];
 }
 

@@ -17,6 +17,13 @@ public:
   HeadCounts heads() {
     sizes_.learn_heads();
     if (!H.known && needs_heads()) {
+      if (is_input_alone())
+        fail("{}: there is an input and nothing to make queries, keys and values of it: add W_q, "
+             "W_k, "
+             "W_v and W_o, (columns of X) × (columns of all heads), and num_heads; or give Q, K "
+             "and V "
+             "themselves; to take X for all three, give {}",
+             where(), choices_of_heads());
       if (!are_not_projected())
         fail("{}: the number of heads is not known; give {}", where(), choices_of_heads());
       H.learn(1, "one head");
@@ -56,6 +63,13 @@ private:
     if (parts_.empty()) return "no tensors";
     const std::string& source = parts_.begin()->second.source;
     return source.substr(0, source.find(": "));
+  }
+  /// What a first file may hold: an input, and neither weights nor stages.
+  bool is_input_alone() const {
+    return given_.empty() && std::all_of(parts_.begin(), parts_.end(), [](const auto& entry) {
+             const TensorInfo* const info = find_tensor_name(entry.first);
+             return info && info->role != TensorRole::weight && info->role != TensorRole::packed;
+           });
   }
   /// Queries, keys and values by themselves, as a beginner's first file has them.
   bool are_not_projected() const {

@@ -95,7 +95,7 @@ std::string overflow_text(const Layer& layer, const Overflow& found) {
   const bool f32 = layer.dtype == DType::f32;
   const StageInfo& info = info_of(found.stage);
   std::string place;
-  if (layer.dims.batched) place += fmt::format("batch {}, ", found.batch);
+  if (layer.dims.batched) place += fmt::format("batch {}, ", layer.first_item + found.batch);
   const bool has_head = info.letters.size() == 3 || info.kind != Kind::token;
   if (has_head) place += fmt::format("head {}, ", found.head);
   place += fmt::format("query {}", found.query);
@@ -123,7 +123,8 @@ std::string not_finite_text(const Layer& layer) {
                      name);
 }
 
-OverflowWatch::OverflowWatch(const Layer& layer) : batched_(layer.dims.batched) {
+OverflowWatch::OverflowWatch(const Layer& layer)
+    : batched_(layer.dims.batched), first_item_(layer.first_item) {
   if (!layer.has_given(Stage::weights) && contains(available_stages(layer), Stage::row_sum))
     wants_.add(Stage::row_sum);
 }
@@ -169,8 +170,8 @@ std::string OverflowWatch::report_without_layer() const {
   return fmt::format("{} of exponentials {} no finite sum: a number before overflowed, or was not "
                      "finite; `explain {}--head {} --query {}` says which",
                      counted(rows_, "rows"), rows_ == 1 ? "has" : "have",
-                     batched_ ? fmt::format("--batch {} ", first_->batch) : "", first_->head,
-                     first_->query);
+                     batched_ ? fmt::format("--batch {} ", first_item_ + first_->batch) : "",
+                     first_->head, first_->query);
 }
 
 std::string OverflowWatch::report(const Layer& layer) const {

@@ -58,6 +58,7 @@ private:
 
   StageSet wants_;
   bool batched_;
+  std::size_t first_item_;
   std::mutex mutex_;
   std::size_t rows_ = 0;
   std::optional<Row> first_;

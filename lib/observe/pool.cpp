@@ -33,7 +33,7 @@ std::size_t overlap(std::size_t first, std::size_t last, std::size_t from, std::
 
 } // namespace
 
-Pool::Side Pool::side_of(Pick pick, std::size_t count, std::size_t most) {
+Pool::Side Pool::side_of(Pick pick, std::size_t count, std::size_t most, std::size_t factor) {
   Side side;
   side.chosen = std::move(pick.indices);
   side.place.assign(count, -1);
@@ -43,9 +43,21 @@ Pool::Side Pool::side_of(Pick pick, std::size_t count, std::size_t most) {
     side.contiguous = side.contiguous && side.chosen[i] == side.chosen[0] + i;
   }
   const std::size_t n = side.chosen.size();
-  side.factor = std::max<std::size_t>(1, (n + most - 1) / most);
+  side.factor = std::max({std::size_t{1}, factor, (n + most - 1) / most});
   side.cells = (n + side.factor - 1) / side.factor;
   return side;
+}
+
+Pool::Size Pool::of_one_scale(const Layer& layer, const std::vector<Selection>& texts, Size size) {
+  if (texts.size() < 2) return size;
+  const auto factor = [](const Pick& pick, std::size_t most) {
+    return (pick.indices.size() + most - 1) / most;
+  };
+  for (const Selection& text : texts) {
+    size.query_factor = std::max(size.query_factor, factor(chosen_queries(layer, text), size.rows));
+    size.key_factor = std::max(size.key_factor, factor(chosen_keys(layer, text), size.cols));
+  }
+  return size;
 }
 
 Pool::Pool(const Layer& layer, Stage stage, const Selection& selection, Size most, Pooling pooling)
@@ -58,8 +70,8 @@ Pool::Pool(const Layer& layer, Stage stage, const Selection& selection, Size mos
   const Dims& dims = layer.dims;
   batches_ = side_of(chosen_items(layer, selection), dims.B, dims.B);
   heads_ = side_of(resolved(selection.head, dims.H, "heads"), dims.H, dims.H);
-  queries_ = side_of(chosen_queries(layer, selection), dims.T, most.rows);
-  keys_ = side_of(chosen_keys(layer, selection), dims.S_all, most.cols);
+  queries_ = side_of(chosen_queries(layer, selection), dims.T, most.rows, most.query_factor);
+  keys_ = side_of(chosen_keys(layer, selection), dims.S_all, most.cols, most.key_factor);
   whole_.resize(batches_.chosen.size() * heads_.chosen.size(),
                 std::vector<BlockSums>(queries_.cells));
 

@@ -36,7 +36,12 @@ class Pool : public Mergeable {
 public:
   struct Size {
     std::size_t rows = 0, cols = 0; ///< at least 1
+    /// The fewest queries, and keys, of a cell: maps of one picture have one scale.
+    std::size_t query_factor = 1, key_factor = 1;
   };
+  /// The size with which maps of several texts have as many queries, and keys, in a cell as the
+  /// longest one's needs.
+  static Size of_one_scale(const Layer& layer, const std::vector<Selection>& texts, Size size);
   /// Throws Error for a stage that is no map or that the layer does not have.
   Pool(const Layer& layer, Stage stage, const Selection& selection, Size most,
        Pooling pooling = Pooling::mean);
@@ -84,7 +89,7 @@ private:
   static constexpr std::size_t no_block =
       static_cast<std::size_t>(-1); ///< of a row of cells that one band holds
 
-  static Side side_of(Pick pick, std::size_t count, std::size_t most);
+  static Side side_of(Pick pick, std::size_t count, std::size_t most, std::size_t factor = 1);
   BlockSums& part_at(const Place& place);
   template <class T> class PooledRows;
   template <class T> void pool(const Slice& block, std::size_t map);

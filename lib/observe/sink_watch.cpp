@@ -9,7 +9,12 @@ namespace mha {
 
 namespace {
 constexpr double unit = 0x1p32;
+
+void raise(std::atomic<std::uint64_t>& number, std::uint64_t to) {
+  for (std::uint64_t seen = number; seen < to && !number.compare_exchange_weak(seen, to);) {
+  }
 }
+} // namespace
 
 void SinkWatch::observe(const Slice& block) {
   std::uint64_t sum = 0, rows = 0;
@@ -24,12 +29,14 @@ void SinkWatch::observe(const Slice& block) {
     sum += static_cast<std::uint64_t>(std::clamp(weight, 0.0, 1.0) * unit), ++rows;
   }
   sum_ += sum, rows_ += rows;
+  if (rows > 0) raise(longest_, block.token + rows);
 }
 
 std::string SinkWatch::part_bytes(const Layer&, const Plan&) const {
   ShareWriter bytes;
   bytes.add(sum_.load());
   bytes.add(rows_.load());
+  bytes.add(longest_.load());
   return bytes.take();
 }
 
@@ -37,11 +44,12 @@ void SinkWatch::merge_part(const Layer&, const Plan&, std::string_view bytes) {
   ShareReader reader(bytes);
   sum_ += reader.take<std::uint64_t>();
   rows_ += reader.take<std::uint64_t>();
+  raise(longest_, reader.take<std::uint64_t>());
   reader.end();
 }
 
 std::optional<double> SinkWatch::share(std::size_t least) const {
-  if (rows_ < least) return std::nullopt;
+  if (longest_ < least) return std::nullopt;
   return static_cast<double>(sum_) / unit / static_cast<double>(rows_);
 }
 

@@ -17,12 +17,13 @@ public:
   std::string part_bytes(const Layer& layer, const Plan& part) const override;
   void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
 
-  /// Nothing where there are fewer than `least` rows: short texts have no sink.
+  /// Nothing where no map has `least` rows: short texts have no sink, however many they are.
   std::optional<double> share(std::size_t least = 16) const;
 
 private:
   /// In units of 2⁻³², so that the sum is the same in any order.
   std::atomic<std::uint64_t> sum_{0}, rows_{0};
+  std::atomic<std::uint64_t> longest_{0}; ///< rows of a map
 };
 
 } // namespace mha

@@ -152,6 +152,10 @@ Summaries::Summaries(const Layer& layer, const StageSet& wanted, const Selection
   for (const Stage stage : wanted) placements_.emplace(stage, Placement(layer, stage, selection));
 }
 
+std::optional<std::size_t> Summaries::batch() const {
+  return placements_.empty() ? std::nullopt : placements_.begin()->second.batch();
+}
+
 namespace {
 
 /// What a block holds of tokens that are no padding.

@@ -31,6 +31,7 @@ public:
   Summaries(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
 
   StageSet wants() const override { return wanted_; }
+  std::optional<std::size_t> batch() const override;
   void observe(const Slice& block) override;
   std::string part_bytes(const Layer& layer, const Plan& part) const override;
   void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;

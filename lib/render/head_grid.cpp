@@ -63,7 +63,7 @@ PooledMap pooled(const GridPanel& panel, std::size_t down, std::size_t along) {
 MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& panels,
                         const GridLook& how, std::size_t most_rows, std::size_t most_cols) {
   MapPicture picture;
-  picture.title = title, picture.masked = how.none;
+  picture.title = title, picture.masked = how.none, picture.figure = how.figure;
   picture.columns = how.columns > 0 ? how.columns : grid_columns(panels.size(), panels.size());
   CellRange range;
   for (const GridPanel& panel : panels) {

@@ -35,7 +35,8 @@ GridPanel grid_of(std::string title, const std::vector<GridHead>& heads);
 struct GridLook {
   std::string none = "none"; ///< what a cell without a number is
   std::size_t columns = 0;   ///< panels beside each other; 0: all
-  MapColors colors; ///< default: viridis from 0 where no number is negative, else diverging
+  MapColors colors;        ///< default: viridis from 0 where no number is negative, else diverging
+  FigureStyle figure = {}; ///< of PNG, SVG and PDF
 };
 
 /// The picture of some panels, which share their colours. As text, cells are pooled to what fits

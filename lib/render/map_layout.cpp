@@ -317,9 +317,9 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
   MapLayout narrowest = Layout(picture, least).run();
   if (narrowest.width > width)
     fail("--width {}: {} panel{} beside each other with cells of {} pixel{} need {}; give more, "
-         "choose heads, or fewer --cells",
+         "choose heads, or {}",
          width, picture.columns, picture.columns == 1 ? "" : "s", least, least == 1 ? "" : "s",
-         narrowest.width);
+         narrowest.width, picture.figure.annotate ? "leave out --annotate" : "fewer --cells");
   best = std::move(narrowest);
   while (low + 1 < high) {
     const std::size_t middle = low + (high - low) / 2;

@@ -88,8 +88,13 @@ public:
     // Panels of one row of the grid stay together, `across` of them beside each other.
     for (std::size_t row = 0; row < p_.panels.size(); row += p_.columns) {
       const std::size_t end = std::min(row + p_.columns, p_.panels.size());
-      for (std::size_t first = row; first < end; first += text_.across)
-        strip(first, std::min(first + text_.across, end));
+      for (std::size_t first = row, last = row; first < end; first = last) {
+        // One list of labels stands beside a strip: panels of another text begin the next one.
+        while (last < end && last - first < text_.across &&
+               p_.panels[last].rows == p_.panels[first].rows)
+          ++last;
+        strip(first, last);
+      }
     }
     legend();
     return out_;

@@ -77,7 +77,7 @@ ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
   const Extent extent = numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>())
                                                       : extent_of(numbers.as<float>());
   digits = std::max<std::size_t>(digits, 1);
-  const double magnitude = std::max(extent.highest, -extent.lowest);
+  const double magnitude = largest_ = std::max(extent.highest, -extent.lowest);
   scientific_ = magnitude != 0 && (magnitude < 1e-3 || magnitude >= 1e6);
   if (scientific_) {
     decimals_ = digits - 1;
@@ -97,6 +97,12 @@ ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
   if (scientific_) width_ = std::max(width_, width(extent.lowest < 0 ? -1.0 : 1.0));
   if (extent.nan || extent.infinite) width_ = std::max<std::size_t>(width_, 3);
   if (extent.negative_infinite) width_ = std::max<std::size_t>(width_, 4);
+}
+
+bool ColumnFormat::suits(const ColumnFormat& own) const {
+  if (own.largest_ == 0 || own.scientific_) return true;
+  if (scientific_) return false;
+  return decimals_ >= 2 || own.largest_ * std::pow(10.0, static_cast<double>(decimals_)) >= 10;
 }
 
 void ColumnFormat::append(std::string& out, double value, std::size_t width) const {

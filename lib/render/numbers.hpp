@@ -40,10 +40,14 @@ public:
   /// Numbers of f32 or f64; `digits` significant ones of the largest.
   ColumnFormat(const Tensor& numbers, std::size_t digits);
   std::size_t width() const { return width_; }
+  /// Whether the numbers that `own` was made for may stand in this format: the largest of them
+  /// keeps two digits and has no exponent that it does not need, or is next to nothing.
+  bool suits(const ColumnFormat& own) const;
   /// Appends the number right-aligned in `width` columns.
   void append(std::string& out, double value, std::size_t width) const;
 
 private:
+  double largest_ = 0;
   std::size_t width_ = 1, decimals_ = 0;
   bool scientific_ = false;
 };

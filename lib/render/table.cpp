@@ -106,7 +106,9 @@ private:
     }
     for (std::string& name : row_names) name = options_.look.dim(pad_right(name, row_width));
 
-    std::size_t width = format.width();
+    const std::vector<ColumnFormat> formats = formats_of(numbers, format, matrix);
+    std::size_t width = 1;
+    for (const ColumnFormat& own : formats) width = std::max(width, own.width());
     for (std::size_t position : matrix.cols.positions)
       width = std::max(width, fmt::formatted_size("{}", position));
     for (const std::string& label : matrix.cols.labels)
@@ -121,11 +123,29 @@ private:
         text_ += row_names[r];
         const std::size_t at = matrix.offset + r * matrix.row_stride;
         by_precision(numbers.dtype(), [&]<class T>(T) {
-          write_row(numbers.as<T>(), format, at, matrix.col_stride, first, last, width);
+          write_row(numbers.as<T>(), formats, at, matrix.col_stride, first, last, width);
         });
         if (text_.size() > flush_threshold) flush();
       }
     }
+  }
+
+  /// All columns alike, but for dimensions whose numbers are of another size than the largest ones:
+  /// beside 10⁸ a column of 0.5 is no 5.000e-01, beside 362 one of 0.012 no 0.0.
+  std::vector<ColumnFormat> formats_of(const Tensor& numbers, const ColumnFormat& common,
+                                       const Matrix& matrix) const {
+    std::vector<ColumnFormat> formats(std::max<std::size_t>(matrix.cols.count(), 1), common);
+    if (matrix.cols.axis != Axis::width) return formats;
+    std::vector<double> column(matrix.rows.count());
+    for (std::size_t c = 0; c < matrix.cols.count(); ++c) {
+      for (std::size_t r = 0; r < column.size(); ++r)
+        column[r] =
+            value_at(numbers, matrix.offset + r * matrix.row_stride + c * matrix.col_stride);
+      const ColumnFormat own(Tensor::of<double>({column.size()}, column),
+                             options_.precision.value_or(default_digits));
+      if (!common.suits(own)) formats[c] = own;
+    }
+    return formats;
   }
 
   void write_column_names(const Side& side, std::size_t first, std::size_t last,
@@ -143,9 +163,10 @@ private:
   }
 
   /// What says nothing (0, and −inf of a mask) is dim, so that the rest stands out.
-  template <class T> void write_row(std::span<const T> numbers, const ColumnFormat& format,
-                                    std::size_t at, std::size_t stride, std::size_t first,
-                                    std::size_t last, std::size_t width) {
+  template <class T> void write_row(std::span<const T> numbers,
+                                    const std::vector<ColumnFormat>& formats, std::size_t at,
+                                    std::size_t stride, std::size_t first, std::size_t last,
+                                    std::size_t width) {
     bool dim = false;
     for (std::size_t c = first; c < last; ++c) {
       const T number = numbers[at + c * stride];
@@ -153,7 +174,7 @@ private:
       if (quiet != dim) text_ += quiet ? "\x1b[2m" : "\x1b[0m";
       dim = quiet;
       text_ += "  ";
-      format.append(text_, static_cast<double>(number), width);
+      formats[c].append(text_, static_cast<double>(number), width);
     }
     text_ += dim ? "\x1b[0m\n" : "\n";
   }

@@ -187,7 +187,6 @@ void add_hidden(const HiddenKeys& hidden, LayerReport& report, std::size_t limit
 /// What a page says about a layer, before anything is computed.
 LayerReport described(const Layer& layer, const StageSet& available, const ReportRequest& request) {
   LayerReport report;
-  if (layer.dims.batched && layer.dims.B > 1) report.batch = request.batch;
   report.dtype = layer.dtype;
   report.dims = layer.dims;
   report.settings = layer.settings;
@@ -310,8 +309,11 @@ private:
 
 } // namespace
 
-LayerReport report(const Layer& batch, const ReportRequest& asked) {
-  const Layer layer = without_padding_of(batch, asked.batch);
+LayerReport report(const Layer& whole, const ReportRequest& of_whole) {
+  // A page of one item costs what the item does, not the batch.
+  const Layer layer = one_item(whole, of_whole.batch);
+  ReportRequest asked = of_whole;
+  asked.batch = 0;
   const StageSet available = available_stages(layer);
   if (!contains(available, Stage::weights))
     fail("nothing to show: a page is about weights, or what they are computed from; this layer has "
@@ -323,6 +325,8 @@ LayerReport report(const Layer& batch, const ReportRequest& asked) {
 
   ReportRequest request = asked;
   LayerReport report = described(layer, available, request);
+  if (whole.dims.B > 1) report.batch = of_whole.batch;
+  report.dims.B = whole.dims.B;
   request.limit = limit_for_rows(layer, asked, report.heads.size());
   Selection selection = request.selection;
   if (dims.batched) selection.batch = IndexList::of_indices({request.batch}, "--batch");

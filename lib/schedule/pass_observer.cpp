@@ -41,10 +41,7 @@ void PassObserver::join_pass(const Layer& layer) {
           places_.emplace(info.stage, place.batch, place.head, block_of(info.stage, place.token));
     pass_->begin(layer, asked.batches);
   }
-  const Dims& dims = layer.dims;
-  const std::size_t heads = std::max<std::size_t>(dims.H, 1),
-                    blocks = (dims.T + block_queries - 1) / block_queries;
-  layer.pass->count(plan().computed, plan().blocks.size(), dims.B * heads * blocks);
+  layer.pass->count(plan().computed, plan().blocks.size(), block_queries);
 }
 
 bool PassObserver::was_asked(const Slice& block) const {

@@ -6,6 +6,7 @@ input takes more than twenty times as long.
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,20 @@ def main():
             return measured([program, "predict", f"{DATA}/bard-llama", "--threads", "1", "-f", "csv", "--each-line",
                              "--text-file", path], rows)
 
+        def of_each(command, name):
+            def run(count):
+                write("to be\nor not\n" * (count // 2))
+                files = os.path.join(folder, f"{command}{count}")
+                before = spent()
+                subprocess.run([program, command, f"{DATA}/bard-gpt2", "--layer", "1", "--threads", "1", "-q",
+                                "--each-line", "--text-file", path, "-o", f"{files}/{name}"], check=True,
+                               capture_output=True)
+                taken = spent() - before
+                assert len(os.listdir(files)) == count, f"{command}: {len(os.listdir(files))} files"
+                shutil.rmtree(files)
+                return taken
+            return run
+
         with open(os.path.join(folder, "tokenizer.json"), "w") as file:
             json.dump(TOKENIZER, file)
 
@@ -57,7 +72,12 @@ def main():
             return measured([program, "tokens", folder, "-f", "csv", "--text-file", path], 1)
 
         slow = 0
-        for name, run, few in (("predict, texts", predict, 2000), ("tokens, blanks", blanks, 100_000)):
+        for name, run, few in (("predict, texts", predict, 2000), ("tokens, blanks", blanks, 100_000),
+                               ("explain, texts", of_each("explain", "{batch}.txt"), 320),
+                               ("show, texts", of_each("show", "{batch}.csv"), 320),
+                               ("map, texts", of_each("map", "{batch}.svg"), 320),
+                               ("report, texts", of_each("report", "{batch}.html"), 100),
+                               ("stats, texts", of_each("stats", "{batch}.csv"), 320)):
             one, ten = run(few), run(10 * few)
             slow += ten > 20 * one
             print(f"{name:16} {few:8} {one:8.3f} s {10 * few:9} {ten:8.3f} s  x {ten / one:.1f}")

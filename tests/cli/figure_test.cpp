@@ -123,6 +123,83 @@ TEST_CASE("figure: width, zoom and title, in every form") {
     for (std::size_t x = 80; x < 300; x += 7) CHECK(plain.at(x, y) == large.at(2 * x, 2 * y));
 }
 
+TEST_CASE("figure: pictures of heads take the same options as maps") {
+  Folder folder;
+  const std::vector<std::vector<std::string>> figures{
+      {"stats", "data/bard-gpt2", "--text", "my love, my lord", "--grid", "entropy"},
+      {"effects", "data/induction-model", "--ids", "0,5,9,5", "--grid", "kl"},
+      {"effects", "data/induction-model", "--ids", "0,5,9,5", "--patch-from-ids", "0,5,8,5",
+       "--sweep", "output"},
+      {"circuits", "data/induction-model", "--grid", "ov_rank"},
+      {"circuits", "data/induction-model", "--composition", "k"},
+      {"map", "data/bard-gpt2", "-s", "qk", "--vocab", "king,queen", "--layer", "0"},
+      {"map", "data/bard-gpt2", "-s", "rollout", "--text", "my love", "--layer", "0"}};
+  for (const std::vector<std::string>& words : figures) {
+    const auto draw = [&](const std::string& name, std::vector<std::string> more) {
+      std::vector<std::string> line = words;
+      line.insert(line.end(), more.begin(), more.end());
+      line.insert(line.end(), {"--quiet", "-o", folder.path(name)});
+      const Result result = run(line);
+      INFO(words[0] << " " << name << result.err);
+      REQUIRE(result.code == 0);
+      return folder.read(name);
+    };
+    INFO(words[0] << " " << words.back());
+    CHECK(decode_png(draw("a.png", {"--width", "640"})).width == 640);
+    CHECK(decode_png(draw("a.png", {"--width", "640", "--zoom", "2"})).width == 1280);
+    CHECK_THAT(draw("a.svg", {"--width", "640"}), Contains("width=\"640\""));
+    draw("a.pdf", {"--width", "640"});
+    CHECK_THAT(shell("pdfinfo " + folder.path("a.pdf")).out, Contains("480 x "));
+    CHECK_THAT(draw("b.svg", {"--title", "Of cats"}), Contains(">Of cats</text>"));
+    CHECK_THAT(draw("b.svg", {"--no-title"}), !Contains("data/"));
+    const auto texts = [](const std::string& svg) {
+      std::size_t count = 0;
+      for (std::size_t at = 0; (at = svg.find("<text", at)) != std::string::npos; ++at) ++count;
+      return count;
+    };
+    CHECK(texts(draw("n.svg", {"--annotate"})) > texts(draw("p.svg", {})));
+  }
+  for (const char* option : {"--no-title", "--annotate"})
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"stats", "data/quickstart.json"},
+          {"effects", "data/induction-model", "--ids", "0,5,9"},
+          {"circuits", "data/induction-model"}}) {
+      std::vector<std::string> line = words;
+      line.emplace_back(option);
+      const Result result = run(line);
+      INFO(words[0] << option << result.err);
+      CHECK(result.code == 2);
+      CHECK_THAT(result.err, Contains(std::string(option) + " is for pictures"));
+    }
+  CHECK_THAT(run({"stats", "data/quickstart.json", "--grid", "entropy", "--title", "Of cats"}).out,
+             Contains("Of cats\n"));
+}
+
+TEST_CASE("figure: texts of unequal lengths stand in one picture without padding") {
+  Folder folder;
+  const std::vector<std::string> texts{"--text", "To be", "--text", "my love, my good lord"};
+  const auto map = [&](std::vector<std::string> more) {
+    std::vector<std::string> line{"map", "data/bard-gpt2", "--layer", "1", "--batch", ":", "-q"};
+    line.insert(line.end(), texts.begin(), texts.end());
+    line.insert(line.end(), more.begin(), more.end());
+    const Result result = run(line);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const std::string both = map({"--head", "0"});
+  INFO(both);
+  // Each text's rows are labelled by its own tokens, and there are as many as it has.
+  CHECK_THAT(both, Contains("␣be │") && Contains("␣lord │") && !Contains("  │· ·"));
+  std::size_t rows = 0;
+  for (std::size_t at = 0; (at = both.find(" │", at)) != std::string::npos; ++at) ++rows;
+  CHECK(rows >= 2 + 6);
+  // What is drawn of one of them is what it is alone.
+  const std::string svg = map({"--head", "0", "-f", "svg"});
+  CHECK_THAT(svg, Contains("batch 0") && Contains("batch 1"));
+  for (const char* query : {"0", "1:", "3"}) map({"--head", "0", "--query", query});
+}
+
 TEST_CASE("figure: a title names no folder of this machine") {
   Folder folder;
   const std::string data = mha::test::source_folder() + "/data";

@@ -146,6 +146,64 @@ TEST_CASE("first files: explain gives each row its own decimals") {
   CHECK_THAT(result.out, Contains("62698"));
 }
 
+TEST_CASE("first files: show gives columns of another size their own decimals") {
+  Folder folder;
+  const auto shown = [&](const std::string& X) {
+    const std::string path =
+        folder.write("x.json", R"({"num_heads": 1, "W_q": [[1,0],[0,1]], "X": )" + X + "}");
+    return run({"show", path, "-s", "x", "-q"}).out;
+  };
+  // Beside the largest number a column would be no number at all, or one with an idle exponent.
+  CHECK_THAT(shown("[[36200, 0.0123], [-3, 0.5]]"), Contains("36200.0   0.0123"));
+  CHECK_THAT(shown("[[1e8, 0.5], [2e7, 3]]"), Contains("1.000e+08      0.500"));
+  // What is next to nothing stays so, and numbers of one size have one format.
+  CHECK_THAT(shown("[[36200, 1e-17], [-3, 0]]"), Contains("36200.0      0.0"));
+  CHECK_THAT(shown("[[1.5, 0.0123], [2, 0.002]]"), Contains("1.500  0.012"));
+}
+
+TEST_CASE("first files: an input alone is told what is missing") {
+  Folder folder;
+  const auto told = [&](const std::string& text) {
+    const std::string path = folder.write("x.json", text);
+    for (const char* command : {"show", "explain", "map", "stats"}) {
+      const Result result = run({command, path});
+      INFO(command << result.err);
+      CHECK(result.code == 2);
+      CHECK_THAT(result.err, Contains("there is an input and nothing to make queries, keys and "
+                                      "values of it: add W_q, W_k, W_v and W_o") &&
+                                 Contains("--num-heads 1"));
+    }
+  };
+  told(R"({"X": [[1, 0], [0, 1]]})");
+  told(R"({"X": [[1, 0], [0, 1]], "mask": [[0, 0], [0, 0]], "causal": true})");
+  told(R"({"X_kv": [[1, 0], [0, 1]]})");
+  const std::string weights =
+      folder.write("w.json", R"({"X": [[1, 0], [0, 1]], "W_q": [[1, 0], [0, 1]]})");
+  CHECK_THAT(run({"show", weights}).err, Contains("the number of heads is not known"));
+  CHECK(run({"show", folder.write("x.json", R"({"X": [[1, 0]]})"), "--num-heads", "1"}).code == 0);
+}
+
+TEST_CASE("first files: short texts have no sink, however many they are") {
+  const Folder folder;
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += "my love\n";
+  const std::string path = folder.write("lines", lines);
+  std::string maps; // of equal weights: half of the second row's lies on key 0
+  for (int i = 0; i < 40; ++i) maps += std::string(i ? "," : "") + "[[[1, 0], [0.5, 0.5]]]";
+  const std::string even = folder.write("even.json", "{\"weights\": [" + maps + "]}");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"map", "data/bard-llama", "--text", "To be, my", "--layer", "all"},
+        {"map", "data/bard-llama", "--text-file", path, "--each-line", "--layer", "1", "--batch",
+         ":"},
+        {"map", even, "--batch", ":", "--causal"},
+        {"stats", even, "--causal"}}) {
+    const Result result = run(words);
+    INFO(words[0] << result.err);
+    CHECK(result.code == 0);
+    CHECK_THAT(result.err, !Contains("sink"));
+  }
+}
+
 TEST_CASE("first files: a key that has most of the weight is told, and can be left out") {
   Folder folder;
   std::string map;

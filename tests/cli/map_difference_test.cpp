@@ -164,3 +164,19 @@ TEST_CASE("map --minus and --batch mean: one line says what is wrong") {
     CHECK_THAT(result.err, Contains(message));
   }
 }
+
+TEST_CASE("map difference: of a map and itself it is said to be nothing") {
+  const std::string said = "note: both maps have the same numbers: the difference is 0 everywhere";
+  const std::vector<std::string> line{"map", "data/bard-gpt2", "--text", "To be", "--layer", "1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), line.begin(), line.end());
+    return run(more);
+  };
+  CHECK_THAT(with({"--minus-layer", "1"}).err, Contains(said));
+  CHECK_THAT(with({"--head", "2", "--minus-head", "2"}).err, Contains(said));
+  CHECK_THAT(with({"--minus-text", "To be"}).err, Contains(said));
+  CHECK_THAT(with({"--minus", "data/bard-gpt2"}).err, Contains(said));
+  CHECK(with({"--minus-layer", "1"}).code == 0);
+  CHECK_THAT(with({"--minus-layer", "2"}).err, !Contains(said));
+  CHECK_THAT(with({"--minus-layer", "1", "-q"}).err, !Contains(said));
+}
