@@ -29,7 +29,8 @@ namespace {
 bool ends_in_layer(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  return !last.empty() && std::ranges::all_of(last, [](unsigned char c) { return std::isdigit(c); }) &&
+  return !last.empty() &&
+         std::ranges::all_of(last, [](unsigned char c) { return std::isdigit(c); }) &&
          (dot == std::string_view::npos || !naming::layer_number(name.substr(0, dot)));
 }
 

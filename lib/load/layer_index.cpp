@@ -78,8 +78,8 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
     return {};
   std::vector<std::string> unknown;
   const std::vector<std::string_view>& names = sorted_names(*group.contents);
-  for (auto at = std::ranges::lower_bound(names, prefix); at != names.end() && at->starts_with(prefix);
-       ++at) {
+  for (auto at = std::ranges::lower_bound(names, prefix);
+       at != names.end() && at->starts_with(prefix); ++at) {
     // BERT's norm of the sum stands in attention's module, behind attention.
     const bool norm_of_sum = at->find("LayerNorm", prefix.size()) != std::string_view::npos;
     const io::Entry* const entry = group.contents->find(*at);
