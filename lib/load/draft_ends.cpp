@@ -203,6 +203,9 @@ std::string Draft::settings(bool causal) const {
     to["rope"] = "half";
   else if (tokens_ && !positions_ && !is_any({"rel", "slopes"}, {"relative", "alibi", "distance"}))
     to["rope"] = "HALF, INTERLEAVED OR NONE?"; // nothing else tells the tokens' places
+  if (const std::string base = configured({"rope_theta", "rotary_emb_base"}, "");
+      to.contains("rope") && !base.empty())
+    to["rope_base"] = EndsJson::parse(base);
   return to.dump();
 }
 
