@@ -35,7 +35,8 @@ void take_bart(Translation& to) {
   // Without a number of heads of its own, the stack has that of num_attention_heads.
   if (!to.set_from_config("num_heads",
                           {decoder ? "decoder_attention_heads" : "encoder_attention_heads"}))
-    to.set_from_config("num_heads", {"num_attention_heads", "attention_heads"});
+    to.set_from_config("num_heads",
+                       {"num_attention_heads", "attention_heads", "model.encoder_attention_heads"});
   if (decoder && !cross) to.set("causal", "true");
   if (cross) to.note("cross-attention: X_kv is the encoder's output");
 }

@@ -133,12 +133,12 @@ TEST_CASE("XGLM is a decoder, ESM-2 of fairseq rotates") {
   CHECK(notes_say(decoder, "self_attn_layer_norm"));
   CHECK_FALSE(notes_say(decoder, "not known here"));
 
-  Checkpoint esm;
+  Checkpoint esm(R"({"model": {"encoder_attention_heads": 3}})"); // fairseq's cfg
   const std::string block = "encoder.sentence_encoder.layers.0.";
   esm.linears(block + "self_attn.", projections, rotated);
   esm.add(block + "self_attn.rot_emb.inv_freq", rotated["b_o"]);
   esm.add(block + "self_attn_layer_norm.weight", rotated["b_o"]);
-  const mha::LoadedLayer encoder = esm.load(rotated, with("num_heads", "3"));
+  const mha::LoadedLayer encoder = esm.load(rotated);
   CHECK(difference(encoder.layer, rotated) == "");
   CHECK(notes_say(encoder, "self_attn_layer_norm"));
 }
