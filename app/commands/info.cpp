@@ -38,8 +38,9 @@ std::string Info::description_of(const Sources& sources) const {
     for (const io::Contents& file : sources.contents())
       if (std::optional<std::string> text = draft_naming(file)) {
         if (!common.quiet)
-          print_note("a draft from names and shapes: hold block, activation, norm, causal and "
-                     "num_heads against the model's code, then compare a layer by diff",
+          print_note("a draft from names and shapes: hold block, activation, norm, causal, "
+                     "num_heads, the order of fused queries, keys and values, and factors of the "
+                     "embedding against the model's code, then compare a layer by diff",
                      common.color);
         return text;
       }

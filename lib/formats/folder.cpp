@@ -2,6 +2,7 @@
 
 #include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
+#include <mha/formats/foreign.hpp>
 #include <mha/formats/npy.hpp>
 
 #include <algorithm>
@@ -45,8 +46,14 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
   }
   if (contents.tensors.empty() && contents.scalars.empty() && contents.labels.empty()) {
     const std::vector<std::string_view> views(names.begin(), names.end());
+    std::string more = views.empty() ? "; it is empty" : "; it holds " + listed(views);
+    for (const std::string& name : names)
+      if (const std::string cure = foreign_cure((fs::path(path) / name).string()); !cure.empty()) {
+        more += fmt::format("; {}: {}", shown(name), cure);
+        break;
+      }
     fail("{}: a folder with neither .npy files nor a checkpoint's .safetensors or .bin{}",
-         shown(path), views.empty() ? "; it is empty" : "; it holds " + listed(views));
+         shown(path), more);
   }
   return contents;
 }

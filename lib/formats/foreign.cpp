@@ -17,9 +17,35 @@ struct Foreign {
 };
 
 constexpr Foreign hdf5{
-    ".h5 .hdf5 .keras ", "an HDF5 file",
+    ".h5 .hdf5 ", "an HDF5 file",
     "import h5py, numpy; d = {}; h5py.File('FILE').visititems(lambda n, o: d.update({n: o[()]}) "
     "if hasattr(o, 'dtype') else None); numpy.savez('STEM.npz', **d)"};
+
+constexpr Foreign others[]{
+    {".keras ", "an archive of Keras",
+     "import h5py, io, numpy, zipfile; d = {}; "
+     "h5py.File(io.BytesIO(zipfile.ZipFile('FILE').read('model.weights.h5')))"
+     ".visititems(lambda n, o: d.update({n: o[()]}) if hasattr(o, 'dtype') else None); "
+     "numpy.savez('STEM.npz', **d)"},
+    {".msgpack ", "a MessagePack of Flax",
+     "import numpy; from flax.serialization import msgpack_restore as r; from flax.traverse_util "
+     "import flatten_dict as f; numpy.savez('STEM.npz', **f(r(open('FILE', 'rb').read()), "
+     "sep='/'))"},
+    {".index .data ", "a part of a TensorFlow checkpoint",
+     "import numpy, tensorflow as t; r = t.train.load_checkpoint('STEM'); "
+     "numpy.savez('STEM.npz', **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})"}};
+
+/// The kind of file that an extension means, or nothing. TensorFlow's parts are numbered:
+/// ".data-00000-of-00001".
+const Foreign* foreign_named(std::string_view extension) {
+  const std::string word = std::string(extension.starts_with(".data-") ? ".data" : extension) + " ";
+  const auto has = [&](const Foreign& foreign) {
+    return !extension.empty() && foreign.extensions.find(word) != std::string_view::npos;
+  };
+  if (has(hdf5)) return &hdf5;
+  const auto* const at = std::ranges::find_if(others, has);
+  return at == std::end(others) ? nullptr : at;
+}
 
 std::string replaced(std::string_view text, std::string_view word, const std::string& with) {
   std::string result;
@@ -43,9 +69,13 @@ std::string line_for(std::string_view python, std::string_view path) {
   return fmt::format("python3 -c \"{}\"", line);
 }
 
+std::string cure_of(const Foreign& foreign, std::string_view path) {
+  return fmt::format("{} is not read; convert it: {}", foreign.what,
+                     line_for(foreign.python, path));
+}
+
 [[noreturn]] void refuse(const Bytes& bytes, const Foreign& foreign) {
-  fail("{}: {} is not read; convert it: {}", shown(bytes.name), foreign.what,
-       line_for(foreign.python, bytes.name));
+  fail("{}: {}", shown(bytes.name), cure_of(foreign, bytes.name));
 }
 
 } // namespace
@@ -72,11 +102,15 @@ void refuse_foreign(const Bytes& bytes) {
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
     fail("{}: text in UTF-16: save it as UTF-8", shown(bytes.name));
 
-  if (!extension.empty() && hdf5.extensions.find(extension + " ") != std::string_view::npos)
-    refuse(bytes, hdf5);
+  if (const Foreign* const foreign = foreign_named(extension)) refuse(bytes, *foreign);
   if (extension == ".bin" || extension == ".raw")
     fail("{0}: raw bytes have no shape: say NAME={0}:DTYPE[SHAPE], as in q={0}:f32[4,128,64]",
          shown(bytes.name));
+}
+
+std::string foreign_cure(std::string_view path) {
+  const Foreign* const foreign = foreign_named(extension_of(path));
+  return foreign ? cure_of(*foreign, path) : std::string();
 }
 
 std::string object_array_cure(std::string_view path) {

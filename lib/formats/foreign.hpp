@@ -9,6 +9,9 @@ namespace mha::io {
 /// extension; returns where the file is none of them.
 void refuse_foreign(const Bytes& bytes);
 
+/// "an HDF5 file is not read; convert it: …" for a file known by its extension; "" for any other.
+std::string foreign_cure(std::string_view path);
+
 /// "object elements (pickled Python) …" with the cure, for a .npy that holds objects.
 std::string object_array_cure(std::string_view path);
 

@@ -112,8 +112,11 @@ private:
       if (name == known) return dtype;
     std::vector<std::string_view> names;
     for (const auto& row : dtypes) names.push_back(row.first);
-    scanner_.refuse(fmt::format("'{}' has dtype {}; {} are read: save it as one of them",
-                                shown(tensor), shown(name), fmt::join(names, ", ")),
+    // Numbers of 8 bits and less stand for others, which scales beside them tell.
+    const bool scaled = name.starts_with("F8_") || name.starts_with("F4") || name.starts_with("F6");
+    scanner_.refuse(fmt::format("'{}' has dtype {}; {} are read: {}save it as one of them",
+                                shown(tensor), shown(name), fmt::join(names, ", "),
+                                scaled ? "multiply it by its scales and " : ""),
                     at);
   }
 

@@ -23,6 +23,19 @@
 
 namespace mha {
 
+namespace {
+
+/// Whether the last part of a name is a number, and the first one in it: "layers.0".
+bool ends_in_layer(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  return !last.empty() &&
+         std::ranges::all_of(last, [](unsigned char c) { return std::isdigit(c); }) &&
+         (dot == std::string_view::npos || !naming::layer_number(name.substr(0, dot)));
+}
+
+} // namespace
+
 std::string canonical_name(std::string_view name, bool strict) {
   if (const TensorInfo* info = find_tensor_name(name)) return std::string(info->name);
   const std::size_t dot = name.rfind('.');
@@ -34,9 +47,9 @@ std::string canonical_name(std::string_view name, bool strict) {
       if (const TensorInfo* info = find_tensor_name(two)) return std::string(info->name);
     }
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  // A module's bias is added to what it computes: no position bias.
-  if (last == "bias" && dot != std::string_view::npos &&
-      !std::isdigit(static_cast<unsigned char>(name[dot == 0 ? 0 : dot - 1])))
+  // A module's bias is added to what it computes: no position bias. "layers.0.bias" is a layer's,
+  // "linear1.bias" and "layers.0.net.2.bias" are modules'.
+  if (last == "bias" && dot != std::string_view::npos && !ends_in_layer(name.substr(0, dot)))
     return "";
   if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
   if (!strict && !readings_of(name).empty()) return "";

@@ -84,6 +84,8 @@ private:
   /// What multiplies the results of attention and feed-forward (LayerScale).
   void take_scales();
   void take_feed_forward();
+  /// What is left in attention's module is none of the feed-forward's, where that has its own.
+  void leave_attention();
   /// Whether a map gives twice what the next one takes: a factor and its gate in one.
   static bool is_gated(const io::Entry& in, const io::Entry& out);
   /// The gate is the first half, as in most models; the second in modules that are called
@@ -97,8 +99,8 @@ private:
   const io::Entry* other_matrix(Words words, Words parts);
   /// The matrix that makes logits: by its name, else one with as many rows as there are tokens.
   const io::Entry* head_weight();
-  /// A norm's weight outside of them.
-  const io::Entry* other_norm(Words parts);
+  /// A norm's weight outside of them, of one of these widths, or any.
+  const io::Entry* other_norm(Words parts, const Shape& widths = {});
   /// A row a position, as wide as the model; none where config.json says that they are relative or
   /// rotary, whose file may have an old one.
   const io::Entry* table_of_positions();

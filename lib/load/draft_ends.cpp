@@ -25,9 +25,11 @@ const io::Entry* Draft::other_matrix(Words words, Words parts) {
   });
 }
 
-const io::Entry* Draft::other_norm(Words parts) {
+const io::Entry* Draft::other_norm(Words parts, const Shape& widths) {
   return taken(others_, [&](const io::Entry* entry) {
-    return is_one_row(*entry) && is_norm_weight(entry->name) && !is_of_stack(entry->name) &&
+    return is_one_row(*entry) &&
+           (widths.empty() || std::ranges::count(widths, entry->shape.back()) > 0) &&
+           is_norm_weight(entry->name) && !is_of_stack(entry->name) &&
            speaks_of(entry->name, {"norm", "ln"}) && speaks_of(entry->name, parts);
   });
 }
@@ -121,7 +123,8 @@ std::string Draft::head_of_model() {
     return is_other_matrix(*entry) && !speaks_of(entry->name, {"pool"}) &&
            has_word(entry->name, {"dense", "transform"});
   });
-  const io::Entry* norm = dense ? other_norm({"head", "transform", "predictions"}) : nullptr;
+  const io::Entry* norm =
+      dense ? other_norm({"head", "transform", "predictions"}, squeezed(dense->shape, 2)) : nullptr;
   const io::Entry* weight = head_weight();
   if (!weight) return tokens_ && predicts_next() ? R"({"tied": true})" : "null";
   EndsJson head{{"name", weight->name}};
@@ -141,7 +144,8 @@ std::string Draft::head_of_model() {
 
 std::string Draft::last_norm() {
   if (final_.empty())
-    if (const io::Entry* norm = other_norm({""})) final_ = norm->name;
+    if (const io::Entry* norm = other_norm({""}, width_ > 0 ? Shape{width_} : Shape()))
+      final_ = norm->name;
   return final_;
 }
 
@@ -199,6 +203,9 @@ std::string Draft::settings(bool causal) const {
     to["rope"] = "half";
   else if (tokens_ && !positions_ && !is_any({"rel", "slopes"}, {"relative", "alibi", "distance"}))
     to["rope"] = "HALF, INTERLEAVED OR NONE?"; // nothing else tells the tokens' places
+  if (const std::string base = configured({"rope_theta", "rotary_emb_base"}, "");
+      to.contains("rope") && !base.empty())
+    to["rope_base"] = EndsJson::parse(base);
   return to.dump();
 }
 

@@ -155,6 +155,7 @@ void Draft::take_feed_forward() {
   // A table of distances is none of its maps, and left over.
   std::erase_if(matrices_,
                 [](const io::Entry* entry) { return speaks_of(entry->name, {"relative"}); });
+  leave_attention();
   if (matrices_.size() < 2) return;
   if (matrices_.size() == 2 && is_gated(*matrices_[0], *matrices_[1])) return take_gated();
   if (matrices_.size() > 2)
@@ -165,6 +166,20 @@ void Draft::take_feed_forward() {
         return matrices_.size() == 2 || has_word(entry->name, {"gate", "w1", "in", "fc1"});
       }));
   set("mlp.out", taken(matrices_, [](const io::Entry*) { return true; }));
+}
+
+void Draft::leave_attention() {
+  if (!attention_) return;
+  const std::string name = stack_.name_in_layer(attention_->name);
+  const std::size_t dot = name.find('.');
+  const std::string module = name.substr(0, dot == name.npos ? 0 : dot + 1);
+  const auto is_within = [&](const io::Entry* entry) {
+    return stack_.name_in_layer(entry->name).starts_with(module);
+  };
+  // "q_proj.weight" is a module of its own; below "0." or "block." may be all of a layer.
+  const auto others =
+      matrices_.size() - static_cast<std::size_t>(std::ranges::count_if(matrices_, is_within));
+  if (speaks_of(module, {"attn", "attention"}) && others >= 2) std::erase_if(matrices_, is_within);
 }
 
 bool Draft::is_gated(const io::Entry& in, const io::Entry& out) {

@@ -61,13 +61,36 @@ const std::vector<const naming::Found*>& LayerIndex::found_as(const std::string&
   return at == found_.end() ? none : at->second;
 }
 
-std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
-  const naming::Group& group = layer.group;
-  std::vector<std::string_view>& names = sorted_[group.contents];
+const std::vector<std::string_view>& LayerIndex::sorted_names(const io::Contents& file) const {
+  std::vector<std::string_view>& names = sorted_[&file];
   if (names.empty()) {
-    for (const io::Entry& entry : group.contents->tensors) names.push_back(entry.name);
+    for (const io::Entry& entry : file.tensors) names.push_back(entry.name);
     std::ranges::sort(names);
   }
+  return names;
+}
+
+std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
+  const naming::Group& group = layer.group;
+  const std::string& prefix = group.prefix;
+  // Below a number lies a whole block.
+  if (prefix.size() < 2 || (prefix[prefix.size() - 2] >= '0' && prefix[prefix.size() - 2] <= '9'))
+    return {};
+  std::vector<std::string> unknown;
+  const std::vector<std::string_view>& names = sorted_names(*group.contents);
+  for (auto at = std::ranges::lower_bound(names, prefix);
+       at != names.end() && at->starts_with(prefix); ++at) {
+    // BERT's norm of the sum stands in attention's module, behind attention.
+    const bool norm_of_sum = at->find("LayerNorm", prefix.size()) != std::string_view::npos;
+    const io::Entry* const entry = group.contents->find(*at);
+    if (entry && !norm_of_sum && !of_family_.contains(entry)) unknown.emplace_back(*at);
+  }
+  return unknown;
+}
+
+std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
+  const naming::Group& group = layer.group;
+  const std::vector<std::string_view>& names = sorted_names(*group.contents);
   std::set<std::string> modules, found;
   for (const auto& [name, entry] : group.tensors)
     if (const std::size_t dot = name.rfind('.'); dot != std::string::npos)

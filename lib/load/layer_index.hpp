@@ -33,6 +33,9 @@ public:
   /// What lies in the modules of a family's layer, and the family does not read: "q_proj.lora_A",
   /// "q_proj.weight_scale", by their names behind the layer's prefix.
   std::vector<std::string> unread(const naming::Found& layer) const;
+  /// What else lies in the module of a family's layer, and no family knows: "rel_pos_h",
+  /// "query_conv.weight", by their whole names. Nothing where the module is more than attention.
+  std::vector<std::string> unknown(const naming::Found& layer) const;
 
   /// Leaves tensors out of what every layer is asked about, but the first few: thousands of them,
   /// once for each of thousands of layers, would be looked at for minutes. `unknown_tensors` are of
@@ -62,6 +65,8 @@ private:
   std::map<std::string, std::vector<const naming::Found*>> found_;
   std::set<const io::Contents*> checkpoints_;
   std::set<const io::Entry*> of_family_;
+  const std::vector<std::string_view>& sorted_names(const io::Contents& file) const;
+
   mutable std::map<const io::Entry*, std::string> canonical_;
   mutable std::map<const io::Contents*, std::vector<std::string_view>> sorted_; ///< names
 };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 
 namespace mha {
 
@@ -60,6 +61,16 @@ bool is_of_quantisation(std::string_view name) {
   return std::ranges::find(of_quantisation, last) != std::end(of_quantisation) ||
          name.find(".quant_state") != std::string_view::npos || last.ends_with("_scales") ||
          last.ends_with("_blocks");
+}
+
+/// The first of some names, and how many more there are.
+std::string first_of(std::span<const std::string> names) {
+  constexpr std::size_t most = 3;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
+    list += fmt::format("{}{}", i > 0 ? ", " : "", names[i].empty() ? "''" : names[i]);
+  if (names.size() > most) list += fmt::format(" and {} more", names.size() - most);
+  return list;
 }
 
 class Leftovers {
@@ -144,13 +155,10 @@ private:
 
   void add(std::vector<Note>& notes, const std::vector<std::string_view>& names,
            std::string_view what, std::string_view so) const {
-    constexpr std::size_t most = 3;
     if (names.empty()) return;
-    std::string list;
-    for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
-      list += fmt::format("{}{}", i > 0 ? ", " : "", names[i].empty() ? "''" : names[i]);
-    if (names.size() > most) list += fmt::format(" and {} more", names.size() - most);
-    notes.push_back(warning(fmt::format("{}: {}: {}. {}", group_.contents->name, what, list, so)));
+    const std::vector<std::string> all(names.begin(), names.end());
+    notes.push_back(
+        warning(fmt::format("{}: {}: {}. {}", group_.contents->name, what, first_of(all), so)));
   }
 
   /// A tensor that few layers have, and which theirs are computed with.
@@ -240,6 +248,42 @@ private:
 };
 
 } // namespace
+
+void note_unread(const Group& group, const std::vector<std::string>& names,
+                 std::vector<Note>& notes) {
+  if (names.empty()) return;
+  std::vector<std::string> whole;
+  for (const std::string& name : names) whole.push_back(group.prefix + name);
+  const std::string list = first_of(whole);
+  for (const auto& [name, entry] : group.tensors)
+    if (name.ends_with("weight") && !is_floating(entry->dtype))
+      fail("{}: {} is {}, and {} stands beside it: quantised weights are not read here; dequantise "
+           "them first",
+           group.contents->name, entry->name, name_of(entry->dtype), list);
+  for (const std::string& name : whole) refuse_quantised(group.contents->name, name);
+  notes.push_back(warning(
+      fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
+                  "without them: merge adapters first",
+                  group.contents->name, list)));
+}
+
+void note_unknown(const naming::Translation& layer, const std::vector<std::string>& names,
+                  const std::vector<std::string>& told, std::vector<Note>& notes) {
+  const Group& group = layer.group();
+  const bool rotates = std::ranges::any_of(layer.settings, [](const auto& setting) {
+    return setting.name == "rope" && setting.value != "none";
+  });
+  std::vector<std::string> unknown;
+  for (const std::string& name : names)
+    if (!group.reads->used(name) && !(rotates && name.ends_with("inv_freq")) &&
+        std::ranges::find(told, name.substr(group.prefix.size())) == told.end())
+      unknown.push_back(name);
+  if (unknown.empty()) return;
+  notes.push_back(warning(
+      fmt::format("{}: passed over, though in attention's module: {}. If the model computes with "
+                  "them, its numbers are others",
+                  group.contents->name, first_of(unknown))));
+}
 
 void refuse_quantised(std::string_view file, std::string_view tensor) {
   if (is_of_quantisation(tensor))

@@ -4,6 +4,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,17 @@ namespace mha {
 /// weights are other numbers. The model's ends have been read before, with the same groups.
 std::vector<Note> leftovers_of(const std::vector<const naming::Found*>& layers,
                                const naming::Options& options);
+
+/// A warning about `names`, which stand beside the weights of a layer's projections and may change
+/// what these compute: an adapter. Throws Error where they are a quantisation's.
+void note_unread(const naming::Group& group, const std::vector<std::string>& names,
+                 std::vector<Note>& notes);
+
+/// A warning about the tensors `names` in the module of a layer's attention, which no family knows
+/// and the layer is computed without; but those of `told`, by their names behind the prefix, and a
+/// rotation's frequencies where the layer rotates.
+void note_unknown(const naming::Translation& layer, const std::vector<std::string>& names,
+                  const std::vector<std::string>& told, std::vector<Note>& notes);
 
 /// Throws Error for a tensor that stands beside quantised weights, without which they are other
 /// numbers: "q_proj.weight_scale", "SCB", "absmax".

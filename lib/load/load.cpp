@@ -65,28 +65,6 @@ Tensor one_plus(const Tensor& weight) {
   return sum;
 }
 
-/// What lies beside a projection's weight may change what it computes: an adapter, the scale of
-/// quantised numbers.
-void note_unread(const naming::Group& group, const std::vector<std::string>& names,
-                 std::vector<Note>& notes) {
-  if (names.empty()) return;
-  constexpr std::size_t most = 3;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
-    list += fmt::format("{}{}{}", i > 0 ? ", " : "", group.prefix, names[i]);
-  if (names.size() > most) list += fmt::format(" and {} more", names.size() - most);
-  for (const auto& [name, entry] : group.tensors)
-    if (name.ends_with("weight") && !is_floating(entry->dtype))
-      fail("{}: {} is {}, and {} stands beside it: quantised weights are not read here; dequantise "
-           "them first",
-           group.contents->name, entry->name, name_of(entry->dtype), list);
-  for (const std::string& name : names) refuse_quantised(group.contents->name, group.prefix + name);
-  notes.push_back(warning(
-      fmt::format("{}: passed over, though beside a projection's weight: {}. It is computed "
-                  "without them: merge adapters first",
-                  group.contents->name, list)));
-}
-
 /// Lists of text in a file: tokens, or what is passed over.
 void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
   const auto label = [&](const std::string& name, io::LabelLists lists) {
@@ -148,7 +126,8 @@ void Sources::State::add(NamedTensors& parts, const std::string& name,
 naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
                                                      NamedTensors& parts, Settings& settings,
                                                      LoadedLayer& to) const {
-  note_unread(layer.group, index->unread(layer), to.notes);
+  const std::vector<std::string> unread = index->unread(layer);
+  note_unread(layer.group, unread, to.notes);
   naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
   for (auto& [name, part] : translation.parts) {
@@ -158,7 +137,11 @@ naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
   for (const auto& setting : translation.settings)
     set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
-  if (!request.has_text()) naming::note_unread_settings(layer, to.notes);
+  if (!request.has_text()) {
+    naming::note_unread_settings(layer, to.notes);
+    if (!layer.group.description && layer.group.contents->format != "onnx")
+      note_unknown(translation, index->unknown(layer), unread, to.notes);
+  }
   to.naming = layer.family->title;
   if (layer.group.description && !request.has_text())
     for (Note& note : unclaimed_tensors(layer.group)) to.notes.push_back(std::move(note));

@@ -50,6 +50,15 @@ void Sources::State::require_layers_of_bindings() const {
   }
 }
 
+namespace {
+
+/// One of the two factors that PEFT adds to a weight.
+bool is_of_adapter_alone(std::string_view name) {
+  return name.find(".lora_A.") != std::string_view::npos;
+}
+
+} // namespace
+
 std::string Sources::State::why_no_model() const {
   for (const io::Contents& file : contents)
     for (const io::Entry& entry : file.tensors)
@@ -57,6 +66,14 @@ std::string Sources::State::why_no_model() const {
         return fmt::format("{}: {} is a weight below an adapter: merge the adapter into the model "
                            "first (PEFT: merge_and_unload)",
                            file.name, entry.name);
+  for (const io::Contents& file : contents)
+    for (const io::Entry& entry : file.tensors) {
+      refuse_quantised(file.name, entry.name);
+      if (is_of_adapter_alone(entry.name))
+        return fmt::format("{}: {} is of an adapter, without the model that it changes: merge it "
+                           "into its base model first (PEFT: merge_and_unload)",
+                           file.name, entry.name);
+    }
   for (const io::Contents& file : contents)
     if (const auto type = file.config.find("model_type"); type != file.config.end())
       return fmt::format(
@@ -74,11 +91,17 @@ std::string Sources::State::why_no_model() const {
                      contents.empty() ? "these tensors" : contents.front().name);
 }
 
-/// Throws Error where nothing but a checkpoint is given, and its model_type is not covered.
+/// Throws Error where nothing but a checkpoint and its input is given, and its model_type is not
+/// covered, or it is an adapter alone.
 void Sources::State::require_known_model() const {
-  if (!bindings.empty()) return;
+  const auto is_input = [](const io::Source& binding) {
+    return canonical_name(binding.name, false).starts_with("X");
+  };
+  if (!std::ranges::all_of(bindings, is_input)) return;
+  const auto of_adapter = [](const io::Entry& entry) { return is_of_adapter_alone(entry.name); };
   for (const io::Contents& file : contents)
-    if (file.format == "checkpoint" && file.config.contains("model_type"))
+    if ((file.format == "checkpoint" && file.config.contains("model_type")) ||
+        std::ranges::any_of(file.tensors, of_adapter))
       fail("{}", why_no_model());
 }
 

@@ -3,10 +3,12 @@
 standard library. What mha-inspect says about each is in messages.txt."""
 
 import gzip
+import io
 import json
 import os
 import pickle
 import struct
+import zipfile
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -549,6 +551,15 @@ write("other-raw.bin", b"\0" * 24)
 write("other-onnx.onnx", b"\x08\7\x12\4test")
 write("other-gguf.gguf", b"GGUF\3\0\0\0")
 write("other-hdf5.h5", b"\x89HDF\r\n\x1a\n")
+write("other-flax.msgpack", b"\x81\xa6params\x80")
+write("other-tensorflow.ckpt.index", b"\0" * 40 + bytes.fromhex("57fb808b247547db"))
+write("other-tensorflow.ckpt.data-00000-of-00001", b"\0" * 16)
+write("folder-flax/config.json", "{}")
+write("folder-flax/flax_model.msgpack", b"\x81\xa6params\x80")
+archive = io.BytesIO()
+with zipfile.ZipFile(archive, "w") as file:
+    file.writestr(zipfile.ZipInfo("model.weights.h5"), b"\x89HDF\r\n\x1a\n")
+write("other-keras.keras", archive.getvalue())
 write("other-gzip.npz", gzip.compress(WHOLE, mtime=0))
 write("other-text.csv", "1,2\n3,4\n")
 write("other-page.pt", "<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n")

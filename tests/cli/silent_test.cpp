@@ -236,6 +236,26 @@ TEST_CASE("silent: a mask with NaN is the mask's fault, not an overflow") {
   CHECK(shown(R"("mask": [[0, -Infinity], [0, 0]])").err.empty());
 }
 
+TEST_CASE("silent: the bias of a numbered module is no position bias") {
+  for (const char* more : {R"("ff.linear1.bias": [1, 2], "ff.linear2.bias": [1, 2])",
+                           R"("ff.linear1.bias": [[1, 2], [3, 4]])"}) {
+    const Result result = shown(more);
+    INFO(more << result.err);
+    CHECK(result.code == 0);
+    CHECK(result.out == shown(R"("causal": false)").out);
+    CHECK_THAT(result.err, Contains("passed over, no tensor of a layer: ff.linear1.bias"));
+  }
+  const std::string layer =
+      fmt::format(R"({{"layers.0.X": [[1, 0, 1, 0]], "layers.0.W_q": {0}, "layers.0.W_k": {0},
+                       "layers.0.W_v": {0}, "num_heads": 2, "layers.0.net.0.bias": [1, 2],
+                       "layers.0.net.2.bias": [1, 2]}})",
+                  matrix);
+  const Result numbered = run({"show", "-", "--layer", "0", "-s", "output"}, {.input = layer});
+  INFO(numbered.err);
+  CHECK(numbered.code == 0);
+  CHECK_THAT(numbered.err, Contains("layers.0.net.0.bias"));
+}
+
 TEST_CASE("silent: adapters and scales beside a projection's weight") {
   const Folder folder;
   const std::string q = "model.layers.2.self_attn.q_proj", o = "model.layers.2.self_attn.o_proj";

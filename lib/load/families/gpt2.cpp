@@ -61,6 +61,9 @@ void finish_gpt2(Translation& to) {
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
   const bool cross = group.within({"crossattention"});
   to.set("causal", cross ? "false" : "true");
+  to.expect_models({"gpt2", "gpt_bigcode", "nanogpt", "openai-gpt", "decision_transformer",
+                    "vision-encoder-decoder", "encoder-decoder"});
+  if (group.is_model({"openai-gpt"})) return to.set_post_norm(); // GPT-1: ln_1 is behind the sum
   const std::string norm = group.parent() + (cross ? "ln_cross_attn" : "ln_1");
   to.normalises(NormKind::layer, {norm, group.parent() + "ln1"}, {"layer_norm_epsilon"}, 1e-5);
 }

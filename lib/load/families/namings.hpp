@@ -37,6 +37,7 @@
   /* q_proj, k_proj, v_proj, out_proj */  \
   family(gpt_neo)                         \
   family(whisper)                         \
+  family(whisper_openai)                  \
   family(clip)                            \
   family(opt)                             \
   family(gptj)                            \

@@ -99,6 +99,85 @@ TEST_CASE("Whisper: encoder, decoder and cross-attention") {
   }
 }
 
+TEST_CASE("Whisper as OpenAI names it: dims say the heads") {
+  const CanonicalLayer encoder({}, "qvo");
+  const CanonicalLayer decoder = CanonicalLayer({}, "qvo").set("causal", "true");
+  const CanonicalLayer cross({.S = 7}, "qvo");
+  const std::vector<std::string> modules{"query", "key", "value", "out"};
+  Checkpoint file(R"({"n_audio_head": 3, "n_text_head": 3})");
+  for (const auto& [attention, layer] : {std::pair("encoder.blocks.1.attn", &encoder),
+                                         {"decoder.blocks.1.attn", &decoder},
+                                         {"decoder.blocks.1.cross_attn", &cross}}) {
+    file.linears(fmt::format("{}.", attention), modules, *layer);
+    file.add(fmt::format("{}_ln.weight", attention), (*layer)["b_o"]);
+  }
+  REQUIRE(file.layers().size() == 3);
+  CHECK(file.layers()[0].naming == "OpenAI's Whisper");
+  for (const auto& [id, layer] :
+       {std::pair("encoder.1", &encoder), {"decoder.1", &decoder}, {"decoder.1.cross", &cross}}) {
+    INFO(id);
+    const mha::LoadedLayer loaded = file.load(*layer, id);
+    CHECK(difference(loaded.layer, *layer) == "");
+    CHECK(notes_say(loaded, "must be the normalised input"));
+  }
+}
+
+TEST_CASE("XGLM is a decoder, ESM-2 of fairseq rotates") {
+  const CanonicalLayer causal = CanonicalLayer().set("causal", "true"),
+                       rotated = CanonicalLayer().set("rope", "half");
+  Checkpoint xglm(R"({"model_type": "xglm", "attention_heads": 3})");
+  xglm.linears("model.layers.0.self_attn.", projections, causal);
+  xglm.add("model.layers.0.self_attn_layer_norm.weight", causal["b_o"]);
+  const mha::LoadedLayer decoder = xglm.load(causal);
+  CHECK(difference(decoder.layer, causal) == "");
+  CHECK(notes_say(decoder, "self_attn_layer_norm"));
+  CHECK_FALSE(notes_say(decoder, "not known here"));
+
+  Checkpoint esm(R"({"model": {"encoder_attention_heads": 3}})"); // fairseq's cfg
+  const std::string block = "encoder.sentence_encoder.layers.0.";
+  esm.linears(block + "self_attn.", projections, rotated);
+  esm.add(block + "self_attn.rot_emb.inv_freq", rotated["b_o"]);
+  esm.add(block + "self_attn_layer_norm.weight", rotated["b_o"]);
+  const mha::LoadedLayer encoder = esm.load(rotated);
+  CHECK(difference(encoder.layer, rotated) == "");
+  CHECK(notes_say(encoder, "self_attn_layer_norm"));
+}
+
+TEST_CASE("what lies in attention's module and no family knows is told") {
+  const CanonicalLayer layer;
+  for (const std::string more : {"rel_pos_h", "rotary.inv_freq", "query_conv.3.weight"}) {
+    Checkpoint file;
+    file.fused("blocks.0.attn.qkv", layer, one_after_the_other("qkv", layer.sizes))
+        .linear("blocks.0.attn.proj", layer, "o")
+        .add("blocks.0.attn." + more, layer["b_o"])
+        .add("blocks.0.mlp.gate", layer["b_o"]);
+    const mha::LoadedLayer loaded = file.load(layer, with("num_heads", "3"));
+    INFO(more);
+    CHECK(difference(loaded.layer, layer) == "");
+    CHECK(notes_say(loaded, "in attention's module: blocks.0.attn." + more + ". If"));
+  }
+  // BERT's norm of the sum, and the frequencies of a rotation that is known.
+  Checkpoint bert(R"({"model_type": "bert", "num_attention_heads": 3})");
+  bert.linears("bert.encoder.layer.1.attention.",
+               {"self.query", "self.key", "self.value", "output.dense"}, layer);
+  bert.add("bert.encoder.layer.1.attention.output.LayerNorm.weight", layer["b_o"]);
+  CHECK_FALSE(notes_say(bert.load(layer), "attention's module"));
+}
+
+TEST_CASE("an adapter alone, and weights that are quantised under their own names") {
+  const CanonicalLayer layer;
+  const std::string q = "model.layers.0.self_attn.q_proj.";
+  for (const auto& [config, tensor, what] :
+       {std::tuple("{}", "base_model.model." + q + "lora_A.weight", "is of an adapter, without"),
+        {R"({"model_type": "llama"})", q + "qweight", "is of quantised weights"},
+        {R"({"model_type": "llama"})", q + "scales", "is of quantised weights"}}) {
+    INFO(tensor);
+    Checkpoint file(config);
+    file.add(tensor, layer["W_q"]);
+    CHECK_THROWS_WITH(file.load(layer), Catch::Contains(tensor) && Catch::Contains(what));
+  }
+}
+
 TEST_CASE("BART and OPT") {
   const CanonicalLayer encoder;
   Checkpoint bart(
