@@ -322,6 +322,37 @@ TEST_CASE("describing: a tensor that no key names is listed, what is ignored is 
   CHECK(ignored.err.find("bell.weight") == std::string::npos);
 }
 
+TEST_CASE("describing: a rotary base and an eps of config.json that nothing reads are told") {
+  const Folder folder;
+  const std::string model = folder.path("model"), naming = folder.path("n.json");
+  std::filesystem::copy(in_source("data/bard-llama"), model);
+  const Result described = run({"info", model, "--as-naming", "-q"});
+  REQUIRE(described.code == 0);
+  nlohmann::json said = nlohmann::json::parse(described.out);
+  nlohmann::json config = nlohmann::json::parse(text_of(model + "/config.json"));
+  config["rope_theta"] = 500000.0;
+  std::ofstream(model + "/config.json") << config;
+  const auto errors = [&] {
+    std::ofstream(naming) << said;
+    const Result shown =
+        run({"predict", model, "--naming", naming, "--ids", "1,5,9", "--top", "1"});
+    INFO(shown.err);
+    CHECK(shown.code == 0);
+    std::string words, word; // lines are wrapped
+    std::istringstream lines(shown.err);
+    while (lines >> word) words += word + " ";
+    return words;
+  };
+  said["settings"]["rope_base"] = "config:rope_theta";
+  CHECK(errors().find("rope_base") == std::string::npos);
+  said["settings"].erase("rope_base");
+  CHECK(errors().find("config.json: rope_theta is 500000.0, which " + naming +
+                      " does not read: rope_base is 10000; say \"rope_base\": "
+                      "\"config:rope_theta\"") != std::string::npos);
+  said["settings"]["rope"] = "none";
+  CHECK(errors().find("rope_base") == std::string::npos);
+}
+
 TEST_CASE("describing: info --schema is a JSON schema that knows every key") {
   const Result result = run({"info", "--schema"});
   REQUIRE(result.code == 0);

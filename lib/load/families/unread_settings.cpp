@@ -1,6 +1,7 @@
 #include <mha/load/families/unread_settings.hpp>
 
 #include <mha/load/families/size_keys.hpp>
+#include <mha/load/families/unread_by_description.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -336,7 +337,7 @@ bool is_ignored_setting(std::string_view key, std::string_view value) {
 
 std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole) {
   if (group.contents->format == "gguf") return {}; // made of metadata: what is read
-  if (group.description) return {};                // which says what is read
+  if (group.description) return unread_by_description(group);
   const Config& config = *group.config;
   std::string_view section; // of the text model
   for (std::string_view known : text_sections)

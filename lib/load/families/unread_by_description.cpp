@@ -1,0 +1,53 @@
+#include <mha/load/families/unread_by_description.hpp>
+
+#include <mha/load/families/description.hpp>
+#include <mha/system/parse.hpp>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace mha::naming {
+
+namespace {
+
+/// A key of config.json, the word of a description that says the same, and the number that is taken
+/// where neither is there.
+struct Deciding {
+  std::string_view key, word;
+  double otherwise;
+};
+constexpr Deciding deciding[]{
+    {"rope_theta", "rope_base", 10000},  {"rotary_emb_base", "rope_base", 10000},
+    {"rms_norm_eps", "eps", 1e-5},       {"layer_norm_eps", "eps", 1e-5},
+    {"layer_norm_epsilon", "eps", 1e-5}, {"norm_eps", "eps", 1e-5},
+    {"norm_epsilon", "eps", 1e-5},       {"layernorm_epsilon", "eps", 1e-5}};
+
+/// Whether the description says the number itself, or has nothing that it would be of.
+bool is_settled(const Description& description, std::string_view word) {
+  if (word != "eps")
+    return !description.settings.contains("rope") ||
+           description.settings.contains(std::string(word));
+  return description.text.find("\"eps\"") != std::string::npos || description.norms.empty();
+}
+
+} // namespace
+
+std::vector<Note> unread_by_description(const Group& group) {
+  std::vector<Note> notes;
+  const Description& description = *group.description;
+  for (const auto& [whole_key, value] : *group.config) {
+    const std::string_view key =
+        std::string_view(whole_key).substr(whole_key.rfind('.') + 1); // of a section, too
+    const auto known = std::ranges::find(deciding, key, &Deciding::key);
+    if (known == std::end(deciding) || is_settled(description, known->word)) continue;
+    if (parse_number<double>(value).value_or(known->otherwise) == known->otherwise) continue;
+    notes.push_back(warning(fmt::format(
+        "config.json: {} is {}, which {} does not read: {} is {}; say \"{}\": \"config:{}\"",
+        whole_key, value, description.file, known->word, known->otherwise, known->word,
+        whole_key)));
+  }
+  return notes;
+}
+
+} // namespace mha::naming
