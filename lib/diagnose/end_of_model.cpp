@@ -21,14 +21,14 @@ EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size
     rounding_ = steps * storing_error(known.stored);
 }
 
-EndOfModel EndOfModel::of(const EndPart& part) const {
+EndOfModel EndOfModel::of(const EndSample& part) const {
   EndOfModel some = *this;
   some.ends_ = ends_of(ends_, part);
   some.theirs_ = part_of(theirs_, stage_, part);
   return some;
 }
 
-EndPart EndOfModel::part(std::vector<std::size_t> tokens) const {
+EndSample EndOfModel::part(std::vector<std::size_t> tokens) const {
   return {std::move(tokens),
           stage_ == Stage::logits ? some_logits(ends_) : std::vector<std::size_t>{}};
 }

@@ -13,10 +13,10 @@ public:
   EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads);
 
   /// The same of a part alone.
-  EndOfModel of(const EndPart& part) const;
+  EndOfModel of(const EndSample& part) const;
   /// Those tokens, and logits that show what all would: a part that shows what changes of the
   /// stream do.
-  EndPart part(std::vector<std::size_t> tokens) const;
+  EndSample part(std::vector<std::size_t> tokens) const;
   /// The same, computed by so many threads.
   EndOfModel on_threads(std::size_t threads) &&;
   /// How what was saved agrees with what the end makes of a stream (B, T, d_model).

@@ -103,8 +103,8 @@ Layer ends_of_logits(const Layer& ends, const std::vector<std::size_t>& logits) 
 
 } // namespace
 
-EndPart EndPart::telling(const std::vector<const Change*>& changes) const {
-  EndPart part = *this;
+EndSample EndSample::telling(const std::vector<const Change*>& changes) const {
+  EndSample part = *this;
   for (const Change* change : changes) {
     if (change->other_tokens) part.tokens.clear();
     if (change->other_logits) part.logits.clear();
@@ -124,12 +124,12 @@ std::vector<std::size_t> some_logits(const Layer& ends) {
   return all > 2 * shown ? evenly(all, shown) : std::vector<std::size_t>{};
 }
 
-Layer ends_of(const Layer& ends, const EndPart& part) {
+Layer ends_of(const Layer& ends, const EndSample& part) {
   const Layer some = part.tokens.empty() ? ends : ends_of_tokens(ends, part.tokens);
   return part.logits.empty() ? some : ends_of_logits(some, part.logits);
 }
 
-Tensor part_of(const Tensor& value, Stage stage, const EndPart& part) {
+Tensor part_of(const Tensor& value, Stage stage, const EndSample& part) {
   const Tensor rows = part.tokens.empty() ? value : token_rows(value, part.tokens);
   if (part.logits.empty() || stage != Stage::logits) return rows;
   return columns_from(rows, part.logits.size(), [&](std::size_t i) { return part.logits[i]; });

@@ -20,21 +20,21 @@ Tensor without_padding(const Tensor& theirs, Stage stage, const std::vector<std:
 Tensor token_rows(const Tensor& tensor, const std::vector<std::size_t>& tokens);
 
 /// What is looked at of a model's end: some tokens, some of the vocabulary's logits; empty: all.
-struct EndPart {
+struct EndSample {
   std::vector<std::size_t> tokens, logits;
-  bool operator==(const EndPart&) const = default;
+  bool operator==(const EndSample&) const = default;
 
   /// What of it tells whether a change explains the end: all tokens where the change makes a row of
   /// others' rows, all logits where it makes one of others.
-  EndPart telling(const std::vector<const Change*>& changes) const;
+  EndSample telling(const std::vector<const Change*>& changes) const;
 };
 /// `count` of all numbers below `all`, from the first to the last, evenly; all must be more.
 std::vector<std::size_t> evenly(std::size_t all, std::size_t count);
 /// Logits of a vocabulary so large that some show what all would; else empty: all.
 std::vector<std::size_t> some_logits(const Layer& ends);
 /// The model's ends of that part alone. Tokens of a batch are those of texts of one length.
-Layer ends_of(const Layer& ends, const EndPart& part);
+Layer ends_of(const Layer& ends, const EndSample& part);
 /// That part of a stage of the ends, in the form of Layer::given.
-Tensor part_of(const Tensor& value, Stage stage, const EndPart& part);
+Tensor part_of(const Tensor& value, Stage stage, const EndSample& part);
 
 } // namespace mha

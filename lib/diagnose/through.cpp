@@ -51,7 +51,7 @@ public:
 private:
   /// Whether some of the end makes a change of it likely.
   bool shows(const Change& change) const {
-    const EndPart usual = end_.part(tokens_), part = usual.telling({&change});
+    const EndSample usual = end_.part(tokens_), part = usual.telling({&change});
     if (part == usual) return is_likely(some_->behind(rows_, change));
     const EndOfModel end = end_.of(part);
     const Tensor& rows = part.tokens.empty() ? as_it_is_ : rows_;

@@ -201,7 +201,7 @@ Agreement Trials::whole(const Changes& changes) const {
 /// The model's ends as far as screening looks at them: the edits are made of that part alone. What
 /// is made of the logits as they are gets them given.
 Layer Trials::screened_ends(const Changes& ordered) const {
-  const EndPart part = part_.telling(ordered);
+  const EndSample part = part_.telling(ordered);
   Layer some = ends_of(layer_, part);
   const bool of_logits = std::ranges::all_of(ordered, &Change::other_logits);
   if (of_logits && !ordered.empty() && part.tokens == part_.tokens && !own_logits_.empty())

@@ -78,7 +78,7 @@ private:
   Target target_;
   Tensor some_theirs_;
   std::vector<std::size_t> rows_; ///< queries that screening computes; empty: all
-  EndPart part_;                  ///< what screening looks at of the model's end
+  EndSample part_;                ///< what screening looks at of the model's end
   Tensor own_logits_;             ///< all logits of its tokens, where it looks at some
   Changes always_;
   StageSet cone_, inputs_;
