@@ -346,7 +346,7 @@ TEST_CASE("describing: a rotary base and an eps of config.json that nothing read
   said["settings"]["rope_base"] = "config:rope_theta";
   CHECK(errors().find("rope_base") == std::string::npos);
   said["settings"].erase("rope_base");
-  CHECK(errors().find("config.json: rope_theta is 500000.0, which " + naming +
+  CHECK(errors().find("config.json: rope_theta is 500000, which " + naming +
                       " does not read: rope_base is 10000; say \"rope_base\": "
                       "\"config:rope_theta\"") != std::string::npos);
   said["settings"]["rope"] = "none";

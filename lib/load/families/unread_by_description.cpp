@@ -24,10 +24,12 @@ constexpr Deciding deciding[]{
     {"norm_epsilon", "eps", 1e-5},       {"layernorm_epsilon", "eps", 1e-5}};
 
 /// Whether the description says the number itself, or has nothing that it would be of.
-bool is_settled(const Description& description, std::string_view word) {
-  if (word != "eps")
-    return !description.settings.contains("rope") ||
-           description.settings.contains(std::string(word));
+bool is_settled(const Description& description, const Group& group, std::string_view word) {
+  if (word != "eps") {
+    const auto rope = description.settings.find("rope");
+    return description.settings.contains(std::string(word)) || rope == description.settings.end() ||
+           rope->second.value(group) == "none";
+  }
   return description.text.find("\"eps\"") != std::string::npos || description.norms.empty();
 }
 
@@ -40,7 +42,7 @@ std::vector<Note> unread_by_description(const Group& group) {
     const std::string_view key =
         std::string_view(whole_key).substr(whole_key.rfind('.') + 1); // of a section, too
     const auto known = std::ranges::find(deciding, key, &Deciding::key);
-    if (known == std::end(deciding) || is_settled(description, known->word)) continue;
+    if (known == std::end(deciding) || is_settled(description, group, known->word)) continue;
     if (parse_number<double>(value).value_or(known->otherwise) == known->otherwise) continue;
     notes.push_back(warning(fmt::format(
         "config.json: {} is {}, which {} does not read: {} is {}; say \"{}\": \"config:{}\"",
