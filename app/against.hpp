@@ -13,7 +13,7 @@ void add_against(Cli& cli, std::vector<std::string>& against);
 /// Throws UsageError where it was not given to this command.
 void require_against(std::string_view command, const std::vector<std::string>& against);
 
-/// open_sources, whose error says --text and --ids where a model's layers are left without an
+/// open_model, whose error says --text and --ids where a model's layers are left without an
 /// input.
 OpenedModel open_compared(const Request& request, Common& common);
 

@@ -68,14 +68,15 @@ void EffectRows::load(StateReader& state) {
 }
 
 TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common)
-    : asked_(std::move(asked)), model_(model), texts_(model.texts()), common_(common) {
-  if (texts_->lengths().size() < 2) asked_.can_split_into_groups = false;
-  places_ = predicted_places(*texts_, asked_.query); // all of them, before hours of work
+    : asked_(std::move(asked)), model_(model), common_(common) {
+  const Texts& texts = *model.texts();
+  if (texts.lengths().size() < 2) asked_.can_split_into_groups = false;
+  places_ = predicted_places(texts, asked_.query); // all of them, before hours of work
 }
 
 /// All texts in one group; of a single one as it was given.
 TextGroup TextEffects::all_texts() const {
-  return {0, texts_};
+  return {0, model_.texts()};
 }
 
 TextLayers TextEffects::layers_of(const TextGroup& group) const {
@@ -84,6 +85,7 @@ TextLayers TextEffects::layers_of(const TextGroup& group) const {
 
 void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string& settings) {
   const Stopwatch watch(common_.compute_s);
+  const Texts& texts = *model_.texts();
   const bool is_mean = asked_.effects.ablation == Ablation::mean;
   if (!asked_.can_split_into_groups) {
     if (kept.asked())
@@ -92,16 +94,16 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
     return group(all_texts(), rows);
   }
   if (asked_.effects.ablation == Ablation::resample && !asked_.effects.align_end)
-    require_equal_lengths(texts_->lengths());
-  const TextGroups groups(*texts_, most_ablated, texts_->layers().size(), common_);
+    require_equal_lengths(texts.lengths());
+  const TextGroups groups(texts, most_ablated, texts.layers().size(), common_);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model_, settings); },
                                        [&](StateReader& state) { load(rows, state); });
-  if (is_mean && done < texts_->lengths().size()) compute_replacement_means(groups);
+  if (is_mean && done < texts.lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
-    const TextGroup texts = groups.group(n);
-    if (texts.first < done) continue;
-    group(texts, rows);
-    kept.keep(texts.first + texts.texts->lengths().size(),
+    const TextGroup some = groups.group(n);
+    if (some.first < done) continue;
+    group(some, rows);
+    kept.keep(some.first + some.texts->lengths().size(),
               [&](StateWriter& state) { save(rows, state); });
   }
 }
@@ -153,11 +155,11 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
       asked.places.emplace_back(text - group.first, position);
   if (asked.places.empty()) return; // texts of a masked model that hide no token
   asked.first_text = group.first;
-  if (asked.ablation == Ablation::resample && group.texts != texts_) {
+  if (asked.ablation == Ablation::resample && group.texts != model_.texts()) {
     asked.next = std::make_shared<const TextLayers>(
         model_.sources(),
-        std::make_shared<const Texts>(*texts_, group.first + 1, group.texts->lengths().size(),
-                                      "--text", true));
+        std::make_shared<const Texts>(*model_.texts(), group.first + 1,
+                                      group.texts->lengths().size(), "--text", true));
   }
   if (common_.timings) measure_pass(layers);
   const WorkCount work;

@@ -67,7 +67,6 @@ private:
 
   TextEffectsRequest asked_;
   const OpenedModel& model_;
-  std::shared_ptr<const Texts> texts_;
   Common& common_;
   std::vector<TextPosition> places_; ///< of all texts
   bool begun_ = false;               ///< whether a group was computed

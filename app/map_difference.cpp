@@ -2,7 +2,6 @@
 
 #include "describe.hpp"
 #include <mha/formats/create.hpp>
-#include <mha/model/opened_model.hpp>
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "retype.hpp"
 
-#include <mha/model/opened_model.hpp>
 #include <mha/render/text.hpp>
 
 #include <algorithm>

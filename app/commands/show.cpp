@@ -104,8 +104,7 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
 /// The stages in numbers of each file, of one computation for all of them.
 std::deque<Summaries> Show::summed_up(const Layer& layer, const std::vector<Stage>& wanted,
                                       const std::vector<PlannedFile>& files, const Selection& all) {
-  StageSet set;
-  for (Stage stage : wanted) set.add(stage);
+  const StageSet set(wanted);
   std::deque<Summaries> summaries;
   if (files.empty()) return summaries;
   OverflowWatch overflow(layer);

@@ -100,12 +100,16 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
   return loaded;
 }
 
+LoadedLayer OpenedModel::ends_of(const Tensor& embedded, const Tensor& stream) const {
+  std::shared_ptr<const ModelEnds> ends;
+  const LayerInput input = texts_->input_of_ends(embedded, stream, ends);
+  return sources_.load_ends(input, std::move(ends));
+}
+
 LoadedLayer OpenedModel::load_ends() {
   const Tensor& last =
       sources_.needs_last_stream() ? stream_before(texts_->layers().size()) : embedded();
-  std::shared_ptr<const ModelEnds> ends;
-  const LayerInput input = texts_->input_of_ends(embedded(), last, ends);
-  LoadedLayer loaded = sources_.load_ends(input, std::move(ends));
+  LoadedLayer loaded = ends_of(embedded(), last);
   loaded.on_the_way = std::exchange(on_the_way_, {});
   return loaded;
 }
@@ -113,11 +117,7 @@ LoadedLayer OpenedModel::load_ends() {
 LoadedLayer OpenedModel::outline(const std::string& id) const {
   if (!texts_) return sources_.load(id, nullptr, true);
   const Tensor zeros = texts_->zeros();
-  if (id.empty()) {
-    std::shared_ptr<const ModelEnds> ends;
-    const LayerInput input = texts_->input_of_ends(zeros, zeros, ends);
-    return sources_.load_ends(input, std::move(ends));
-  }
+  if (id.empty()) return ends_of(zeros, zeros);
   const LayerInput input = texts_->input(texts_->place_of(id), zeros);
   return sources_.load(id, &input, true);
 }

@@ -66,6 +66,7 @@ public:
 private:
   LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>* parts);
   LoadedLayer load_ends();
+  LoadedLayer ends_of(const Tensor& embedded, const Tensor& stream) const;
   LoadedLayer load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts);
   const Tensor& embedded();
   const Tensor& stream_before(std::size_t number);

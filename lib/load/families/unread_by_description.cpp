@@ -1,5 +1,6 @@
 #include <mha/load/families/unread_by_description.hpp>
 
+#include <mha/layer/settings.hpp>
 #include <mha/load/families/description.hpp>
 #include <mha/system/parse.hpp>
 
@@ -11,17 +12,19 @@ namespace mha::naming {
 
 namespace {
 
-/// A key of config.json, the word of a description that says the same, and the number that is taken
-/// where neither is there.
+/// A key of config.json, and the word of a description that says the same.
 struct Deciding {
   std::string_view key, word;
-  double otherwise;
 };
-constexpr Deciding deciding[]{
-    {"rope_theta", "rope_base", 10000},  {"rotary_emb_base", "rope_base", 10000},
-    {"rms_norm_eps", "eps", 1e-5},       {"layer_norm_eps", "eps", 1e-5},
-    {"layer_norm_epsilon", "eps", 1e-5}, {"norm_eps", "eps", 1e-5},
-    {"norm_epsilon", "eps", 1e-5},       {"layernorm_epsilon", "eps", 1e-5}};
+constexpr Deciding deciding[]{{"rope_theta", "rope_base"},   {"rotary_emb_base", "rope_base"},
+                              {"rms_norm_eps", "eps"},       {"layer_norm_eps", "eps"},
+                              {"layer_norm_epsilon", "eps"}, {"norm_eps", "eps"},
+                              {"norm_epsilon", "eps"},       {"layernorm_epsilon", "eps"}};
+
+/// The number that is taken where neither is there.
+double usual(std::string_view word) {
+  return word == "eps" ? ModelRecord().eps : Settings().rope_base;
+}
 
 /// Whether the description says the number itself, or has nothing that it would be of.
 bool is_settled(const Description& description, const Group& group, std::string_view word) {
@@ -43,11 +46,11 @@ std::vector<Note> unread_by_description(const Group& group) {
         std::string_view(whole_key).substr(whole_key.rfind('.') + 1); // of a section, too
     const auto known = std::ranges::find(deciding, key, &Deciding::key);
     if (known == std::end(deciding) || is_settled(description, group, known->word)) continue;
-    if (parse_number<double>(value).value_or(known->otherwise) == known->otherwise) continue;
+    const double otherwise = usual(known->word);
+    if (parse_number<double>(value).value_or(otherwise) == otherwise) continue;
     notes.push_back(warning(fmt::format(
         "config.json: {} is {}, which {} does not read: {} is {}; say \"{}\": \"config:{}\"",
-        whole_key, value, description.file, known->word, known->otherwise, known->word,
-        whole_key)));
+        whole_key, value, description.file, known->word, otherwise, known->word, whole_key)));
   }
   return notes;
 }
