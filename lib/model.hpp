@@ -97,8 +97,8 @@ public:
   Tokens tokens() const;
   /// The names of what was kept, in the order of the computation: "layers.0.weights".
   std::vector<std::string> kept() const;
-  /// Whether tensor() of this name gives a stage: of several layers' it asks which. Throws Error for
-  /// a name that is no stage's.
+  /// Whether tensor() of this name gives a stage: of several layers' it asks which. Throws Error
+  /// for a name that is no stage's.
   bool has(std::string_view name) const;
   ///@{
   /// A kept stage: "layers.3.weights", or "weights" where one layer's was kept; "logits". Shape as
@@ -248,10 +248,13 @@ public:
   Layer layer(const LayerId& layer) const;
   Layer layer(const LayerId& layer, const Tokens& tokens, const RunOptions& options = {}) const;
   ///@}
-  /// A weight of a layer as products read it, in the model's precision: "layers.3.W_q", (in, out);
-  /// "layers.-1.W_o" of the last.
+  /// A weight as products read it, in the model's precision: "layers.3.W_q", (in, out);
+  /// "layers.-1.mlp.out" of the last layer; "W_E" (vocabulary, d_model), without the factor that
+  /// embed has, "W_pos", "final_norm.weight" as it lies, "W_U" (d_model, vocabulary), "b_U". A
+  /// fused one is read by its parts. Throws Error for a name that the model has no weight of.
   Tensor weight(std::string_view name) const;
-  /// The model with another weight in this one's place, of the same shape. This one stays.
+  /// The model with another weight of attention in this one's place, of the same shape. This one
+  /// stays.
   Model with(std::string_view name, Tensor weight) const;
 
   /// What the library fills it from.

@@ -54,6 +54,39 @@ class Programs(unittest.TestCase):
                 logits = self.expected(**{f"layers__{n}__head_out": without})["logits"]
                 self.assertAlmostEqual(found[n, h], losses(logits, self.ids).mean(), 10)
 
+    def test_stages_are_made_of_the_weights(self):
+        for name in ("gpt2", "llama", "bert"):
+            with mha.Model(ROOT / "data" / f"bard-{name}", dtype="float64") as model, self.subTest(name):
+                run = model.run(TEXT, keep=["*"])
+
+                def weight(place):
+                    try:
+                        return model.weight(place)
+                    except mha.Error as error:  # a bias that this model does not have
+                        self.assertIn("has no", str(error).replace("the model has none", "has no"))
+                        return 0.0
+
+                table = weight("W_E")[list(run.ids)]
+                if name == "llama":
+                    np.testing.assert_allclose(run["embed"], table, rtol=1e-12)
+                elif name == "gpt2":
+                    np.testing.assert_allclose(run["embed"], table + weight("W_pos")[:len(table)], rtol=1e-12)
+                if name != "bert":  # whose head has a layer of its own
+                    np.testing.assert_allclose(run["logits"], run["final"] @ weight("W_U") + weight("b_U"), rtol=1e-9, atol=1e-11)
+                for n in range(model.layers):
+                    at = f"layers.{n}."
+                    mlp = run[at + "mlp_act"] @ weight(at + "mlp.out") + weight(at + "mlp.out.bias")
+                    np.testing.assert_allclose(run[at + "mlp_out"], mlp, rtol=1e-9, atol=1e-11)
+                    x = run[at + "residual"]
+                    if name == "llama":
+                        x = x / np.sqrt((x ** 2).mean(-1, keepdims=True) + 1e-5) * weight(at + "pre_mlp_norm.weight")
+                        np.testing.assert_allclose(run[at + "mlp_x"], x, rtol=1e-9, atol=1e-11)
+                        gate = x @ weight(at + "mlp.in")
+                        gated = gate / (1 + np.exp(-gate)) * (x @ weight(at + "mlp.up"))
+                        np.testing.assert_allclose(run[at + "mlp_act"], gated, rtol=1e-9, atol=1e-11)
+                    else:
+                        self.assertEqual(weight(at + "mlp.in").shape, (model.dims(n)["d_model"], model.dims(n)["d_ff"]))
+
     def test_what_a_run_has_it_gives(self):
         run = self.model.run(TEXT, keep=["weights", "layers.2.q", "logits", "embed"])
         self.assertEqual(list(run)[:2] + list(run)[-1:], ["embed", "layers.0.weights", "logits"])

@@ -461,11 +461,14 @@ class Model:
             _progress(progress))
 
     def weight(self, name: Key) -> npt.NDArray[Any]:
-        """A weight of a layer, ``"layers.3.W_q"`` or ``("W_q", 3)``, (in, out)."""
+        """A weight, (in, out): ``"layers.3.W_q"`` or ``("W_q", 3)``, ``"layers.3.mlp.in"``, ``"W_U"``.
+
+        Around the layers: ``"W_E"`` (vocabulary, d_model), ``"W_pos"``, ``"final_norm.weight"``, ``"W_U"``, ``"b_U"``.
+        """
         return self._model.weight(word("the weight", key_of(name) if isinstance(name, tuple) else name))
 
     def with_(self, name: Key, weight: Any) -> Model:
-        """The model with another weight in this one's place; this one stays."""
+        """The model with another weight of attention in this one's place; this one stays."""
         named = word("the weight", key_of(name) if isinstance(name, tuple) else name)
         made = Model._made(self._model.with_(named, kept(named, weight)))
         known = self._model.notes()
