@@ -1,13 +1,13 @@
 #include "cli.hpp"
 
 #include <mha/layer/spelling.hpp>
+#include <mha/system/parse.hpp>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace mha::app {
@@ -31,19 +31,15 @@ Option with_value(std::string_view names, std::string value_name, std::string he
 }
 
 std::size_t whole(std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    throw Error("a whole number expected");
-  return value;
+  const auto value = parse_number<std::size_t>(text);
+  if (!value) throw Error("a whole number expected");
+  return *value;
 }
 
 double number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    throw Error("a number expected");
-  return value;
+  const auto value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value)) throw Error("a number expected");
+  return *value;
 }
 
 std::vector<std::string> split(const std::string& text) {

@@ -2,11 +2,11 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <limits>
 
@@ -105,11 +105,10 @@ ReadShard read_part(const Contents& contents) {
          shown(contents.name));
   ReadShard part{&contents, 0, 0, text_of(contents, run_key), {}};
   const std::string text = text_of(contents, part_key);
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, part.index);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/' ||
-      std::from_chars(first.ptr + 1, end, part.count).ptr != end || part.index == 0 ||
-      part.index > part.count)
+  std::string_view rest = text;
+  part.index = take_number<std::size_t>(rest).value_or(0);
+  if (rest.starts_with('/')) part.count = parse_number<std::size_t>(rest.substr(1)).value_or(0);
+  if (part.index == 0 || part.index > part.count)
     refuse_damaged(contents, fmt::format("part is '{}'", shown(text)));
   --part.index;
   for (const auto& [name, list] : contents.labels)

@@ -1,6 +1,6 @@
 #include <mha/load/described_names.hpp>
 
-#include <charconv>
+#include <mha/system/parse.hpp>
 
 namespace mha {
 
@@ -83,12 +83,11 @@ std::string whole_name(const naming::Description& said, const std::string& name,
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern) {
   const auto mark = layer_mark_in(pattern);
   if (!mark || !name.starts_with(pattern.substr(0, mark->at))) return std::nullopt;
-  std::size_t written = 0;
-  const char* const end = name.data() + name.size();
-  const auto [behind, error] = std::from_chars(name.data() + mark->at, end, written);
+  std::string_view rest = name.substr(mark->at);
+  const auto written = take_number<std::size_t>(rest);
   constexpr std::size_t most = 100000;
-  if (error != std::errc() || written > most || written < mark->offset) return std::nullopt;
-  const std::size_t number = (written - mark->offset) / mark->factor;
+  if (!written || *written > most || *written < mark->offset) return std::nullopt;
+  const std::size_t number = (*written - mark->offset) / mark->factor;
   const std::string with_number = with_layer(std::string(pattern), number);
   const std::size_t head = with_number.find(head_mark);
   if (head != std::string::npos ? name.starts_with(with_number.substr(0, head))

@@ -3,10 +3,10 @@
 #include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/system/parse.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -21,20 +21,21 @@ bool is_file(const std::string& text) {
 
 std::vector<int> typed_ids(const std::string& text) {
   std::vector<int> ids;
-  const char *at = text.data(), *end = at + text.size();
+  std::string_view rest = text;
+  const auto skip_blanks = [&] {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\n"), rest.size()));
+  };
   while (true) {
-    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n')) ++at;
-    int id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || id < 0)
+    skip_blanks();
+    const std::optional<int> id = take_number<int>(rest);
+    if (!id || *id < 0)
       fail("--ids is '{}': token numbers separated by commas expected, such as 464,2068, or a file",
            text);
-    ids.push_back(id);
-    at = next;
-    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n')) ++at;
-    if (at == end) return ids;
-    if (*at != ',') fail("--ids is '{}': token numbers separated by commas expected", text);
-    ++at;
+    ids.push_back(*id);
+    skip_blanks();
+    if (rest.empty()) return ids;
+    if (rest[0] != ',') fail("--ids is '{}': token numbers separated by commas expected", text);
+    rest.remove_prefix(1);
   }
 }
 

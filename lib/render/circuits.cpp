@@ -2,9 +2,9 @@
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -26,10 +26,8 @@ std::string circuit_number(const std::optional<double>& number, Dialect dialect)
 
 /// A layer's id as JSON: a number, or its name.
 std::string layer_json(const std::string& layer) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(layer.data(), layer.data() + layer.size(), number);
   if (layer.empty()) return "null";
-  return error == std::errc() && end == layer.data() + layer.size() ? layer : json_quoted(layer);
+  return parse_number<std::size_t>(layer) ? layer : json_quoted(layer);
 }
 
 std::string lines_of(const std::vector<std::vector<std::string>>& rows, char separator) {
