@@ -15,10 +15,6 @@ using render::TextStyle;
 using render::TextTable;
 using render::visible;
 
-std::string plural(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 /// The type of a file's blocks (Q4_K) where it stores numbers in blocks, else their dtype.
 std::string_view type_of(const Inventory::Item& item) {
   return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
@@ -61,7 +57,7 @@ struct Columns {
 std::string file_text(const Inventory::File& file, const TextStyle& look) {
   std::string out =
       look.bold(visible(file.name)) +
-      look.dim(fmt::format(" · {} · {}", file.format, plural(file.tensors.size(), "tensor"))) +
+      look.dim(fmt::format(" · {} · {}", file.format, counted(file.tensors.size(), "tensors"))) +
       "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
@@ -73,7 +69,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
     rest += fmt::format("{}{} = {}", rest.empty() ? "" : " · ", visible(name), visible(value));
   for (const auto& [name, count] : file.labels)
     rest +=
-        fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), plural(count, "label"));
+        fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), counted(count, "labels"));
   if (!rest.empty()) out += "\n";
   for (const std::string& line : render::wrapped(rest, look.width)) out += line + "\n";
   if (!file.notes.empty()) out += "\n";

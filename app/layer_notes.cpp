@@ -1,9 +1,10 @@
 #include "layer_notes.hpp"
 
+#include <mha/compare/coverage.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -15,10 +16,6 @@ constexpr std::string_view number_mark = "{layer}"; // in place of a layer's num
 
 LayerNotes kept_notes;
 Color kept_notes_color = Color::automatic;
-
-bool is_digit(char c) {
-  return std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
 
 /// "12" of "decoder.12.cross".
 std::string number_in(const std::string& layer) {
@@ -50,22 +47,7 @@ std::string without_number(const std::string& text, const std::string& number) {
 /// has no name.
 std::string list_of_layers(const std::vector<std::string>& layers) {
   if (layers.size() == 1 && layers[0].empty()) return "";
-  std::string text;
-  const auto number = [](const std::string& layer) {
-    return !layer.empty() && layer.size() < 10 && std::all_of(layer.begin(), layer.end(), is_digit)
-               ? std::stol(layer)
-               : -2L; // next to no number
-  };
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t last = i;
-    while (last + 1 < layers.size() && number(layers[last]) >= 0 &&
-           number(layers[last + 1]) == number(layers[last]) + 1)
-      ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", layers[i]);
-    if (last > i) text += fmt::format("{}{}", last > i + 1 ? "–" : ", ", layers[last]);
-    i = last + 1;
-  }
-  return fmt::format("layer{} {}: ", layers.size() == 1 ? "" : "s", text);
+  return fmt::format("layer{} {}: ", layers.size() == 1 ? "" : "s", ranges_of(layers));
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -77,8 +78,7 @@ std::size_t bytes_named(const std::string& text, const std::string& label) {
   const auto number = take_number<double>(unit);
   double factor = 1;
   if (!unit.empty()) {
-    const std::size_t at =
-        units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+    const std::size_t at = units.find(upper_case(unit[0]));
     if (at != std::string_view::npos) factor = std::pow(1024, at + 1), unit.remove_prefix(1);
     if (unit == "iB" || unit == "B") unit = {};
   }

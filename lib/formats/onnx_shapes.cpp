@@ -1,10 +1,11 @@
 #include <mha/formats/onnx_shapes.hpp>
 
 #include <mha/formats/onnx_shape_rules.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 namespace mha::io {
 
@@ -14,7 +15,7 @@ constexpr std::size_t most_short = 64; ///< numbers that are kept with a value
 
 std::string lower(std::string_view text) {
   std::string small(text);
-  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : small) c = lower_case(c);
   return small;
 }
 
@@ -109,7 +110,7 @@ private:
   void infer(const OnnxStep& step) {
     if (step.is("If") && step.node->domain.empty()) return choose(step);
     const bool fixed =
-        (!step.inputs.empty() || is_one_of_ops(step.node->op, {"Range", "ConstantOfShape"})) &&
+        (!step.inputs.empty() || is_one_of(step.node->op, {"Range", "ConstantOfShape"})) &&
         std::ranges::all_of(step.inputs, [&](int id) { return id < 0 || flow_.is_fixed(id); });
     const bool of_shape =
         (step.is("Shape") || step.is("Size")) && flow_.shape(step.input(0)).has_value();

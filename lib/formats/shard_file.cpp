@@ -3,6 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
 
@@ -133,8 +134,7 @@ std::vector<std::size_t> sizes_in(const Contents& contents, const std::string& n
   const Tensor tensor = entry.read();
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < tensor.count(); ++i) {
-    std::int64_t value = 0;
-    std::memcpy(&value, tensor.raw() + i * sizeof value, sizeof value);
+    const auto value = unaligned<std::int64_t>(tensor.raw() + i * sizeof(std::int64_t));
     if (value < 0) refuse_damaged(contents, fmt::format("{} has {}", shown(name), value));
     sizes.push_back(static_cast<std::size_t>(value));
   }

@@ -4,10 +4,10 @@
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/layer/words.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <vector>
@@ -17,15 +17,6 @@ namespace mha {
 const std::string_view names_hint = "; `mha-inspect names` lists them all";
 
 namespace {
-
-/// Letters and digits in lower case: "key_Padding-mask" → "keypaddingmask".
-std::string letters_of(std::string_view name) {
-  std::string letters;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return letters;
-}
 
 /// "layers.0.attn.q_proj.weight" → "q_proj.weight": the last part, and the one before it where the
 /// last says only what kind of tensor it is.

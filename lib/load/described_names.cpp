@@ -1,5 +1,6 @@
 #include <mha/load/described_names.hpp>
 
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 namespace mha {
@@ -10,7 +11,7 @@ namespace {
 std::size_t digits_at(std::string_view text, std::size_t& at) {
   std::size_t number = 0;
   constexpr std::size_t most = 1000;
-  for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && number < most; ++at)
+  for (; at < text.size() && is_digit(text[at]) && number < most; ++at)
     number = 10 * number + static_cast<std::size_t>(text[at] - '0');
   return number;
 }
@@ -100,7 +101,7 @@ bool is_like(std::string_view name, std::string_view pattern) {
   if (pattern.empty()) return name.empty();
   if (pattern.starts_with(layer_mark)) {
     std::size_t digits = 0;
-    while (digits < name.size() && name[digits] >= '0' && name[digits] <= '9') ++digits;
+    while (digits < name.size() && is_digit(name[digits])) ++digits;
     return digits > 0 && is_like(name.substr(digits), pattern.substr(layer_mark.size()));
   }
   if (pattern[0] != '*')

@@ -5,6 +5,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/raw.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -16,13 +17,6 @@ namespace {
 
 constexpr std::string_view layer_word = "{layer}";
 constexpr std::string_view axis_letters = "LBHTSDCIO";
-
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_name(std::string_view text) {
   return !text.empty() && (is_letter(text[0]) || text[0] == '_') &&

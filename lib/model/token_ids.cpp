@@ -3,6 +3,7 @@
 #include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 
@@ -67,14 +68,6 @@ constexpr std::string_view other_inputs[]{"inputs_embeds",
                                           "bbox",
                                           "langs"};
 
-bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool is_beside_ids(std::string_view name) {
-  return std::ranges::find(beside_ids, name) != std::end(beside_ids);
-}
-
 /// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
 const io::Entry& ids_of(const io::Contents& file) {
   const io::Entry *const ids = file.find("ids"), *const input_ids = file.find("input_ids");
@@ -83,7 +76,7 @@ const io::Entry& ids_of(const io::Contents& file) {
   if (ids || input_ids) return ids ? *ids : *input_ids;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
-    if (!is_beside_ids(entry.name)) {
+    if (!is_one_of(entry.name, beside_ids)) {
       if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
       only = &entry;
     }
@@ -105,7 +98,7 @@ void require_plain(const io::Contents& file, const std::string& path,
       fail("--ids {}: '{}' is not read beside ids, and a model that takes it has other numbers; "
            "leave it out to compute without",
            path, entry.name);
-    if (!is_beside_ids(entry.name)) {
+    if (!is_one_of(entry.name, beside_ids)) {
       if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
         fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
       continue;
@@ -202,7 +195,7 @@ void require_plain_rows(const io::Contents& file, const std::string& path, std::
         (entry.name != "inputs_embeds" && is_one_of(entry.name, other_inputs)))
       fail("--inputs-embeds {}: '{}' is not read beside vectors; leave it out to compute without",
            path, entry.name);
-    if (!is_beside_ids(entry.name)) continue;
+    if (!is_one_of(entry.name, beside_ids)) continue;
     const Tensor tensor = entry.read();
     for (std::size_t i = 0; i < tensor.count(); ++i) {
       const double expected = entry.name == mask_name        ? 1

@@ -18,17 +18,13 @@ std::string fraction_text(double rate, double peak_rate) {
 std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& look) {
   std::string kept;
   for (Stage stage : speed.kept) kept += (kept.empty() ? "" : ", ") + std::string(name_of(stage));
-  const std::string how = fmt::format("{} · {} thread{} · kept: {}", runs, speed.threads,
-                                      speed.threads == 1 ? "" : "s", kept),
+  const std::string how = fmt::format("{} · {} · kept: {}", runs, counted(speed.threads, "threads"),
+                                      kept),
                     peak = fmt::format(
                         "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs",
                         mha::name_of(speed.dtype), speed.roofline.machine.unit,
                         rate_text(speed.roofline.machine.products));
   return in_lines(how, look.width) + "\n" + in_lines(peak, look.width) + "\n";
-}
-
-std::string runs_text(std::size_t runs) {
-  return fmt::format("{} run{}", runs, runs == 1 ? "" : "s");
 }
 
 void put_speed(JsonText& json, const Speed& speed) {
@@ -72,7 +68,8 @@ std::string speed_table(const Speed& speed, const TextStyle& look) {
   if (speed.around.operations > 0) add("around", speed.around);
   add("all", speed.all);
   return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
-         speed_legend(speed, runs_text(speed.runs), look) + machine_text(speed.roofline.machine);
+         speed_legend(speed, counted(speed.runs, "runs"), look) +
+         machine_text(speed.roofline.machine);
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {

@@ -24,11 +24,10 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
   for (const LayerSeconds& layer : speed.layers) add(layer);
   if (speed.ends > 0) grid.add({"logits", "", "", "", "", "", duration_text(speed.ends)});
   std::string text = grid.text(look) + "\n" + roofline_table(speed.roofline, speed.median_s, look);
-  const std::string pass =
-      fmt::format("the whole pass: median {}, best {} · {} {} · {:.4g} tokens/s · {} run{}",
-                  duration_text(speed.median_s), duration_text(speed.best_s), speed.tokens,
-                  speed.tokens == 1 ? "token" : "tokens", speed.tokens_per_second(), speed.runs,
-                  speed.runs == 1 ? "" : "s");
+  const std::string pass = fmt::format(
+      "the whole pass: median {}, best {} · {} · {:.4g} tokens/s · {}",
+      duration_text(speed.median_s), duration_text(speed.best_s), counted(speed.tokens, "tokens"),
+      speed.tokens_per_second(), counted(speed.runs, "runs"));
   text += in_lines(pass, look.width) + "\n";
   for (const std::string& line :
        wrapped("read: the layer is made of the checkpoint's mapped tensors · around: norms, "

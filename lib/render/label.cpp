@@ -55,14 +55,14 @@ std::optional<unsigned char> byte_of(utf8proc_int32_t code) {
 /// Whether a line break or a tab stands beside a letter. Tokenizers keep them apart, but words are
 /// spelt with their signs: ĉu in Esperanto, čas in Czech.
 bool breaks_a_word(std::string_view bytes) {
-  const auto is_letter = [&](std::size_t i) {
+  const auto letter_at = [&](std::size_t i) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
     const int lower = byte | 0x20;
     return byte >= 0x80 || (lower >= 'a' && lower <= 'z');
   };
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == '\t')
-      if ((i > 0 && is_letter(i - 1)) || (i + 1 < bytes.size() && is_letter(i + 1))) return true;
+      if ((i > 0 && letter_at(i - 1)) || (i + 1 < bytes.size() && letter_at(i + 1))) return true;
   return false;
 }
 

@@ -326,10 +326,10 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
   std::size_t low = least, high = std::max(width, least);
   MapLayout narrowest = Layout(picture, least).run();
   if (narrowest.width > width)
-    fail("--width {}: {} panel{} beside each other with cells of {} pixel{} need {}; give more, "
-         "choose heads, or {}",
-         width, picture.columns, picture.columns == 1 ? "" : "s", least, least == 1 ? "" : "s",
-         narrowest.width, picture.figure.annotate ? "leave out --annotate" : "fewer --cells");
+    fail(
+        "--width {}: {} beside each other with cells of {} need {}; give more, choose heads, or {}",
+        width, counted(picture.columns, "panels"), counted(least, "pixels"), narrowest.width,
+        picture.figure.annotate ? "leave out --annotate" : "fewer --cells");
   best = std::move(narrowest);
   while (low + 1 < high) {
     const std::size_t middle = low + (high - low) / 2;

@@ -55,10 +55,11 @@ template <class T> void NumberWriter::append_as(std::string& out, T value) const
 template void NumberWriter::append_as(std::string&, float) const;
 template void NumberWriter::append_as(std::string&, double) const;
 
-std::string exact(const std::optional<double>& number, Dialect dialect) {
+std::string exact(const std::optional<double>& number, Dialect dialect,
+                  std::optional<std::size_t> precision) {
   if (!number) return dialect == Dialect::json ? "null" : "";
   std::string text;
-  NumberWriter(dialect, std::nullopt).append(text, *number);
+  NumberWriter(dialect, precision).append(text, *number);
   return text;
 }
 

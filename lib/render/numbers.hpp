@@ -28,8 +28,10 @@ private:
   std::optional<std::size_t> precision_;
 };
 
-/// One number that reads back to the same value; of none "null" in JSON, "" in CSV.
-std::string exact(const std::optional<double>& number, Dialect dialect);
+/// One number that reads back to the same value, or has `precision` significant digits; of none
+/// "null" in JSON, "" in CSV.
+std::string exact(const std::optional<double>& number, Dialect dialect,
+                  std::optional<std::size_t> precision = {});
 
 /// One number for eyes, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
 std::string rounded(double value, std::size_t digits = 4);

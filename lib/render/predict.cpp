@@ -20,12 +20,6 @@ std::string chance(double p) {
   return p >= 0.0005 ? fmt::format("{:.3f}", p) : rounded(p, 3);
 }
 
-std::string number(double value, Dialect dialect) {
-  std::string text;
-  NumberWriter(dialect, std::nullopt).append(text, value);
-  return text;
-}
-
 std::string place_text(const Prediction& one, const PredictView& view, const TokenNames& names) {
   std::string text = view.batched ? fmt::format("text {} · ", one.batch) : "";
   text += view.causal ? "after position " : "at position ";
@@ -78,15 +72,15 @@ void add_cells_of_all(const Prediction& one, int id, const TokenNames& names,
   if (!one.candidates.empty()) {
     const Candidate& predicted = one.candidates[0];
     cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
-                               number(predicted.probability, Dialect::csv)});
+                               exact(predicted.probability, Dialect::csv)});
   } else {
     cells.insert(cells.end(), 3, "");
   }
   if (one.actual)
     cells.insert(cells.end(),
                  {fmt::format("{}", one.actual->id), names.text(one.actual->id),
-                  number(one.actual->probability, Dialect::csv),
-                  fmt::format("{}", one.actual->rank), number(one.actual->surprise, Dialect::csv)});
+                  exact(one.actual->probability, Dialect::csv), fmt::format("{}", one.actual->rank),
+                  exact(one.actual->surprise, Dialect::csv)});
   else
     cells.insert(cells.end(), 5, "");
 }
@@ -146,8 +140,8 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
     std::vector<std::string> cells = at;
     cells.insert(cells.end(),
                  {fmt::format("{}", i + 1), fmt::format("{}", next.id), names_.text(next.id),
-                  names_.piece(next.id), number(next.probability, Dialect::csv),
-                  number(next.logit, Dialect::csv)});
+                  names_.piece(next.id), exact(next.probability, Dialect::csv),
+                  exact(next.logit, Dialect::csv)});
     out += separated(cells, separator);
   }
 }
@@ -159,7 +153,7 @@ std::string PredictionText::json_token(int id) const {
 }
 
 void PredictionText::add_object(const Prediction& one, std::string& out) {
-  const auto json = [](double value) { return number(value, Dialect::json); };
+  const auto json = [](double value) { return exact(value, Dialect::json); };
   out += is_first_ ? "\n    {" : ",\n    {";
   is_first_ = false;
   if (view_.batched) out += fmt::format("\"batch\": {}, ", one.batch);
@@ -207,7 +201,7 @@ std::string PredictionText::finish() {
   const double mean = known ? loss_.mean() : 0, perplexity = std::exp(mean);
   if (view_.form == "json") {
     const auto json = [&](double value) {
-      return known ? number(value, Dialect::json) : std::string("null");
+      return known ? exact(value, Dialect::json) : std::string("null");
     };
     return out + fmt::format("\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", json(mean),
                              json(perplexity));

@@ -31,9 +31,7 @@ std::string exact(const Measure& measure, const HeadMeasures& head, Dialect dial
   if (measure.form == Measure::Form::boolean) return *value != 0 ? "true" : "false";
   if (measure.form == Measure::Form::count && std::isfinite(*value))
     return fmt::format("{:.0f}", *value);
-  std::string text;
-  NumberWriter(dialect, precision).append(text, *value);
-  return text;
+  return render::exact(value, dialect, precision);
 }
 
 bool some_have(const std::vector<StatsRow>& rows, const Measure& measure) {

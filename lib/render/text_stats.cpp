@@ -36,14 +36,6 @@ std::string deviation_name(const Measure& measure) {
   return std::string(measure.name) + "_sd";
 }
 
-std::string written(const std::optional<double>& value, Dialect dialect,
-                    std::optional<std::size_t> precision) {
-  if (!value) return dialect == Dialect::json ? "null" : "";
-  std::string text;
-  NumberWriter(dialect, precision).append(text, *value);
-  return text;
-}
-
 /// The table with the first `columns` measures, for people to read.
 TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
                         std::size_t columns) {
@@ -112,8 +104,8 @@ std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStat
     const std::vector<std::string> numbers = numbers_of(row);
     for (const NamedValue& cell : named_cells(row, view, numbers)) cells.emplace_back(cell.cell);
     for (const MeanSpread& value : row.values) {
-      cells.push_back(written(value.mean(), Dialect::csv, precision));
-      if (view.spread) cells.push_back(written(value.deviation(), Dialect::csv, precision));
+      cells.push_back(exact(value.mean(), Dialect::csv, precision));
+      if (view.spread) cells.push_back(exact(value.deviation(), Dialect::csv, precision));
     }
     line(cells);
   }

@@ -35,6 +35,13 @@ Utf8 first_utf8(std::string_view text) {
   return {length, true, code};
 }
 
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (is_letter(c) || is_digit(c)) letters += lower_case(c);
+  return letters;
+}
+
 bool is_plain_ascii(std::string_view text) {
   bool plain = true; // no early end, so that the loop is one of vectors
   for (const char byte : text) plain &= static_cast<unsigned char>(byte - 0x20) < 0x5f;

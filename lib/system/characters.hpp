@@ -18,6 +18,23 @@ Utf8 first_utf8(std::string_view text);
 constexpr bool continues_utf8(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
+/// Of ASCII alone, in every locale.
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+constexpr char lower_case(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+constexpr char upper_case(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+/// A name's letters and digits of ASCII in lower case, by which spellings are compared:
+/// "key_Padding-mask" → "keypaddingmask".
+std::string letters_of(std::string_view name);
+
 /// Whether all characters are ASCII's visible ones and spaces: each a byte and a column.
 bool is_plain_ascii(std::string_view text);
 

@@ -1,6 +1,7 @@
 #include <mha/load/families/family.hpp>
 
 #include <mha/load/families/size_keys.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -28,10 +29,6 @@ std::vector<std::string_view> sections_of(const Group& group) {
 bool same_value(const std::string& a, const std::string& b) {
   const auto x = parse_number<double>(a), y = parse_number<double>(b);
   return a == b || (x && y && *x == *y);
-}
-
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 } // namespace
