@@ -31,8 +31,7 @@ std::string tokens_json(std::string_view name, const std::vector<std::vector<std
   std::string lists;
   for (const std::vector<std::string>& item : items) {
     std::string list;
-    for (const std::string& token : item)
-      list += (list.empty() ? "" : ", ") + render::json_quoted(token);
+    for (const std::string& token : item) list += (list.empty() ? "" : ", ") + json_string(token);
     lists += fmt::format("{}[{}]", lists.empty() ? "" : ", ", list);
   }
   return fmt::format(", \"{}\": {}", name, batched ? "[" + lists + "]" : lists);
@@ -138,7 +137,7 @@ std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& ki
       shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
     out += fmt::format("{}\n  {}: {{\"shape\": [{}], \"dtype\": \"float64\"{}{}, \"data\": ",
                        &layer == &layers[0] ? "" : ",",
-                       render::json_quoted(item_name(layer, kind, layers.size() > 1)), shape,
+                       json_string(item_name(layer, kind, layers.size() > 1)), shape,
                        tokens_json("row_tokens", layer.row_tokens, layer.batched),
                        tokens_json("col_tokens", layer.col_tokens, layer.batched));
     std::size_t next = 0;

@@ -16,7 +16,7 @@ namespace {
 /// A layer's id as JSON: a number, or its name.
 std::string layer_json(const std::string& layer) {
   if (layer.empty()) return "null";
-  return parse_number<std::size_t>(layer) ? layer : json_quoted(layer);
+  return parse_number<std::size_t>(layer) ? layer : json_string(layer);
 }
 
 std::string lines_of(const std::vector<std::vector<std::string>>& rows, char separator) {

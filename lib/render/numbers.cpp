@@ -118,60 +118,27 @@ void ColumnFormat::append(std::string& out, double value, std::size_t width) con
     fmt::format_to(end, "{:>{}.{}f}", value, width, decimals_);
 }
 
-std::string json_quoted(std::string_view text) {
-  return json_string(text);
-}
-
-namespace {
-
-/// A character for text that may come to a terminal.
-void append_safe(std::string& out, std::string_view bytes, const Utf8& character) {
-  if (!character.valid)
-    out += "\xef\xbf\xbd";
-  else if (is_unsafe(character.code))
-    out += json_escape(character.code);
-  else
-    out += bytes;
-}
-
-} // namespace
-
 std::string csv_field(std::string_view text) {
-  std::string field;
   bool quoted = false;
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    const char c = text[0];
-    quoted = quoted || c == ',' || c == '"' || c == '\n';
-    if (c == '"')
-      field += "\"\"";
-    else if (c == '\n' || c == '\t') // a quoted field may have lines
-      field += c;
-    else
-      append_safe(field, text.substr(0, character.bytes), character);
-    text.remove_prefix(character.bytes);
-  }
+  std::string field = escaped(
+      text, [&](const Utf8& character, std::string_view bytes) -> std::optional<std::string> {
+        quoted = quoted || bytes == "," || bytes == "\"" || bytes == "\n";
+        if (bytes == "\"") return "\"\"";
+        if (bytes == "\n" || bytes == "\t") return std::nullopt; // a quoted field may have lines
+        return safe_escape(character);
+      });
   return quoted ? '"' + field + '"' : field;
 }
 
 std::string tsv_field(std::string_view text) {
-  std::string field;
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    const char c = text[0];
-    if (c == '\t')
-      field += "\\t";
-    else if (c == '\n')
-      field += "\\n";
-    else if (c == '\r')
-      field += "\\r";
-    else if (c == '\\')
-      field += "\\\\";
-    else
-      append_safe(field, text.substr(0, character.bytes), character);
-    text.remove_prefix(character.bytes);
-  }
-  return field;
+  return escaped(text,
+                 [](const Utf8& character, std::string_view bytes) -> std::optional<std::string> {
+                   if (bytes == "\t") return "\\t";
+                   if (bytes == "\n") return "\\n";
+                   if (bytes == "\r") return "\\r";
+                   if (bytes == "\\") return "\\\\";
+                   return safe_escape(character);
+                 });
 }
 
 std::string shape_text(const Shape& shape) {

@@ -1,6 +1,7 @@
 #pragma once
 // Numbers and words as text: for machines to read back, and rounded for eyes.
 
+#include <mha/system/characters.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <optional>
@@ -54,8 +55,6 @@ private:
   bool scientific_ = false;
 };
 
-/// A JSON string, quotes included. Bytes that are no UTF-8 become U+FFFD.
-std::string json_quoted(std::string_view text);
 /// A field of CSV, quoted where it must be; of TSV, with \t, \n and \\ escaped.
 std::string csv_field(std::string_view text);
 std::string tsv_field(std::string_view text);

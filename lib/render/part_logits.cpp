@@ -118,13 +118,13 @@ std::string part_logits_json(const std::vector<PartLogits>& parts, const PartVie
       for (const std::size_t id : ids)
         text += fmt::format(
             "{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
-            json_quoted(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
+            json_string(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
       return text;
     };
     list += fmt::format(
         "{}  {{\"part\": {}, \"batch\": {}, \"position\": {}, \"head\": {},\n   \"promotes\": "
         "[{}],\n   \"suppresses\": [{}]}}",
-        list.empty() ? "\n" : ",\n", json_quoted(view.part), place(part.at.first),
+        list.empty() ? "\n" : ",\n", json_string(view.part), place(part.at.first),
         place(part.at.second), part.head ? std::to_string(*part.head) : "null",
         tokens(sides.promoted), tokens(sides.suppressed));
   }

@@ -148,8 +148,8 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
 
 std::string PredictionText::json_token(int id) const {
   const std::string piece = names_.piece(id);
-  return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_quoted(names_.text(id)),
-                     piece.empty() ? "null" : json_quoted(piece));
+  return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_string(names_.text(id)),
+                     piece.empty() ? "null" : json_string(piece));
 }
 
 void PredictionText::add_object(const Prediction& one, std::string& out) {

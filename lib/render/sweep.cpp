@@ -108,7 +108,7 @@ std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
   std::string points;
   for (const SweepPoint& point : sweep.points) {
     points += fmt::format("{}    {{\"stage\": {}", points.empty() ? "\n" : ",\n",
-                          json_quoted(view.stages[point.stage]));
+                          json_string(view.stages[point.stage]));
     for (const SweepAxis axis :
          {SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key}) {
       const std::optional<std::size_t> index = index_along(point, axis);

@@ -78,9 +78,9 @@ void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& na
       out.add("]");
     };
     member("\"ids\": [", [](const TokenPlace& at) { return fmt::format("{}", at.id); });
-    member(", \"tokens\": [", [&](const TokenPlace& at) { return json_quoted(names.text(at.id)); });
+    member(", \"tokens\": [", [&](const TokenPlace& at) { return json_string(names.text(at.id)); });
     member(", \"pieces\": [",
-           [&](const TokenPlace& at) { return json_quoted(names.piece(at.id)); });
+           [&](const TokenPlace& at) { return json_string(names.piece(at.id)); });
     member(", \"offsets\": [",
            [](const TokenPlace& at) { return fmt::format("[{}, {}]", at.begin, at.end); });
     out.add("}");

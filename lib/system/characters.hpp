@@ -2,6 +2,7 @@
 // Characters of UTF-8, and which of them must not reach a terminal as they are.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,25 @@ bool is_plain_ascii(std::string_view text);
 bool is_unsafe(char32_t code);
 /// Such a character as JSON and JavaScript write it: \u001b, or two of them beyond U+FFFF.
 std::string json_escape(char32_t code);
+/// What stands for a character that must not be shown: json_escape of an unsafe one, U+FFFD for a
+/// byte that is no UTF-8; nothing for others.
+std::optional<std::string> safe_escape(const Utf8& character);
+/// A text with `escape(character, its bytes)` in the place of each character for which that returns
+/// a text.
+template <class Escape> std::string escaped(std::string_view text, const Escape& escape) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    if (const std::optional<std::string> other = escape(character, bytes))
+      result += *other;
+    else
+      result += bytes;
+    text.remove_prefix(character.bytes);
+  }
+  return result;
+}
 /// "\"the\"", with the escapes that JSON asks for and such characters as \uNNNN; a byte that is no
 /// UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);
