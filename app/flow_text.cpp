@@ -96,11 +96,7 @@ std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kin
       layers, [](const FlowOfLayer& layer) { return !layer.matrices[0].col_labels.empty(); });
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? render::tsv_field(cells[i]) : render::csv_field(cells[i]);
-    }
-    out += '\n';
+    out += render::separated_line(cells, separator);
   };
   std::vector<std::string> titles{"layer", "stage", "batch", "head", "row", "col", "value"};
   if (labelled) titles.insert(titles.end(), {"row_token", "col_token"});

@@ -21,13 +21,7 @@ std::string layer_json(const std::string& layer) {
 
 std::string lines_of(const std::vector<std::vector<std::string>>& rows, char separator) {
   std::string out;
-  for (const std::vector<std::string>& cells : rows) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
-    }
-    out += '\n';
-  }
+  for (const std::vector<std::string>& cells : rows) out += separated_line(cells, separator);
   return out;
 }
 

@@ -141,6 +141,19 @@ std::string tsv_field(std::string_view text) {
                  });
 }
 
+std::string separated_field(std::string_view text, char separator) {
+  return separator == '\t' ? tsv_field(text) : csv_field(text);
+}
+
+std::string separated_line(const std::vector<std::string>& cells, char separator) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) line += separator;
+    line += separated_field(cells[i], separator);
+  }
+  return line + '\n';
+}
+
 std::string shape_text(const Shape& shape) {
   std::string text;
   for (std::size_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : " × ", size);

@@ -58,6 +58,9 @@ private:
 /// A field of CSV, quoted where it must be; of TSV, with \t, \n and \\ escaped.
 std::string csv_field(std::string_view text);
 std::string tsv_field(std::string_view text);
+/// A field, or a line of fields, of TSV where `separator` is a tab, else of CSV.
+std::string separated_field(std::string_view text, char separator);
+std::string separated_line(const std::vector<std::string>& cells, char separator);
 
 /// "4 × 33 × 16"; "1" for a single number.
 std::string shape_text(const Shape& shape);

@@ -45,15 +45,6 @@ TextTable grid_of_all(const PredictView& view, const TextStyle& look) {
   return TextTable(std::move(columns));
 }
 
-std::string separated(const std::vector<std::string>& cells, char separator) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) line += separator;
-    line += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
-  }
-  return line + '\n';
-}
-
 /// The titles of CSV and TSV.
 std::vector<std::string> titles_of(const PredictView& view) {
   if (view.all)
@@ -132,7 +123,7 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
   if (view_.all) {
     std::vector<std::string> cells = at;
     add_cells_of_all(one, (*view_.ids)[one.batch][one.position], names_, cells);
-    out += separated(cells, separator);
+    out += separated_line(cells, separator);
     return;
   }
   for (std::size_t i = 0; i < one.candidates.size(); ++i) {
@@ -142,7 +133,7 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
                  {fmt::format("{}", i + 1), fmt::format("{}", next.id), names_.text(next.id),
                   names_.piece(next.id), exact(next.probability, Dialect::csv),
                   exact(next.logit, Dialect::csv)});
-    out += separated(cells, separator);
+    out += separated_line(cells, separator);
   }
 }
 
@@ -176,7 +167,7 @@ void PredictionText::add_object(const Prediction& one, std::string& out) {
 std::string PredictionText::begin() {
   if (std::exchange(is_begun_, true) || view_.form == "table") return "";
   if (view_.form == "json") return "{\n  \"predictions\": [";
-  return separated(titles_of(view_), view_.form == "tsv" ? '\t' : ',');
+  return separated_line(titles_of(view_), view_.form == "tsv" ? '\t' : ',');
 }
 
 std::string PredictionText::add(const std::vector<Prediction>& predictions) {

@@ -94,8 +94,7 @@ std::string sweep_csv(const SweepResult& sweep, const SweepView& view, char sepa
   for (const SweepAxis axis : view.over) out += fmt::format("{}{}", separator, name_of(axis));
   out += fmt::format("{}value{}spread\n", separator, separator);
   for (const SweepPoint& point : sweep.points) {
-    out += separator == '\t' ? tsv_field(view.stages[point.stage])
-                             : csv_field(view.stages[point.stage]);
+    out += separated_field(view.stages[point.stage], separator);
     for (const SweepAxis axis : view.over)
       out += fmt::format("{}{}", separator, *index_along(point, axis));
     out += fmt::format("{}{}{}{}\n", separator, exact(point.value, Dialect::csv), separator,

@@ -82,11 +82,7 @@ std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStat
                            char separator, bool titles, std::optional<std::size_t> precision) {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
-    }
-    out += '\n';
+    out += separated_line(cells, separator);
   };
   std::vector<std::string> cells;
   if (titles) {
@@ -148,9 +144,7 @@ std::string activations_table(const std::vector<Activation>& list, const TextSty
 std::string activations_text(const std::vector<Activation>& list, std::string_view form) {
   if (form == "csv" || form == "tsv") {
     const char between = form == "tsv" ? '\t' : ',';
-    const auto word = [&](std::string_view text) {
-      return form == "tsv" ? tsv_field(text) : csv_field(text);
-    };
+    const auto word = [&](std::string_view text) { return separated_field(text, between); };
     std::string out = fmt::format("norm{0}text{0}position{0}token{0}before{0}after\n", between);
     for (const Activation& one : list)
       out +=

@@ -49,9 +49,7 @@ void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& n
 
 void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
                       const Sink& sink) {
-  const auto field = [&](const std::string& text) {
-    return separator == '\t' ? tsv_field(text) : csv_field(text);
-  };
+  const auto field = [&](const std::string& text) { return separated_field(text, separator); };
   BufferedSink out(sink);
   out.add(fmt::format("text{0}position{0}id{0}token{0}piece{0}begin{0}end\n", separator));
   for (std::size_t t = 0; t < texts.size(); ++t)
