@@ -11,6 +11,11 @@ namespace mha::tokenizers {
 
 namespace {
 
+/// Some bytes as a number of 64 bits.
+template <class Word> std::uint64_t word_at(const char* bytes) {
+  return unaligned<Word>(bytes);
+}
+
 // A short piece is its own key: its bytes, and its length above them. The key of a longer one is a
 // hash with the highest bit set.
 constexpr std::size_t short_piece = 7; // bytes
@@ -25,11 +30,11 @@ constexpr std::size_t fewest_piece_slots = 1024;
 std::uint64_t packed_bytes(std::string_view text) {
   const char* last = text.data() + text.size();
   if (text.size() >= 4)
-    return unaligned<std::uint32_t>(text.data()) |
-           unaligned<std::uint32_t>(last - 4) >> 8 * (8 - text.size()) << 32;
-  return unaligned<unsigned char>(text.data()) |
-         unaligned<unsigned char>(text.data() + text.size() / 2) << 8 |
-         unaligned<unsigned char>(last - 1) << 16;
+    return word_at<std::uint32_t>(text.data()) |
+           word_at<std::uint32_t>(last - 4) >> 8 * (8 - text.size()) << 32;
+  return word_at<unsigned char>(text.data()) |
+         word_at<unsigned char>(text.data() + text.size() / 2) << 8 |
+         word_at<unsigned char>(last - 1) << 16;
 }
 
 std::uint64_t key_of(std::string_view text) {
@@ -38,7 +43,7 @@ std::uint64_t key_of(std::string_view text) {
     return packed_bytes(text) | static_cast<std::uint64_t>(text.size()) << length_shift;
   std::uint64_t hash = text.size() * first_multiplier;
   const auto mix = [&](const char* at) {
-    hash = (hash ^ unaligned<std::uint64_t>(at)) * second_multiplier;
+    hash = (hash ^ word_at<std::uint64_t>(at)) * second_multiplier;
     hash ^= hash >> 32;
   };
   const char *at = text.data(), *last = at + text.size() - sizeof hash;
@@ -57,7 +62,7 @@ std::size_t slot_hash(std::uint64_t key) {
 
 bool Vocabulary::holds(std::string_view piece, std::uint32_t begin) const {
   const char* bytes = bytes_.data() + begin;
-  return unaligned<std::uint32_t>(bytes - length_bytes) == piece.size() &&
+  return word_at<std::uint32_t>(bytes - length_bytes) == piece.size() &&
          std::memcmp(bytes, piece.data(), piece.size()) == 0;
 }
 
