@@ -42,6 +42,18 @@ double number(std::string_view text) {
   return *value;
 }
 
+const std::string& as_it_is(const std::string& text) {
+  return text;
+}
+
+/// An option whose value becomes `target = read(value)`.
+template <class Target, class Read> Option storing(std::string_view names, std::string value_name,
+                                                   std::string help, Target& target, Read read) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target, read](const std::string& text) { target = read(text); };
+  return option;
+}
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::size_t start = 0;
@@ -99,44 +111,32 @@ Option& Cli::flag(std::string_view names, bool& target, std::string help) {
 
 Option& Cli::value(std::string_view names, std::string value_name, std::string& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = text; };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, as_it_is));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::string>& target, std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = text; };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, as_it_is));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::size_t& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = whole(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, whole));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::size_t>& target, std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = whole(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, whole));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, double& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = number(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, number));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::optional<double>& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = number(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, number));
 }
 
 Option& Cli::list(std::string_view names, std::string value_name, std::vector<std::string>& target,
