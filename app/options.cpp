@@ -78,7 +78,7 @@ std::size_t bytes_named(const std::string& text, const std::string& label) {
   const auto number = take_number<double>(unit);
   double factor = 1;
   if (!unit.empty()) {
-    const std::size_t at = units.find(upper_case(unit[0]));
+    const std::size_t at = units.find(ascii_upper(unit[0]));
     if (at != std::string_view::npos) factor = std::pow(1024, at + 1), unit.remove_prefix(1);
     if (unit == "iB" || unit == "B") unit = {};
   }

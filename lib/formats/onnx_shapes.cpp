@@ -15,7 +15,7 @@ constexpr std::size_t most_short = 64; ///< numbers that are kept with a value
 
 std::string lower(std::string_view text) {
   std::string small(text);
-  for (char& c : small) c = lower_case(c);
+  for (char& c : small) c = ascii_lower(c);
   return small;
 }
 

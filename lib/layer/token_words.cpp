@@ -26,7 +26,7 @@ std::string text_of(std::string text) {
 std::string in_small_letters(const std::string& text) {
   std::string small;
   for (const char c : text_of(text))
-    if (c != ' ') small += lower_case(c);
+    if (c != ' ') small += ascii_lower(c);
   return small;
 }
 

@@ -51,7 +51,7 @@ bool is_there(const std::string& meant, const NamedTensors& parts) {
       : meant == "X"                                                               ? "q"
                                                                                    : "";
   if (role == "q" || role == "k" || role == "v") {
-    const std::string packed(1, upper_case(role[0]));
+    const std::string packed(1, ascii_upper(role[0]));
     if (meant[0] == 'X') return has("X") || has(role) || has(packed);
     return has(meant[0] == 'W' ? "W_qkv" : "b_qkv") || has(role) || has(packed);
   }
@@ -127,7 +127,7 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
         any = true;
         if (part->second.tensor.shape() == stranger.shape) return true;
       }
-    const char first = lower_case(stranger.name[0]);
+    const char first = ascii_lower(stranger.name[0]);
     return !any && first == 'w' && stranger.shape == Shape{width, width};
   };
   for (const auto& [name, stage, packed] :

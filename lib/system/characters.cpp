@@ -35,10 +35,10 @@ Utf8 first_utf8(std::string_view text) {
   return {length, true, code};
 }
 
-std::string letters_of(std::string_view name) {
+std::string bare_letters(std::string_view name) {
   std::string letters;
   for (const char c : name)
-    if (is_letter(c) || is_digit(c)) letters += lower_case(c);
+    if (is_letter(c) || is_digit(c)) letters += ascii_lower(c);
   return letters;
 }
 

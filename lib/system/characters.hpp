@@ -26,15 +26,15 @@ constexpr bool is_digit(char c) {
 constexpr bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-constexpr char lower_case(char c) {
+constexpr char ascii_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
-constexpr char upper_case(char c) {
+constexpr char ascii_upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
 /// A name's letters and digits of ASCII in lower case, by which spellings are compared:
 /// "key_Padding-mask" → "keypaddingmask".
-std::string letters_of(std::string_view name);
+std::string bare_letters(std::string_view name);
 
 /// Whether all characters are ASCII's visible ones and spaces: each a byte and a column.
 bool is_plain_ascii(std::string_view text);

@@ -85,7 +85,7 @@ Said read_said(const std::string& folder) {
   if (said.family.empty()) said.family = model_type;
   for (const std::string_view end : {"Fast", "Tokenizer"})
     if (said.family.ends_with(end)) said.family.resize(said.family.size() - end.size());
-  std::ranges::transform(said.family, said.family.begin(), lower_case);
+  std::ranges::transform(said.family, said.family.begin(), ascii_lower);
   return said;
 }
 

@@ -221,11 +221,11 @@ bool in_section(std::string_view key, std::string_view section) {
 
 /// The family whose name a model's begins with, by the longest name; nullptr: of none.
 const Family* family_of_model(std::string_view name) {
-  const std::string letters = letters_of(name);
+  const std::string letters = bare_letters(name);
   const Family* found = nullptr;
   std::size_t length = 0;
   for (const Family* family : families()) {
-    const std::string own = letters_of(family->name);
+    const std::string own = bare_letters(family->name);
     if (own.size() > length && letters.starts_with(own)) found = family, length = own.size();
   }
   return found;
@@ -236,7 +236,7 @@ std::string model_of_name(std::string_view name) {
   if (name.ends_with("_text")) name.remove_suffix(5);
   for (const std::string_view end : {"For", "Model", "LMHead", "DoubleHeads", "PreTrained"})
     name = name.substr(0, std::max<std::size_t>(name.find(end), 1));
-  return letters_of(name);
+  return bare_letters(name);
 }
 
 /// The class that computed the model and the model_type that is read here are two models'. Without
