@@ -4,8 +4,7 @@
 #include "grid.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>
-
-#include <charconv>
+#include <mha/system/parse.hpp>
 
 namespace mha::app {
 
@@ -86,10 +85,8 @@ void add_offset(Cli& cli, std::optional<std::int64_t>& offset) {
   option.help =
       "with rotary embedding: QK between a query and the key N tokens before it; default: 0";
   option.set = [&offset](const std::string& text) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, offset.emplace());
-    if (error != std::errc() || end != last)
-      throw UsageError(fmt::format("--offset is '{}': a whole number expected", text));
+    offset = parse_number<std::int64_t>(text);
+    if (!offset) throw UsageError(fmt::format("--offset is '{}': a whole number expected", text));
   };
   cli.add(std::move(option));
 }

@@ -1,13 +1,13 @@
 #include "cli.hpp"
 
 #include <mha/layer/spelling.hpp>
+#include <mha/system/parse.hpp>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace mha::app {
@@ -31,19 +31,27 @@ Option with_value(std::string_view names, std::string value_name, std::string he
 }
 
 std::size_t whole(std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    throw Error("a whole number expected");
-  return value;
+  const auto value = parse_number<std::size_t>(text);
+  if (!value) throw Error("a whole number expected");
+  return *value;
 }
 
 double number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    throw Error("a number expected");
-  return value;
+  const auto value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value)) throw Error("a number expected");
+  return *value;
+}
+
+const std::string& as_it_is(const std::string& text) {
+  return text;
+}
+
+/// An option whose value becomes `target = read(value)`.
+template <class Target, class Read> Option storing(std::string_view names, std::string value_name,
+                                                   std::string help, Target& target, Read read) {
+  Option option = with_value(names, std::move(value_name), std::move(help));
+  option.set = [&target, read](const std::string& text) { target = read(text); };
+  return option;
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -103,44 +111,32 @@ Option& Cli::flag(std::string_view names, bool& target, std::string help) {
 
 Option& Cli::value(std::string_view names, std::string value_name, std::string& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = text; };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, as_it_is));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::string>& target, std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = text; };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, as_it_is));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::size_t& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = whole(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, whole));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name,
                    std::optional<std::size_t>& target, std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = whole(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, whole));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, double& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = number(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, number));
 }
 
 Option& Cli::value(std::string_view names, std::string value_name, std::optional<double>& target,
                    std::string help) {
-  Option option = with_value(names, std::move(value_name), std::move(help));
-  option.set = [&target](const std::string& text) { target = number(text); };
-  return add(std::move(option));
+  return add(storing(names, std::move(value_name), std::move(help), target, number));
 }
 
 Option& Cli::list(std::string_view names, std::string value_name, std::vector<std::string>& target,

@@ -35,7 +35,7 @@ struct Option {
   std::string group;                ///< the heading that it stands under in help
   bool rare = false;                ///< in help only where all of it is asked for
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
-  std::vector<std::string> offered; ///< by a shell, where that are other words
+  std::vector<std::string> offered; ///< the words that a shell offers, where they are not `choices`
   Completes completes = Completes::nothing;
   bool joins = false;   ///< given again, its values are joined with commas; else the last wins
   bool repeats = false; ///< given again, each of its values is set

@@ -4,12 +4,12 @@
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/parse.hpp>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,11 +35,8 @@ std::optional<std::size_t> columns_of(int stream, bool terminal) {
   if (terminal && ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col < narrowest ? narrowest : size.ws_col;
   if (const char* text = std::getenv("COLUMNS")) {
-    std::size_t columns = 0;
-    const char* end = text + std::strlen(text);
-    if (const auto result = std::from_chars(text, end, columns);
-        result.ptr == end && columns >= narrowest)
-      return columns;
+    const auto columns = parse_number<std::size_t>(text);
+    if (columns && *columns >= narrowest) return columns;
   }
   return std::nullopt;
 }

@@ -7,15 +7,14 @@ namespace mha::app {
 namespace {
 
 std::string heads_text(const Dims& dims) {
-  std::string text = fmt::format("{} head{}", dims.H, dims.H == 1 ? "" : "s");
+  std::string text = counted(dims.H, "heads");
   if (dims.d_k > 0)
     text += fmt::format(" × {}", dims.d_k);
   else if (dims.d_v > 0)
     text += fmt::format(" × {}", dims.d_v);
   if (dims.d_v > 0 && dims.d_k > 0 && dims.d_v != dims.d_k)
     text += fmt::format(" (values × {})", dims.d_v);
-  if (dims.H_kv > 0 && dims.H_kv != dims.H)
-    text += fmt::format(" on {} key/value head{}", dims.H_kv, dims.H_kv == 1 ? "" : "s");
+  if (dims.H_kv > 0 && dims.H_kv != dims.H) text += " on " + counted(dims.H_kv, "key/value heads");
   return text;
 }
 

@@ -31,8 +31,7 @@ std::string tokens_json(std::string_view name, const std::vector<std::vector<std
   std::string lists;
   for (const std::vector<std::string>& item : items) {
     std::string list;
-    for (const std::string& token : item)
-      list += (list.empty() ? "" : ", ") + render::json_quoted(token);
+    for (const std::string& token : item) list += (list.empty() ? "" : ", ") + json_string(token);
     lists += fmt::format("{}[{}]", lists.empty() ? "" : ", ", list);
   }
   return fmt::format(", \"{}\": {}", name, batched ? "[" + lists + "]" : lists);
@@ -97,11 +96,7 @@ std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kin
       layers, [](const FlowOfLayer& layer) { return !layer.matrices[0].col_labels.empty(); });
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? render::tsv_field(cells[i]) : render::csv_field(cells[i]);
-    }
-    out += '\n';
+    out += render::separated_line(cells, separator);
   };
   std::vector<std::string> titles{"layer", "stage", "batch", "head", "row", "col", "value"};
   if (labelled) titles.insert(titles.end(), {"row_token", "col_token"});
@@ -138,7 +133,7 @@ std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& ki
       shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
     out += fmt::format("{}\n  {}: {{\"shape\": [{}], \"dtype\": \"float64\"{}{}, \"data\": ",
                        &layer == &layers[0] ? "" : ",",
-                       render::json_quoted(item_name(layer, kind, layers.size() > 1)), shape,
+                       json_string(item_name(layer, kind, layers.size() > 1)), shape,
                        tokens_json("row_tokens", layer.row_tokens, layer.batched),
                        tokens_json("col_tokens", layer.col_tokens, layer.batched));
     std::size_t next = 0;

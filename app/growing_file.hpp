@@ -1,5 +1,5 @@
 #pragma once
-// Text that goes to its file, or to standard output, while it is made.
+// Output that is written while it is computed.
 
 #include "resume.hpp"
 #include <mha/files/output_file.hpp>
@@ -11,16 +11,20 @@
 
 namespace mha::app {
 
+/// A file that appears under its path once it is finished, or standard output.
 class GrowingFile {
 public:
+  /// `path` "" or "-": standard output. Throws Error where no file can be created there.
   explicit GrowingFile(const std::string& path);
 
+  /// Appends text. Throws Error where it cannot be written, as on a full disk.
   void write(std::string_view text);
-  /// The file appears in its place.
+  /// Renames the temporary file to its path, or flushes standard output.
   void finish();
 
-  /// What was written so far, into a state that --resume keeps; and back from it.
+  /// Adds the text of the file so far to the state that --resume keeps.
   void save(StateWriter& state) const;
+  /// Writes the text that `save` added to the state.
   void load(StateReader& state);
 
 private:

@@ -14,7 +14,7 @@ namespace mha::app {
 
 namespace {
 
-Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t threads) {
+Inventory::File file_listing(const io::Contents& contents, bool ranges, std::size_t threads) {
   Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, contents.notes};
   for (const io::Entry& entry : contents.tensors)
     file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt,
@@ -27,17 +27,16 @@ Inventory::File listed(const io::Contents& contents, bool ranges, std::size_t th
   return file;
 }
 
-/// A layer's tensors with their ranges, for lint; `loaded` is nullptr where no layer could be made
-/// of them.
-LintSubject make_lint_subject(std::vector<Sources::SourceTensor> parts, const LoadedLayer* loaded,
+/// A layer's tensors with their ranges, for lint; `loaded` is nullptr where they make no layer.
+LintSubject make_lint_subject(std::vector<Sources::SourceTensor> tensors, const LoadedLayer* loaded,
                               std::size_t threads) {
   LintSubject subject;
   subject.loaded = loaded;
   subject.threads = threads;
-  for (Sources::SourceTensor& part : parts) {
-    const Summary summary = summary_of(part.tensor);
-    subject.parts.push_back(
-        {std::move(part.name), std::move(part.source), std::move(part.tensor), summary});
+  for (Sources::SourceTensor& entry : tensors) {
+    const Summary summary = summary_of(entry.tensor);
+    subject.tensors.push_back(
+        {std::move(entry.name), std::move(entry.source), std::move(entry.tensor), summary});
   }
   return subject;
 }
@@ -46,57 +45,58 @@ LintSubject make_lint_subject(std::vector<Sources::SourceTensor> parts, const Lo
 std::vector<Finding> lint_incomplete_layer(OpenedModel& model, const std::string& id,
                                            std::size_t threads) {
   try {
-    return lint(make_lint_subject(model.parts(id), nullptr, threads));
+    return lint(make_lint_subject(model.tensors_of(id), nullptr, threads));
   } catch (const Error&) {
-    return {}; // its tensors cannot be read, which is the reason already
+    return {}; // inventory.reason already says that the tensors cannot be read
   }
 }
 
-/// The chosen layers of several with their sizes. One that cannot be made is listed, with a note.
+/// Keeps the rows of the chosen layers, with their sizes and findings if `sizes`. A layer that
+/// cannot be made keeps its row and gets a note.
 void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory& inventory) {
   const std::vector<std::string>& chosen = model.chosen();
   const std::set<std::string> shown(chosen.begin(), chosen.end());
   std::erase_if(inventory.layers,
-                [&](const Inventory::Line& line) { return !shown.contains(line.listing.id); });
+                [&](const Inventory::LayerRow& row) { return !shown.contains(row.listing.id); });
   if (!sizes) return;
   LayerNotes notes;
-  for (Inventory::Line& line : inventory.layers) {
+  for (Inventory::LayerRow& row : inventory.layers) {
     try {
-      std::vector<Sources::SourceTensor> parts;
-      const LoadedLayer loaded = model.load(line.listing.id, parts);
-      line.dims = loaded.layer.dims;
-      line.dtype = loaded.layer.dtype;
-      notes.add(loaded.notes, line.listing.id);
-      for (Finding& finding : lint(make_lint_subject(std::move(parts), &loaded, threads))) {
-        finding.text = fmt::format("layer {}: {}", line.listing.id, finding.text);
+      std::vector<Sources::SourceTensor> tensors;
+      const LoadedLayer loaded = model.load(row.listing.id, tensors);
+      row.dims = loaded.layer.dims;
+      row.dtype = loaded.layer.dtype;
+      notes.add(loaded.notes, row.listing.id);
+      for (Finding& finding : lint(make_lint_subject(std::move(tensors), &loaded, threads))) {
+        finding.text = fmt::format("layer {}: {}", row.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }
     } catch (const Error& error) {
-      notes.add({warning(error.what())}, line.listing.id);
+      notes.add({warning(error.what())}, row.listing.id);
     }
   }
   std::ranges::move(notes.take(), std::back_inserter(inventory.notes));
 }
 
 /// Lists a layer's tensors in the order of tensor_names(); given stages come last.
-void list_parts(std::vector<Sources::SourceTensor> parts, const LoadedLayer& loaded, bool ranges,
-                std::size_t threads, Inventory& inventory) {
+void list_tensors(std::vector<Sources::SourceTensor> tensors, const LoadedLayer& loaded,
+                  bool ranges, std::size_t threads, Inventory& inventory) {
   if (ranges) {
-    const LintSubject subject = make_lint_subject(std::move(parts), &loaded, threads);
+    const LintSubject subject = make_lint_subject(std::move(tensors), &loaded, threads);
     inventory.findings = lint(subject);
-    for (const LintTensor& part : subject.parts)
-      inventory.parts.push_back(
-          {{part.name, part.tensor.dtype(), part.tensor.shape(), part.summary}, part.source});
+    for (const LintTensor& entry : subject.tensors)
+      inventory.tensors.push_back(
+          {{entry.name, entry.tensor.dtype(), entry.tensor.shape(), entry.summary}, entry.source});
   } else {
-    for (const Sources::SourceTensor& part : parts)
-      inventory.parts.push_back(
-          {{part.name, part.tensor.dtype(), part.tensor.shape(), std::nullopt}, part.source});
+    for (const Sources::SourceTensor& entry : tensors)
+      inventory.tensors.push_back(
+          {{entry.name, entry.tensor.dtype(), entry.tensor.shape(), std::nullopt}, entry.source});
   }
-  const auto rank = [](const Inventory::SourceTensor& part) {
-    return std::ranges::find(tensor_names(), part.item.name, &TensorInfo::name) -
+  const auto table_row = [](const Inventory::SourceTensor& entry) {
+    return std::ranges::find(tensor_names(), entry.item.name, &TensorInfo::name) -
            std::ranges::begin(tensor_names());
   };
-  std::ranges::stable_sort(inventory.parts, {}, rank);
+  std::ranges::stable_sort(inventory.tensors, {}, table_row);
 }
 
 /// Stages that can be computed, and settings with where each comes from.
@@ -115,7 +115,7 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
 
 } // namespace
 
-OpenedModel open_any(const Request& request, std::string& reason) {
+OpenedModel open_one_or_all(const Request& request, std::string& reason) {
   try {
     return OpenedModel(request);
   } catch (const Error& error) {
@@ -127,16 +127,16 @@ OpenedModel open_any(const Request& request, std::string& reason) {
   try {
     return OpenedModel(all);
   } catch (const Error&) {
-    throw Error(reason); // what the user asked for, not what was tried then
+    throw Error(reason); // the error of the request, not of opening all layers instead
   }
 }
 
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
   Inventory inventory;
-  OpenedModel model = open_any(request, inventory.reason);
+  OpenedModel model = open_one_or_all(request, inventory.reason);
   inventory.notes = idle_options(request, model.sources());
   for (const io::Contents& contents : model.sources().contents())
-    inventory.files.push_back(listed(contents, ranges, threads));
+    inventory.files.push_back(file_listing(contents, ranges, threads));
   for (const LayerListing& layer : model.sources().layers())
     inventory.layers.push_back({layer, std::nullopt, DType::f32});
   if (model.chosen().size() > 1) {
@@ -148,9 +148,9 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   }
   if (!inventory.reason.empty()) return inventory;
   LoadedLayer loaded;
-  std::vector<Sources::SourceTensor> parts;
+  std::vector<Sources::SourceTensor> tensors;
   try {
-    loaded = model.load(model.chosen()[0], parts);
+    loaded = model.load(model.chosen()[0], tensors);
   } catch (const Error& error) {
     inventory.reason = error.what();
     if (ranges) inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
@@ -164,7 +164,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   inventory.id = loaded.id;
   inventory.naming = loaded.naming;
   inventory.headline = headline_text(model, loaded);
-  list_parts(std::move(parts), loaded, ranges, threads, inventory);
+  list_tensors(std::move(tensors), loaded, ranges, threads, inventory);
   list_stages_and_settings(loaded.layer, inventory);
   return inventory;
 }

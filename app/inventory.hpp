@@ -1,5 +1,5 @@
 #pragma once
-// Inventory of the files, and its text: `info`.
+// Inventory of the files and of the layer that they make: what `info` prints.
 
 #include <mha/lint/lint.hpp>
 #include <mha/model/opened_model.hpp>
@@ -13,48 +13,50 @@ struct Inventory {
     std::string name;
     DType dtype = DType::f32;
     Shape shape;
-    std::optional<Summary> range; ///< not for --headers
-    std::string type = {};        ///< as the file has it, where it is stored in another form
+    std::optional<Summary> range; ///< none with --headers
+    std::string type = {};        ///< of a file's blocks ("Q4_K"); "" where it stores dtype
   };
   struct File {
     std::string name, format;
     std::vector<Item> tensors;
     std::vector<std::pair<std::string, std::string>> scalars;
-    std::vector<std::pair<std::string, std::size_t>> labels; ///< lists of text, and how many
-    std::vector<std::string> notes;                          ///< what else is in the file
+    std::vector<std::pair<std::string, std::size_t>>
+        labels;                     ///< name and length of each list of labels
+    std::vector<std::string> notes; ///< on contents that are not tensors
   };
   struct Setting {
-    std::string name, value, origin; ///< origin "" = the default
+    std::string name, value, origin; ///< origin "": the value is the default
   };
   /// A tensor of the layer by its canonical name, and where it comes from.
   struct SourceTensor {
     Item item;
     std::string source;
   };
-  /// A layer of the files; its sizes where several are listed and numbers are read.
-  struct Line {
+  /// A layer of the files; with its sizes where several are listed and without --headers.
+  struct LayerRow {
     LayerListing listing;
     std::optional<Dims> dims;
     DType dtype = DType::f32;
   };
   std::vector<File> files;
-  std::vector<Line> layers;
+  std::vector<LayerRow> layers;
   // Of the chosen layer, where there is one and it could be made:
   std::string id, naming, headline;
-  std::vector<SourceTensor> parts;
+  std::vector<SourceTensor> tensors;
   std::vector<Setting> settings;
-  std::vector<std::pair<std::string, Shape>> stages; ///< the ones it has
-  std::string missing_X;                             ///< where it has none: what could be its input
-  std::string reason;                                ///< otherwise: why not
+  std::vector<std::pair<std::string, Shape>> stages; ///< that the layer has
+  std::string missing_X; ///< of a layer without X: what could be its input
+  std::string reason;    ///< why no layer could be made; "" of one that was
   std::vector<Note> notes;
-  std::vector<Finding> findings; ///< of lint; not for --headers
+  std::vector<Finding> findings; ///< of lint; none with --headers
 };
 
-/// Opens the sources; where one of several layers was to be chosen, all of them, with why in
-/// `reason`. Throws Error for what cannot be opened.
-OpenedModel open_any(const Request& request, std::string& reason);
+/// Opens the sources with the chosen layer; where the choice of one of several layers is missing,
+/// with all layers, and `reason` becomes the message of that error. Throws Error for other errors.
+OpenedModel open_one_or_all(const Request& request, std::string& reason);
 
-/// Opens the sources and looks. Files that are no layer are no error; files that are broken are.
+/// Opens the sources and lists them; with `ranges` the tensors are read, too. Throws Error for a
+/// broken file, not for files that make no layer.
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);
 
 std::string inventory_text(const Inventory& inventory, const render::TextStyle& look);

@@ -15,10 +15,6 @@ using render::TextStyle;
 using render::TextTable;
 using render::visible;
 
-std::string plural(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 /// The type of a file's blocks (Q4_K) where it stores numbers in blocks, else their dtype.
 std::string_view type_of(const Inventory::Item& item) {
   return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
@@ -61,7 +57,7 @@ struct Columns {
 std::string file_text(const Inventory::File& file, const TextStyle& look) {
   std::string out =
       look.bold(visible(file.name)) +
-      look.dim(fmt::format(" · {} · {}", file.format, plural(file.tensors.size(), "tensor"))) +
+      look.dim(fmt::format(" · {} · {}", file.format, counted(file.tensors.size(), "tensors"))) +
       "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
@@ -73,7 +69,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
     rest += fmt::format("{}{} = {}", rest.empty() ? "" : " · ", visible(name), visible(value));
   for (const auto& [name, count] : file.labels)
     rest +=
-        fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), plural(count, "label"));
+        fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), counted(count, "labels"));
   if (!rest.empty()) out += "\n";
   for (const std::string& line : render::wrapped(rest, look.width)) out += line + "\n";
   if (!file.notes.empty()) out += "\n";
@@ -83,9 +79,10 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
 }
 
 /// One line a layer, with its sizes where they are known.
-std::string layers_text(const std::vector<Inventory::Line>& layers, const TextStyle& look) {
-  const bool sizes = std::any_of(layers.begin(), layers.end(),
-                                 [](const Inventory::Line& line) { return line.dims.has_value(); });
+std::string layers_text(const std::vector<Inventory::LayerRow>& layers, const TextStyle& look) {
+  const bool sizes = std::any_of(layers.begin(), layers.end(), [](const Inventory::LayerRow& line) {
+    return line.dims.has_value();
+  });
   std::vector<TextTable::Column> columns{{.title = "layer", .names = true},
                                          {.title = "names", .shrinks = true, .wraps = true}};
   if (sizes)
@@ -108,15 +105,15 @@ std::string layers_text(const std::vector<Inventory::Line>& layers, const TextSt
 
 std::string layer_text(const Inventory& inventory, const TextStyle& look) {
   std::string out = look.bold(fitted_facts(inventory.headline, 0, look.width)) + "\n";
-  if (!inventory.parts.empty()) {
+  if (!inventory.tensors.empty()) {
     Columns columns;
-    for (const Inventory::SourceTensor& part : inventory.parts) columns.see(part.item);
+    for (const Inventory::SourceTensor& tensor : inventory.tensors) columns.see(tensor.item);
     std::vector<TextTable::Column> titles = columns.titles();
     titles.push_back({.title = "from", .shrinks = true, .dim = true, .wraps = true});
     TextTable grid(std::move(titles));
-    for (const Inventory::SourceTensor& part : inventory.parts) {
-      std::vector<std::string> row = columns.cells(part.item);
-      row.push_back(visible(part.source));
+    for (const Inventory::SourceTensor& tensor : inventory.tensors) {
+      std::vector<std::string> row = columns.cells(tensor.item);
+      row.push_back(visible(tensor.source));
       grid.add(std::move(row));
     }
     out += "\n" + grid.text(look);
@@ -174,7 +171,7 @@ void put(JsonText& json, const Inventory::File& file) {
   });
 }
 
-void put(JsonText& json, const Inventory::Line& line) {
+void put(JsonText& json, const Inventory::LayerRow& line) {
   json.object([&] {
     json.key("id").layer(line.listing.id);
     json.member("naming", line.listing.naming).member("prefix", line.listing.prefix);
@@ -244,8 +241,9 @@ std::string inventory_json(const Inventory& inventory) {
             json.key("id").layer(inventory.id);
             json.member("naming", inventory.naming);
           });
-          list("parts", inventory.parts, [&](const Inventory::SourceTensor& part) {
-            json.object([&] { put_members(json, part.item), json.member("from", part.source); });
+          list("parts", inventory.tensors, [&](const Inventory::SourceTensor& tensor) {
+            json.object(
+                [&] { put_members(json, tensor.item), json.member("from", tensor.source); });
           });
           list("settings", inventory.settings, add);
           list("stages", inventory.stages, [&](const auto& stage) {

@@ -1,9 +1,10 @@
 #include "layer_notes.hpp"
 
+#include <mha/compare/coverage.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -11,12 +12,10 @@ namespace mha::app {
 
 namespace {
 
-LayerNotes kept;
-Color kept_color = Color::automatic;
+constexpr std::string_view number_mark = "{layer}"; // in place of a layer's number
 
-bool is_digit(char c) {
-  return std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
+LayerNotes kept_notes;
+Color kept_notes_color = Color::automatic;
 
 /// "12" of "decoder.12.cross".
 std::string number_in(const std::string& layer) {
@@ -24,7 +23,8 @@ std::string number_in(const std::string& layer) {
   return {first, std::find_if_not(first, layer.end(), is_digit)};
 }
 
-/// The layer's number, where it stands alone between other characters than digits, as {layer}.
+/// `text` with {layer} in place of a layer's number, wherever that is a part of a path or a dotted
+/// name: "h.3.ln_1" becomes "h.{layer}.ln_1".
 std::string without_number(const std::string& text, const std::string& number) {
   if (number.empty()) return text;
   std::string common = text;
@@ -32,10 +32,10 @@ std::string without_number(const std::string& text, const std::string& number) {
     const std::size_t end = at + number.size();
     const char before = at == 0 ? ' ' : common[at - 1],
                after = end == common.size() ? ' ' : common[end];
-    const auto joins = [](char c) { return c == '.' || c == '/' || c == '_'; };
-    if (joins(before) && (joins(after) || after == ':')) {
-      common.replace(at, number.size(), "{layer}");
-      at += 7;
+    const auto separates = [](char c) { return c == '.' || c == '/' || c == '_'; };
+    if (separates(before) && (separates(after) || after == ':')) {
+      common.replace(at, number.size(), number_mark);
+      at += number_mark.size();
     } else {
       at = end;
     }
@@ -43,26 +43,11 @@ std::string without_number(const std::string& text, const std::string& number) {
   return common;
 }
 
-/// "layers 0–3, 5: " or "layer 2: ": runs of numbers, other names as they are; "" of what is of no
-/// layer.
+/// "layers 0–3, 5: " or "layer 2: ", with consecutive numbers as a range. "" where the only layer
+/// has no name.
 std::string list_of_layers(const std::vector<std::string>& layers) {
   if (layers.size() == 1 && layers[0].empty()) return "";
-  std::string text;
-  const auto number = [](const std::string& layer) {
-    return !layer.empty() && layer.size() < 10 && std::all_of(layer.begin(), layer.end(), is_digit)
-               ? std::stol(layer)
-               : -2L;
-  };
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t last = i;
-    while (last + 1 < layers.size() && number(layers[last]) >= 0 &&
-           number(layers[last + 1]) == number(layers[last]) + 1)
-      ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", layers[i]);
-    if (last > i) text += fmt::format("{}{}", last > i + 1 ? "–" : ", ", layers[last]);
-    i = last + 1;
-  }
-  return fmt::format("layer{} {}: ", layers.size() == 1 ? "" : "s", text);
+  return fmt::format("layer{} {}: ", layers.size() == 1 ? "" : "s", ranges_of(layers));
 }
 
 } // namespace
@@ -92,12 +77,12 @@ std::vector<Note> LayerNotes::take() {
 }
 
 void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color color) {
-  kept.add(notes, layer);
-  kept_color = color;
+  kept_notes.add(notes, layer);
+  kept_notes_color = color;
 }
 
 void print_kept_notes() {
-  for (const Note& note : kept.take()) print_note(note.text, kept_color, note.severity);
+  for (const Note& note : kept_notes.take()) print_note(note.text, kept_notes_color, note.severity);
 }
 
 void require_no_warning(const std::vector<Note>& notes) {

@@ -10,7 +10,8 @@ namespace mha::app {
 class LayerNotes {
 public:
   void add(const std::vector<Note>& notes, const std::string& layer);
-  /// In the order of their first layers: "layers 0–11: X must be … (the output of h.{layer}.ln_1)".
+  /// The merged notes in the order of their first layers, as "layers 0–11: X must be … (the output
+  /// of h.{layer}.ln_1)"; none stay behind.
   std::vector<Note> take();
 
 private:
@@ -24,10 +25,10 @@ private:
 
 /// Keeps a layer's notes until print_kept_notes().
 void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color color);
-/// Prints and forgets the kept notes: at the end of the program, and before an error ends it.
+/// Prints the kept notes, once: at the end of the program, and before an error ends it.
 void print_kept_notes();
 
-/// Throws Error for the first warning: --strict.
+/// What --strict asks for: throws Error with the text of the first warning.
 void require_no_warning(const std::vector<Note>& notes);
 
 } // namespace mha::app

@@ -6,9 +6,10 @@
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -73,18 +74,16 @@ void add_index_list(Cli& cli, std::string name, std::string letter,
 /// "2G", "512M", "1.5GiB", "0": binary units.
 std::size_t bytes_named(const std::string& text, const std::string& label) {
   constexpr std::string_view units = "KMGT";
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view unit(end, text.data() + text.size());
+  std::string_view unit = text;
+  const auto number = take_number<double>(unit);
   double factor = 1;
   if (!unit.empty()) {
-    const std::size_t at =
-        units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+    const std::size_t at = units.find(ascii_upper(unit[0]));
     if (at != std::string_view::npos) factor = std::pow(1024, at + 1), unit.remove_prefix(1);
     if (unit == "iB" || unit == "B") unit = {};
   }
-  const double bytes = number * factor;
-  if (error != std::errc() || !unit.empty() || !(bytes >= 0 && bytes < 9e18))
+  const double bytes = number.value_or(0) * factor;
+  if (!number || !unit.empty() || !(bytes >= 0 && bytes < 9e18))
     throw UsageError(
         fmt::format("{} is '{}': a number of bytes expected, such as 2G, 512M or 0", label, text));
   return static_cast<std::size_t>(bytes);
@@ -215,13 +214,12 @@ void add_part(Cli& cli, std::optional<Shard>& part) {
       throw UsageError(fmt::format("--part is '{}': {}", text, expected));
     };
     Shard wanted;
-    const char* end = text.data() + text.size();
-    const auto first = std::from_chars(text.data(), end, wanted.index);
-    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/')
-      refuse("I/N expected, such as 2/7 for the second of seven");
-    const auto second = std::from_chars(first.ptr + 1, end, wanted.count);
-    if (second.ec != std::errc() || second.ptr != end)
-      refuse("I/N expected, such as 2/7 for the second of seven");
+    std::string_view rest = text;
+    const auto index = take_number<std::size_t>(rest),
+               count =
+                   rest.starts_with('/') ? parse_number<std::size_t>(rest.substr(1)) : std::nullopt;
+    if (!index || !count) refuse("I/N expected, such as 2/7 for the second of seven");
+    wanted.index = *index, wanted.count = *count;
     if (wanted.count == 0 || wanted.index == 0) refuse("parts count from 1: 1/N is the first");
     if (wanted.index > wanted.count)
       refuse(fmt::format("there are only {} parts, 1/{} to {}/{}", wanted.count, wanted.count,

@@ -5,9 +5,9 @@
 #include <mha/files/contents.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/output_file.hpp>
+#include <mha/system/parse.hpp>
 
 #include <bit>
-#include <charconv>
 #include <filesystem>
 
 namespace mha::app {
@@ -45,12 +45,11 @@ void StateReader::refuse() const {
 }
 
 std::size_t StateReader::hexadecimal() {
-  std::size_t number = 0;
-  const char* const end = text_.data() + text_.size();
-  const auto [last, error] = std::from_chars(text_.data() + at_, end, number, 16);
-  if (error != std::errc() || last == end || *last != ' ') refuse();
-  at_ = static_cast<std::size_t>(last - text_.data()) + 1;
-  return number;
+  std::string_view rest = std::string_view(text_).substr(at_);
+  const auto number = take_number<std::size_t>(rest, 16);
+  if (!number || !rest.starts_with(' ')) refuse();
+  at_ = text_.size() - rest.size() + 1;
+  return *number;
 }
 
 std::size_t StateReader::number() {

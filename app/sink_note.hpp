@@ -15,11 +15,11 @@ namespace mha::app {
 /// texts have no sink, however many they are.
 std::optional<double> weight_on_first_key(const std::vector<HeadMeasures>& heads);
 
-/// Collects it layer by layer, and says once which of them have a sink.
+/// Collects weight_on_first_key of each layer, for one note on the layers with a sink.
 class SinkNote {
 public:
   void add(const std::string& layer, const std::vector<HeadMeasures>& heads);
-  /// Prints a note where a layer has more than a third of its weight there, unless --quiet.
+  /// Prints the note where a layer has more than a third of its weight on key 0, unless --quiet.
   void print(const Common& common) const;
 
 private:

@@ -17,22 +17,23 @@ public:
   /// patches or a precision are given, which change nothing.
   OpenedWeights(const Request& request, std::string_view command, Common& common);
 
-  /// The layers. Of a whole model, they read the stream of one token.
+  /// The layers; of a whole model as for a text of one token.
   OpenedModel& layers() { return *opened_; }
   /// The model, or null.
   const WholeModel* model() const {
     return opened_->texts() ? &opened_->texts()->model() : nullptr;
   }
-  const std::string& why_no_model() const { return why_; }
-  /// The number of a word that is one token, with a blank before it if it is none without. Throws
-  /// Error that shows the pieces of others. Only of a model.
+  /// Why the sources are no whole model; "" where they are.
+  const std::string& why_no_model() const { return why_no_model_; }
+  /// The id of the token `word`, or of the token that is `word` behind a blank. Throws Error with
+  /// the pieces of a word of several tokens. Only of a model.
   int token_of(const std::string& word, std::string_view option) const;
   /// A token's label.
   std::string label(int token) const { return opened_->texts()->label(token); }
 
 private:
   std::optional<OpenedModel> opened_;
-  std::string why_;
+  std::string why_no_model_;
 };
 
 /// Options that change nothing of the weights' own circuits, where `weights_alone`: labels, masks

@@ -1,4 +1,4 @@
-// completion: what a shell needs to complete the words of a command line.
+// completion: prints a script with which a shell completes the words of a command line.
 
 #include "commands/commands.hpp"
 #include "console.hpp"
@@ -9,19 +9,19 @@
 namespace mha::app {
 
 Run declare_completion(Cli& cli) {
-  const auto chosen = std::make_shared<std::vector<std::string>>();
+  const auto shell = std::make_shared<std::vector<std::string>>();
   std::vector<std::string> names;
-  for (const Shell& shell : shells()) names.emplace_back(shell.name);
+  for (const Shell& known : shells()) names.emplace_back(known.name);
   cli.about("Prints a script that completes commands, options, their values, stages and files. The "
             "script is made from the declarations that --help is made from, and is static: a shell "
             "that loads it starts no program.");
-  cli.positionals("SHELL", "bash, zsh or fish", *chosen, true, std::move(names));
+  cli.positionals("SHELL", "bash, zsh or fish", *shell, true, std::move(names));
   cli.example("completion bash > mha-inspect.bash",
               "bash: put it into ~/.local/share/bash-completion/completions/mha-inspect");
   cli.example("completion zsh > _mha-inspect", "zsh: put it into a folder of $fpath");
   cli.example("completion fish > mha-inspect.fish", "fish: put it into ~/.config/fish/completions");
-  return [chosen] {
-    print(shell_named(chosen->front()).script(declared_commands()));
+  return [shell] {
+    print(shell_named(shell->front()).script(declared_commands()));
     return 0;
   };
 }

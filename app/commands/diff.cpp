@@ -14,11 +14,11 @@
 #include <mha/observe/trace.hpp>
 #include <mha/render/diff.hpp>
 #include <mha/render/diff_layers.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace mha::app {
@@ -68,12 +68,10 @@ private:
 };
 
 double tolerance_of(std::string_view option, const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
-      !std::isfinite(value))
+  const auto value = parse_number<double>(text);
+  if (!value || !(*value >= 0) || !std::isfinite(*value))
     fail("{} is '{}': a number from 0 up expected, or STAGE:NUMBER", option, text);
-  return value;
+  return *value;
 }
 
 /// "1e-3" for every stage, "weights:1e-3" for one; commas separate.

@@ -32,16 +32,19 @@ struct EffectsCommand {
   int run();
 
 private:
+  /// Throws UsageError where options contradict each other.
   void check() const;
-  EffectsRequest asked(const Texts& text) const;
+  EffectsRequest request_for(const Texts& text) const;
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
   void write(const TextEffects& texts, const std::string& form);
-  /// What a resumed run must have in common with the first, beside texts and weights.
-  std::string settings(const std::string& form) const;
+  /// The options that decide the numbers: a resumed run must have those of the run that it goes on
+  /// with.
+  std::string resumable_options(const std::string& form) const;
 };
 
-/// The id of the one token that `word` is, with a leading blank where it is not one without.
+/// The id of the token `word`, or of the token that is `word` behind a blank; or `id`. Nothing
+/// where both are empty. Throws UsageError for both, Error for a word of several tokens.
 std::optional<int> token_of(const Texts& text, const std::string& word, const char* option,
                             const std::optional<std::size_t>& id) {
   if (id && !word.empty())
@@ -73,7 +76,7 @@ std::vector<PatchText> parse_ablation_set(const std::string& text, const std::st
   return places;
 }
 
-/// What a picture of heads can be coloured by.
+/// A number of Effect by which a picture colours heads; `name` is the word of --grid.
 struct EffectMeasure {
   const char* name;
   std::optional<double> Effect::*of;
@@ -90,14 +93,14 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
   for (const EffectMeasure& measure : effect_measures) {
     if (!grid.empty() && grid != measure.name) continue;
     std::vector<render::GridHead> cells;
-    bool any = false;
-    for (const Effect& one : found) {
-      if (one.part != Component::head) continue;
-      cells.push_back({std::to_string(*one.layer), *one.head, one.*measure.of});
-      any = any || (one.*measure.of).has_value();
+    bool has_values = false;
+    for (const Effect& effect : found) {
+      if (effect.part != Component::head) continue;
+      cells.push_back({std::to_string(*effect.layer), *effect.head, effect.*measure.of});
+      has_values = has_values || (effect.*measure.of).has_value();
     }
-    if (!any && grid.empty()) continue;
-    if (!any) fail("--grid {}: no head has it here", grid);
+    if (!has_values && grid.empty()) continue;
+    if (!has_values) fail("--grid {}: no head has it here", grid);
     write_grid({output.path, picture, figure, common.color}, title,
                {render::grid_of(measure.name, cells)});
     return;
@@ -143,23 +146,23 @@ void EffectsCommand::check() const {
     throw UsageError("effects has rows of every layer: --layer chooses nothing");
 }
 
-EffectsRequest EffectsCommand::asked(const Texts& text) const {
-  EffectsRequest asked;
-  asked.ablation = ablate == "mean"       ? Ablation::mean
-                   : ablate == "resample" ? Ablation::resample
-                                          : Ablation::zero;
-  asked.align_end = align == "end";
-  asked.answer = token_of(text, answer, "--answer", answer_id);
-  asked.versus = token_of(text, versus, "--versus", versus_id);
-  if (asked.versus && asked.answer == asked.versus)
+EffectsRequest EffectsCommand::request_for(const Texts& text) const {
+  EffectsRequest effects;
+  effects.ablation = ablate == "mean"       ? Ablation::mean
+                     : ablate == "resample" ? Ablation::resample
+                                            : Ablation::zero;
+  effects.align_end = align == "end";
+  effects.answer = token_of(text, answer, "--answer", answer_id);
+  effects.versus = token_of(text, versus, "--versus", versus_id);
+  if (effects.versus && effects.answer == effects.versus)
     fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
-         text.plain(*asked.answer));
-  asked.set = parse_ablation_set(set, ablate);
-  asked.centre = centre, asked.threads = common.threads;
-  return asked;
+         text.plain(*effects.answer));
+  effects.set = parse_ablation_set(set, ablate);
+  effects.centre = centre, effects.threads = common.threads;
+  return effects;
 }
 
-std::string EffectsCommand::settings(const std::string& form) const {
+std::string EffectsCommand::resumable_options(const std::string& form) const {
   const auto number = [](const auto& id) { return id ? std::to_string(*id) : std::string("-"); };
   return fmt::format("effects\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ablate, align, set,
                      answer, versus, number(answer_id), number(versus_id), centre, per_position,
@@ -189,12 +192,13 @@ int EffectsCommand::run() {
   if (form == "npy")
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
-  ResumeFile kept(resume, output.path);
+  ResumeFile resume_file(resume, output.path);
   const bool streams = per_position && !top && form != "table";
   EffectRows rows(streams ? output.path : "", form);
-  TextEffects texts({asked(text), selection.query, per_position, patch_of_all(request).empty()},
-                    model, common);
-  texts.compute(streams ? &rows : nullptr, kept, settings(form));
+  TextEffects texts(
+      {request_for(text), selection.query, per_position, patch_of_all(request).empty()}, model,
+      common);
+  texts.compute(streams ? &rows : nullptr, resume_file, resumable_options(form));
   if (streams) {
     const Stopwatch watch(common.write_s);
     rows.finish();
@@ -203,35 +207,35 @@ int EffectsCommand::run() {
   } else {
     write(texts, form);
   }
-  kept.remove();
+  resume_file.remove();
   texts.report();
   return 0;
 }
 
-/// Writes the effects as a table, or as csv, tsv or json.
+/// Writes the effects as a table, CSV, TSV or JSON, those of --top with the largest first.
 void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   std::vector<Effect> found = texts.found();
   if (top) {
-    std::erase_if(found, [](const Effect& one) {
-      return one.part != Component::head && one.part != Component::set;
+    std::erase_if(found, [](const Effect& effect) {
+      return effect.part != Component::head && effect.part != Component::set;
     });
-    const auto size = [](const Effect& one) {
-      const double number = one.kl ? *one.kl : one.change.value_or(0);
+    const auto magnitude = [](const Effect& effect) {
+      const double number = effect.kl ? *effect.kl : effect.change.value_or(0);
       return std::isnan(number) ? -1 : number; // NaN has no order
     };
-    std::ranges::stable_sort(found, std::greater<>(), size);
+    std::ranges::stable_sort(found, std::greater<>(), magnitude);
     found.resize(std::min(found.size(), *top));
   }
   const Stopwatch watch(common.write_s);
   TextFile file(output.path);
   render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>()};
-  const auto words = [](const std::string& token, const std::optional<std::size_t>& id) {
+  const auto token_text = [](const std::string& token, const std::optional<std::size_t>& id) {
     if (id) return fmt::format("token {}", *id);
     return token.empty() ? std::string() : fmt::format("'{}'", render::visible(token));
   };
-  if (const std::string given = words(answer, answer_id); !given.empty()) view.answer = given;
-  if (const std::string other = words(versus, versus_id); !other.empty())
-    view.answer += ", less that of " + other;
+  if (const std::string token = token_text(answer, answer_id); !token.empty()) view.answer = token;
+  if (const std::string token = token_text(versus, versus_id); !token.empty())
+    view.answer += ", less that of " + token;
   if (form == "json")
     file.sink()(render::effects_json(found, view));
   else if (form == "table")

@@ -70,7 +70,7 @@ int Info::print_description() {
   if (as_naming && request.sources.empty()) throw UsageError("--as-naming needs a SOURCE");
   std::string reason;
   const std::string text =
-      schema ? description_schema() : description_of(open_any(request, reason).sources());
+      schema ? description_schema() : description_of(open_one_or_all(request, reason).sources());
   TextFile file(output.path);
   file.sink()(text);
   file.finish();

@@ -13,7 +13,7 @@ struct Cache::State {
   DType dtype = DType::f32;
   std::vector<Stage> order; ///< of `kept`
   std::map<Stage, Tensor> kept;
-  StageSet available; ///< what the layer has
+  StageSet available; ///< the stages that the layer has
   std::string layer;  ///< "layers.3" of a whole model; "this layer"
 };
 
@@ -21,10 +21,10 @@ struct Cache::State {
 
 namespace mha::api {
 
-/// Stages of a layer, computed and kept; `name` is the layer's in messages.
+/// Computes stages of a layer on `threads` threads and keeps them; messages call the layer `name`.
 Cache computed(const Layer& layer, const StageSet& stages, std::size_t threads,
                std::string name = "this layer");
-/// The bytes that they take.
+/// The bytes that these stages take, in the layer's dtype.
 std::size_t bytes_of(const Layer& layer, const StageSet& stages);
 
 } // namespace mha::api

@@ -9,8 +9,7 @@
 #include <mha/load/model_state.hpp>
 #include <mha/model/token_ids.hpp>
 #include <mha/observe/not_finite.hpp>
-
-#include <charconv>
+#include <mha/system/parse.hpp>
 
 namespace mha {
 
@@ -51,11 +50,9 @@ std::size_t Model::State::number_of(const LayerId& layer) const {
   const std::vector<std::string>& ids = this->ids();
   for (std::size_t n = 0; n < ids.size(); ++n)
     if (ids[n] == id) return n;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+  const auto number = parse_number<std::int64_t>(id);
   const auto count = static_cast<std::int64_t>(ids.size());
-  const bool is_number = !id.empty() && error == std::errc() && end == id.data() + id.size();
-  if (is_number && number < 0 && number >= -count) return static_cast<std::size_t>(number + count);
+  if (number && *number < 0 && *number >= -count) return static_cast<std::size_t>(*number + count);
   fail("{}: there is no layer '{}': the model's layers are {} to {}", folder, id, ids.front(),
        ids.back());
 }

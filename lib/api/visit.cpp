@@ -1,6 +1,7 @@
 #include <mha/api/visit.hpp>
 
 #include <mha/layer/settings.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/memory.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -16,8 +17,7 @@ namespace {
 std::atomic<std::size_t> visits = 0;
 
 bool is_word_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.';
+  return is_letter(c) || is_digit(c) || c == '_' || c == '.';
 }
 
 /// "num_heads" of the option "num-heads", "causal false" of "no-causal".

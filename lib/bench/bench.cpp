@@ -20,7 +20,8 @@ constexpr std::size_t peak_rounds = 5;
 
 /// The seconds of every run.
 struct Seconds {
-  std::vector<double> projections, attention, output, around, all;
+  ByPhase<std::vector<double>> phases;
+  std::vector<double> all;
   std::vector<StageSeconds> stages;
 };
 
@@ -59,18 +60,16 @@ private:
 /// One run, from the layer to what is kept of it.
 template <class T> Trace Bench<T>::run_once(Seconds& seconds) {
   std::optional<Trace> kept;
-  PhaseTimes parts;
+  PhaseTimes times;
   ranks_.meet();
   const double all = seconds_of([&] {
     kept.emplace(layer_, request_.kept);
-    parts = compute(layer_, plan_of(*kept), *kept, threads_);
+    times = compute(layer_, plan_of(*kept), *kept, threads_);
   });
   seconds.all.push_back(ranks_.largest(all));
-  seconds.projections.push_back(ranks_.largest(parts.projections));
-  seconds.attention.push_back(ranks_.largest(parts.attention));
-  seconds.output.push_back(ranks_.largest(parts.output));
-  seconds.around.push_back(ranks_.largest(parts.around));
-  seconds.stages.push_back(parts.stages);
+  for (const Phase phase : phases)
+    seconds.phases[phase].push_back(ranks_.largest(times.seconds[phase]));
+  seconds.stages.push_back(times.stages);
   return std::move(*kept);
 }
 
@@ -129,12 +128,10 @@ template <class T> Speed Bench<T>::measure() {
   }
   measure_peak();
 
-  const std::array<double, phase_count> operations =
+  const ByPhase<double> operations =
       operations_of(work_of(layer_, make_plan(layer_, first.wants())));
-  speed.projections = speed_of(seconds.projections, operations[0]);
-  speed.attention = speed_of(seconds.attention, operations[1]);
-  speed.output = speed_of(seconds.output, operations[2]);
-  speed.around = speed_of(seconds.around, operations[3]);
+  for (const Phase phase : phases)
+    speed.phases[phase] = speed_of(seconds.phases[phase], operations[phase]);
   speed.all = speed_of(seconds.all, std::reduce(operations.begin(), operations.end()));
   StageSeconds stages = median_of(seconds.stages);
   for (double& stage : stages) stage = ranks_.sum(stage) / static_cast<double>(speed.threads);

@@ -10,7 +10,7 @@
 
 namespace mha {
 
-/// The time of a part, or of all.
+/// The time of a phase, or of all.
 struct PhaseSpeed {
   double median_s = 0, best_s = 0;
   double operations = 0;
@@ -22,15 +22,17 @@ struct PhaseSpeed {
 /// What was measured. All of it is in one run of the program: machines are not equally fast all
 /// day.
 struct Speed {
-  PhaseSpeed projections, attention, output;
-  PhaseSpeed around; ///< of a layer of a whole model: what is behind attention
-  PhaseSpeed all;    ///< more than the parts: the plan, and the memory of what is kept
+  ByPhase<PhaseSpeed> phases;
+  PhaseSpeed all;    ///< more than the phases: the plan, and the memory of what is kept
   Roofline roofline; ///< by stage, and the machine's rates: of as many threads, between the runs
                      ///< and behind
   std::size_t runs = 0;
   std::size_t threads = 1; ///< of all ranks together
   DType dtype = DType::f32;
   std::vector<Stage> kept;
+
+  /// Whether a phase is shown: `around` only of a layer of a whole model.
+  bool has(Phase phase) const { return phase != Phase::around || phases[phase].operations > 0; }
 };
 
 struct BenchRequest {
@@ -43,8 +45,8 @@ struct BenchRequest {
 
 /// Computes the layer again and again, after two runs that are not timed: the second packs the
 /// weights, which are kept as those of a model that runs more than once. Throws Error if a run
-/// gives other bits than the first. Ranks compute a part each, beginning together; a part of the
-/// time is that of the slowest.
+/// gives other bits than the first. Ranks compute a part each, beginning together; the time of a
+/// phase is that of the slowest.
 Speed bench(const Layer& layer, const BenchRequest& request);
 
 } // namespace mha

@@ -9,8 +9,8 @@
 
 namespace mha {
 
-/// Where numbers lie that are read again and again: the second cache of each core, the third, which
-/// cores share, or memory.
+/// The memory that holds an array which is read again and again: the second cache of each core, the
+/// third, which cores share, or main memory.
 enum class MemoryLevel { cache_2, cache_3, memory };
 inline constexpr std::size_t memory_levels = 3;
 /// "L2", "L3", "memory".
@@ -27,7 +27,7 @@ struct MachineRates {
   double products = 0; ///< operations a second of multiply-adds in registers, by the unit in use
   double vectors = 0;  ///< the same of the vector unit, which computes what is no product
   double exponentials = 0; ///< of rows in the first cache, by the kernel in use
-  std::array<Bandwidth, memory_levels> bytes{}; ///< by MemoryLevel; of the places asked for
+  std::array<Bandwidth, memory_levels> bytes{}; ///< by MemoryLevel
   std::string unit; ///< what multiplies: "avx512", "amx, bfloat16 × 3" …
 
   const Bandwidth& of(MemoryLevel level) const { return bytes[static_cast<std::size_t>(level)]; }
@@ -39,12 +39,13 @@ public:
   /// More threads than cores make nothing faster.
   explicit Machine(std::size_t threads);
 
-  /// Multiply-adds once more, for 16 ms; between the runs of what is held against them, because
-  /// clocks and neighbours change by the minute.
+  /// Measures multiply-adds, for 16 ms. Called between the runs of a layer that is compared with
+  /// the rate, because clocks and other processes change within minutes.
   void measure_products();
-  /// Exponentials, the vector unit, and the bandwidth of the places where `sizes` bytes lie.
+  /// Measures exponentials, the vector unit, and the bandwidth of the levels that hold arrays of
+  /// `sizes` bytes.
   void measure_rest(const std::vector<double>& sizes);
-  /// Where so many bytes lie when all threads read them together.
+  /// The level that holds an array of `bytes` bytes which all threads read together.
   MemoryLevel level_of(double bytes) const;
   const MachineRates& rates() const { return rates_; }
 

@@ -47,7 +47,7 @@ Tensor run_once(OpenedModel& model, Timings& runs) {
   return result;
 }
 
-/// The medians of a layer's parts.
+/// The medians of a layer's phases.
 LayerSeconds layer_seconds(const Timings& runs, const std::string& id, std::size_t n) {
   const auto of = [&](const auto& seconds) {
     std::vector<double> list;
@@ -55,12 +55,10 @@ LayerSeconds layer_seconds(const Timings& runs, const std::string& id, std::size
     return median_of(std::move(list));
   };
   using Times = OpenedModel::LayerTimes;
-  return {id,
-          of([](const Times& t) { return t.read; }),
-          of([](const Times& t) { return t.phases.projections; }),
-          of([](const Times& t) { return t.phases.attention; }),
-          of([](const Times& t) { return t.phases.output; }),
-          of([](const Times& t) { return t.phases.around; })};
+  LayerSeconds medians{id, of([](const Times& times) { return times.read; }), {}};
+  for (const Phase phase : phases)
+    medians.phases[phase] = of([&](const Times& times) { return times.phases.seconds[phase]; });
+  return medians;
 }
 
 /// The work of all layers together, and of the logits.

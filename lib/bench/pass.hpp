@@ -14,8 +14,7 @@ namespace mha {
 struct LayerSeconds {
   std::string layer;
   double read = 0; ///< to make the layer of the checkpoint's tensors, which stay mapped
-  double projections = 0, attention = 0, output = 0;
-  double around = 0; ///< norms, feed-forward, sums of the stream
+  ByPhase<double> phases;
 };
 
 struct PassSpeed {

@@ -145,10 +145,10 @@ Phase phase_of(Stage stage) {
   }
 }
 
-std::array<double, phase_count> operations_of(const StageWork& work) {
-  std::array<double, phase_count> sums{};
+ByPhase<double> operations_of(const StageWork& work) {
+  ByPhase<double> sums;
   for (const StageInfo& info : stages())
-    sums[static_cast<std::size_t>(phase_of(info.stage))] += work[index_of(info.stage)].operations;
+    sums[phase_of(info.stage)] += work[index_of(info.stage)].operations;
   return sums;
 }
 

@@ -2,6 +2,7 @@
 // Least work of a layer's stages: the operations of their products, exponentials, bytes.
 
 #include <mha/schedule/plan.hpp>
+#include <mha/schedule/times.hpp>
 
 #include <array>
 
@@ -22,13 +23,10 @@ using StageWork = std::array<Work, stage_count>;
 /// rotations, masks).
 StageWork work_of(const Layer& layer, const Plan& plan);
 
-/// The parts of a layer that `bench` times as one.
-enum class Phase { projections, attention, output, around };
-inline constexpr std::size_t phase_count = 4;
-/// The part that a stage with work belongs to; `around` is what a whole model has behind attention.
+/// The phase that a stage with work belongs to.
 Phase phase_of(Stage stage);
 
-/// The operations of a plan's products, by part.
-std::array<double, phase_count> operations_of(const StageWork& work);
+/// The operations of a plan's products, by phase.
+ByPhase<double> operations_of(const StageWork& work);
 
 } // namespace mha

@@ -22,16 +22,10 @@ DenseMatrix matrix_of(const Tensor& W, std::size_t identity = 0) {
   return matrix;
 }
 
-std::vector<double> vector_of(const Tensor& tensor) {
-  std::vector<double> numbers(tensor.count());
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = value_at(tensor, i);
-  return numbers;
-}
-
 /// W_c diag(gain) W: through compressed rows, whose norm has a gain.
 DenseMatrix through_compressed(const Tensor& W_c, const Tensor& gain, DenseMatrix W) {
   if (W_c.empty()) return W;
-  fold_norm(W, InputNorm::rms, vector_of(gain));
+  fold_norm(W, InputNorm::rms, values_in_double(gain));
   return product(matrix_of(W_c).view(), W.view());
 }
 
@@ -113,7 +107,7 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
   }
   const InputNorm norm = layer.settings.input_norm;
   if (norm == InputNorm::layer || norm == InputNorm::rms) {
-    const std::vector<double> gain = vector_of(layer.norm_weight);
+    const std::vector<double> gain = values_in_double(layer.norm_weight);
     for (DenseMatrix* W : {&to.W_q, &to.W_k, &to.W_v})
       if (!W->empty() && (gain.empty() || gain.size() == W->rows)) fold_norm(*W, norm, gain);
     to.folded = true;

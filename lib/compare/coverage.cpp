@@ -1,11 +1,12 @@
 #include <mha/compare/coverage.hpp>
 
 #include <mha/layer/stage.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 namespace mha {
 
@@ -14,10 +15,8 @@ namespace {
 /// "layers.N.mlp" of "layers.3.mlp", "Qcur-N" of "Qcur-3": one line for what all layers have. Sizes
 /// and paths stay.
 std::string without_numbers(const std::string& text) {
-  const auto is_digit = [&](std::size_t i) {
-    return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i])) != 0;
-  };
-  const auto is_one_of = [&](std::size_t i, std::string_view these) {
+  const auto digit_at = [&](std::size_t i) { return i < text.size() && is_digit(text[i]); };
+  const auto one_of_at = [&](std::size_t i, std::string_view these) {
     return i < text.size() && these.find(text[i]) != std::string_view::npos;
   };
   std::string out;
@@ -25,13 +24,13 @@ std::string without_numbers(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (i == 0 || text[i - 1] == ' ')
       path = text.substr(i, text.find(' ', i) - i).find('/') != std::string::npos;
-    if (path || !is_digit(i) || i == 0 || !is_one_of(i - 1, ".-[")) {
+    if (path || !digit_at(i) || i == 0 || !one_of_at(i - 1, ".-[")) {
       out += text[i];
       continue;
     }
     std::size_t last = i;
-    while (is_digit(last)) ++last;
-    const bool whole = last == text.size() || is_one_of(last, ".], ):");
+    while (digit_at(last)) ++last;
+    const bool whole = last == text.size() || one_of_at(last, ".], ):");
     out += whole ? "N" : text.substr(i, last - i);
     i = last - 1;
   }
@@ -42,14 +41,10 @@ std::string without_numbers(const std::string& text) {
 
 std::string ranges_of(const std::vector<std::string>& layers) {
   std::string text;
-  const auto number = [&](std::size_t i) {
-    return layers[i].empty() || layers[i].find_first_not_of("0123456789") != std::string::npos
-               ? -1
-               : std::stol(layers[i]);
-  };
+  const auto number = [&](std::size_t i) { return parse_number<std::size_t>(layers[i]); };
   for (std::size_t i = 0; i < layers.size();) {
     std::size_t last = i;
-    while (last + 1 < layers.size() && number(last) >= 0 && number(last + 1) == number(last) + 1)
+    while (last + 1 < layers.size() && number(last) && number(last + 1) == *number(last) + 1)
       ++last;
     text += text.empty() ? "" : ", ";
     text += last == i       ? layers[i]

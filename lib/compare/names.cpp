@@ -57,11 +57,6 @@ const std::vector<Meaning>& meanings() {
 }
 // clang-format on
 
-std::string_view last_word(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
-
 } // namespace
 
 std::pair<std::string_view, std::optional<std::size_t>>
@@ -76,14 +71,14 @@ without_layer_suffix(std::string_view name) {
 }
 
 bool is_stage_name(std::string_view name) {
-  const std::string_view word = last_word(without_layer_suffix(name).first);
+  const std::string_view word = last_part(without_layer_suffix(name).first);
   return std::any_of(stages().begin(), stages().end(),
                      [&](const StageInfo& info) { return info.name == word; });
 }
 
 std::vector<Stage> result_stages(std::string_view name) {
   name = without_layer_suffix(name).first;
-  const std::string_view word = last_word(name);
+  const std::string_view word = last_part(name);
   for (const StageInfo& info : stages())
     if (info.name == word) return {info.stage};
   if (std::vector<Stage> readings = stages_below_module(name); !readings.empty()) return readings;

@@ -10,6 +10,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/infer_axes.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/layer/words.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 
@@ -21,11 +22,6 @@
 namespace mha {
 
 namespace {
-
-std::string_view last_part(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
 
 /// A message about "ref.npz: layers.0.k", of the tensor alone.
 std::string without_place(const std::string& message, const std::string& where,

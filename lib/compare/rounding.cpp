@@ -44,8 +44,7 @@ template <class F> Layer with_tensors(Layer layer, F change) {
 }
 
 Layer rounded_layer(const Layer& layer, DType to) {
-  return with_tensors(
-      layer, [&](const Tensor& tensor) { return convert(convert(tensor, to), tensor.dtype()); });
+  return with_tensors(layer, [&](const Tensor& tensor) { return rounded_to(tensor, to); });
 }
 
 Layer in_float64(const Layer& layer) {

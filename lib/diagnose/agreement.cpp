@@ -92,7 +92,7 @@ Agreement agreement_of(const Tensor& ours, const Tensor& theirs, double toleranc
             0,
             0};
   const std::size_t width = std::max<std::size_t>(ours.rank() == 0 ? 1 : ours.shape().back(), 1);
-  return with_number(ours.dtype(), [&]<class T>(T) {
+  return by_precision(ours.dtype(), [&]<class T>(T) {
     return compare(ours.as<T>(), theirs.as<T>(), width, tolerance);
   });
 }
@@ -111,8 +111,8 @@ double tolerance_of(DType dtype) {
 }
 
 bool representable(const Tensor& tensor, DType dtype) {
-  const Tensor rounded = convert(convert(tensor, dtype), tensor.dtype());
-  return with_number(tensor.dtype(), [&]<class T>(T) {
+  const Tensor rounded = rounded_to(tensor, dtype);
+  return by_precision(tensor.dtype(), [&]<class T>(T) {
     return std::equal(tensor.as<T>().begin(), tensor.as<T>().end(), rounded.as<T>().begin(),
                       [](T a, T b) { return a == b || (std::isnan(a) && std::isnan(b)); });
   });

@@ -110,7 +110,7 @@ std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
 Tensor only_columns(const Tensor& rows, std::size_t first, std::size_t last) {
   Tensor part = copied(rows);
   const std::size_t n = rows.shape().back();
-  with_number(rows.dtype(), [&]<class T>(T) {
+  by_precision(rows.dtype(), [&]<class T>(T) {
     const auto values = part.as_mutable<T>();
     for (std::size_t i = 0; i < values.size(); ++i)
       if (i % n < first || i % n >= last) values[i] = 0;
@@ -156,7 +156,7 @@ std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t
   Tensor left = copied(ours);
   std::size_t cut = 0, rows = 0;
   const std::size_t n = ours.shape().back();
-  with_number(left.dtype(), [&]<class T>(T) {
+  by_precision(left.dtype(), [&]<class T>(T) {
     const auto values = left.as_mutable<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double saved = value_at(theirs, i);

@@ -39,7 +39,7 @@ bool helps_one_row(const Trials& trials, const Changes& changes) {
 Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs) {
   if (stage != Stage::masked || ours.shape() != theirs.shape()) return theirs;
   Tensor result = copied(theirs);
-  with_number(theirs.dtype(), [&]<class T>(T) {
+  by_precision(theirs.dtype(), [&]<class T>(T) {
     const auto own = ours.as<T>();
     const auto to = result.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i)

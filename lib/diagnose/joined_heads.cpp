@@ -39,7 +39,7 @@ Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
       y[i] /= A[i * n + i];
       for (std::size_t j = 0; j < i; ++j) y[j] -= A[i * n + j] * y[i];
     }
-    with_number(joined.dtype(), [&]<class T>(T) {
+    by_precision(joined.dtype(), [&]<class T>(T) {
       for (std::size_t i = 0; i < n; ++i)
         joined.as_mutable<T>()[row * n + i] = static_cast<T>(y[i]);
     });

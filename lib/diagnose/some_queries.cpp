@@ -51,7 +51,7 @@ template <class Add> Broadcast written_out(const Layer& layer, const std::vector
   all.tensor = Tensor(layer.dtype, {d.B, heads, n, S});
   all.strides = {heads * n * S, one_head ? 0 : n * S, S, 1};
   all.keys = S;
-  with_number(layer.dtype, [&]<class T>(T) {
+  by_precision(layer.dtype, [&]<class T>(T) {
     T* row = all.tensor.as_mutable<T>().data();
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t h = 0; h < heads; ++h)

@@ -28,7 +28,7 @@ Tensor without_padding(const Tensor& theirs, Stage stage, const std::vector<std:
   Tensor kept = copied(theirs);
   const std::size_t heads = axis == 2 ? theirs.shape()[1] : 1,
                     width = theirs.count() / (theirs.shape()[0] * heads * T);
-  with_number(kept.dtype(), [&]<class N>(N) {
+  by_precision(kept.dtype(), [&]<class N>(N) {
     const auto values = kept.as_mutable<N>();
     for (std::size_t i = 0; i < values.size(); ++i)
       if (i / width % T >= lengths[i / (heads * T * width)]) values[i] = 0;

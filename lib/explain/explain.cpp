@@ -26,12 +26,6 @@ constexpr std::array head_stages{
     Stage::row_max,   Stage::shifted, Stage::exp,      Stage::row_sum,
     Stage::logsumexp, Stage::weights, Stage::head_out, Stage::head_result};
 
-std::vector<double> numbers(const Tensor& tensor) {
-  std::vector<double> values(tensor.count());
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_at(tensor, i);
-  return values;
-}
-
 /// Piece `index` of `pieces` equal ones.
 std::vector<double> piece(const std::vector<double>& values, std::size_t index,
                           std::size_t pieces) {
@@ -100,9 +94,9 @@ HeadExplanation explain_head(const Layer& layer, const Trace& kept, const StageS
   for (Stage stage : head_stages)
     if (contains(traced, stage))
       result.values[stage] =
-          piece(numbers(kept.value(stage)), one_head ? 0 : head, one_head ? 1 : dims.H);
+          piece(values_in_double(kept.value(stage)), one_head ? 0 : head, one_head ? 1 : dims.H);
   const auto rows = [&](Stage stage) {
-    const std::vector<double> all = numbers(kept.value(stage));
+    const std::vector<double> all = values_in_double(kept.value(stage));
     return rows_of(piece(all, one_head ? 0 : result.kv_head, one_head ? 1 : dims.H_kv), dims.S_all,
                    layer.settings.columns);
   };
@@ -198,7 +192,7 @@ Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
   result.has_W_q = !layer.W_q.empty(), result.has_b_q = !layer.b_q.empty();
   result.has_W_o = !layer.W_o.empty(), result.has_b_o = !layer.b_o.empty();
   result.other_source = !layer.X_k.empty() || !layer.X_v.empty();
-  if (result.has_b_o) result.b_o = numbers(layer.b_o);
+  if (result.has_b_o) result.b_o = values_in_double(layer.b_o);
   return result;
 }
 
@@ -270,7 +264,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
   // What it starts from, shown or not.
   result.given = layer.given_set & make_plan(layer, wanted, selection_of(layer, request)).needed;
   for (Stage stage : token_stages)
-    if (contains(wanted, stage)) result.values[stage] = numbers(kept.value(stage));
+    if (contains(wanted, stage)) result.values[stage] = values_in_double(kept.value(stage));
 
   std::vector<std::size_t> heads(layer.dims.H);
   std::iota(heads.begin(), heads.end(), std::size_t{0});

@@ -9,25 +9,19 @@ namespace mha::io {
 
 std::string path_component(std::string_view name) {
   if (name.empty()) return "%";
-  std::string component;
-  const auto escape = [&](std::string_view bytes) {
-    for (const char byte : bytes)
-      component += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
-  };
   // Braces would be taken for placeholders; a dot at the start hides a file or leads upwards.
   constexpr std::string_view never = "/\\%{}";
-  while (!name.empty()) {
-    const Utf8 character = first_utf8(name);
-    const std::string_view bytes = name.substr(0, character.bytes);
-    const bool leads = bytes == "." && component.empty();
-    if (leads || !character.valid || is_unsafe(character.code) ||
-        never.find(bytes) != std::string_view::npos)
-      escape(bytes);
-    else
-      component += bytes;
-    name.remove_prefix(character.bytes);
-  }
-  return component;
+  const auto escape = [&](const Utf8& character,
+                          std::string_view bytes) -> std::optional<std::string> {
+    const bool leads = bytes == "." && bytes.data() == name.data();
+    if (!leads && !safe_escape(character) && never.find(bytes) == std::string_view::npos)
+      return std::nullopt;
+    std::string escaped_bytes;
+    for (const char byte : bytes)
+      escaped_bytes += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
+    return escaped_bytes;
+  };
+  return escaped(name, escape);
 }
 
 bool leads_outside(std::string_view name) {

@@ -2,6 +2,7 @@
 
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -15,10 +16,9 @@ namespace {
 
 /// Behind the ASCII characters from `at` on, eight at a time.
 std::size_t behind_ascii(std::string_view text, std::size_t at) {
-  for (std::uint64_t word = 0; text.size() - at >= sizeof word; at += sizeof word) {
-    std::memcpy(&word, text.data() + at, sizeof word);
-    if ((word & 0x8080808080808080) != 0) break;
-  }
+  while (text.size() - at >= sizeof(std::uint64_t) &&
+         (unaligned<std::uint64_t>(text.data() + at) & 0x8080808080808080) == 0)
+    at += sizeof(std::uint64_t);
   while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
   return at;
 }

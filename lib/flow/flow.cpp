@@ -166,17 +166,13 @@ Numbers divergences_of(const ItemWeights& of, std::size_t threads) {
   return to;
 }
 
-Shape shape_of_item(FlowKind kind, const Dims& dims) {
-  switch (kind) {
-  case FlowKind::value_norms:
-    return {dims.H, dims.T, dims.S_all};
-  case FlowKind::received:
-    return {dims.H, dims.S_all};
-  case FlowKind::divergence:
-    return {dims.H, dims.H};
-  default:
-    return {dims.T, dims.S_all};
-  }
+Shape shape_of_item(const FlowInfo& kind, const Dims& dims) {
+  const auto length = [&](std::string_view axis) {
+    return axis == "head" ? dims.H : axis == "query" ? dims.T : dims.S_all;
+  };
+  Shape shape{length(kind.rows), length(kind.cols)};
+  if (kind.of_heads) shape.insert(shape.begin(), dims.H);
+  return shape;
 }
 
 } // namespace
@@ -188,19 +184,19 @@ const FlowInfo* find_flow(std::string_view name) {
 
 Tensor Flow::next(const Layer& layer) {
   const Dims& dims = layer.dims;
+  const FlowInfo& kind = kinds[static_cast<std::size_t>(kind_)];
   const bool with_values = kind_ == FlowKind::value_norms || kind_ == FlowKind::value_norms_sum;
   const Stage values = has_step(layer, Stage::v_all) ? Stage::v_all : Stage::v;
   std::vector<Stage> stages{Stage::weights};
   if (with_values) stages.push_back(values);
   for (const Stage stage : stages) require_stage(layer, stage);
   if (layer.settings.columns)
-    fail("{}: tokens are rows here, and the layer's are columns",
-         kinds[static_cast<std::size_t>(kind_)].name);
+    fail("{}: tokens are rows here, and the layer's are columns", kind.name);
   const bool rolls = kind_ == FlowKind::rollout;
   if (rolls && (dims.T != dims.S_all || !layer.X_k.empty()))
     fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
          dims.T, dims.S_all);
-  Shape shape = shape_of_item(kind_, dims);
+  Shape shape = shape_of_item(kind, dims);
   if (dims.batched) shape.insert(shape.begin(), dims.B);
   require_memory(count_of(shape) * sizeof(double) +
                      dims.B * dims.H * dims.T * dims.S_all * size_of(layer.dtype),

@@ -18,15 +18,16 @@ enum class FlowKind : std::uint8_t {
   divergence,
 };
 
-/// One of them: its name, axes ("htS": batch in front where there is one) and formula.
+/// A row of the table of kinds: the axes of its matrices, one matrix or one per head, and its
+/// formula.
 struct FlowInfo {
   FlowKind kind;
   std::string_view name;
-  std::string_view rows, cols; ///< "query", "key", "head"
+  std::string_view rows, cols; ///< axes of a matrix: "query", "key" or "head"
   bool of_heads = false;       ///< a map for each head
   std::string_view formula;
 };
-/// By name, or null.
+/// The kind with this name; nullptr if there is none.
 const FlowInfo* find_flow(std::string_view name);
 
 /// Computes one kind layer by layer, in float64 of the layer's own stages.

@@ -2,6 +2,7 @@
 
 #include <mha/files/pointer.hpp>
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <array>
@@ -57,7 +58,7 @@ std::string replaced(std::string_view text, std::string_view word, const std::st
 /// The line for this file; a name that would need quoting in the shell stays FILE.
 std::string line_for(std::string_view python, std::string_view path) {
   const bool plain = std::ranges::all_of(path, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+    return is_letter(c) || is_digit(c) ||
            std::string_view("/._-+=,").find(c) != std::string_view::npos;
   });
   std::string line(python);

@@ -1,13 +1,13 @@
 #include <mha/formats/gguf.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -74,12 +74,6 @@ constexpr std::array<GgufElementType, 41> gguf_element_types{{
     {40, "NVFP4"},
 }};
 
-template <class T> T gguf_number(const char* at) {
-  T value{};
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 /// Reads a header from its front; every step is checked against the end.
 class GgufReader {
 public:
@@ -102,7 +96,7 @@ public:
     at_ += size;
     return first;
   }
-  template <class T> T take(std::string_view what) { return gguf_number<T>(skip(sizeof(T), what)); }
+  template <class T> T take(std::string_view what) { return unaligned<T>(skip(sizeof(T), what)); }
   std::string_view text(std::string_view what) {
     const auto size = take<std::uint64_t>(what);
     return {skip(size, what), size};

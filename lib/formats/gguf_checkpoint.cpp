@@ -4,11 +4,11 @@
 #include <mha/formats/gguf_checkpoint.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <numeric>
 
@@ -108,10 +108,10 @@ private:
     const bool in_block = name.starts_with("blk.");
     if (in_block) {
       name.remove_prefix(4);
-      const auto [dot, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
-      if (error != std::errc() || dot == name.data() + name.size() || *dot != '.')
-        return add(tensor.name, tensor);
-      name.remove_prefix(static_cast<std::size_t>(dot - name.data()) + 1);
+      const auto number = take_number<std::size_t>(name);
+      if (!number || !name.starts_with('.')) return add(tensor.name, tensor);
+      layer = *number;
+      name.remove_prefix(1);
       prefix = fmt::format("{}.{}.", model_.blocks, layer);
     }
     std::optional<std::string_view> found;

@@ -3,40 +3,31 @@
 #include <mha/formats/gguf.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <cstring>
 
 namespace mha::io {
 
-namespace {
-
-template <class T> T gguf_number_at(const char* at) {
-  T value{};
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-} // namespace
-
 std::optional<std::int64_t> GgufValue::integer(std::uint64_t index) const {
   if (index >= count) return std::nullopt;
   switch (type) {
   case GgufType::u8:
-    return gguf_number_at<std::uint8_t>(at + index);
+    return unaligned<std::uint8_t>(at + index);
   case GgufType::i8:
-    return gguf_number_at<std::int8_t>(at + index);
+    return unaligned<std::int8_t>(at + index);
   case GgufType::u16:
-    return gguf_number_at<std::uint16_t>(at + 2 * index);
+    return unaligned<std::uint16_t>(at + 2 * index);
   case GgufType::i16:
-    return gguf_number_at<std::int16_t>(at + 2 * index);
+    return unaligned<std::int16_t>(at + 2 * index);
   case GgufType::u32:
-    return gguf_number_at<std::uint32_t>(at + 4 * index);
+    return unaligned<std::uint32_t>(at + 4 * index);
   case GgufType::i32:
-    return gguf_number_at<std::int32_t>(at + 4 * index);
+    return unaligned<std::int32_t>(at + 4 * index);
   case GgufType::i64:
-    return gguf_number_at<std::int64_t>(at + 8 * index);
+    return unaligned<std::int64_t>(at + 8 * index);
   case GgufType::u64: {
-    const auto value = gguf_number_at<std::uint64_t>(at + 8 * index);
+    const auto value = unaligned<std::uint64_t>(at + 8 * index);
     if (value >> 63 == 0) return static_cast<std::int64_t>(value);
     return std::nullopt;
   }
@@ -48,8 +39,8 @@ std::optional<std::int64_t> GgufValue::integer(std::uint64_t index) const {
 std::optional<double> GgufValue::number(std::uint64_t index) const {
   if (const auto whole = integer(index)) return static_cast<double>(*whole);
   if (index >= count) return std::nullopt;
-  if (type == GgufType::f32) return static_cast<double>(gguf_number_at<float>(at + 4 * index));
-  if (type == GgufType::f64) return gguf_number_at<double>(at + 8 * index);
+  if (type == GgufType::f32) return static_cast<double>(unaligned<float>(at + 4 * index));
+  if (type == GgufType::f64) return unaligned<double>(at + 8 * index);
   return std::nullopt;
 }
 
@@ -60,14 +51,14 @@ std::optional<bool> GgufValue::boolean(std::uint64_t index) const {
 
 std::optional<std::string_view> GgufValue::text() const {
   if (type != GgufType::text || is_array) return std::nullopt;
-  return std::string_view(at + 8, gguf_number_at<std::uint64_t>(at));
+  return std::string_view(at + 8, unaligned<std::uint64_t>(at));
 }
 
 bool GgufValue::each_text(const std::function<void(std::string_view)>& use) const {
   if (type != GgufType::text || !is_array) return false;
   const char* from = at;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const auto size = gguf_number_at<std::uint64_t>(from);
+    const auto size = unaligned<std::uint64_t>(from);
     use({from + 8, size});
     from += 8 + size;
   }
@@ -87,13 +78,13 @@ std::string GgufValue::written() const {
     if (const auto truth = boolean(i))
       add(*truth ? "true" : "false");
     else if (type == GgufType::f32)
-      add(number_text(gguf_number_at<float>(at + 4 * i)));
+      add(number_text(unaligned<float>(at + 4 * i)));
     else if (type == GgufType::f64)
-      add(number_text(gguf_number_at<double>(at + 8 * i)));
+      add(number_text(unaligned<double>(at + 8 * i)));
     else if (const auto whole = integer(i))
       add(std::to_string(*whole));
     else
-      add(std::to_string(gguf_number_at<std::uint64_t>(at + 8 * i)));
+      add(std::to_string(unaligned<std::uint64_t>(at + 8 * i)));
   return list;
 }
 

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -13,11 +14,8 @@ namespace mha::io {
 
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_word_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
+  return is_letter(c) || is_digit(c) || c == '_';
 }
 
 constexpr std::uint64_t each_byte = 0x0101010101010101;
@@ -34,8 +32,7 @@ const char* JsonScanner::plain_until(const char* at, const char* end) {
   // Eight bytes at a time: vocabularies are strings above all.
   static_assert(std::endian::native == std::endian::little);
   while (end - at >= 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, sizeof word);
+    const auto word = unaligned<std::uint64_t>(at);
     const std::uint64_t control = (word - each_byte * 0x20) & ~word & each_byte << 7,
                         found = control | zero_bytes(word ^ each_byte * '"') |
                                 zero_bytes(word ^ each_byte * '\\');

@@ -1,6 +1,7 @@
 #pragma once
 // The tokens of JSON, with the place of every mistake. What a document means is up to its reader.
 
+#include <mha/system/characters.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <string>
@@ -25,7 +26,7 @@ public:
   /// Whether the next value is a number, and not a word such as -Infinity.
   bool at_number() {
     const char first = next();
-    if (first >= '0' && first <= '9') return true;
+    if (is_digit(first)) return true;
     return first == '-' && (end_ - at_ < 2 || at_[1] != 'I');
   }
   /// Takes the next character if it is `wanted`.

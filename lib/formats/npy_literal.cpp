@@ -1,8 +1,7 @@
 #include <mha/formats/npy_literal.hpp>
 
 #include <mha/files/text.hpp>
-
-#include <charconv>
+#include <mha/system/parse.hpp>
 
 namespace mha::io {
 
@@ -85,12 +84,10 @@ private:
     while (!accept(')')) {
       if (!comma) refuse("',' or ')' expected");
       next();
-      std::size_t length = 0;
-      const auto parsed = std::from_chars(text_.data(), text_.data() + text_.size(), length);
-      if (parsed.ec != std::errc()) refuse("the length of an axis expected");
-      text_.remove_prefix(static_cast<std::size_t>(parsed.ptr - text_.data()));
+      const auto length = take_number<std::size_t>(text_);
+      if (!length) refuse("the length of an axis expected");
       if (text_.starts_with('L')) text_.remove_prefix(1); // as Python 2 wrote long integers
-      shape.push_back(length);
+      shape.push_back(*length);
       comma = accept(',');
     }
     if (shape.size() == 1 && !comma) refuse("a tuple expected for 'shape'");

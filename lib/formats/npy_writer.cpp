@@ -1,10 +1,10 @@
 #include <mha/formats/npy_writer.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 
 namespace mha::io {
@@ -56,11 +56,8 @@ std::string npy_of_scalar(const std::string& text) {
   switch (kind_of(text)) {
   case TextKind::boolean:
     return npy_of("|b1", static_cast<std::uint8_t>(text == "true"));
-  case TextKind::integer: {
-    std::int64_t value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return npy_of("<i8", value);
-  }
+  case TextKind::integer:
+    return npy_of("<i8", parse_number<std::int64_t>(text).value_or(0));
   case TextKind::number:
     return npy_of("<f8", number_of(text));
   case TextKind::words:

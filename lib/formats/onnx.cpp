@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_layers.hpp>
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ constexpr std::array<std::string_view, 12> quantised_products{
 /// "onnx::MatMul_123", "123": a name that says nothing.
 bool is_anonymous(std::string_view name) {
   if (name.starts_with("onnx::")) return true;
-  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  return !name.empty() && std::ranges::all_of(name, is_digit);
 }
 
 /// "encoder.layers.0.self_attn.MatMul" of "/encoder/layers.0/self_attn/MatMul".

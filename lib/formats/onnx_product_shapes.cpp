@@ -2,15 +2,12 @@
 
 #include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/formats/onnx_shapes.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <map>
 
 namespace mha::io {
-
-bool is_one_of_ops(std::string_view op, std::initializer_list<std::string_view> list) {
-  return std::ranges::find(list, op) != list.end();
-}
 
 MaybeOnnxDims OnnxShapeInputs::broadcast(const MaybeOnnxDims& a, const MaybeOnnxDims& b) const {
   if (!a || !b) return std::nullopt;
@@ -61,11 +58,11 @@ public:
 
   std::optional<MaybeOnnxDims> of(const OnnxStep& step) const {
     const std::string_view op = step.node->op;
-    if (is_one_of_ops(op, {"MatMul", "FusedMatMul"})) return product(step);
+    if (is_one_of(op, {"MatMul", "FusedMatMul"})) return product(step);
     if (op == "Gemm") return gemm(step);
     if (op == "Einsum") return einsum(step);
     if (op == "Conv") return conv(step);
-    if (is_one_of_ops(op, {"Attention", "MultiHeadAttention", "GroupQueryAttention"}))
+    if (is_one_of(op, {"Attention", "MultiHeadAttention", "GroupQueryAttention"}))
       return attention(step);
     return std::nullopt;
   }

@@ -2,6 +2,7 @@
 
 #include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/formats/onnx_shapes.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,30 +19,30 @@ public:
   std::vector<MaybeOnnxDims> shapes_of(const OnnxStep& step) const {
     const std::string_view op = step.node->op;
     if (op == "Split") return split(step);
-    if (is_one_of_ops(op, {"RotaryEmbedding",
-                           "LayerNormalization",
-                           "RMSNormalization",
-                           "SimplifiedLayerNormalization",
-                           "Dropout",
-                           "BatchNormalization",
-                           "InstanceNormalization",
-                           "GroupNormalization",
-                           "Softmax",
-                           "LogSoftmax",
-                           "Trilu",
-                           "CumSum",
-                           "ScatterND",
-                           "ScatterElements",
-                           "Identity",
-                           "Cast",
-                           "Clip",
-                           "QuickGelu",
-                           "Gelu",
-                           "FastGelu",
-                           "BiasGelu",
-                           "EyeLike"}))
+    if (is_one_of(op, {"RotaryEmbedding",
+                       "LayerNormalization",
+                       "RMSNormalization",
+                       "SimplifiedLayerNormalization",
+                       "Dropout",
+                       "BatchNormalization",
+                       "InstanceNormalization",
+                       "GroupNormalization",
+                       "Softmax",
+                       "LogSoftmax",
+                       "Trilu",
+                       "CumSum",
+                       "ScatterND",
+                       "ScatterElements",
+                       "Identity",
+                       "Cast",
+                       "Clip",
+                       "QuickGelu",
+                       "Gelu",
+                       "FastGelu",
+                       "BiasGelu",
+                       "EyeLike"}))
       return {shape(step, 0)};
-    if (is_one_of_ops(op, {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}))
+    if (is_one_of(op, {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}))
       return {shape(step, 0), std::nullopt, std::nullopt, shape(step, 0)};
     return {one_shape(step, op)};
   }
@@ -73,28 +74,28 @@ private:
     if (op == "Range") return range(step);
     if (op.starts_with("Reduce")) return reduce(step);
     if (op == "Where") return broadcast(broadcast(shape(step, 0), shape(step, 1)), shape(step, 2));
-    if (is_one_of_ops(op, {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "LessOrEqual",
-                           "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Mod", "Min", "Max",
-                           "PRelu", "BitwiseAnd", "BitwiseOr"})) {
+    if (is_one_of(op, {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "LessOrEqual", "Greater",
+                       "GreaterOrEqual", "And", "Or", "Xor", "Mod", "Min", "Max", "PRelu",
+                       "BitwiseAnd", "BitwiseOr"})) {
       MaybeOnnxDims result = shape(step, 0);
       for (std::size_t i = 1; i < step.inputs.size(); ++i)
         result = broadcast(result, shape(step, i));
       return result;
     }
-    if (is_one_of_ops(op, {"Neg",           "Abs",
-                           "Sqrt",          "Reciprocal",
-                           "Exp",           "Log",
-                           "Sin",           "Cos",
-                           "Tanh",          "Sigmoid",
-                           "Relu",          "Erf",
-                           "Floor",         "Ceil",
-                           "Round",         "Sign",
-                           "Not",           "IsNaN",
-                           "IsInf",         "Softplus",
-                           "LeakyRelu",     "Elu",
-                           "HardSigmoid",   "HardSwish",
-                           "CastLike",      "DequantizeLinear",
-                           "QuantizeLinear"}))
+    if (is_one_of(op, {"Neg",           "Abs",
+                       "Sqrt",          "Reciprocal",
+                       "Exp",           "Log",
+                       "Sin",           "Cos",
+                       "Tanh",          "Sigmoid",
+                       "Relu",          "Erf",
+                       "Floor",         "Ceil",
+                       "Round",         "Sign",
+                       "Not",           "IsNaN",
+                       "IsInf",         "Softplus",
+                       "LeakyRelu",     "Elu",
+                       "HardSigmoid",   "HardSwish",
+                       "CastLike",      "DequantizeLinear",
+                       "QuantizeLinear"}))
       return shape(step, 0);
     return std::nullopt;
   }

@@ -7,8 +7,6 @@ namespace mha::io {
 
 using MaybeOnnxDims = std::optional<OnnxDims>;
 
-bool is_one_of_ops(std::string_view op, std::initializer_list<std::string_view> list);
-
 /// What a rule asks of a step's inputs.
 class OnnxShapeInputs {
 public:

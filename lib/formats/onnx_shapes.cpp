@@ -1,10 +1,11 @@
 #include <mha/formats/onnx_shapes.hpp>
 
 #include <mha/formats/onnx_shape_rules.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 
 namespace mha::io {
 
@@ -14,7 +15,7 @@ constexpr std::size_t most_short = 64; ///< numbers that are kept with a value
 
 std::string lower(std::string_view text) {
   std::string small(text);
-  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : small) c = ascii_lower(c);
   return small;
 }
 
@@ -25,12 +26,11 @@ std::int64_t named_length(std::string_view named, std::size_t axis, std::int64_t
   if (const std::size_t plus = name.find('+'); plus != std::string::npos && name.size() < longest)
     return named_length(std::string_view(name).substr(0, plus), 1, length) +
            named_length(std::string_view(name).substr(plus + 1), 1, length);
-  std::int64_t number = 0;
   const std::size_t first = name.find_first_not_of(' ');
   if (first == std::string::npos) return axis == 0 ? 1 : length;
-  const auto [end, error] = std::from_chars(name.data() + first, name.data() + name.size(), number);
-  if (error == std::errc() && end != name.data() + first)
-    return std::clamp<std::int64_t>(number, 0, 4096);
+  std::string_view rest = std::string_view(name).substr(first);
+  if (const auto number = take_number<std::int64_t>(rest))
+    return std::clamp<std::int64_t>(*number, 0, 4096);
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("total")) return length;
   if (has("past")) return 0;
@@ -110,7 +110,7 @@ private:
   void infer(const OnnxStep& step) {
     if (step.is("If") && step.node->domain.empty()) return choose(step);
     const bool fixed =
-        (!step.inputs.empty() || is_one_of_ops(step.node->op, {"Range", "ConstantOfShape"})) &&
+        (!step.inputs.empty() || is_one_of(step.node->op, {"Range", "ConstantOfShape"})) &&
         std::ranges::all_of(step.inputs, [&](int id) { return id < 0 || flow_.is_fixed(id); });
     const bool of_shape =
         (step.is("Shape") || step.is("Size")) && flow_.shape(step.input(0)).has_value();

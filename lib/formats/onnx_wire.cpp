@@ -1,10 +1,9 @@
 #include <mha/formats/onnx_wire.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
-
-#include <cstring>
 
 namespace mha::io {
 
@@ -95,9 +94,7 @@ std::int64_t WireReader::integer(const WireField& field, std::string_view what) 
 
 float WireReader::number(const WireField& field, std::string_view what) const {
   if (field.type != WireType::four_bytes) refuse(field, what);
-  float value = 0;
-  std::memcpy(&value, field.bytes.data(), sizeof value);
-  return value;
+  return unaligned<float>(field.bytes.data());
 }
 
 void WireReader::add_integers(const WireField& field, std::string_view what,

@@ -5,7 +5,8 @@
 
 namespace mha::io {
 
-/// The whole file as one tensor; throws Error where its size is not exactly that of the shape.
+/// A whole file as one tensor, numbers in the order of `shape` (last axis fastest), little-endian.
+/// Throws Error where the file has not exactly the bytes of `shape` and `dtype`.
 Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape);
 
 } // namespace mha::io

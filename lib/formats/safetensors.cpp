@@ -4,6 +4,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_scanner.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
 
@@ -182,10 +183,9 @@ std::string_view safetensors_name(DType dtype) {
 Contents read_safetensors(const Bytes& bytes) {
   const std::string where = shown(bytes.name);
   refuse_pointer(bytes);
-  std::uint64_t length = 0;
-  if (bytes.size < sizeof length)
+  if (bytes.size < sizeof(std::uint64_t))
     fail("{}: cut short: {} bytes are no safetensors file", where, bytes.size);
-  std::memcpy(&length, bytes.data.get(), sizeof length);
+  const auto length = unaligned<std::uint64_t>(bytes.data.get());
   if (length > most_header)
     fail("{}: a header of {} bytes is no safetensors header; at most {} are read", where, length,
          most_header);

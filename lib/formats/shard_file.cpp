@@ -2,11 +2,12 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
+#include <mha/system/parse.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <limits>
 
@@ -105,11 +106,10 @@ ReadShard read_part(const Contents& contents) {
          shown(contents.name));
   ReadShard part{&contents, 0, 0, text_of(contents, run_key), {}};
   const std::string text = text_of(contents, part_key);
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, part.index);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/' ||
-      std::from_chars(first.ptr + 1, end, part.count).ptr != end || part.index == 0 ||
-      part.index > part.count)
+  std::string_view rest = text;
+  part.index = take_number<std::size_t>(rest).value_or(0);
+  if (rest.starts_with('/')) part.count = parse_number<std::size_t>(rest.substr(1)).value_or(0);
+  if (part.index == 0 || part.index > part.count)
     refuse_damaged(contents, fmt::format("part is '{}'", shown(text)));
   --part.index;
   for (const auto& [name, list] : contents.labels)
@@ -134,8 +134,7 @@ std::vector<std::size_t> sizes_in(const Contents& contents, const std::string& n
   const Tensor tensor = entry.read();
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < tensor.count(); ++i) {
-    std::int64_t value = 0;
-    std::memcpy(&value, tensor.raw() + i * sizeof value, sizeof value);
+    const auto value = unaligned<std::int64_t>(tensor.raw() + i * sizeof(std::int64_t));
     if (value < 0) refuse_damaged(contents, fmt::format("{} has {}", shown(name), value));
     sizes.push_back(static_cast<std::size_t>(value));
   }

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/pickle_walk.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -28,9 +29,6 @@ constexpr std::string_view training_keys[] = {
     "global_step", "iter",   "train", "history",   "metrics", "criterion",   "baseline"};
 constexpr std::string_view compiled = "_orig_mod.";
 
-bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
-  return std::ranges::find(keys, key) != keys.end();
-}
 bool is_training(std::string_view key) {
   return std::ranges::any_of(training_keys,
                              [&](std::string_view begin) { return key.starts_with(begin); }) ||

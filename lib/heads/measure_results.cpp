@@ -88,8 +88,7 @@ template <class T> void ResultMeasures::observe_as(const Slice& block) {
     const std::size_t t = block.token + i;
     if (!rows_.selected(t) || !rows_.attends(b, block.head, t)) continue;
     BlockSums& part = parts_[(b * dims_.H + block.head) * blocks_ + t / block_rows_];
-    const T* result = reinterpret_cast<const T*>(block.values.data) +
-                      static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
+    const T* result = block.row<T>(i);
     double squares = 0;
     for (std::size_t d = 0; d < dims_.d_out; ++d) {
       const auto value = static_cast<double>(result[d]);

@@ -23,12 +23,6 @@ std::size_t cell_step(std::size_t count) {
   return std::bit_ceil(std::max<std::size_t>(1, (count + most_cells - 1) / most_cells));
 }
 
-/// Row i of the slice: one number of a row stage, or the row's weights.
-template <class T> const T* row_values(const Slice& block, std::size_t i = 0) {
-  return reinterpret_cast<const T*>(block.values.data) +
-         static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
-}
-
 template <class T> bool all_nan(const T* row, std::size_t count) {
   return std::all_of(row, row + count, [](T number) { return std::isnan(number); });
 }
@@ -104,17 +98,17 @@ template <class T> void RowMeasures::observe_as(const Slice& block) {
   switch (block.stage) {
   case Stage::row_max:
     for (std::size_t i = 0; i < n; ++i)
-      if (const T value = *row_values<T>(block, i);
+      if (const T value = *block.row<T>(i);
           selected_[block.token + i] && value != -std::numeric_limits<T>::infinity())
         keep_larger(part(i).totals.largest_logit, value);
     break;
   case Stage::logsumexp:
     for (std::size_t i = 0; i < n; ++i)
       if (selected_[block.token + i])
-        keep_larger(part(i).totals.largest_logsumexp, *row_values<T>(block, i));
+        keep_larger(part(i).totals.largest_logsumexp, *block.row<T>(i));
     break;
   default:
-    for (std::size_t i = 0; i < n; ++i) measure_row(block, i, row_values<T>(block, i), part(i));
+    for (std::size_t i = 0; i < n; ++i) measure_row(block, i, block.row<T>(i), part(i));
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/stage.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 namespace mha {
 
@@ -81,10 +81,7 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
   if (letters.empty()) {
     // Q, K and V of four axes are per head, as in ONNX.
     const bool per_head = (name == "Q" || name == "K" || name == "V") && tensor.rank() == 4;
-    return {per_head ? std::string(
-                           1, static_cast<char>(std::tolower(static_cast<unsigned char>(name[0]))))
-                     : name,
-            tensor};
+    return {per_head ? std::string(1, ascii_lower(name[0])) : name, tensor};
   }
   if (letters.size() != tensor.rank())
     fail("{}: @{} names {} axes, the array has {}: {}", where, axes.empty() ? letters : axes,
@@ -101,8 +98,7 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
   if (letters.find('L') != std::string::npos) current = layer_of(tensor, letters, layer, where);
   // q, k and v with all widths in one axis are Q, K and V.
   if ((name == "q" || name == "k" || name == "v") && has(letters, 'C') && !has(letters, 'H')) {
-    target_name =
-        std::string(1, static_cast<char>(std::toupper(static_cast<unsigned char>(name[0]))));
+    target_name = std::string(1, ascii_upper(name[0]));
     table = axes_of(target_name);
     letters = understood(target_name, letters, current.shape());
   }

@@ -2,6 +2,7 @@
 
 #include <mha/layer/members.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/unaligned.hpp>
 
 #include <bit>
 #include <cstring>
@@ -27,23 +28,20 @@ void Fingerprint::add_word(std::uint64_t word) {
 Fingerprint& Fingerprint::add(const void* bytes, std::size_t size) {
   const auto* from = static_cast<const unsigned char*>(bytes);
   add_word(size);
-  const auto word_at = [](const unsigned char* place) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, place, 8);
-    return word;
-  };
   // Four chains beside each other: a multiplication waits for the one before it in its own. As
   // variables, which stay in registers; an array does not, with some compilers.
   if (size >= 32) {
     std::uint64_t a = state_, b = 1, c = 2, d = 3;
     for (; size >= 32; from += 32, size -= 32) {
-      a = stirred(a, word_at(from)), b = stirred(b, word_at(from + 8));
-      c = stirred(c, word_at(from + 16)), d = stirred(d, word_at(from + 24));
+      a = stirred(a, unaligned<std::uint64_t>(from)),
+      b = stirred(b, unaligned<std::uint64_t>(from + 8));
+      c = stirred(c, unaligned<std::uint64_t>(from + 16)),
+      d = stirred(d, unaligned<std::uint64_t>(from + 24));
     }
     state_ = a;
     for (const std::uint64_t chain : {b, c, d}) add_word(chain);
   }
-  for (; size >= 8; from += 8, size -= 8) add_word(word_at(from));
+  for (; size >= 8; from += 8, size -= 8) add_word(unaligned<std::uint64_t>(from));
   std::uint64_t rest = 0;
   if (size > 0) std::memcpy(&rest, from, size);
   add_word(rest);

@@ -7,41 +7,43 @@ namespace mha {
 
 namespace {
 
-/// Which run of `d` columns of the fused matrix holds each head.
-struct Order {
+/// The place of each head of q, k and v among the heads of the fused matrix, which are `d` columns
+/// each.
+struct FusedHeads {
   std::vector<std::size_t> q, k, v;
 };
 
-Order order_of(QkvOrder order, std::size_t H, std::size_t H_kv) {
-  Order runs;
+FusedHeads fused_heads(QkvOrder order, std::size_t H, std::size_t H_kv) {
+  FusedHeads heads;
   std::size_t next = 0;
-  const auto take = [&](std::vector<std::size_t>& list, std::size_t n) {
+  const auto append = [&](std::vector<std::size_t>& list, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) list.push_back(next++);
   };
   switch (order) {
   case QkvOrder::qkv:
-    take(runs.q, H), take(runs.k, H_kv), take(runs.v, H_kv);
+    append(heads.q, H), append(heads.k, H_kv), append(heads.v, H_kv);
     break;
   case QkvOrder::qvk:
-    take(runs.q, H), take(runs.v, H_kv), take(runs.k, H_kv);
+    append(heads.q, H), append(heads.v, H_kv), append(heads.k, H_kv);
     break;
   case QkvOrder::kqv:
-    take(runs.k, H_kv), take(runs.q, H), take(runs.v, H_kv);
+    append(heads.k, H_kv), append(heads.q, H), append(heads.v, H_kv);
     break;
   case QkvOrder::kvq:
-    take(runs.k, H_kv), take(runs.v, H_kv), take(runs.q, H);
+    append(heads.k, H_kv), append(heads.v, H_kv), append(heads.q, H);
     break;
   case QkvOrder::vqk:
-    take(runs.v, H_kv), take(runs.q, H), take(runs.k, H_kv);
+    append(heads.v, H_kv), append(heads.q, H), append(heads.k, H_kv);
     break;
   case QkvOrder::vkq:
-    take(runs.v, H_kv), take(runs.k, H_kv), take(runs.q, H);
+    append(heads.v, H_kv), append(heads.k, H_kv), append(heads.q, H);
     break;
   case QkvOrder::per_group: // GPT-NeoX and BLOOM where H = H_kv, Falcon's new layout where not
-    for (std::size_t g = 0; g < H_kv; ++g) take(runs.q, H / H_kv), take(runs.k, 1), take(runs.v, 1);
+    for (std::size_t g = 0; g < H_kv; ++g)
+      append(heads.q, H / H_kv), append(heads.k, 1), append(heads.v, 1);
     break;
   }
-  return runs;
+  return heads;
 }
 
 } // namespace
@@ -49,14 +51,14 @@ Order order_of(QkvOrder order, std::size_t H, std::size_t H_kv) {
 SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std::size_t H_kv,
                          const std::string& where) {
   if (fused.rank() == 0) fail("{} is one number: queries, keys and values expected", where);
-  const std::size_t cols = fused.shape().back(), runs = H + 2 * H_kv;
-  if (H == 0 || cols == 0 || cols % runs != 0)
+  const std::size_t cols = fused.shape().back(), all = H + 2 * H_kv;
+  if (H == 0 || cols == 0 || cols % all != 0)
     fail("{} is {}: {} columns do not split into {} query and 2 × {} key and value heads; give "
          "--num-heads and "
          "--num-kv-heads",
          where, to_string(fused.shape()), cols, H, H_kv);
-  const std::size_t d = cols / runs, rows = fused.count() / cols, element = size_of(fused.dtype());
-  const Order from = order_of(order, H, H_kv);
+  const std::size_t d = cols / all, rows = fused.count() / cols, element = size_of(fused.dtype());
+  const FusedHeads from = fused_heads(order, H, H_kv);
   const auto gather = [&](const std::vector<std::size_t>& heads) {
     const bool side_by_side = heads.back() - heads.front() + 1 == heads.size();
     if (fused.rank() == 2 && side_by_side)

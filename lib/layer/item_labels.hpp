@@ -1,5 +1,5 @@
 #pragma once
-// The labels of a batch's items, which all copies of a layer share: a batch of thousands of texts
+// The token labels of a batch's items. Copies of a layer share them: a batch of thousands of texts
 // has as many lists.
 
 #include <memory>
@@ -9,22 +9,23 @@
 
 namespace mha {
 
-/// A list of labels for each batch item, or nothing. Copies share the lists, which do not change.
+/// A list of labels for each batch item, one label a token; or no list at all. Copies share the
+/// lists, which do not change.
 class ItemLabels {
 public:
   using List = std::vector<std::string>;
 
   ItemLabels() = default;
-  /// One list a batch item; none: nothing.
+  /// `lists` has one list for each batch item, or is empty.
   ItemLabels(std::vector<List> lists)
       : lists_(lists.empty() ? nullptr
                              : std::make_shared<const std::vector<List>>(std::move(lists))) {}
 
   bool empty() const { return lists_ == nullptr; }
   std::size_t size() const { return lists_ ? lists_->size() : 0; }
-  /// The labels of an item; there are lists.
+  /// The labels of an item, of which `size` says how many there are.
   const List& operator[](std::size_t item) const { return (*lists_)[item]; }
-  /// All of them, to copy.
+  /// A copy of all lists.
   std::vector<List> lists() const { return lists_ ? *lists_ : std::vector<List>(); }
   void clear() { lists_.reset(); }
 

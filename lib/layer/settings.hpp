@@ -14,21 +14,30 @@
 
 namespace mha {
 
+/// The factor of the scores: 1/√d_k, 1/√d_model, 1, or Settings::scale_value.
 enum class ScaleKind : std::uint8_t { d_k, d_model, none, number };
+/// `affine` multiplies and adds without normalising; `checkpoint` is the norm of the checkpoint's
+/// family, with the layer's own weights.
 enum class InputNorm : std::uint8_t { none, layer, rms, affine, checkpoint };
+/// The corner of T × S that the causal diagonal runs through. `automatic`: query 0 sees the past
+/// keys and key 0, or bottom right with kv_lengths.
 enum class CausalAlign : std::uint8_t { automatic, top_left, bottom_right };
 enum class Rope : std::uint8_t { none, half, interleaved };
 enum class RopeScaling : std::uint8_t { none, linear, llama3, dynamic, yarn, longrope };
 enum class QkNorm : std::uint8_t { rms, layer };
+/// The form of the slopes: as in the paper, or as a family computes them.
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
+/// `stable` subtracts the row's maximum before exp; `naive` does not, and may overflow.
 enum class Softmax : std::uint8_t { stable, naive };
+/// The order of the columns of W_qkv; `per_group`: each key/value head behind its query heads.
 enum class QkvOrder : std::uint8_t { qkv, qvk, kqv, kvq, vqk, vkq, per_group };
+/// The weights of a row without a visible key: 0, NaN or 1/S.
 enum class MaskedRows : std::uint8_t { zero, nan, uniform };
 
 /// Every choice that is not a tensor. The defaults are those of the original paper.
 struct Settings {
   ///@{
-  /// As the table of settings says (mha-inspect-formats(5)).
+  /// The members of the table of settings (mha-inspect-formats(5)).
   std::size_t num_heads = 0;    ///< H; 0 = taken from the tensors
   std::size_t num_kv_heads = 0; ///< H_kv; 0 = taken from the tensors
   ScaleKind scale = ScaleKind::d_k;
@@ -42,7 +51,7 @@ struct Settings {
   Rope rope = Rope::none;
   double rope_base = 10000;
   std::size_t rope_dims = 0;  ///< rotated dimensions of a head; 0 = all from rope_first on
-  std::size_t rope_first = 0; ///< the first of them: latent attention rotates the last ones
+  std::size_t rope_first = 0; ///< first rotated dimension; in latent attention the last ones rotate
   std::optional<std::int64_t> rope_offset =
       {}; ///< position of token 0; default: the number of past keys
   RopeScaling rope_scaling = RopeScaling::none;
@@ -55,8 +64,8 @@ struct Settings {
   double rope_mscale = 0, rope_mscale_all_dim = 0; ///< yarn: of the attention factor; 0 = none
   double rope_attention_factor = 0;           ///< of cosines and sines; 0 = as rope_scaling says
   std::array<std::size_t, 3> mrope_section{}; ///< pairs by time, height, width; zeros: none
-  bool mrope_interleaved = false;             ///< the sections take turns
-  double clip_qkv = 0;                        ///< q, k and v are clipped to ± this; 0 = not
+  bool mrope_interleaved = false;             ///< pairs alternate between the sections
+  double clip_qkv = 0;                        ///< q, k and v are clipped to ± this; 0 = none
   Alibi alibi = Alibi::none;
   bool relative_bidirectional = true;      ///< relative_bias: later keys have buckets of their own
   std::size_t relative_max_distance = 128; ///< relative_bias: farther keys share the last bucket
@@ -79,19 +88,19 @@ struct Settings {
 
 enum class SettingKind : std::uint8_t { boolean, count, integer, number, choice };
 
-/// One row of the table.
+/// One row of the table of settings.
 struct SettingInfo {
   std::string_view name;                         ///< "num_heads"; the option is --num-heads
-  SettingKind kind;                              ///< of the value
+  SettingKind kind;                              ///< the type of the value
   std::string_view values;                       ///< for help: "N", "none|layer|rms"
-  std::string_view text;                         ///< what it does
+  std::string_view text;                         ///< what the setting does, for help
   std::string_view aliases;                      ///< its names elsewhere, separated by spaces
   void (*set)(Settings&, std::string_view text); ///< throws Error that says what was expected
   std::string (*get)(const Settings&);           ///< the value as text that `set` reads back
 };
 
 MHA_API std::span<const SettingInfo> settings_table();
-/// By name or alias; nullptr if there is none.
+/// The row with this name or alias; nullptr if there is none.
 MHA_API const SettingInfo* find_setting(std::string_view name);
 
 /// Sets one value from text and remembers where it came from. Throws Error
@@ -99,8 +108,8 @@ MHA_API const SettingInfo* find_setting(std::string_view name);
 MHA_API void set(Settings& settings, std::string_view name, std::string_view text,
                  std::string_view origin);
 
-/// Throws Error "rope_base is nan: a positive number expected" for members that a program has set
-/// to what no text could say.
+/// Throws Error "rope_base is nan: a positive number expected" for a value that `set` would refuse:
+/// programs write members directly.
 void require_valid(const Settings& settings);
 
 } // namespace mha

@@ -4,10 +4,10 @@
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/layer/words.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <vector>
@@ -18,22 +18,13 @@ const std::string_view names_hint = "; `mha-inspect names` lists them all";
 
 namespace {
 
-/// Letters and digits in lower case: "key_Padding-mask" → "keypaddingmask".
-std::string letters_of(std::string_view name) {
-  std::string letters;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return letters;
-}
-
 /// "layers.0.attn.q_proj.weight" → "q_proj.weight": the last part, and the one before it where the
 /// last says only what kind of tensor it is.
 std::string_view own_part(std::string_view name) {
   const std::size_t dot = name.find_last_of("./");
   if (dot == std::string_view::npos) return name;
   const std::string_view last = name.substr(dot + 1);
-  if (!has_word("weight bias kernel w b", letters_of(last))) return last;
+  if (!has_word("weight bias kernel w b", bare_letters(last))) return last;
   const std::size_t before = dot == 0 ? dot : name.find_last_of("./", dot - 1);
   return before == std::string_view::npos ? name : name.substr(before + 1);
 }
@@ -88,8 +79,8 @@ struct Projection {
 
 std::optional<Projection> projection_in(std::string_view name) {
   std::vector<const Word*> words;
-  const std::string letters = letters_of(own_part(name));
-  if (name.size() == 3 && letters_of(name) == "tok") return std::nullopt; // a token
+  const std::string letters = bare_letters(own_part(name));
+  if (name.size() == 3 && bare_letters(name) == "tok") return std::nullopt; // a token
   if (!cut(letters, words)) return std::nullopt;
   Projection found;
   std::size_t weights = 0, biases = 0;
@@ -111,12 +102,12 @@ const std::map<std::string, std::string_view, std::less<>>& names_by_letters() {
   static const auto table = [] {
     std::map<std::string, std::string_view, std::less<>> names;
     for (const TensorInfo& info : tensor_names()) {
-      names.emplace(letters_of(info.name), info.name);
+      names.emplace(bare_letters(info.name), info.name);
       for (std::string_view alias : words_of(info.aliases))
-        names.emplace(letters_of(alias), info.name);
+        names.emplace(bare_letters(alias), info.name);
     }
-    for (std::string_view label : {"tokens", "key_tokens"}) names.emplace(letters_of(label), label);
-    for (const StageInfo& info : stages()) names.emplace(letters_of(info.name), info.name);
+    for (std::string_view label : {"tokens", "key_tokens"}) names.emplace(bare_letters(label), label);
+    for (const StageInfo& info : stages()) names.emplace(bare_letters(info.name), info.name);
     return names;
   }();
   return table;
@@ -190,7 +181,7 @@ std::string same_name(std::string_view name) {
   if (const std::optional<Projection> found = projection_in(name);
       found && found->short_form && found->role != "kv")
     return fmt::format("{}_{}", found->bias ? 'b' : 'W', found->role);
-  const std::string letters = letters_of(own);
+  const std::string letters = bare_letters(own);
   if (letters.size() < 2 || has_word("q k v", letters)) return "";
   const auto found = names_by_letters().find(letters);
   return found == names_by_letters().end() ? std::string() : std::string(found->second);
@@ -198,7 +189,7 @@ std::string same_name(std::string_view name) {
 
 std::optional<Misspelt> misspelt(std::string_view name) {
   const std::string_view own = own_part(name);
-  if (const std::optional<Misspelt> role = about_role(letters_of(own))) return role;
+  if (const std::optional<Misspelt> role = about_role(bare_letters(own))) return role;
   if (const std::optional<Projection> found = projection_in(name)) return about_projection(*found);
   if (const std::string meant = slip_of(own); !meant.empty())
     return Misspelt{meant, fmt::format("did you mean '{}'?", meant), ""};
@@ -206,18 +197,18 @@ std::optional<Misspelt> misspelt(std::string_view name) {
 }
 
 std::string same_setting(std::string_view name) {
-  const std::string letters = letters_of(name);
+  const std::string letters = bare_letters(name);
   if (letters.size() < 3) return "";
   for (const SettingInfo& info : settings_table()) {
-    if (letters_of(info.name) == letters) return std::string(info.name);
+    if (bare_letters(info.name) == letters) return std::string(info.name);
     for (std::string_view alias : words_of(info.aliases))
-      if (letters_of(alias) == letters) return std::string(info.name);
+      if (bare_letters(alias) == letters) return std::string(info.name);
   }
   return "";
 }
 
 std::string about_setting(std::string_view name) {
-  const std::string letters = letters_of(name);
+  const std::string letters = bare_letters(name);
   if (has_word("dhead headdim headsize dimhead headwidth dk dv dkv", letters))
     return "the width of a head is the projection's columns over the heads: give num_heads";
   if (letters == "head") return "did you mean 'num_heads'?";

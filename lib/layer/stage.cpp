@@ -151,12 +151,6 @@ const std::array<Ambiguous, 7> ambiguous{{
     {"context_layer", {head_out, concat}},
 }};
 
-/// "blocks.0.attn.hook_q" → "hook_q".
-std::string_view last_part(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
-
 } // namespace
 
 std::span<const StageInfo> stages() {

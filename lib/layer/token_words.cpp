@@ -2,11 +2,11 @@
 
 #include <mha/layer/select.hpp>
 #include <mha/layer/token_words.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ std::string text_of(std::string text) {
 std::string in_small_letters(const std::string& text) {
   std::string small;
   for (const char c : text_of(text))
-    if (c != ' ') small += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != ' ') small += ascii_lower(c);
   return small;
 }
 

@@ -24,4 +24,8 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
+std::string_view last_part(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
 } // namespace mha

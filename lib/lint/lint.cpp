@@ -16,9 +16,9 @@ namespace mha {
 namespace {
 
 const LintTensor* find(const LintSubject& subject, std::string_view name) {
-  const auto at = std::find_if(subject.parts.begin(), subject.parts.end(),
-                               [&](const LintTensor& part) { return part.name == name; });
-  return at == subject.parts.end() ? nullptr : &*at;
+  const auto at = std::find_if(subject.tensors.begin(), subject.tensors.end(),
+                               [&](const LintTensor& entry) { return entry.name == name; });
+  return at == subject.tensors.end() ? nullptr : &*at;
 }
 
 /// W_qkv holds queries', keys' and values' columns: three equal parts only where H_kv = H.
@@ -69,25 +69,25 @@ bool may_be_infinite(std::string_view name) {
 }
 
 void find_not_finite(const LintSubject& subject, Texts& texts) {
-  for (const LintTensor& part : subject.parts) {
-    const Summary& s = part.summary;
-    const std::size_t infinite = may_be_infinite(part.name) ? 0 : s.infinite;
+  for (const LintTensor& entry : subject.tensors) {
+    const Summary& s = entry.summary;
+    const std::size_t infinite = may_be_infinite(entry.name) ? 0 : s.infinite;
     if (s.nan + infinite == 0) continue;
     std::size_t at = 0;
-    while (at < part.tensor.count()) {
-      const double value = value_at(part.tensor, at);
+    while (at < entry.tensor.count()) {
+      const double value = value_at(entry.tensor, at);
       if (std::isnan(value) || (infinite > 0 && std::isinf(value))) break;
       ++at;
     }
-    std::vector<std::size_t> place(part.tensor.rank());
-    for (std::size_t axis = place.size(); axis-- > 0; at /= part.tensor.shape()[axis])
-      place[axis] = at % part.tensor.shape()[axis];
+    std::vector<std::size_t> place(entry.tensor.rank());
+    for (std::size_t axis = place.size(); axis-- > 0; at /= entry.tensor.shape()[axis])
+      place[axis] = at % entry.tensor.shape()[axis];
     std::string what;
     if (s.nan > 0) what = fmt::format("{} NaN", s.nan);
     if (infinite > 0) what += fmt::format("{}{} infinite", what.empty() ? "" : " and ", infinite);
     texts.push_back(fmt::format("{} has {} of {} numbers, the first at [{}]: everything computed "
                                 "from them is lost; look at how the file was written",
-                                part.source, what, s.count, fmt::join(place, ", ")));
+                                entry.source, what, s.count, fmt::join(place, ", ")));
   }
 }
 
@@ -97,8 +97,8 @@ void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
   const Layer& layer = subject.loaded->layer;
   if (!layer.has_given(Stage::weights) || !layer.sinks.empty()) return;
   const Tensor& weights = layer.given[index_of(Stage::weights)]; // B, H, T, S
-  const LintTensor* part = find(subject, name_of(Stage::weights));
-  const bool half = part && size_of(part->tensor.dtype()) == 2;
+  const LintTensor* weights_read = find(subject, name_of(Stage::weights));
+  const bool half = weights_read && size_of(weights_read->tensor.dtype()) == 2;
   const double bound = half ? 2e-2 : 1e-3; // S roundings
   const std::size_t S = layer.dims.S_all, rows = S == 0 ? 0 : weights.count() / S;
   std::size_t wrong = 0, worst_row = 0;
@@ -115,8 +115,8 @@ void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
   texts.push_back(fmt::format(
       "{}: {} of {} rows do not sum to 1 (head {} query {}: {:.6g}). Dropout left on, weights of "
       "another axis, or a sink that was dropped: save them in eval mode, and check the axes",
-      part ? part->source : "weights", wrong, rows, worst_row / T % layer.dims.H, worst_row % T,
-      worst));
+      weights_read ? weights_read->source : "weights", wrong, rows, worst_row / T % layer.dims.H,
+      worst_row % T, worst));
 }
 
 /// Mistakes are factors: √d_k, √H, 2. A scale a hair beside 1/√d_k was chosen, and a family knows

@@ -18,7 +18,7 @@ struct LintTensor {
 
 /// What the checks look at.
 struct LintSubject {
-  std::vector<LintTensor> parts;
+  std::vector<LintTensor> tensors;
   const LoadedLayer* loaded = nullptr; ///< nullptr where the layer could not be made
   std::size_t threads = 0;
 };

@@ -82,14 +82,14 @@ std::vector<std::size_t> masked_rows(const Layer& layer, std::size_t b, std::siz
 
 /// GPT-2's `attn.bias` is a buffer: the lower triangle of ones that its causal mask is made of.
 void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
-  for (const LintTensor& part : subject.parts) {
-    if (part.name != "bias" || !is_square_map(part.tensor)) continue;
-    if (!only_zeros_and_ones(part.tensor)) continue;
-    if (has_pattern(part.tensor, [](std::size_t i, std::size_t j) { return j <= i; }))
+  for (const LintTensor& entry : subject.tensors) {
+    if (entry.name != "bias" || !is_square_map(entry.tensor)) continue;
+    if (!only_zeros_and_ones(entry.tensor)) continue;
+    if (has_pattern(entry.tensor, [](std::size_t i, std::size_t j) { return j <= i; }))
       texts.push_back(fmt::format(
           "{} is the lower triangle of ones, a causal mask's buffer as GPT-2 has it, not a "
           "position bias: leave it out and give --causal",
-          part.source));
+          entry.source));
   }
 }
 

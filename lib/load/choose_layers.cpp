@@ -14,9 +14,9 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
 #include <mha/layer/spelling.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -29,8 +29,7 @@ namespace {
 bool ends_in_layer(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  return !last.empty() &&
-         std::ranges::all_of(last, [](unsigned char c) { return std::isdigit(c); }) &&
+  return !last.empty() && std::ranges::all_of(last, is_digit) &&
          (dot == std::string_view::npos || !naming::layer_number(name.substr(0, dot)));
 }
 

@@ -1,6 +1,7 @@
 #include <mha/load/described_names.hpp>
 
-#include <charconv>
+#include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 
 namespace mha {
 
@@ -10,7 +11,7 @@ namespace {
 std::size_t digits_at(std::string_view text, std::size_t& at) {
   std::size_t number = 0;
   constexpr std::size_t most = 1000;
-  for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && number < most; ++at)
+  for (; at < text.size() && is_digit(text[at]) && number < most; ++at)
     number = 10 * number + static_cast<std::size_t>(text[at] - '0');
   return number;
 }
@@ -83,12 +84,11 @@ std::string whole_name(const naming::Description& said, const std::string& name,
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern) {
   const auto mark = layer_mark_in(pattern);
   if (!mark || !name.starts_with(pattern.substr(0, mark->at))) return std::nullopt;
-  std::size_t written = 0;
-  const char* const end = name.data() + name.size();
-  const auto [behind, error] = std::from_chars(name.data() + mark->at, end, written);
+  std::string_view rest = name.substr(mark->at);
+  const auto written = take_number<std::size_t>(rest);
   constexpr std::size_t most = 100000;
-  if (error != std::errc() || written > most || written < mark->offset) return std::nullopt;
-  const std::size_t number = (written - mark->offset) / mark->factor;
+  if (!written || *written > most || *written < mark->offset) return std::nullopt;
+  const std::size_t number = (*written - mark->offset) / mark->factor;
   const std::string with_number = with_layer(std::string(pattern), number);
   const std::size_t head = with_number.find(head_mark);
   if (head != std::string::npos ? name.starts_with(with_number.substr(0, head))
@@ -101,7 +101,7 @@ bool is_like(std::string_view name, std::string_view pattern) {
   if (pattern.empty()) return name.empty();
   if (pattern.starts_with(layer_mark)) {
     std::size_t digits = 0;
-    while (digits < name.size() && name[digits] >= '0' && name[digits] <= '9') ++digits;
+    while (digits < name.size() && is_digit(name[digits])) ++digits;
     return digits > 0 && is_like(name.substr(digits), pattern.substr(layer_mark.size()));
   }
   if (pattern[0] != '*')

@@ -6,9 +6,9 @@
 #include <mha/layer/spelling.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 namespace mha {
@@ -51,8 +51,7 @@ bool is_there(const std::string& meant, const NamedTensors& parts) {
       : meant == "X"                                                               ? "q"
                                                                                    : "";
   if (role == "q" || role == "k" || role == "v") {
-    const std::string packed(1,
-                             static_cast<char>(std::toupper(static_cast<unsigned char>(role[0]))));
+    const std::string packed(1, ascii_upper(role[0]));
     if (meant[0] == 'X') return has("X") || has(role) || has(packed);
     return has(meant[0] == 'W' ? "W_qkv" : "b_qkv") || has(role) || has(packed);
   }
@@ -128,8 +127,7 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
         any = true;
         if (part->second.tensor.shape() == stranger.shape) return true;
       }
-    const char first =
-        static_cast<char>(std::tolower(static_cast<unsigned char>(stranger.name[0])));
+    const char first = ascii_lower(stranger.name[0]);
     return !any && first == 'w' && stranger.shape == Shape{width, width};
   };
   for (const auto& [name, stage, packed] :

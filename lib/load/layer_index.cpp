@@ -1,6 +1,7 @@
 #include <mha/load/layer_index.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -74,8 +75,7 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
   const naming::Group& group = layer.group;
   const std::string& prefix = group.prefix;
   // Below a number lies a whole block.
-  if (prefix.size() < 2 || (prefix[prefix.size() - 2] >= '0' && prefix[prefix.size() - 2] <= '9'))
-    return {};
+  if (prefix.size() < 2 || is_digit(prefix[prefix.size() - 2])) return {};
   std::vector<std::string> unknown;
   const std::vector<std::string_view>& names = sorted_names(*group.contents);
   for (auto at = std::ranges::lower_bound(names, prefix);

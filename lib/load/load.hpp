@@ -140,10 +140,10 @@ public:
     std::string source;
   };
   /// Reads, checks and assembles one layer. Throws Error. `input`: what it gets of texts; null: its
-  /// input is the files'. `keeps`: what was read is kept for the next time. `parts`, where it is
+  /// input is the files'. `keeps`: what was read is kept for the next time. `tensors`, where it is
   /// not null: gets its tensors as they were read.
   LoadedLayer load(const std::string& id, const LayerInput* input = nullptr, bool keeps = false,
-                   std::vector<SourceTensor>* parts = nullptr) const;
+                   std::vector<SourceTensor>* tensors = nullptr) const;
   /// What stands around the layers, for texts.
   LoadedLayer load_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends) const;
   /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty. Hands
@@ -154,7 +154,8 @@ public:
   /// How often layers were made and computed, for all texts.
   const std::shared_ptr<LayerCounts>& counts() const;
   /// The tensors of a layer, no precision chosen.
-  std::vector<SourceTensor> parts(const std::string& id, const LayerInput* input = nullptr) const;
+  std::vector<SourceTensor> tensors_of(const std::string& id,
+                                       const LayerInput* input = nullptr) const;
 
 private:
   struct State;

@@ -160,8 +160,8 @@ std::vector<Note> Sources::put_patches(Layer& layer, const std::string& id,
   return state_->request.patch_layer(layer, id, *this, said);
 }
 
-std::vector<Sources::SourceTensor> Sources::parts(const std::string& id,
-                                                  const LayerInput* input) const {
+std::vector<Sources::SourceTensor> Sources::tensors_of(const std::string& id,
+                                                       const LayerInput* input) const {
   const std::lock_guard hold(state_->reading);
   return as_read(state_->read(id, input));
 }

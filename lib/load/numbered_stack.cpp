@@ -1,9 +1,10 @@
 #include <mha/load/numbered_stack.hpp>
 
+#include <mha/system/parse.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -14,13 +15,11 @@ namespace {
 /// The number at position `at` that a dot follows; `behind` becomes the dot's position. Nothing
 /// where there is none, or one beyond any count of layers.
 std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& behind) {
-  std::size_t number = 0;
   constexpr std::size_t most = 4096;
-  const char* const last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + at, last, number);
-  behind = static_cast<std::size_t>(end - name.data());
-  if (error != std::errc() || number > most || behind >= name.size() || name[behind] != '.')
-    return std::nullopt;
+  std::string_view rest = name.substr(at);
+  const auto number = take_number<std::size_t>(rest);
+  behind = name.size() - rest.size();
+  if (!number || *number > most || !rest.starts_with('.')) return std::nullopt;
   return number;
 }
 

@@ -5,9 +5,10 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/raw.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 namespace mha::io {
@@ -16,13 +17,6 @@ namespace {
 
 constexpr std::string_view layer_word = "{layer}";
 constexpr std::string_view axis_letters = "LBHTSDCIO";
-
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 bool is_name(std::string_view text) {
   return !text.empty() && (is_letter(text[0]) || text[0] == '_') &&
@@ -55,15 +49,13 @@ std::optional<DType> dtype_or_none(std::string_view name) {
 Shape parse_shape(const std::string& text, std::string_view list) {
   Shape shape;
   while (!list.empty()) {
-    std::size_t length = 0;
-    const auto parsed = std::from_chars(list.data(), list.data() + list.size(), length);
-    const auto taken = static_cast<std::size_t>(parsed.ptr - list.data());
-    const bool last = taken == list.size();
-    if (parsed.ec != std::errc() || (!last && (list[taken] != ',' || taken + 1 == list.size())))
+    std::string_view rest = list;
+    const auto length = take_number<std::size_t>(rest);
+    if (!length || (!rest.empty() && (rest[0] != ',' || rest.size() == 1)))
       fail("{}: '[{}]' is no shape; expected whole numbers, as in [2,512,12,64]", shown(text),
            shown(list));
-    shape.push_back(length);
-    list.remove_prefix(last ? taken : taken + 1);
+    shape.push_back(*length);
+    list = rest.empty() ? rest : rest.substr(1);
   }
   if (shape.size() > 32) fail("{}: more than 32 axes", shown(text));
   count_of(shape);

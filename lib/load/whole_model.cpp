@@ -3,9 +3,9 @@
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/model_reader.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -95,15 +95,15 @@ void WholeModel::require_alike() const {
   const bool counted_by_config = layers_[0].group.configured("num_hidden_layers").has_value();
   for (const io::Entry& entry : file.tensors) {
     if (first.empty() || !entry.name.starts_with(stack)) continue;
-    std::size_t n = 0;
-    const char* const end = entry.name.data() + entry.name.size();
-    const auto [dot, error] = std::from_chars(entry.name.data() + stack.size(), end, n);
-    if (error != std::errc() || dot == end || *dot != '.') continue;
+    std::string_view rest = std::string_view(entry.name).substr(stack.size());
+    const auto number = take_number<std::size_t>(rest);
+    if (!number || !rest.starts_with('.')) continue;
+    const std::size_t n = *number;
     if (n >= layers_.size() && !counted_by_config)
       fail("{}: {} is of layer {}, of which a projection is missing; {}", file.name, entry.name, n,
            give_X_instead);
     if (n >= layers_.size()) continue;
-    std::vector<bool>& with = layers_with[std::string(dot + 1, end)];
+    std::vector<bool>& with = layers_with[std::string(rest.substr(1))];
     with.resize(layers_.size());
     with[n] = true;
   }

@@ -122,11 +122,11 @@ LoadedLayer OpenedModel::outline(const std::string& id) const {
   return sources_.load(id, &input, true);
 }
 
-std::vector<Sources::SourceTensor> OpenedModel::parts(const std::string& id) {
-  if (!texts_) return sources_.parts(id);
+std::vector<Sources::SourceTensor> OpenedModel::tensors_of(const std::string& id) {
+  if (!texts_) return sources_.tensors_of(id);
   const std::size_t number = texts_->place_of(id);
   const LayerInput input = texts_->input(number, stream_before(number));
-  return sources_.parts(id, &input);
+  return sources_.tensors_of(id, &input);
 }
 
 LoadedLayer OpenedModel::ends_after(std::size_t layers) {

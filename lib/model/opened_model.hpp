@@ -34,11 +34,11 @@ public:
   /// Reads, checks and assembles one layer, with its input. Throws Error.
   LoadedLayer load(const std::string& id) { return load(id, nullptr); }
   /// The same, and its tensors as they were read.
-  LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>& parts) {
-    return load(id, &parts);
+  LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>& tensors) {
+    return load(id, &tensors);
   }
   /// The tensors of a layer as they were read.
-  std::vector<Sources::SourceTensor> parts(const std::string& id);
+  std::vector<Sources::SourceTensor> tensors_of(const std::string& id);
   /// A layer whose sizes count; of a text, X has no numbers, and nothing is computed.
   LoadedLayer outline(const std::string& id) const;
 

@@ -3,10 +3,11 @@
 #include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/parse.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -21,20 +22,21 @@ bool is_file(const std::string& text) {
 
 std::vector<int> typed_ids(const std::string& text) {
   std::vector<int> ids;
-  const char *at = text.data(), *end = at + text.size();
+  std::string_view rest = text;
+  const auto skip_blanks = [&] {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\n"), rest.size()));
+  };
   while (true) {
-    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n')) ++at;
-    int id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || id < 0)
+    skip_blanks();
+    const std::optional<int> id = take_number<int>(rest);
+    if (!id || *id < 0)
       fail("--ids is '{}': token numbers separated by commas expected, such as 464,2068, or a file",
            text);
-    ids.push_back(id);
-    at = next;
-    while (at != end && (*at == ' ' || *at == '\t' || *at == '\n')) ++at;
-    if (at == end) return ids;
-    if (*at != ',') fail("--ids is '{}': token numbers separated by commas expected", text);
-    ++at;
+    ids.push_back(*id);
+    skip_blanks();
+    if (rest.empty()) return ids;
+    if (rest[0] != ',') fail("--ids is '{}': token numbers separated by commas expected", text);
+    rest.remove_prefix(1);
   }
 }
 
@@ -66,14 +68,6 @@ constexpr std::string_view other_inputs[]{"inputs_embeds",
                                           "bbox",
                                           "langs"};
 
-bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool is_beside_ids(std::string_view name) {
-  return std::ranges::find(beside_ids, name) != std::end(beside_ids);
-}
-
 /// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
 const io::Entry& ids_of(const io::Contents& file) {
   const io::Entry *const ids = file.find("ids"), *const input_ids = file.find("input_ids");
@@ -82,7 +76,7 @@ const io::Entry& ids_of(const io::Contents& file) {
   if (ids || input_ids) return ids ? *ids : *input_ids;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
-    if (!is_beside_ids(entry.name)) {
+    if (!is_one_of(entry.name, beside_ids)) {
       if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
       only = &entry;
     }
@@ -104,7 +98,7 @@ void require_plain(const io::Contents& file, const std::string& path,
       fail("--ids {}: '{}' is not read beside ids, and a model that takes it has other numbers; "
            "leave it out to compute without",
            path, entry.name);
-    if (!is_beside_ids(entry.name)) {
+    if (!is_one_of(entry.name, beside_ids)) {
       if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
         fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
       continue;
@@ -201,7 +195,7 @@ void require_plain_rows(const io::Contents& file, const std::string& path, std::
         (entry.name != "inputs_embeds" && is_one_of(entry.name, other_inputs)))
       fail("--inputs-embeds {}: '{}' is not read beside vectors; leave it out to compute without",
            path, entry.name);
-    if (!is_beside_ids(entry.name)) continue;
+    if (!is_one_of(entry.name, beside_ids)) continue;
     const Tensor tensor = entry.read();
     for (std::size_t i = 0; i < tensor.count(); ++i) {
       const double expected = entry.name == mask_name        ? 1

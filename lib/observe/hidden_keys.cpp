@@ -29,8 +29,7 @@ void HiddenKeys::observe(const Slice& block) {
 
 template <class T> void HiddenKeys::scan(const Slice& block, std::size_t place, std::size_t row) {
   const std::size_t keys = layer_.dims.S_all, query = block.token + row;
-  const T* weights = reinterpret_cast<const T*>(block.values.data) +
-                     static_cast<std::ptrdiff_t>(row) * block.values.strides[1];
+  const T* weights = block.row<T>(row);
   std::vector<T> mask(keys);
   mask_row(layer_, {block.batch, block.head, query}, mask.data());
   std::size_t seen = 0, first = keys, end = 0;

@@ -144,16 +144,11 @@ public:
   }
 
 private:
-  const T* row_of(std::size_t row) const {
-    return reinterpret_cast<const T*>(block_.values.data) +
-           static_cast<std::ptrdiff_t>(row) * block_.values.strides[1];
-  }
-
   /// The numbers of the chosen keys side by side.
   void gather_values() {
     values_.reserve(rows_.size() * chosen_.size());
     for (const std::size_t row : rows_)
-      for (const std::size_t key : chosen_) values_.push_back(row_of(row)[key]);
+      for (const std::size_t key : chosen_) values_.push_back(block_.template row<T>(row)[key]);
   }
 
   void gather_masks() {
@@ -175,7 +170,8 @@ private:
 
   void add_row(std::size_t r) {
     const std::size_t n = chosen_.size();
-    const T* row = pool_.keys_.contiguous ? row_of(rows_[r]) + first_key_ : values_.data() + r * n;
+    const T* row = pool_.keys_.contiguous ? block_.template row<T>(rows_[r]) + first_key_
+                                          : values_.data() + r * n;
     switch (pool_.masks_) {
     case Masks::rows:
       return add_unmasked(row, masks_.data() + r * n);

@@ -16,12 +16,6 @@ std::size_t place_of(const Slice& block, const std::vector<std::size_t>& heads) 
                                   heads.begin());
 }
 
-/// Row r of a block of a map (1, n, S); keys lie beside each other.
-template <class T> const T* row_of(const Slice& block, std::size_t r) {
-  return reinterpret_cast<const T*>(block.values.data) +
-         static_cast<std::ptrdiff_t>(r) * block.values.strides[1];
-}
-
 } // namespace
 
 RowPeaks::RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
@@ -58,7 +52,7 @@ template <class T> void RowPeaks::observe_as(const Slice& block, Head& head) {
   };
   std::vector<Peak> peaks;
   for (std::size_t r = 0; r < block.values.shape[1]; ++r) {
-    const T* row = row_of<T>(block, r);
+    const T* row = block.row<T>(r);
     peaks.clear();
     for (std::size_t k = 0; k < kept_; ++k)
       peaks.push_back({row[k], static_cast<std::uint32_t>(k)});

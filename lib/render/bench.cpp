@@ -18,17 +18,13 @@ std::string fraction_text(double rate, double peak_rate) {
 std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& look) {
   std::string kept;
   for (Stage stage : speed.kept) kept += (kept.empty() ? "" : ", ") + std::string(name_of(stage));
-  const std::string how = fmt::format("{} · {} thread{} · kept: {}", runs, speed.threads,
-                                      speed.threads == 1 ? "" : "s", kept),
+  const std::string how = fmt::format("{} · {} · kept: {}", runs, counted(speed.threads, "threads"),
+                                      kept),
                     peak = fmt::format(
                         "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs",
                         mha::name_of(speed.dtype), speed.roofline.machine.unit,
                         rate_text(speed.roofline.machine.products));
   return in_lines(how, look.width) + "\n" + in_lines(peak, look.width) + "\n";
-}
-
-std::string runs_text(std::size_t runs) {
-  return fmt::format("{} run{}", runs, runs == 1 ? "" : "s");
 }
 
 void put_speed(JsonText& json, const Speed& speed) {
@@ -43,10 +39,8 @@ void put_speed(JsonText& json, const Speed& speed) {
         .member("peak_fraction", speed.all.rate() / speed.roofline.machine.products)
         .member("unit", speed.roofline.machine.unit);
     json.key("parts").object([&] {
-      json.member("projections", speed.projections.median_s)
-          .member("attention", speed.attention.median_s)
-          .member("output", speed.output.median_s);
-      if (speed.around.operations > 0) json.member("around", speed.around.median_s);
+      for (const Phase phase : phases)
+        if (speed.has(phase)) json.member(name_of_phase(phase), speed.phases[phase].median_s);
     });
     json.key("stage_seconds").object([&] { // of all workers together
       for (const StageSpeed& stage : speed.roofline.stages)
@@ -62,17 +56,16 @@ void put_speed(JsonText& json, const Speed& speed) {
 std::string speed_table(const Speed& speed, const TextStyle& look) {
   TextTable grid(
       {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
-  const auto add = [&](const char* name, const PhaseSpeed& part) {
-    grid.add({name, duration_text(part.median_s), duration_text(part.best_s),
-              rate_text(part.rate()), fraction_text(part.rate(), speed.roofline.machine.products)});
+  const auto add = [&](std::string_view name, const PhaseSpeed& of) {
+    grid.add({std::string(name), duration_text(of.median_s), duration_text(of.best_s),
+              rate_text(of.rate()), fraction_text(of.rate(), speed.roofline.machine.products)});
   };
-  add("projections", speed.projections);
-  add("attention", speed.attention);
-  add("output", speed.output);
-  if (speed.around.operations > 0) add("around", speed.around);
+  for (const Phase phase : phases)
+    if (speed.has(phase)) add(name_of_phase(phase), speed.phases[phase]);
   add("all", speed.all);
   return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
-         speed_legend(speed, runs_text(speed.runs), look) + machine_text(speed.roofline.machine);
+         speed_legend(speed, counted(speed.runs, "runs"), look) +
+         machine_text(speed.roofline.machine);
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {
@@ -91,8 +84,9 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look
          rate_text(speed.all.rate()),
          fmt::format("{} of {}", fraction_text(speed.all.rate(), speed.roofline.machine.products),
                      rate_text(speed.roofline.machine.products)),
-         duration_text(speed.projections.median_s), duration_text(speed.attention.median_s),
-         duration_text(speed.output.median_s), std::to_string(speed.runs)});
+         duration_text(speed.phases[Phase::projections].median_s),
+         duration_text(speed.phases[Phase::attention].median_s),
+         duration_text(speed.phases[Phase::output].median_s), std::to_string(speed.runs)});
   return grid.text(look);
 }
 

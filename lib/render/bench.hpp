@@ -1,5 +1,5 @@
 #pragma once
-// Results of `bench`: for eyes, and as JSON.
+// Results of `bench` as tables and as JSON: seconds, and floating-point operations a second.
 
 #include <mha/bench/bench.hpp>
 #include <mha/bench/pass.hpp>
@@ -13,13 +13,13 @@ struct SpeedRow {
   Speed speed;
 };
 
-/// One layer: a row a part. Several: a row a layer.
+/// Of one layer a row per phase (projections, attention, output); of several a row per layer.
 std::string speed_table(const Speed& speed, const TextStyle& look);
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look);
-/// One object; of several layers one keyed by layers.N.
+/// One object; of several layers an object with one per layer, keyed layers.N.
 std::string speed_json(const std::vector<SpeedRow>& rows);
 
-/// A whole pass over a text: a row a layer, and tokens a second.
+/// Of a whole pass over a text: a row per layer, and tokens a second.
 std::string pass_table(const PassSpeed& speed, const TextStyle& look);
 std::string pass_json(const PassSpeed& speed);
 

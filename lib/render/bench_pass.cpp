@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace mha::render {
 
 std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
@@ -17,18 +19,18 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
                   {"around", true},
                   {"all", true}});
   const auto add = [&](const LayerSeconds& t) {
-    grid.add({visible(t.layer), duration_text(t.read), duration_text(t.projections),
-              duration_text(t.attention), duration_text(t.output), duration_text(t.around),
-              duration_text(t.read + t.projections + t.attention + t.output + t.around)});
+    std::vector<std::string> row{visible(t.layer), duration_text(t.read)};
+    for (const double seconds : t.phases) row.push_back(duration_text(seconds));
+    row.push_back(duration_text(std::accumulate(t.phases.begin(), t.phases.end(), t.read)));
+    grid.add(std::move(row));
   };
   for (const LayerSeconds& layer : speed.layers) add(layer);
   if (speed.ends > 0) grid.add({"logits", "", "", "", "", "", duration_text(speed.ends)});
   std::string text = grid.text(look) + "\n" + roofline_table(speed.roofline, speed.median_s, look);
-  const std::string pass =
-      fmt::format("the whole pass: median {}, best {} · {} {} · {:.4g} tokens/s · {} run{}",
-                  duration_text(speed.median_s), duration_text(speed.best_s), speed.tokens,
-                  speed.tokens == 1 ? "token" : "tokens", speed.tokens_per_second(), speed.runs,
-                  speed.runs == 1 ? "" : "s");
+  const std::string pass = fmt::format(
+      "the whole pass: median {}, best {} · {} · {:.4g} tokens/s · {}",
+      duration_text(speed.median_s), duration_text(speed.best_s), counted(speed.tokens, "tokens"),
+      speed.tokens_per_second(), counted(speed.runs, "runs"));
   text += in_lines(pass, look.width) + "\n";
   for (const std::string& line :
        wrapped("read: the layer is made of the checkpoint's mapped tensors · around: norms, "
@@ -52,11 +54,10 @@ std::string pass_json(const PassSpeed& speed) {
                             [&](const LayerSeconds& t) {
                               json.object([&] {
                                 json.key("layer").layer(t.layer);
-                                json.member("read_s", t.read)
-                                    .member("projections_s", t.projections)
-                                    .member("attention_s", t.attention)
-                                    .member("output_s", t.output)
-                                    .member("around_s", t.around);
+                                json.member("read_s", t.read);
+                                for (const Phase phase : phases)
+                                  json.member(fmt::format("{}_s", name_of_phase(phase)),
+                                              t.phases[phase]);
                               });
                             },
                             {"\n    ", "\n    ", "\n  "});

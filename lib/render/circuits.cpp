@@ -2,9 +2,9 @@
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,41 +13,22 @@ namespace mha::render {
 
 namespace {
 
-std::string circuit_number(double number, Dialect dialect) {
-  std::string text;
-  NumberWriter(dialect, std::nullopt).append(text, number);
-  return text;
-}
-
-std::string circuit_number(const std::optional<double>& number, Dialect dialect) {
-  if (number) return circuit_number(*number, dialect);
-  return dialect == Dialect::json ? "null" : "";
-}
-
 /// A layer's id as JSON: a number, or its name.
 std::string layer_json(const std::string& layer) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(layer.data(), layer.data() + layer.size(), number);
   if (layer.empty()) return "null";
-  return error == std::errc() && end == layer.data() + layer.size() ? layer : json_quoted(layer);
+  return parse_number<std::size_t>(layer) ? layer : json_string(layer);
 }
 
 std::string lines_of(const std::vector<std::vector<std::string>>& rows, char separator) {
   std::string out;
-  for (const std::vector<std::string>& cells : rows) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
-    }
-    out += '\n';
-  }
+  for (const std::vector<std::string>& cells : rows) out += separated_line(cells, separator);
   return out;
 }
 
 std::string list_json(const std::vector<double>& numbers) {
   std::string text;
   for (const double number : numbers)
-    text += (text.empty() ? "" : ", ") + circuit_number(number, Dialect::json);
+    text += (text.empty() ? "" : ", ") + exact(number, Dialect::json);
   return "[" + text + "]";
 }
 
@@ -79,7 +60,7 @@ std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator)
     std::vector<std::string>& cells = rows.emplace_back();
     cells = {one.layer, fmt::format("{}", one.head)};
     for (const CircuitMeasure& measure : circuit_measures())
-      cells.push_back(circuit_number(one.*measure.of, Dialect::csv));
+      cells.push_back(exact(one.*measure.of, Dialect::csv));
   }
   return lines_of(rows, separator);
 }
@@ -90,8 +71,7 @@ std::string circuits_json(const std::vector<HeadCircuits>& heads) {
     list += fmt::format("{}  {{\"layer\": {}, \"head\": {}", list.empty() ? "\n" : ",\n",
                         layer_json(one.layer), one.head);
     for (const CircuitMeasure& measure : circuit_measures())
-      list +=
-          fmt::format(", \"{}\": {}", measure.name, circuit_number(one.*measure.of, Dialect::json));
+      list += fmt::format(", \"{}\": {}", measure.name, exact(one.*measure.of, Dialect::json));
     std::string eigenvalues;
     for (const std::complex<double>& lambda : one.ov_eigenvalues)
       eigenvalues += (eigenvalues.empty() ? "" : ", ") + list_json({lambda.real(), lambda.imag()});
@@ -109,8 +89,7 @@ std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator) 
   for (const HeadCircuits& one : heads) {
     const auto add = [&](const char* name, std::size_t index, std::complex<double> value) {
       rows.push_back({one.layer, fmt::format("{}", one.head), name, fmt::format("{}", index),
-                      circuit_number(value.real(), Dialect::csv),
-                      circuit_number(value.imag(), Dialect::csv)});
+                      exact(value.real(), Dialect::csv), exact(value.imag(), Dialect::csv)});
     };
     for (std::size_t i = 0; i < one.qk_singular_values.size(); ++i)
       add("qk_singular_value", i, one.qk_singular_values[i]);
@@ -142,21 +121,19 @@ std::string compositions_csv(const std::vector<Composition>& pairs, char separat
       {"kind", "layer", "head", "to_layer", "to_head", "composition", "random"}};
   for (const Composition& one : pairs)
     rows.push_back({std::string(name_of(one.kind)), one.layer, fmt::format("{}", one.head),
-                    one.to_layer, fmt::format("{}", one.to_head),
-                    circuit_number(one.value, Dialect::csv),
-                    circuit_number(one.random, Dialect::csv)});
+                    one.to_layer, fmt::format("{}", one.to_head), exact(one.value, Dialect::csv),
+                    exact(one.random, Dialect::csv)});
   return lines_of(rows, separator);
 }
 
 std::string compositions_json(const std::vector<Composition>& pairs) {
   std::string list;
   for (const Composition& one : pairs)
-    list +=
-        fmt::format("{}  {{\"kind\": \"{}\", \"layer\": {}, \"head\": {}, \"to_layer\": {}, "
-                    "\"to_head\": {}, \"composition\": {}, \"random\": {}}}",
-                    list.empty() ? "\n" : ",\n", name_of(one.kind), layer_json(one.layer), one.head,
-                    layer_json(one.to_layer), one.to_head, circuit_number(one.value, Dialect::json),
-                    circuit_number(one.random, Dialect::json));
+    list += fmt::format("{}  {{\"kind\": \"{}\", \"layer\": {}, \"head\": {}, \"to_layer\": {}, "
+                        "\"to_head\": {}, \"composition\": {}, \"random\": {}}}",
+                        list.empty() ? "\n" : ",\n", name_of(one.kind), layer_json(one.layer),
+                        one.head, layer_json(one.to_layer), one.to_head,
+                        exact(one.value, Dialect::json), exact(one.random, Dialect::json));
   return "[" + list + "\n]\n";
 }
 

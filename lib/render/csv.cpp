@@ -91,9 +91,7 @@ private:
     for (char c : names) text_ += c == ',' ? separator_ : c;
   }
 
-  std::string field(std::string_view text) const {
-    return separator_ == '\t' ? tsv_field(text) : csv_field(text);
-  }
+  std::string field(std::string_view text) const { return separated_field(text, separator_); }
   static std::string position(const Side& side, std::size_t i) {
     return side.exists() ? fmt::format("{}", side.positions[i]) : std::string();
   }

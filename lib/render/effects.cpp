@@ -110,9 +110,7 @@ std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& v
                         bool with_titles) {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      out += (i == 0 ? std::string() : std::string(1, separator)) + cells[i];
-    out += '\n';
+    out += separated_line(cells, separator);
   };
   std::vector<std::string> titles{"part", "layer", "head"};
   if (view.per_position) titles.insert(titles.end(), {"batch", "position"});

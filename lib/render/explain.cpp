@@ -119,9 +119,8 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
     if (shares)
       parts.push_back(fmt::format("reads key/value head {} of {}", first.kv_head, dims.H_kv));
   } else {
-    parts.push_back(fmt::format("{} head{}", dims.H, dims.H == 1 ? "" : "s"));
-    if (shares)
-      parts.push_back(fmt::format("{} key/value head{}", dims.H_kv, dims.H_kv == 1 ? "" : "s"));
+    parts.push_back(counted(dims.H, "heads"));
+    if (shares) parts.push_back(counted(dims.H_kv, "key/value heads"));
   }
   if (dims.d_k != 0) parts.push_back(fmt::format("d_k {}", dims.d_k));
   const bool scales = first.has(Stage::scores) && first.has(Stage::scaled) &&

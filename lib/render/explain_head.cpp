@@ -146,9 +146,7 @@ private:
           const std::vector<double> part = head.contribution(j);
           for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
         }
-        add(value_lines,
-            fmt::format("{} more key{}", shown.others.size(), shown.others.size() == 1 ? "" : "s"),
-            std::move(sum), false);
+        add(value_lines, counted(shown.others.size(), "more keys"), std::move(sum), false);
       }
     }
     add(value_lines, "head_out", head.values.at(Stage::head_out));

@@ -44,10 +44,6 @@ std::vector<LogitColumn> logit_columns(const Explanation& explanation,
   return columns;
 }
 
-std::string plural(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string cyan(const TextStyle& look, const std::string& text) {
   return look.color && !text.empty() ? "\x1b[36m" + text + "\x1b[39m" : text;
 }
@@ -155,14 +151,12 @@ private:
     return pad_left(std::to_string(key), width) + quoted(explanation, key, 16);
   }
   std::string others_name() const {
-    return shown.others.empty() ? ""
-                                : fmt::format("{} more key{}", shown.others.size(),
-                                              shown.others.size() == 1 ? "" : "s");
+    return shown.others.empty() ? "" : counted(shown.others.size(), "more keys");
   }
   std::string masked_name() const {
     if (shown.masked.empty()) return "";
     const std::string list = ranges(shown.masked);
-    return fmt::format("{} masked{}", plural(shown.masked.size(), "key"),
+    return fmt::format("{} masked{}", counted(shown.masked.size(), "keys"),
                        list.empty() ? "" : ": " + list);
   }
   std::string sink_name() const { return head.sink ? "sink (dropped)" : ""; }

@@ -17,7 +17,7 @@ void JsonText::close() {
 
 JsonText& JsonText::key(std::string_view name) {
   separate();
-  text_ += json_quoted(name) + ": ";
+  text_ += json_string(name) + ": ";
   after_key_ = true;
   return *this;
 }

@@ -57,7 +57,7 @@ public:
   }
   void value(std::unsigned_integral auto count) { as_it_is(std::to_string(count)); }
   void value(bool flag) { as_it_is(flag ? "true" : "false"); }
-  void value(std::string_view words) { as_it_is(json_quoted(words)); }
+  void value(std::string_view words) { as_it_is(json_string(words)); }
   void value(const std::string& words) { value(std::string_view(words)); }
   void value(const char* words) { value(std::string_view(words)); }
   void null() { as_it_is("null"); }

@@ -1,12 +1,12 @@
 #include <mha/render/label.hpp>
 
 #include <mha/render/text.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -55,14 +55,14 @@ std::optional<unsigned char> byte_of(utf8proc_int32_t code) {
 /// Whether a line break or a tab stands beside a letter. Tokenizers keep them apart, but words are
 /// spelt with their signs: ĉu in Esperanto, čas in Czech.
 bool breaks_a_word(std::string_view bytes) {
-  const auto is_letter = [&](std::size_t i) {
+  const auto letter_at = [&](std::size_t i) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
     const int lower = byte | 0x20;
     return byte >= 0x80 || (lower >= 'a' && lower <= 'z');
   };
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == '\t')
-      if ((i > 0 && is_letter(i - 1)) || (i + 1 < bytes.size() && is_letter(i + 1))) return true;
+      if ((i > 0 && letter_at(i - 1)) || (i + 1 < bytes.size() && letter_at(i + 1))) return true;
   return false;
 }
 
@@ -90,10 +90,9 @@ std::string spelt(std::string_view label, const Codes& codes) {
 /// "<0x0A>" of SentencePiece, where it is a character of ASCII.
 std::optional<std::string> byte_token(std::string_view label) {
   if (label.size() != 6 || !label.starts_with("<0x") || label.back() != '>') return std::nullopt;
-  unsigned value = 0;
-  const auto [end, fault] = std::from_chars(label.data() + 3, label.data() + 5, value, 16);
-  if (fault != std::errc() || end != label.data() + 5 || value >= 0x80) return std::nullopt;
-  return std::string(1, static_cast<char>(value));
+  const auto value = parse_number<unsigned>(label.substr(3, 2), 16);
+  if (!value || *value >= 0x80) return std::nullopt;
+  return std::string(1, static_cast<char>(*value));
 }
 
 /// The label with a tokenizer's marks as the text they stand for.

@@ -12,7 +12,7 @@ namespace mha::render {
 
 namespace {
 
-std::string escaped(std::string_view text) {
+std::string for_xml(std::string_view text) {
   std::string out;
   for (char c : text) switch (c) {
     case '&':
@@ -49,7 +49,7 @@ public:
         R"svg(font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif">)svg",
         layout_.width, layout_.height, pixels(static_cast<double>(layout_.width) * zoom),
         pixels(static_cast<double>(layout_.height) * zoom));
-    if (!p_.title.empty()) add("<title>{}</title>", escaped(visible(p_.title)));
+    if (!p_.title.empty()) add("<title>{}</title>", for_xml(visible(p_.title)));
     definitions();
     add(R"svg(<rect width="{}" height="{}" fill="#ffffff"/>)svg", layout_.width, layout_.height);
     for (const PanelMark& mark : layout_.panels) panel(mark);
@@ -163,7 +163,7 @@ void Svg::text(const TextMark& mark) {
   const std::string x = pixels(mark.x), y = pixels(mark.y);
   if (mark.vertical) more += fmt::format(R"svg( transform="rotate(-90 {} {})")svg", x, y);
   add(R"svg(<text x="{}" y="{}" font-size="{}" fill="{}"{} xml:space="preserve">{}</text>)svg", x,
-      y, pixels(mark.size), hex(mark.color), more, escaped(mark.text));
+      y, pixels(mark.size), hex(mark.color), more, for_xml(mark.text));
 }
 
 } // namespace

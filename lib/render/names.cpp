@@ -46,7 +46,7 @@ std::string spaced(std::string_view words, std::string_view quote) {
 std::string json_words(std::string_view words) {
   std::string list;
   for (std::string_view word : words_of(words))
-    list += (list.empty() ? "" : ", ") + json_quoted(word);
+    list += (list.empty() ? "" : ", ") + json_string(word);
   return "[" + list + "]";
 }
 
@@ -85,13 +85,13 @@ std::string names_json() {
   for (const Row& row : rows())
     tensors += fmt::format(
         "{}    {{\"name\": {}, \"shape\": {}, \"text\": {}, \"axes\": {}, \"aliases\": {}}}",
-        tensors.empty() ? "" : ",\n", json_quoted(row.name), json_quoted(row.shape),
-        json_quoted(row.text), json_quoted(row.axes), json_words(row.aliases));
+        tensors.empty() ? "" : ",\n", json_string(row.name), json_string(row.shape),
+        json_string(row.text), json_string(row.axes), json_words(row.aliases));
   for (const SettingInfo& info : settings_table())
     settings +=
         fmt::format("{}    {{\"name\": {}, \"values\": {}, \"text\": {}, \"aliases\": {}}}",
-                    settings.empty() ? "" : ",\n", json_quoted(info.name), json_quoted(info.values),
-                    json_quoted(info.text), json_words(info.aliases));
+                    settings.empty() ? "" : ",\n", json_string(info.name), json_string(info.values),
+                    json_string(info.text), json_words(info.aliases));
   return "{\n  \"tensors\": [\n" + tensors + "\n  ],\n  \"settings\": [\n" + settings +
          "\n  ]\n}\n";
 }

@@ -55,10 +55,11 @@ template <class T> void NumberWriter::append_as(std::string& out, T value) const
 template void NumberWriter::append_as(std::string&, float) const;
 template void NumberWriter::append_as(std::string&, double) const;
 
-std::string exact(const std::optional<double>& number, Dialect dialect) {
+std::string exact(const std::optional<double>& number, Dialect dialect,
+                  std::optional<std::size_t> precision) {
   if (!number) return dialect == Dialect::json ? "null" : "";
   std::string text;
-  NumberWriter(dialect, std::nullopt).append(text, *number);
+  NumberWriter(dialect, precision).append(text, *number);
   return text;
 }
 
@@ -117,60 +118,40 @@ void ColumnFormat::append(std::string& out, double value, std::size_t width) con
     fmt::format_to(end, "{:>{}.{}f}", value, width, decimals_);
 }
 
-std::string json_quoted(std::string_view text) {
-  return json_string(text);
-}
-
-namespace {
-
-/// A character for text that may come to a terminal.
-void append_safe(std::string& out, std::string_view bytes, const Utf8& character) {
-  if (!character.valid)
-    out += "\xef\xbf\xbd";
-  else if (is_unsafe(character.code))
-    out += json_escape(character.code);
-  else
-    out += bytes;
-}
-
-} // namespace
-
 std::string csv_field(std::string_view text) {
-  std::string field;
   bool quoted = false;
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    const char c = text[0];
-    quoted = quoted || c == ',' || c == '"' || c == '\n';
-    if (c == '"')
-      field += "\"\"";
-    else if (c == '\n' || c == '\t') // a quoted field may have lines
-      field += c;
-    else
-      append_safe(field, text.substr(0, character.bytes), character);
-    text.remove_prefix(character.bytes);
-  }
+  std::string field = escaped(
+      text, [&](const Utf8& character, std::string_view bytes) -> std::optional<std::string> {
+        quoted = quoted || bytes == "," || bytes == "\"" || bytes == "\n";
+        if (bytes == "\"") return "\"\"";
+        if (bytes == "\n" || bytes == "\t") return std::nullopt; // a quoted field may have lines
+        return safe_escape(character);
+      });
   return quoted ? '"' + field + '"' : field;
 }
 
 std::string tsv_field(std::string_view text) {
-  std::string field;
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    const char c = text[0];
-    if (c == '\t')
-      field += "\\t";
-    else if (c == '\n')
-      field += "\\n";
-    else if (c == '\r')
-      field += "\\r";
-    else if (c == '\\')
-      field += "\\\\";
-    else
-      append_safe(field, text.substr(0, character.bytes), character);
-    text.remove_prefix(character.bytes);
+  return escaped(text,
+                 [](const Utf8& character, std::string_view bytes) -> std::optional<std::string> {
+                   if (bytes == "\t") return "\\t";
+                   if (bytes == "\n") return "\\n";
+                   if (bytes == "\r") return "\\r";
+                   if (bytes == "\\") return "\\\\";
+                   return safe_escape(character);
+                 });
+}
+
+std::string separated_field(std::string_view text, char separator) {
+  return separator == '\t' ? tsv_field(text) : csv_field(text);
+}
+
+std::string separated_line(const std::vector<std::string>& cells, char separator) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) line += separator;
+    line += separated_field(cells[i], separator);
   }
-  return field;
+  return line + '\n';
 }
 
 std::string shape_text(const Shape& shape) {

@@ -1,6 +1,7 @@
 #pragma once
 // Numbers and words as text: for machines to read back, and rounded for eyes.
 
+#include <mha/system/characters.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <optional>
@@ -28,8 +29,10 @@ private:
   std::optional<std::size_t> precision_;
 };
 
-/// One number that reads back to the same value; of none "null" in JSON, "" in CSV.
-std::string exact(const std::optional<double>& number, Dialect dialect);
+/// One number that reads back to the same value, or has `precision` significant digits; of none
+/// "null" in JSON, "" in CSV.
+std::string exact(const std::optional<double>& number, Dialect dialect,
+                  std::optional<std::size_t> precision = {});
 
 /// One number for eyes, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
 std::string rounded(double value, std::size_t digits = 4);
@@ -52,11 +55,12 @@ private:
   bool scientific_ = false;
 };
 
-/// A JSON string, quotes included. Bytes that are no UTF-8 become U+FFFD.
-std::string json_quoted(std::string_view text);
 /// A field of CSV, quoted where it must be; of TSV, with \t, \n and \\ escaped.
 std::string csv_field(std::string_view text);
 std::string tsv_field(std::string_view text);
+/// A field, or a line of fields, of TSV where `separator` is a tab, else of CSV.
+std::string separated_field(std::string_view text, char separator);
+std::string separated_line(const std::vector<std::string>& cells, char separator);
 
 /// "4 × 33 × 16"; "1" for a single number.
 std::string shape_text(const Shape& shape);

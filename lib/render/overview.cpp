@@ -64,9 +64,9 @@ std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& op
   for (const OverviewRow& row : rows) {
     const std::array<std::string, 3> m = measure_texts(row.summary, numbers, "");
     out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}{0}{8}{0}{9}\n", separator,
-                       separator == '\t' ? tsv_field(row.layer) : csv_field(row.layer),
-                       name_of(row.stage), sizes_text(row.shape, "x"), mha::name_of(row.dtype),
-                       m[0], m[1], m[2], row.summary.nan, row.summary.infinite);
+                       separated_field(row.layer, separator), name_of(row.stage),
+                       sizes_text(row.shape, "x"), mha::name_of(row.dtype), m[0], m[1], m[2],
+                       row.summary.nan, row.summary.infinite);
   }
   return out;
 }

@@ -73,33 +73,23 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
 
 std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
                             const TokenNames& names, char separator) {
-  const auto field = [&](const std::string& text) {
-    return separator == '\t' ? tsv_field(text) : csv_field(text);
-  };
   const auto place = [&](std::size_t number) {
     return view.norm == PartNorm::gain ? "" : std::to_string(number);
   };
-  std::string out;
-  for (const char* title : {"batch", "position", "head", "side", "rank", "id", "token", "logit"})
-    out += fmt::format("{}{}", out.empty() ? "" : std::string(1, separator), title);
-  out += '\n';
+  std::string out = separated_line(
+      {"batch", "position", "head", "side", "rank", "id", "token", "logit"}, separator);
   for (const PartLogits& part : parts) {
     const TwoSides sides = sides_of(part.logits, view.top);
     for (const auto& [side, tokens] :
          {std::pair("promotes", &sides.promoted), std::pair("suppresses", &sides.suppressed)})
       for (std::size_t rank = 0; rank < tokens->size(); ++rank) {
         const std::size_t id = (*tokens)[rank];
-        const std::vector<std::string> cells{place(part.at.first),
-                                             place(part.at.second),
-                                             part.head ? std::to_string(*part.head) : "",
-                                             side,
-                                             std::to_string(rank + 1),
-                                             std::to_string(id),
-                                             field(names.text(static_cast<int>(id))),
-                                             exact(part.logits[id], Dialect::csv)};
-        for (std::size_t i = 0; i < cells.size(); ++i)
-          out += (i == 0 ? "" : std::string(1, separator)) + cells[i];
-        out += '\n';
+        out +=
+            separated_line({place(part.at.first), place(part.at.second),
+                            part.head ? std::to_string(*part.head) : "", side,
+                            std::to_string(rank + 1), std::to_string(id),
+                            names.text(static_cast<int>(id)), exact(part.logits[id], Dialect::csv)},
+                           separator);
       }
   }
   return out;
@@ -118,13 +108,13 @@ std::string part_logits_json(const std::vector<PartLogits>& parts, const PartVie
       for (const std::size_t id : ids)
         text += fmt::format(
             "{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
-            json_quoted(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
+            json_string(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
       return text;
     };
     list += fmt::format(
         "{}  {{\"part\": {}, \"batch\": {}, \"position\": {}, \"head\": {},\n   \"promotes\": "
         "[{}],\n   \"suppresses\": [{}]}}",
-        list.empty() ? "\n" : ",\n", json_quoted(view.part), place(part.at.first),
+        list.empty() ? "\n" : ",\n", json_string(view.part), place(part.at.first),
         place(part.at.second), part.head ? std::to_string(*part.head) : "null",
         tokens(sides.promoted), tokens(sides.suppressed));
   }

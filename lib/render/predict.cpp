@@ -20,12 +20,6 @@ std::string chance(double p) {
   return p >= 0.0005 ? fmt::format("{:.3f}", p) : rounded(p, 3);
 }
 
-std::string number(double value, Dialect dialect) {
-  std::string text;
-  NumberWriter(dialect, std::nullopt).append(text, value);
-  return text;
-}
-
 std::string place_text(const Prediction& one, const PredictView& view, const TokenNames& names) {
   std::string text = view.batched ? fmt::format("text {} · ", one.batch) : "";
   text += view.causal ? "after position " : "at position ";
@@ -51,15 +45,6 @@ TextTable grid_of_all(const PredictView& view, const TextStyle& look) {
   return TextTable(std::move(columns));
 }
 
-std::string separated(const std::vector<std::string>& cells, char separator) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) line += separator;
-    line += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
-  }
-  return line + '\n';
-}
-
 /// The titles of CSV and TSV.
 std::vector<std::string> titles_of(const PredictView& view) {
   if (view.all)
@@ -78,15 +63,15 @@ void add_cells_of_all(const Prediction& one, int id, const TokenNames& names,
   if (!one.candidates.empty()) {
     const Candidate& predicted = one.candidates[0];
     cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
-                               number(predicted.probability, Dialect::csv)});
+                               exact(predicted.probability, Dialect::csv)});
   } else {
     cells.insert(cells.end(), 3, "");
   }
   if (one.actual)
     cells.insert(cells.end(),
                  {fmt::format("{}", one.actual->id), names.text(one.actual->id),
-                  number(one.actual->probability, Dialect::csv),
-                  fmt::format("{}", one.actual->rank), number(one.actual->surprise, Dialect::csv)});
+                  exact(one.actual->probability, Dialect::csv), fmt::format("{}", one.actual->rank),
+                  exact(one.actual->surprise, Dialect::csv)});
   else
     cells.insert(cells.end(), 5, "");
 }
@@ -138,7 +123,7 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
   if (view_.all) {
     std::vector<std::string> cells = at;
     add_cells_of_all(one, (*view_.ids)[one.batch][one.position], names_, cells);
-    out += separated(cells, separator);
+    out += separated_line(cells, separator);
     return;
   }
   for (std::size_t i = 0; i < one.candidates.size(); ++i) {
@@ -146,20 +131,20 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
     std::vector<std::string> cells = at;
     cells.insert(cells.end(),
                  {fmt::format("{}", i + 1), fmt::format("{}", next.id), names_.text(next.id),
-                  names_.piece(next.id), number(next.probability, Dialect::csv),
-                  number(next.logit, Dialect::csv)});
-    out += separated(cells, separator);
+                  names_.piece(next.id), exact(next.probability, Dialect::csv),
+                  exact(next.logit, Dialect::csv)});
+    out += separated_line(cells, separator);
   }
 }
 
 std::string PredictionText::json_token(int id) const {
   const std::string piece = names_.piece(id);
-  return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_quoted(names_.text(id)),
-                     piece.empty() ? "null" : json_quoted(piece));
+  return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_string(names_.text(id)),
+                     piece.empty() ? "null" : json_string(piece));
 }
 
 void PredictionText::add_object(const Prediction& one, std::string& out) {
-  const auto json = [](double value) { return number(value, Dialect::json); };
+  const auto json = [](double value) { return exact(value, Dialect::json); };
   out += is_first_ ? "\n    {" : ",\n    {";
   is_first_ = false;
   if (view_.batched) out += fmt::format("\"batch\": {}, ", one.batch);
@@ -182,7 +167,7 @@ void PredictionText::add_object(const Prediction& one, std::string& out) {
 std::string PredictionText::begin() {
   if (std::exchange(is_begun_, true) || view_.form == "table") return "";
   if (view_.form == "json") return "{\n  \"predictions\": [";
-  return separated(titles_of(view_), view_.form == "tsv" ? '\t' : ',');
+  return separated_line(titles_of(view_), view_.form == "tsv" ? '\t' : ',');
 }
 
 std::string PredictionText::add(const std::vector<Prediction>& predictions) {
@@ -207,7 +192,7 @@ std::string PredictionText::finish() {
   const double mean = known ? loss_.mean() : 0, perplexity = std::exp(mean);
   if (view_.form == "json") {
     const auto json = [&](double value) {
-      return known ? number(value, Dialect::json) : std::string("null");
+      return known ? exact(value, Dialect::json) : std::string("null");
     };
     return out + fmt::format("\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", json(mean),
                              json(perplexity));

@@ -31,9 +31,7 @@ std::string exact(const Measure& measure, const HeadMeasures& head, Dialect dial
   if (measure.form == Measure::Form::boolean) return *value != 0 ? "true" : "false";
   if (measure.form == Measure::Form::count && std::isfinite(*value))
     return fmt::format("{:.0f}", *value);
-  std::string text;
-  NumberWriter(dialect, precision).append(text, *value);
-  return text;
+  return render::exact(value, dialect, precision);
 }
 
 bool some_have(const std::vector<StatsRow>& rows, const Measure& measure) {
@@ -139,15 +137,15 @@ std::string measures_down(const std::vector<MeasureColumn>& columns, std::size_t
 
 std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& columns, bool tabs,
                       std::optional<std::size_t> precision) {
-  const std::string between = tabs ? "\t" : ",";
-  const auto word = [&](std::string_view text) { return tabs ? tsv_field(text) : csv_field(text); };
+  const char between = tabs ? '\t' : ',';
   std::string text = fmt::format("layer{0}head{0}kind", between);
-  for (const Measure* measure : columns) text += between + std::string(measure->name);
+  for (const Measure* measure : columns) (text += between) += measure->name;
   text += '\n';
   for (const auto& [layer, head] : rows) {
-    text += fmt::format("{1}{0}{2}{0}{3}", between, word(layer), head.head, word(head.kind));
+    text += fmt::format("{1}{0}{2}{0}{3}", between, separated_field(layer, between), head.head,
+                        separated_field(head.kind, between));
     for (const Measure* measure : columns)
-      text += between + exact(*measure, head, Dialect::csv, precision);
+      (text += between) += exact(*measure, head, Dialect::csv, precision);
     text += '\n';
   }
   return text;

@@ -94,8 +94,7 @@ std::string sweep_csv(const SweepResult& sweep, const SweepView& view, char sepa
   for (const SweepAxis axis : view.over) out += fmt::format("{}{}", separator, name_of(axis));
   out += fmt::format("{}value{}spread\n", separator, separator);
   for (const SweepPoint& point : sweep.points) {
-    out += separator == '\t' ? tsv_field(view.stages[point.stage])
-                             : csv_field(view.stages[point.stage]);
+    out += separated_field(view.stages[point.stage], separator);
     for (const SweepAxis axis : view.over)
       out += fmt::format("{}{}", separator, *index_along(point, axis));
     out += fmt::format("{}{}{}{}\n", separator, exact(point.value, Dialect::csv), separator,
@@ -108,7 +107,7 @@ std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
   std::string points;
   for (const SweepPoint& point : sweep.points) {
     points += fmt::format("{}    {{\"stage\": {}", points.empty() ? "\n" : ",\n",
-                          json_quoted(view.stages[point.stage]));
+                          json_string(view.stages[point.stage]));
     for (const SweepAxis axis :
          {SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key}) {
       const std::optional<std::size_t> index = index_along(point, axis);

@@ -88,26 +88,15 @@ std::string shortened(std::string_view text, std::size_t width) {
 
 std::string visible(std::string_view text) {
   if (is_plain_ascii(text)) return std::string(text);
-  std::string out;
-  while (!text.empty()) {
-    const Character character = first_of(text);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    const auto code = static_cast<char32_t>(character.code);
-    if (!character.valid)
-      out += fmt::format("\\x{:02x}", byte);
-    else if (byte == '\n')
-      out += "\\n";
-    else if (byte == '\t')
-      out += "\\t";
-    else if (byte == '\r')
-      out += "\\r";
-    else if (is_unsafe(code))
-      out += json_escape(code);
-    else
-      out += text.substr(0, character.bytes);
-    text.remove_prefix(character.bytes);
-  }
-  return out;
+  return escaped(text,
+                 [](const Utf8& character, std::string_view bytes) -> std::optional<std::string> {
+                   if (!character.valid)
+                     return fmt::format("\\x{:02x}", static_cast<unsigned char>(bytes[0]));
+                   if (bytes == "\n") return "\\n";
+                   if (bytes == "\t") return "\\t";
+                   if (bytes == "\r") return "\\r";
+                   return safe_escape(character);
+                 });
 }
 
 std::vector<std::string> broken(std::string_view text, std::size_t width) {

@@ -36,14 +36,6 @@ std::string deviation_name(const Measure& measure) {
   return std::string(measure.name) + "_sd";
 }
 
-std::string written(const std::optional<double>& value, Dialect dialect,
-                    std::optional<std::size_t> precision) {
-  if (!value) return dialect == Dialect::json ? "null" : "";
-  std::string text;
-  NumberWriter(dialect, precision).append(text, *value);
-  return text;
-}
-
 /// The table with the first `columns` measures, for people to read.
 TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
                         std::size_t columns) {
@@ -90,11 +82,7 @@ std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStat
                            char separator, bool titles, std::optional<std::size_t> precision) {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += separator;
-      out += separator == '\t' ? tsv_field(cells[i]) : csv_field(cells[i]);
-    }
-    out += '\n';
+    out += separated_line(cells, separator);
   };
   std::vector<std::string> cells;
   if (titles) {
@@ -112,8 +100,8 @@ std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStat
     const std::vector<std::string> numbers = numbers_of(row);
     for (const NamedValue& cell : named_cells(row, view, numbers)) cells.emplace_back(cell.cell);
     for (const MeanSpread& value : row.values) {
-      cells.push_back(written(value.mean(), Dialect::csv, precision));
-      if (view.spread) cells.push_back(written(value.deviation(), Dialect::csv, precision));
+      cells.push_back(exact(value.mean(), Dialect::csv, precision));
+      if (view.spread) cells.push_back(exact(value.deviation(), Dialect::csv, precision));
     }
     line(cells);
   }
@@ -156,9 +144,7 @@ std::string activations_table(const std::vector<Activation>& list, const TextSty
 std::string activations_text(const std::vector<Activation>& list, std::string_view form) {
   if (form == "csv" || form == "tsv") {
     const char between = form == "tsv" ? '\t' : ',';
-    const auto word = [&](std::string_view text) {
-      return form == "tsv" ? tsv_field(text) : csv_field(text);
-    };
+    const auto word = [&](std::string_view text) { return separated_field(text, between); };
     std::string out = fmt::format("norm{0}text{0}position{0}token{0}before{0}after\n", between);
     for (const Activation& one : list)
       out +=

@@ -49,9 +49,7 @@ void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& n
 
 void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
                       const Sink& sink) {
-  const auto field = [&](const std::string& text) {
-    return separator == '\t' ? tsv_field(text) : csv_field(text);
-  };
+  const auto field = [&](const std::string& text) { return separated_field(text, separator); };
   BufferedSink out(sink);
   out.add(fmt::format("text{0}position{0}id{0}token{0}piece{0}begin{0}end\n", separator));
   for (std::size_t t = 0; t < texts.size(); ++t)
@@ -78,9 +76,9 @@ void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& na
       out.add("]");
     };
     member("\"ids\": [", [](const TokenPlace& at) { return fmt::format("{}", at.id); });
-    member(", \"tokens\": [", [&](const TokenPlace& at) { return json_quoted(names.text(at.id)); });
+    member(", \"tokens\": [", [&](const TokenPlace& at) { return json_string(names.text(at.id)); });
     member(", \"pieces\": [",
-           [&](const TokenPlace& at) { return json_quoted(names.piece(at.id)); });
+           [&](const TokenPlace& at) { return json_string(names.piece(at.id)); });
     member(", \"offsets\": [",
            [](const TokenPlace& at) { return fmt::format("[{}, {}]", at.begin, at.end); });
     out.add("}");

@@ -10,23 +10,25 @@
 
 namespace mha::render {
 
-/// A token of a text, and the bytes that it stands for.
+/// A token of a text: its id, and the bytes [begin, end) of the text that it covers; begin = end
+/// for BOS and other tokens that the text does not hold.
 struct TokenPlace {
   int id = 0;
   std::uint32_t begin = 0, end = 0;
 };
 using TokenList = std::vector<TokenPlace>;
 
-/// A token by its number: for eyes ("␣sun"), as text (" sun"), and as the vocabulary has it
-/// ("Ġsun";
-/// "" where there is none). Rows ask one by one: the words of a long text take many times its
-/// bytes.
+/// The spellings of a token id: `label` for a table ("␣sun"), `text` (" sun"), and `piece` as in
+/// the vocabulary ("Ġsun"; "" for an id without one). They are functions, because the spellings of
+/// a long text take many times its bytes.
 struct TokenNames {
   std::function<std::string(int)> label, text, piece;
 };
 
+/// A row per token: its position, id, label and bytes; a table per text.
 void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
                         const TextStyle& look, const Sink& sink);
+/// The same rows as CSV, or as TSV where `separator` is a tab.
 void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
                       const Sink& sink);
 /// {"ids": […], "tokens": […], "pieces": […], "offsets": [[begin, end], …]}; of several texts a

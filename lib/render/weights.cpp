@@ -56,13 +56,6 @@ std::string summary(const WeightsDiff& diff) {
   return text;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 std::string csv_shape(const Shape& shape) {
   std::string text;
   for (const std::size_t n : shape) text += fmt::format("{}{}", text.empty() ? "" : "x", n);

@@ -22,6 +22,12 @@ struct Slice {
   /// The values, with the stage's own axes (no batch axis): (1, n, S), (1, n, d_k), (n, d_model) …
   /// Never transposed: results are turned for `columns` where they are handed out.
   ArrayView values;
+
+  /// Row i of a map (1, n, S), or of a stage with a head axis (1, n, d): numbers beside each other.
+  template <class T> const T* row(std::size_t i) const {
+    return reinterpret_cast<const T*>(values.data) +
+           static_cast<std::ptrdiff_t>(i) * values.strides[1];
+  }
 };
 
 /// What is done with stages while they are computed.

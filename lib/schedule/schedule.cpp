@@ -63,10 +63,10 @@ template <class T> void Schedule<T>::add_seconds(const StageSeconds& seconds) {
 }
 
 template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
-  return first < Stage::scores                                      ? times_.projections
-         : first < Stage::concat                                    ? times_.attention
-         : is_behind_output(first) && (layer_.block || layer_.ends) ? times_.around
-                                                                    : times_.output;
+  return times_.seconds[first < Stage::scores   ? Phase::projections
+                        : first < Stage::concat ? Phase::attention
+                        : is_behind_output(first) && (layer_.block || layer_.ends) ? Phase::around
+                                                                                   : Phase::output];
 }
 
 template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& phase) {
@@ -257,7 +257,7 @@ template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& 
       computes(Stage::head_out) || std::ranges::any_of(stages(), [&](const StageInfo& info) {
         return info.kind != Kind::token && contains(plan_.needed, info.stage);
       });
-  times_.attention += seconds_of([&] {
+  times_.seconds[Phase::attention] += seconds_of([&] {
     if (needed) {
       keys_.prepare(to_compute_, threads_);
       const std::vector<std::span<const QueryBlock>> tasks = blocks_together();

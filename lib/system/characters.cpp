@@ -35,6 +35,13 @@ Utf8 first_utf8(std::string_view text) {
   return {length, true, code};
 }
 
+std::string bare_letters(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (is_letter(c) || is_digit(c)) letters += ascii_lower(c);
+  return letters;
+}
+
 bool is_plain_ascii(std::string_view text) {
   bool plain = true; // no early end, so that the loop is one of vectors
   for (const char byte : text) plain &= static_cast<unsigned char>(byte - 0x20) < 0x5f;
@@ -59,40 +66,28 @@ std::string json_escape(char32_t code) {
   return unit(0xd800 + ((code - 0x10000) >> 10)) + unit(0xdc00 + (code & 0x3ff));
 }
 
+std::optional<std::string> safe_escape(const Utf8& character) {
+  if (!character.valid) return "\xef\xbf\xbd";
+  if (is_unsafe(character.code)) return json_escape(character.code);
+  return std::nullopt;
+}
+
 std::string json_string(std::string_view text) {
-  std::string quoted = "\"";
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    const char c = text[0];
-    if (c == '"' || c == '\\')
-      (quoted += '\\') += c;
-    else if (c == '\n')
-      quoted += "\\n";
-    else if (c == '\t')
-      quoted += "\\t";
-    else if (!character.valid)
-      quoted += "\xef\xbf\xbd";
-    else if (is_unsafe(character.code))
-      quoted += json_escape(character.code);
-    else
-      quoted += text.substr(0, character.bytes);
-    text.remove_prefix(character.bytes);
-  }
-  return quoted + '"';
+  const auto escape = [](const Utf8& character,
+                         std::string_view bytes) -> std::optional<std::string> {
+    if (bytes == "\"" || bytes == "\\") return '\\' + std::string(bytes);
+    if (bytes == "\n") return "\\n";
+    if (bytes == "\t") return "\\t";
+    return safe_escape(character);
+  };
+  return '"' + escaped(text, escape) + '"';
 }
 
 std::string safe_json(std::string_view text) {
-  std::string safe;
-  safe.reserve(text.size());
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    if (character.valid && text[0] != '\n' && text[0] != '\t' && is_unsafe(character.code))
-      safe += json_escape(character.code);
-    else
-      safe += text.substr(0, character.bytes);
-    text.remove_prefix(character.bytes);
-  }
-  return safe;
+  return escaped(text, [](const Utf8& character, std::string_view bytes) {
+    const bool stays = !character.valid || bytes == "\n" || bytes == "\t";
+    return stays ? std::nullopt : safe_escape(character);
+  });
 }
 
 } // namespace mha

@@ -2,6 +2,7 @@
 // Characters of UTF-8, and which of them must not reach a terminal as they are.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,23 @@ Utf8 first_utf8(std::string_view text);
 constexpr bool continues_utf8(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
+/// Of ASCII alone, in every locale.
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+constexpr char ascii_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+constexpr char ascii_upper(char c) {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
+/// A name's letters and digits of ASCII in lower case, by which spellings are compared:
+/// "key_Padding-mask" → "keypaddingmask".
+std::string bare_letters(std::string_view name);
+
 /// Whether all characters are ASCII's visible ones and spaces: each a byte and a column.
 bool is_plain_ascii(std::string_view text);
 
@@ -28,6 +46,25 @@ bool is_plain_ascii(std::string_view text);
 bool is_unsafe(char32_t code);
 /// Such a character as JSON and JavaScript write it: \u001b, or two of them beyond U+FFFF.
 std::string json_escape(char32_t code);
+/// What stands for a character that must not be shown: json_escape of an unsafe one, U+FFFD for a
+/// byte that is no UTF-8; nothing for others.
+std::optional<std::string> safe_escape(const Utf8& character);
+/// A text with `escape(character, its bytes)` in the place of each character for which that returns
+/// a text.
+template <class Escape> std::string escaped(std::string_view text, const Escape& escape) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    if (const std::optional<std::string> other = escape(character, bytes))
+      result += *other;
+    else
+      result += bytes;
+    text.remove_prefix(character.bytes);
+  }
+  return result;
+}
 /// "\"the\"", with the escapes that JSON asks for and such characters as \uNNNN; a byte that is no
 /// UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);

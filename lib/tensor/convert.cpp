@@ -192,6 +192,16 @@ Tensor convert(const Tensor& tensor, DType dtype) {
   return result;
 }
 
+Tensor rounded_to(const Tensor& tensor, DType dtype) {
+  return convert(convert(tensor, dtype), tensor.dtype());
+}
+
+std::vector<double> values_in_double(const Tensor& tensor) {
+  std::vector<double> values(tensor.count());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_at(tensor, i);
+  return values;
+}
+
 double value_at(const Tensor& tensor, std::size_t index) {
   if (index >= tensor.count()) fail("index {} is outside of {} elements", index, tensor.count());
   double value = 0;

@@ -190,6 +190,8 @@ struct StoredMatrix {
 /// The same numbers in another dtype (rounded to nearest even; ints to floats and back; bool from
 /// "not zero"). Shares memory where nothing changes.
 MHA_API Tensor convert(const Tensor& tensor, DType dtype);
+/// The numbers rounded to those that `dtype` has, in the tensor's own dtype.
+MHA_API Tensor rounded_to(const Tensor& tensor, DType dtype);
 /// The axes in another order, made contiguous: result axis i is axis `order[i]` of `tensor`.
 MHA_API Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order);
 /// The last two axes exchanged, made contiguous.
@@ -204,6 +206,8 @@ MHA_API Tensor converted_when_read(const Tensor& matrix, DType dtype);
 ///@}
 /// One element as double (any dtype), by flat index.
 MHA_API double value_at(const Tensor& tensor, std::size_t index);
+/// All elements as double (any dtype), in row-major order.
+MHA_API std::vector<double> values_in_double(const Tensor& tensor);
 
 /// Half precision to float and back, rounding to nearest even; bfloat16 likewise.
 MHA_API float from_half(std::uint16_t bits);

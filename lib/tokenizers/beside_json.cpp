@@ -1,6 +1,8 @@
 #include <mha/tokenizers/beside_json.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/tokenizers/normalizers.hpp>
 #include <mha/tokenizers/pre_tokenizers.hpp>
 #include <mha/tokenizers/tokenizer_files.hpp>
@@ -83,14 +85,8 @@ Said read_said(const std::string& folder) {
   if (said.family.empty()) said.family = model_type;
   for (const std::string_view end : {"Fast", "Tokenizer"})
     if (said.family.ends_with(end)) said.family.resize(said.family.size() - end.size());
-  std::ranges::transform(said.family, said.family.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
+  std::ranges::transform(said.family, said.family.begin(), ascii_lower);
   return said;
-}
-
-bool is_one_of(std::string_view word, const auto& list) {
-  return std::ranges::find(list, word) != std::end(list);
 }
 
 const char* name_of(bool value) {

@@ -41,7 +41,7 @@ std::string meant(const Pipeline& parts, std::string piece) {
 }
 
 /// A character as a label shows it.
-std::string visible(char32_t c) {
+std::string label_of(char32_t c) {
   if (c == ' ') return "␣";
   if (c == '\n') return "⏎";
   if (c == '\t') return "\\t";
@@ -89,7 +89,7 @@ std::string Tokenizer::label(int id) const {
     for (std::size_t at = 0; at < valid.size();) {
       const bool like_byte = fallback_byte(valid.substr(at, 6)).has_value();
       const char32_t c = next_character(valid, at);
-      label.add(like_byte ? "\\x3c" : visible(c), c == '\\');
+      label.add(like_byte ? "\\x3c" : label_of(c), c == '\\');
     }
     rest.remove_prefix(valid.size());
     if (rest.empty()) break;

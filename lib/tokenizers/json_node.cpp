@@ -1,6 +1,7 @@
 #include <mha/tokenizers/json_node.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 
 #include <array>
 #include <set>
@@ -117,7 +118,7 @@ JsonNode JsonNode::root(JsonText& text) {
 }
 
 bool JsonNode::is_number() const {
-  return peek() == '-' || (peek() >= '0' && peek() <= '9');
+  return peek() == '-' || is_digit(peek());
 }
 
 void JsonNode::refuse(std::string_view why) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Finds which of many texts another text begins with.
+// Search for the entries that a text begins with.
 
 #include <array>
 #include <cstddef>
@@ -11,18 +11,21 @@
 
 namespace mha::tokenizers {
 
+/// A set of texts, its entries, each with a number: a token's id, or an index of the caller's.
 class Prefixes {
 public:
+  /// An entry that a text begins with: its bytes and its number.
   struct Found {
     std::size_t length = 0;
     int value = 0;
   };
 
   void add(std::string_view text, int value);
-  /// To be called when all are there. Of the same text twice, the first counts.
+  /// Sorts the entries, after the last one was added and before a search. Of equal entries the
+  /// first one stays.
   void finish();
 
-  /// The longest entry that `text` begins with.
+  /// The longest entry that `text` begins with, or nothing.
   std::optional<Found> longest(std::string_view text) const;
   /// Calls visit(Found) for every entry that `text` begins with, the shortest first.
   template <class Visit> void each(std::string_view text, const Visit& visit) const {
@@ -38,7 +41,7 @@ public:
 
 private:
   struct Entry {
-    std::uint64_t key; ///< its first eight bytes, which order most entries at once
+    std::uint64_t key; ///< the first eight bytes, by which most entries are in order
     std::uint32_t begin, length;
     int value;
   };
@@ -52,11 +55,11 @@ private:
   int byte_at(const Entry& entry, std::size_t at) const {
     return at < entry.length ? static_cast<unsigned char>(bytes_[entry.begin + at]) : -1;
   }
-  /// The entries of a range whose byte `at` is that one; they share what stands before.
+  /// The entries of a range, equal up to byte `at`, whose byte there is `byte`.
   Range narrowed(Range range, std::size_t at, char byte) const;
 
   std::string bytes_;              ///< of all entries
-  std::vector<Entry> entries_;     ///< in order
+  std::vector<Entry> entries_;     ///< in the order of their bytes
   std::array<Range, 256> first_{}; ///< by their first byte
 };
 

@@ -1,6 +1,7 @@
 // The files from before tokenizer.json: a vocabulary, and for BPE its merges. How a text is cut
 // into words they do not say; it is known of the models that have nothing else.
 
+#include <mha/system/one_of.hpp>
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/normalizers.hpp>
@@ -48,10 +49,6 @@ Beside read_beside(const std::string& folder) {
 bool says(const Beside& beside, const char* flag, bool otherwise) {
   const auto found = beside.says.find(flag);
   return found == beside.says.end() ? otherwise : found->second;
-}
-
-bool one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
 }
 
 [[noreturn]] void refuse(const std::string& folder, const Beside& beside) {
@@ -111,8 +108,8 @@ void frame_with(Pipeline& parts, std::string_view first, std::string_view last) 
 std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::Bytes& vocab,
                                            const io::Bytes& merges) {
   const Beside beside = read_beside(folder);
-  const bool roberta = one_of(beside.family, {"roberta", "bart", "longformer", "led"});
-  if (!roberta && !one_of(beside.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
+  const bool roberta = is_one_of(beside.family, {"roberta", "bart", "longformer", "led"});
+  if (!roberta && !is_one_of(beside.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
     refuse(folder, beside);
   auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
@@ -138,7 +135,7 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
 
 std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::Bytes& vocab) {
   const Beside beside = read_beside(folder);
-  if (!one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
+  if (!is_one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
     refuse(folder, beside);
   auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;

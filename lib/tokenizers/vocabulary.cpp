@@ -1,5 +1,7 @@
 #include <mha/tokenizers/vocabulary.hpp>
 
+#include <mha/system/unaligned.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -9,21 +11,23 @@ namespace mha::tokenizers {
 
 namespace {
 
+/// Some bytes as a number of 64 bits.
 template <class Word> std::uint64_t word_at(const char* bytes) {
-  Word word;
-  std::memcpy(&word, bytes, sizeof word);
-  return word;
+  return unaligned<Word>(bytes);
 }
 
-constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, other_odd = 0xd6e8feb86659fd93;
-constexpr std::size_t length_bytes = sizeof(std::uint32_t); // before a piece's bytes
-constexpr std::size_t longest_short = 7;                    // bytes that a key holds
-constexpr std::uint64_t is_hash = 1ull << 63;               // of keys that hold no text
+// A short piece is its own key: its bytes, and its length above them. The key of a longer one is a
+// hash with the highest bit set.
+constexpr std::size_t short_piece = 7; // bytes
+constexpr int length_shift = 8 * int{short_piece};
+constexpr std::uint64_t hash_bit = 1ull << 63;
+constexpr std::uint64_t first_multiplier = 0x9e3779b97f4a7c15,
+                        second_multiplier = 0xd6e8feb86659fd93; // odd, as hashes multiply by
+constexpr std::size_t length_bytes = sizeof(std::uint32_t);     // before a piece's bytes
 constexpr std::size_t fewest_piece_slots = 1024;
-constexpr int length_at = 8 * int{longest_short}; // bits
 
 /// One to seven bytes as a number: those of different texts of the same length differ.
-std::uint64_t few_bytes(std::string_view text) {
+std::uint64_t packed_bytes(std::string_view text) {
   const char* last = text.data() + text.size();
   if (text.size() >= 4)
     return word_at<std::uint32_t>(text.data()) |
@@ -33,41 +37,41 @@ std::uint64_t few_bytes(std::string_view text) {
          word_at<unsigned char>(last - 1) << 16;
 }
 
-/// A short piece with its length; a hash of a longer one.
 std::uint64_t key_of(std::string_view text) {
   if (text.empty()) return 0;
-  if (text.size() <= longest_short)
-    return few_bytes(text) | static_cast<std::uint64_t>(text.size()) << length_at;
-  std::uint64_t hash = text.size() * odd;
+  if (text.size() <= short_piece)
+    return packed_bytes(text) | static_cast<std::uint64_t>(text.size()) << length_shift;
+  std::uint64_t hash = text.size() * first_multiplier;
   const auto mix = [&](const char* at) {
-    hash = (hash ^ word_at<std::uint64_t>(at)) * other_odd;
+    hash = (hash ^ word_at<std::uint64_t>(at)) * second_multiplier;
     hash ^= hash >> 32;
   };
   const char *at = text.data(), *last = at + text.size() - sizeof hash;
   for (; at < last; at += sizeof hash) mix(at);
-  mix(last); // may overlap
-  return hash | is_hash;
+  mix(last); // overlaps the word before it where the length is no multiple of 8
+  return hash | hash_bit;
 }
 
-std::size_t spread(std::uint64_t key) {
-  key *= odd;
-  return static_cast<std::size_t>((key ^ key >> 32) * other_odd >> 32);
+/// A hash of a key, whose low bits are the slot where the search for it begins.
+std::size_t slot_hash(std::uint64_t key) {
+  key *= first_multiplier;
+  return static_cast<std::size_t>((key ^ key >> 32) * second_multiplier >> 32);
 }
 
 } // namespace
 
-bool Vocabulary::is_at(std::string_view piece, std::uint32_t begin) const {
-  const char* there = bytes_.data() + begin;
-  return word_at<std::uint32_t>(there - length_bytes) == piece.size() &&
-         std::memcmp(there, piece.data(), piece.size()) == 0;
+bool Vocabulary::holds(std::string_view piece, std::uint32_t begin) const {
+  const char* bytes = bytes_.data() + begin;
+  return word_at<std::uint32_t>(bytes - length_bytes) == piece.size() &&
+         std::memcmp(bytes, piece.data(), piece.size()) == 0;
 }
 
 std::size_t Vocabulary::slot_of(std::string_view piece, std::uint64_t key) const {
-  const std::size_t last = slots_.size() - 1;
-  for (std::size_t at = spread(key) & last;; at = (at + 1) & last) {
+  const std::size_t slot_mask = slots_.size() - 1;
+  for (std::size_t at = slot_hash(key) & slot_mask;; at = (at + 1) & slot_mask) {
     const Slot& slot = slots_[at];
     if (slot.begin == 0) return at;
-    if (slot.key == key && ((key & is_hash) == 0 || is_at(piece, slot.begin))) return at;
+    if (slot.key == key && ((key & hash_bit) == 0 || holds(piece, slot.begin))) return at;
   }
 }
 
@@ -80,11 +84,11 @@ void Vocabulary::set_slots(std::size_t count) {
   if (count <= slots_.size()) return;
   std::vector<Slot> old(count);
   old.swap(slots_);
-  const std::size_t last = slots_.size() - 1;
+  const std::size_t slot_mask = slots_.size() - 1;
   for (const Slot& slot : old) {
     if (slot.begin == 0) continue;
-    std::size_t at = spread(slot.key) & last;
-    while (slots_[at].begin != 0) at = (at + 1) & last;
+    std::size_t at = slot_hash(slot.key) & slot_mask;
+    while (slots_[at].begin != 0) at = (at + 1) & slot_mask;
     slots_[at] = slot;
   }
 }
@@ -123,16 +127,16 @@ void Vocabulary::ids_of(std::span<const std::string_view> pieces, std::span<int>
     return;
   }
   std::array<std::uint64_t, at_once> keys;
-  const std::size_t last = slots_.size() - 1;
+  const std::size_t slot_mask = slots_.size() - 1;
   for (std::size_t first = 0; first < pieces.size(); first += at_once) {
     const std::size_t count = std::min(at_once, pieces.size() - first);
     for (std::size_t i = 0; i < count; ++i) {
       keys[i] = key_of(pieces[first + i]);
-      __builtin_prefetch(&slots_[spread(keys[i]) & last]);
+      __builtin_prefetch(&slots_[slot_hash(keys[i]) & slot_mask]);
     }
     for (std::size_t i = 0; i < count && count > 1; ++i)
-      if ((keys[i] & is_hash) != 0)
-        __builtin_prefetch(bytes_.data() + slots_[spread(keys[i]) & last].begin);
+      if ((keys[i] & hash_bit) != 0)
+        __builtin_prefetch(bytes_.data() + slots_[slot_hash(keys[i]) & slot_mask].begin);
     for (std::size_t i = 0; i < count; ++i) {
       const Slot& slot = slots_[slot_of(pieces[first + i], keys[i])];
       ids[first + i] = slot.begin == 0 ? -1 : slot.id;
@@ -143,7 +147,7 @@ void Vocabulary::ids_of(std::span<const std::string_view> pieces, std::span<int>
 std::optional<std::string_view> Vocabulary::piece_of(int id) const {
   const auto last = entries_.size();
   const auto place = static_cast<std::size_t>(std::max(id, 0));
-  // Most vocabularies count without a gap.
+  // Most vocabularies have every id from 0 on, so that a piece's entry is at its id.
   if (place < last && entries_[place].id == id) return text_of(entries_[place]);
   const auto found = std::ranges::lower_bound(entries_, id, {}, &Entry::id);
   if (found == entries_.end() || found->id != id) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
-// Pieces and their numbers. A large model has a quarter of a million: their bytes lie on end, and a
-// flat table of hashes finds them.
+// A vocabulary: the ids of a tokenizer's pieces. A large model has a quarter of a million pieces,
+// so their bytes lie on end, and a hash table with open addressing finds them.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,27 +12,30 @@
 
 namespace mha::tokenizers {
 
-/// Larger numbers than any model has rows: such a claim is a mistake.
+/// The largest id that is read: no model has as many embeddings, so that more is a damaged file.
 constexpr int most_id = (1 << 24) - 1;
 
 class Vocabulary {
 public:
-  /// Room for so many pieces, of so many bytes together with four each.
+  /// Takes memory for `count` pieces of `bytes` bytes in all, four for the length of each among
+  /// them.
   void reserve(std::size_t count, std::size_t bytes);
-  /// False where the piece is there already.
+  /// False where the vocabulary has the piece already; then its id stays.
   bool add(std::string_view piece, int id);
-  /// To be called when all are there. A number that two pieces have, or nothing.
+  /// Sorts the pieces by their ids, after the last one was added. An id that two pieces have, or
+  /// nothing.
   std::optional<int> finish();
 
   std::optional<int> id_of(std::string_view piece) const;
-  /// The numbers of many pieces, -1 of those that are none: they wait for memory together.
+  /// The ids of many pieces, -1 for a text that is none. Their slots are prefetched together, so
+  /// that cache misses overlap.
   void ids_of(std::span<const std::string_view> pieces, std::span<int> ids) const;
-  /// The piece of a number, or nothing.
+  /// The piece with an id, or nothing.
   std::optional<std::string_view> piece_of(int id) const;
   std::size_t count() const { return entries_.size(); }
-  /// One more than the largest number.
+  /// One more than the largest id.
   int size() const { return entries_.empty() ? 0 : entries_.back().id + 1; }
-  /// Calls visit(id, piece) for all pieces in the order of their numbers.
+  /// Calls visit(id, piece) for all pieces in the order of their ids.
   template <class Visit> void each(const Visit& visit) const {
     for (const Entry& entry : entries_) visit(entry.id, text_of(entry));
   }
@@ -50,15 +53,16 @@ private:
   std::string_view text_of(const Entry& entry) const {
     return std::string_view(bytes_).substr(entry.begin, entry.length);
   }
-  /// The slot of a piece, or the free one that it would take.
+  /// The slot of a piece, or the free one where it belongs.
   std::size_t slot_of(std::string_view piece, std::uint64_t key) const;
-  bool is_at(std::string_view piece, std::uint32_t begin) const;
-  /// As many slots, a power of two; those that are taken are moved.
+  /// Whether the bytes at `begin`, with the length before them, are those of `piece`.
+  bool holds(std::string_view piece, std::uint32_t begin) const;
+  /// Makes the table `count` slots large, a power of two, and moves the pieces into it.
   void set_slots(std::size_t count);
 
   std::string bytes_;          ///< of all pieces, each behind its length
-  std::vector<Entry> entries_; ///< in the order of their numbers, once finished
-  std::vector<Slot> slots_;    ///< a power of two of them, a third of them free
+  std::vector<Entry> entries_; ///< in the order of their ids, once finished
+  std::vector<Slot> slots_;    ///< a power of two of them, at least a third free
 };
 
 } // namespace mha::tokenizers

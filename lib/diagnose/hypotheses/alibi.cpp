@@ -19,7 +19,7 @@ void both_ways(Layer& layer) {
   bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
   bias.keys = d.S_all;
   bias.origin = "alibi";
-  with_number(layer.dtype, [&]<class T>(T) {
+  by_precision(layer.dtype, [&]<class T>(T) {
     auto* to = bias.tensor.as_mutable<T>().data();
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t h = 0; h < d.H; ++h)

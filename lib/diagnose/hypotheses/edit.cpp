@@ -94,10 +94,19 @@ Tensor copied(const Tensor& tensor) {
   return copy;
 }
 
+Tensor unmerged(const Tensor& x, std::size_t heads) {
+  const Shape& s = x.shape(); // B, T, H · d
+  return permuted(x.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
+}
+
+Tensor read_transposed(const Tensor& W) {
+  return transposed(W.reshaped({W.shape()[1], W.shape()[0]}));
+}
+
 Tensor without_row_means(const Tensor& tensor) {
   Tensor result = copied(tensor);
   const std::size_t n = tensor.shape().back();
-  with_number(tensor.dtype(), [&]<class T>(T) {
+  by_precision(tensor.dtype(), [&]<class T>(T) {
     const auto values = result.as_mutable<T>();
     for (std::size_t first = 0; first + n <= values.size(); first += n) {
       double sum = 0;
@@ -112,7 +121,7 @@ Tensor without_row_means(const Tensor& tensor) {
 
 Tensor sum_of(const Tensor& a, const Tensor& b) {
   Tensor sum = copied(a);
-  with_number(a.dtype(), [&]<class T>(T) {
+  by_precision(a.dtype(), [&]<class T>(T) {
     const auto from = b.as<T>();
     const auto to = sum.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];

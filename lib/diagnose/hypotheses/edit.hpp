@@ -3,16 +3,19 @@
 
 #include <mha/layer/layer.hpp>
 #include <mha/system/error.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <cstring>
 #include <initializer_list>
 
 namespace mha {
 
-/// Calls f with a value of the C++ type that a layer of this precision computes in.
-template <class F> decltype(auto) with_number(DType dtype, F f) {
-  if (dtype == DType::f64) return f(double{});
-  return f(float{});
+/// The stages that normalise queries and keys, and those that rotate them.
+inline StageSet qk_norm_stages() {
+  return StageSet{Stage::q_norm, Stage::k_norm};
+}
+inline StageSet rotary_stages() {
+  return StageSet{Stage::q_rope, Stage::k_rope};
 }
 
 /// Tokens as rows and a batch axis: the form in which stages are compared.
@@ -93,7 +96,7 @@ template <class F> Tensor tokens_from(const Tensor& rows, F from) {
 template <class F> Tensor each_number(const Tensor& tensor, F f) {
   if (tensor.empty()) return tensor;
   Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
-  with_number(tensor.dtype(), [&]<class T>(T) {
+  by_precision(tensor.dtype(), [&]<class T>(T) {
     const auto source = tensor.as<T>();
     const auto target = result.as_mutable<T>();
     for (std::size_t i = 0; i < source.size(); ++i)
@@ -101,6 +104,11 @@ template <class F> Tensor each_number(const Tensor& tensor, F f) {
   });
   return result;
 }
+/// The numbers of (T, H · d) as they would lie if the memory of (H, T, d) had that shape: a
+/// transposition of tokens and heads that was forgotten.
+Tensor unmerged(const Tensor& x, std::size_t heads);
+/// The numbers of an (in, out) matrix as if its memory were (out, in), transposed.
+Tensor read_transposed(const Tensor& W);
 /// Each row, of the last axis, without its mean, computed in double.
 Tensor without_row_means(const Tensor& tensor);
 /// a + b, of equal shape and dtype.

@@ -31,7 +31,7 @@ void set_activation(Layer& layer, Activation base, const std::function<double(do
   own_block(with_base).mlp.activation = base;
   const Tensor once = value_of(with_base, Stage::mlp_act), pre = value_of(layer, Stage::mlp_pre);
   Tensor product = copied(once);
-  with_number(once.dtype(), [&]<class T>(T) {
+  by_precision(once.dtype(), [&]<class T>(T) {
     const auto to = product.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i)
       to[i] = static_cast<T>(static_cast<double>(to[i]) * f(static_cast<double>(pre.as<T>()[i])));

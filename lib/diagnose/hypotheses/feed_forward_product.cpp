@@ -30,7 +30,7 @@ Tensor activated_gate(const Layer& layer, Stage factor) {
 
 Tensor product_of(const Tensor& a, const Tensor& b) {
   Tensor result = copied(a);
-  with_number(a.dtype(), [&]<class T>(T) {
+  by_precision(a.dtype(), [&]<class T>(T) {
     const auto to = result.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i) to[i] *= b.as<T>()[i];
   });

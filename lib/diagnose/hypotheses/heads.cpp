@@ -26,12 +26,6 @@ void interleave(Layer& layer, const Split& split, std::size_t heads, std::size_t
   if (!bias.empty()) bias = columns_from(bias, from);
 }
 
-/// (T, H, d) as memory of (H, T, d) looks under the shape (T, H · d).
-Tensor unmerged(const Tensor& head_out, std::size_t heads) {
-  const Shape& s = head_out.shape(); // B, T, H · d
-  return permuted(head_out.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
-}
-
 std::vector<Change> heads_changes(const Subject& subject) {
   const Dims& dims = subject.layer.dims;
   std::vector<Change> list;

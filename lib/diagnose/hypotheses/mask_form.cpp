@@ -26,7 +26,7 @@ Tensor remasked(const Layer& layer, const std::function<double(double, bool, dou
   const std::vector<Tensor> values =
       values_of(before, {step_for(before, Stage::biased), Stage::masked});
   Tensor result = Tensor::uninitialised(values[1].dtype(), values[1].shape());
-  with_number(result.dtype(), [&]<class T>(T) {
+  by_precision(result.dtype(), [&]<class T>(T) {
     const auto biased = values[0].as<T>(), masked = values[1].as<T>();
     const auto to = result.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i) {
@@ -45,7 +45,7 @@ bool has_masked_rows(const Layer& layer) {
   for (std::size_t b = 0; b < d.B; ++b)
     for (std::size_t h = 0; h < d.H; ++h)
       for (std::size_t t = 0; t < d.T; ++t)
-        if (with_number(layer.dtype, [&]<class T>(T) {
+        if (by_precision(layer.dtype, [&]<class T>(T) {
               return masks_every_key<T>(layer, {b, h, t});
             }))
           return true;
@@ -121,7 +121,7 @@ private:
                      take_back(plain, {Stage::row_max, Stage::shifted, Stage::exp, Stage::row_sum,
                                        Stage::logsumexp, Stage::weights});
                      Tensor weights = copied(value_of(plain, Stage::weights));
-                     with_number(weights.dtype(), [&]<class T>(T) {
+                     by_precision(weights.dtype(), [&]<class T>(T) {
                        const auto keep = masked.as<T>();
                        const auto to = weights.as_mutable<T>();
                        for (std::size_t i = 0; i < to.size(); ++i) to[i] *= keep[i];

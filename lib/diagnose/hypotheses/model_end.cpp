@@ -122,7 +122,7 @@ Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
   Tensor moved = copied(columns ? columns_from(logits, from) : tokens_from(logits, from));
   if (end != AtEnd::zeros) return moved;
   const std::size_t empty = later ? 0 : n - 1, width = logits.shape()[2], rows = logits.shape()[1];
-  with_number(moved.dtype(), [&]<class T>(T) {
+  by_precision(moved.dtype(), [&]<class T>(T) {
     const auto values = moved.as_mutable<T>();
     for (std::size_t i = 0; i < values.size(); ++i)
       if ((columns ? i % width : i / width % rows) == empty) values[i] = 0;
@@ -168,7 +168,7 @@ void add_repetition(const ModelAround* model, ChangeList& list) {
              [model, penalty](Layer& edited) {
                Tensor own = copied(value_of(edited, Stage::logits));
                const std::size_t n = own.shape()[2], rows = own.shape()[1];
-               with_number(own.dtype(), [&]<class T>(T) {
+               by_precision(own.dtype(), [&]<class T>(T) {
                  const auto values = own.as_mutable<T>();
                  for (std::size_t b = 0; b < model->ids.size(); ++b) {
                    std::vector<bool> there(n);
@@ -189,7 +189,7 @@ void add_repetition(const ModelAround* model, ChangeList& list) {
 Tensor softmax_of(const Tensor& logits, bool log) {
   Tensor result = copied(logits);
   const std::size_t n = logits.shape().back();
-  with_number(logits.dtype(), [&]<class T>(T) {
+  by_precision(logits.dtype(), [&]<class T>(T) {
     const auto values = result.as_mutable<T>();
     for (std::size_t first = 0; first + n <= values.size(); first += n) {
       const auto row = values.subspan(first, n);

@@ -11,14 +11,10 @@ namespace mha {
 
 namespace {
 
-StageSet norms() {
-  return StageSet{Stage::q_norm, Stage::k_norm};
-}
-
 /// `weight` of d numbers, `heads` times.
 Tensor repeated(const Tensor& weight, std::size_t heads) {
   Tensor all = Tensor::uninitialised(weight.dtype(), {heads * weight.count()});
-  with_number(weight.dtype(), [&]<class T>(T) {
+  by_precision(weight.dtype(), [&]<class T>(T) {
     for (std::size_t i = 0; i < all.count(); ++i)
       all.as_mutable<T>()[i] = weight.as<T>()[i % weight.count()];
   });
@@ -34,7 +30,7 @@ void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
   plain.*weight = each_number(Tensor(w.dtype(), {layer.dims.d_k}), [](double) { return 1.0; });
   const double more = layer.settings.qk_norm_one_plus ? 1 : 0;
   Tensor value = copied(value_of(plain, stage));
-  with_number(value.dtype(), [&]<class T>(T) {
+  by_precision(value.dtype(), [&]<class T>(T) {
     const auto numbers = value.as_mutable<T>();
     const auto weights = w.as<T>();
     for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -86,12 +82,12 @@ std::vector<Change> norm_changes(const Subject& subject) {
     change.cure = std::move(cure), change.option = std::move(option), change.edit = std::move(edit);
     list.push_back(std::move(change));
   };
-  add("norm.missing", norms(), "does not normalise q and k",
+  add("norm.missing", qk_norm_stages(), "does not normalise q and k",
       "normalise q and k (RMS) before the "
       "scores",
       "", [](Layer& edited) { edited.q_norm_weight = {}, edited.k_norm_weight = {}; });
   const bool one_plus = layer.settings.qk_norm_one_plus;
-  add("norm.one_plus", norms(),
+  add("norm.one_plus", qk_norm_stages(),
       fmt::format("multiplies the normalised q and k by {}", one_plus ? "w" : "1 + w"),
       fmt::format("multiply the normalised q and k by {}", one_plus ? "1 + w" : "w"),
       one_plus ? "--no-qk-norm-one-plus" : "--qk-norm-one-plus",
@@ -99,7 +95,7 @@ std::vector<Change> norm_changes(const Subject& subject) {
   const std::size_t width =
       layer.q_norm_weight.empty() ? layer.k_norm_weight.count() : layer.q_norm_weight.count();
   if (dims.H > 1 && width == dims.d_k)
-    add("norm.full", norms(), "normalises q and k over all heads at once",
+    add("norm.full", qk_norm_stages(), "normalises q and k over all heads at once",
         "normalise each head of q and k by itself", "", [](Layer& edited) {
           if (!edited.q_norm_weight.empty())
             edited.q_norm_weight = repeated(edited.q_norm_weight, edited.dims.H);
@@ -107,7 +103,7 @@ std::vector<Change> norm_changes(const Subject& subject) {
             edited.k_norm_weight = repeated(edited.k_norm_weight, edited.dims.H_kv);
         });
   else if (dims.H > 1)
-    add("norm.full", norms(), "normalises each head of q and k by itself",
+    add("norm.full", qk_norm_stages(), "normalises each head of q and k by itself",
         "normalise q and k over all heads at once, before they are split", "", [](Layer& edited) {
           normalise_per_head(edited, Stage::q_norm, &Layer::q_norm_weight);
           normalise_per_head(edited, Stage::k_norm, &Layer::k_norm_weight);
@@ -115,14 +111,14 @@ std::vector<Change> norm_changes(const Subject& subject) {
   if (layer.settings.rope == Rope::none) return list;
   const char* const did = "rotates q and k first and normalises them after";
   const char* const cure = "normalise q and k before they are rotated";
-  const StageSet ropes = StageSet{Stage::q_rope, Stage::k_rope};
-  add("norm.after_rope", ropes, did, cure, "",
+  add("norm.after_rope", rotary_stages(), did, cure, "",
       [](Layer& edited) { normalise_after_rope(edited, Saved::result); });
-  if ((subject.reference & norms()).any())
-    add("norm.after_rope", norms() | ropes, did, cure, "",
+  if ((subject.reference & qk_norm_stages()).any())
+    add("norm.after_rope", qk_norm_stages() | rotary_stages(), did, cure, "",
         [](Layer& edited) { normalise_after_rope(edited, Saved::places); });
-  if ((subject.reference & (norms() | ropes)).any())
-    add("norm.after_rope", norms() | ropes | StageSet{Stage::k_all, Stage::scores}, did, cure, "",
+  if ((subject.reference & (qk_norm_stages() | rotary_stages())).any())
+    add("norm.after_rope",
+        qk_norm_stages() | rotary_stages() | StageSet{Stage::k_all, Stage::scores}, did, cure, "",
         [](Layer& edited) { normalise_after_rope(edited, Saved::operations); });
   return list;
 }

@@ -24,7 +24,7 @@ Change alibi_slopes_change(const std::vector<double>& slopes, const std::string&
     bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
     bias.keys = d.S_all;
     bias.origin = "alibi";
-    with_number(layer.dtype, [&]<class T>(T) {
+    by_precision(layer.dtype, [&]<class T>(T) {
       T* to = bias.tensor.as_mutable<T>().data();
       for (std::size_t b = 0; b < d.B; ++b)
         for (std::size_t h = 0; h < d.H; ++h)
@@ -104,7 +104,7 @@ void turn_direction(Layer& layer) {
   bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
   bias.keys = d.S_all;
   bias.origin = "relative_bias";
-  with_number(layer.dtype, [&]<class T>(T) {
+  by_precision(layer.dtype, [&]<class T>(T) {
     T* to = bias.tensor.as_mutable<T>().data();
     const T* values = layer.relative_bias.as<T>().data();
     for (std::size_t b = 0; b < d.B; ++b)
@@ -171,7 +171,7 @@ std::vector<Change> position_bias_changes(const Subject& subject) {
                         values_of(edited, {step_for(edited, Stage::capped), Stage::biased});
                     const double scale = edited.scale();
                     Tensor result = copied(values[0]);
-                    with_number(result.dtype(), [&]<class T>(T) {
+                    by_precision(result.dtype(), [&]<class T>(T) {
                       const auto to = result.as_mutable<T>();
                       const auto with = values[1].as<T>();
                       for (std::size_t i = 0; i < to.size(); ++i)

@@ -10,10 +10,6 @@
 
 namespace mha {
 
-Tensor rounded_to(const Tensor& tensor, DType to) {
-  return convert(convert(tensor, to), tensor.dtype());
-}
-
 void round_step(Layer& layer, DType to, Stage stage) {
   if (layer.has_given(stage) || !has_step(layer, stage)) return;
   if (!contains(available_stages(layer), stage)) return;
@@ -34,7 +30,7 @@ bool uses_type(const Tensor& tensor, DType to) {
   const int bits = to == DType::f16 ? 10 : 7;
   std::size_t count = 0, last_bits = 0;
   bool holds = true;
-  with_number(tensor.dtype(), [&]<class T>(T) {
+  by_precision(tensor.dtype(), [&]<class T>(T) {
     for (const T number : tensor.as<T>()) {
       const double a = std::fabs(static_cast<double>(number));
       if (!(a > 0) || a >= 1e4) continue; // zeros, and the constants of masks

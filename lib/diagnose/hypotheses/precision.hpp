@@ -15,8 +15,6 @@ inline constexpr std::array rounded_rows{Stage::scores,   Stage::scaled, Stage::
                                          Stage::biased,   Stage::masked, Stage::weights,
                                          Stage::head_out, Stage::output, Stage::residual};
 
-/// Rounded, in the tensor's own type.
-Tensor rounded_to(const Tensor& tensor, DType to);
 /// X, weights and biases rounded.
 void round_tensors(Layer& layer, DType to);
 /// A step's result is given, rounded; nothing where it is given or there is none.

@@ -25,7 +25,7 @@ Tensor normalised_heads(const Layer& layer, const Tensor& x, const Tensor& weigh
   const std::size_t d = weight.count(), count = x.count() / d;
   const double eps = layer.settings.qk_norm_eps, more = layer.settings.qk_norm_one_plus ? 1 : 0;
   Tensor result = Tensor::uninitialised(x.dtype(), x.shape());
-  with_number(x.dtype(), [&]<class T>(T) {
+  by_precision(x.dtype(), [&]<class T>(T) {
     const T* from = x.as<T>().data();
     const T* w = weight.as<T>().data();
     T* to = result.as_mutable<T>().data();
@@ -55,10 +55,6 @@ struct Side {
 constexpr Side sides[]{{"q", Stage::q, Stage::q_norm, &Layer::q_norm_weight},
                        {"k", Stage::k, Stage::k_norm, &Layer::k_norm_weight}};
 
-StageSet normed() {
-  return StageSet{Stage::q_norm, Stage::k_norm};
-}
-
 Tensor ones(const Layer& layer) {
   return each_number(Tensor(layer.dtype, {layer.dims.d_k}), [](double) { return 1.0; });
 }
@@ -67,7 +63,8 @@ Tensor ones(const Layer& layer) {
 std::vector<Change> added(const Layer& layer) {
   ChangeList list;
   if (layer.dims.d_k > 1)
-    list.add("norm.added", normed(), "normalises each head of q and k (RMS, without weights)",
+    list.add("norm.added", qk_norm_stages(),
+             "normalises each head of q and k (RMS, without weights)",
              "leave q and k as they are: this layer does not normalise them",
              [](Layer& edited) {
                edited.q_norm_weight = edited.k_norm_weight = ones(edited);
@@ -135,7 +132,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return added(layer);
   ChangeList list;
   const auto add = [&](const char* id, std::string did, std::string cure, HeadNormForm form) {
-    list.add(id, normed(), std::move(did), std::move(cure), [form](Layer& edited) {
+    list.add(id, qk_norm_stages(), std::move(did), std::move(cure), [form](Layer& edited) {
       for (const Side& side : sides)
         if (!(edited.*side.weight).empty() && !edited.has_given(side.to))
           give(edited, side.to,
@@ -161,7 +158,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 0.0})
     if (eps != layer.settings.qk_norm_eps)
       list.add(
-          "norm.eps", normed(), fmt::format("normalises q and k with ε = {:g}", eps),
+          "norm.eps", qk_norm_stages(), fmt::format("normalises q and k with ε = {:g}", eps),
           fmt::format("normalise q and k with ε = {:g}", layer.settings.qk_norm_eps),
           [eps](Layer& edited) { edited.settings.qk_norm_eps = eps; },
           fmt::format("--qk-norm-eps {:g}", eps));
@@ -173,7 +170,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
                [weight = side.weight](Layer& edited) { edited.*weight = {}; });
   add_one_side(layer, list);
   if (layer.q_norm_weight.count() == layer.k_norm_weight.count())
-    list.add("norm.exchanged", normed(), "exchanges the weights of the norms of q and k",
+    list.add("norm.exchanged", qk_norm_stages(), "exchanges the weights of the norms of q and k",
              "normalise q with q_norm.weight and k with k_norm.weight",
              [](Layer& edited) { // another change may have made them of another size
                if (edited.q_norm_weight.count() == edited.k_norm_weight.count())

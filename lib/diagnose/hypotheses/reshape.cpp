@@ -22,12 +22,6 @@ Tensor split_by_reshape(const Tensor& x, std::size_t heads) {
   return permuted(x.reshaped({s[0], heads, s[1], s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
 }
 
-/// (H, T, d) in memory read as (T, H · d).
-Tensor joined_by_reshape(const Tensor& x, std::size_t heads) {
-  const Shape& s = x.shape();
-  return permuted(x.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);
-}
-
 /// Column h · d + i becomes column i · H + h.
 Tensor interleaved(const Tensor& x, std::size_t heads) {
   const std::size_t d = x.shape().back() / heads;
@@ -56,7 +50,7 @@ Tensor between_heads(const Layer& layer, const Tensor& q, const Tensor& k, const
                     tokens = q.shape()[0] * q.shape()[1];
   const double scale = layer.scale();
   Tensor out = Tensor::uninitialised(v.dtype(), {q.shape()[0], q.shape()[1], H * d_v});
-  with_number(v.dtype(), [&]<class N>(N) {
+  by_precision(v.dtype(), [&]<class N>(N) {
     std::vector<double> weights(H), sums(d_v);
     for (std::size_t t = 0; t < tokens; ++t)
       for (std::size_t h = 0; h < H; ++h) {
@@ -90,8 +84,7 @@ void add_splits(const Dims& dims, ChangeList& list) {
     resplit(edited, {Stage::q, Stage::k, Stage::v}, split_by_reshape);
   };
   const auto merge = [](Layer& edited) {
-    give(edited, Stage::concat,
-         joined_by_reshape(value_of(edited, Stage::head_out), edited.dims.H));
+    give(edited, Stage::concat, unmerged(value_of(edited, Stage::head_out), edited.dims.H));
   };
   list.add("heads.reshape", all,
            "splits q, k and v into heads by a plain reshape: (T, H · d) is read as (H, T, d)", cure,

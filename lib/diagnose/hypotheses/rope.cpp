@@ -11,10 +11,6 @@ namespace mha {
 
 namespace {
 
-StageSet both() {
-  return StageSet{Stage::q_rope, Stage::k_rope};
-}
-
 /// Every token stands `by` places further.
 void shift(Layer& layer, std::int64_t by) {
   if (!layer.positions.empty())
@@ -66,7 +62,7 @@ public:
 
 private:
   void add(std::string id, std::string did, std::string cure, std::string option,
-           std::function<void(Layer&)> edit, StageSet touches = both()) {
+           std::function<void(Layer&)> edit, StageSet touches = rotary_stages()) {
     Change change;
     change.id = std::move(id), change.touches = touches, change.did = std::move(did),
     change.cure = std::move(cure), change.option = std::move(option), change.edit = std::move(edit);
@@ -100,7 +96,7 @@ private:
     constexpr std::pair<Stage, const char*> sides[]{{Stage::q_rope, "q"}, {Stage::k_rope, "k"}};
     const auto clear = [d_k, turned](Layer& edited, Stage stage) {
       Tensor value = copied(value_of(edited, stage));
-      with_number(value.dtype(), [&]<class T>(T) {
+      by_precision(value.dtype(), [&]<class T>(T) {
         const auto numbers = value.as_mutable<T>();
         for (std::size_t i = 0; i < numbers.size(); ++i)
           if (i % d_k >= turned) numbers[i] = 0;
@@ -163,7 +159,7 @@ private:
 Change rope_base_change(const Layer& layer, double base) {
   Change change;
   change.id = "rope.base";
-  change.touches = both();
+  change.touches = rotary_stages();
   change.did = fmt::format("rotates with base {:.6g}", base);
   change.cure = fmt::format("use the rotary base (theta) {:.6g}", layer.settings.rope_base);
   change.option = fmt::format("--rope-base {:.6g}", base);

@@ -30,12 +30,11 @@ std::vector<std::vector<bool>> padding_of(const Layer& layer) {
 using Position = std::function<double(std::size_t b, std::size_t t)>;
 void add_positions(const char* did, const char* cure, std::function<Position(Position)> other,
                    ChangeList& list) {
-  list.add("rope.padding", StageSet{Stage::q_rope, Stage::k_rope}, did, cure,
-           [other = std::move(other)](Layer& layer) {
-             Turn turn = turn_of(layer);
-             turn.position = other(turn.position);
-             turn_with(layer, turn);
-           });
+  list.add("rope.padding", rotary_stages(), did, cure, [other = std::move(other)](Layer& layer) {
+    Turn turn = turn_of(layer);
+    turn.position = other(turn.position);
+    turn_with(layer, turn);
+  });
 }
 
 /// Padding that a mask hides, wherever it stands.

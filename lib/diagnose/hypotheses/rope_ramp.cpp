@@ -13,10 +13,6 @@ namespace mha {
 
 namespace {
 
-StageSet ramp_stages() {
-  return StageSet{Stage::q_rope, Stage::k_rope};
-}
-
 /// NTK-aware: the base with which the slowest of n / 2 pairs is divided by s (bloc97).
 double stretched_base(const Settings& s, double dims) {
   return s.rope_base * std::pow(s.rope_factor, dims / (dims - 2));
@@ -104,7 +100,7 @@ public:
         [longer](Settings& s) { s.rope_original_length = longer; });
     if (s_.rope_factor != 1 && dims_ > 2)
       for (const Mix& mix : mixes)
-        list_.add("rope.scaling.ramp", ramp_stages(), mix.did, mix.cure,
+        list_.add("rope.scaling.ramp", rotary_stages(), mix.did, mix.cure,
                   [&mix](Layer& edited) { mix_otherwise(edited, mix); });
     return list_.take();
   }
@@ -112,7 +108,7 @@ public:
 private:
   template <class Edit> void add(std::string did, const char* cure, std::string option, Edit edit) {
     list_.add(
-        "rope.scaling.ramp", ramp_stages(), std::move(did), cure,
+        "rope.scaling.ramp", rotary_stages(), std::move(did), cure,
         [edit](Layer& edited) { edit(edited.settings); }, std::move(option));
   }
 

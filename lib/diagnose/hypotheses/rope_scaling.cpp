@@ -14,10 +14,6 @@ namespace mha {
 
 namespace {
 
-StageSet scaled_stages() {
-  return StageSet{Stage::q_rope, Stage::k_rope};
-}
-
 /// What Llama 3.1 and 3.2 have in their configs.
 struct Llama3 {
   double factor, original_length;
@@ -42,7 +38,7 @@ void add_llama3(const Layer& layer, ChangeList& list) {
       continue;
     list.add(
             s.rope_scaling == RopeScaling::none ? "rope.scaling.added" : "rope.scaling.kind",
-            scaled_stages(),
+            rotary_stages(),
             fmt::format("scales the rotary frequencies as Llama 3.1 does, by the factor {}{}",
                         kind.factor,
                         kind.original_length == llama3_length
@@ -74,7 +70,7 @@ void add_kinds(const Layer& layer, double factor, double original_length, bool r
     scaled.rope_scaling = kind;
     const std::string name = find_setting("rope_scaling")->get(scaled);
     list.add(
-            none ? "rope.scaling.added" : "rope.scaling.kind", scaled_stages(),
+            none ? "rope.scaling.added" : "rope.scaling.kind", rotary_stages(),
             fmt::format("scales the rotary frequencies by another kind: {}, factor {} from {} "
                         "positions",
                         name, factor, original_length),
@@ -100,7 +96,7 @@ void add_lengths(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
   const auto add_length = [&](std::size_t length, std::string did) {
     list.add(
-        "rope.scaling.length", scaled_stages(), std::move(did),
+        "rope.scaling.length", rotary_stages(), std::move(did),
         "choose the frequencies by the length of the sequence, as this layer does",
         [length](Layer& edited) { edited.settings.rope_length = length; },
         fmt::format("--rope-length {}", length));
@@ -125,7 +121,7 @@ void add_factors(const Layer& layer, ChangeList& list) {
       rotary_frequencies(layer, layer.dims.T, first_position(layer)).attention_factor;
   const auto add = [&](double factor, std::string did) -> Change& {
     return list.add(
-        "rope.attention_factor", scaled_stages(), std::move(did),
+        "rope.attention_factor", rotary_stages(), std::move(did),
         "multiply cosines and sines by the attention factor once, where the layer has "
         "one",
         [factor](Layer& edited) { edited.settings.rope_attention_factor = factor; },
@@ -138,7 +134,7 @@ void add_factors(const Layer& layer, ChangeList& list) {
                                own));
     add(1 / own, fmt::format("divides by the attention factor {:.6g}", own));
     list.add(
-        "rope.scaling.missing", scaled_stages(),
+        "rope.scaling.missing", rotary_stages(),
         fmt::format("multiplies by the attention factor {:.6g}, but does not scale the rotary "
                     "frequencies",
                     own),
@@ -187,7 +183,7 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   ChangeList list;
   if (s.rope_scaling != RopeScaling::none) {
     list.add(
-        "rope.scaling.missing", scaled_stages(),
+        "rope.scaling.missing", rotary_stages(),
         s.rope_attention_factor == 0 || s.rope_attention_factor == 1
             ? "does not scale the rotary frequencies"
             : fmt::format("neither scales the rotary frequencies nor multiplies by the attention "
@@ -233,7 +229,7 @@ Change rope_factor_change(const Layer& layer, double factor) {
   const bool none = s.rope_scaling == RopeScaling::none;
   Change change;
   change.id = none ? "rope.scaling.added" : "rope.scaling.kind";
-  change.touches = scaled_stages();
+  change.touches = rotary_stages();
   change.did = factor >= 1 ? fmt::format("divides the rotary positions by {:.6g}", factor)
                            : fmt::format("multiplies the rotary positions by {:.6g}", 1 / factor);
   change.cure = none ? "leave the rotary positions as they are"

@@ -44,7 +44,7 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
       std::min(std::min(turn.dims, d - turn.first) / 2, turn.frequencies.size());
   Tensor result = copied(x);
   std::vector<double> cosines(pairs), sines(pairs);
-  with_number(x.dtype(), [&]<class T>(T) {
+  by_precision(x.dtype(), [&]<class T>(T) {
     const T* from = x.as<T>().data();
     T* to = result.as_mutable<T>().data();
     for (std::size_t b = 0; b < B; ++b)
@@ -85,10 +85,6 @@ void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
 
 namespace {
 
-StageSet rotated_stages() {
-  return StageSet{Stage::q_rope, Stage::k_rope};
-}
-
 /// base^(−2i / width), for the first `pairs`.
 std::vector<double> frequencies_of(double base, double width, std::size_t pairs) {
   std::vector<double> list;
@@ -121,7 +117,7 @@ public:
 private:
   using Edit = std::function<void(Turn&, const Layer&)>;
   Change& add(const char* id, std::string did, std::string cure, const Edit& edit) {
-    return list_.add(id, rotated_stages(), std::move(did), std::move(cure), [edit](Layer& layer) {
+    return list_.add(id, rotary_stages(), std::move(did), std::move(cure), [edit](Layer& layer) {
       Turn turn = turn_of(layer);
       edit(turn, layer);
       turn_with(layer, turn);
@@ -194,7 +190,7 @@ private:
       const auto position = turn.position;
       turn.position = [position](std::size_t b, std::size_t t) { return 2 * position(b, t); };
     });
-    list_.add("rope.axis", rotated_stages(), "rotates by the number of the head, not of the token",
+    list_.add("rope.axis", rotary_stages(), "rotates by the number of the head, not of the token",
               "let positions run along the tokens: (T, H, d) and (H, T, d) need other axes",
               [](Layer& layer) { turn_by_head(layer); });
     if (d.B > 1)
@@ -350,7 +346,7 @@ Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
   const std::string tokens =
       last ? fmt::format("token {}", first) : fmt::format("tokens from {} on", first);
   Change change;
-  change.id = "rope.positions", change.touches = rotated_stages();
+  change.id = "rope.positions", change.touches = rotary_stages();
   change.did = [&] {
     switch (how) {
     case Decoded::ahead:

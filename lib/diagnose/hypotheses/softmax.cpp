@@ -18,7 +18,7 @@ Tensor over_queries(const Tensor& masked) {
   Tensor weights = Tensor::uninitialised(masked.dtype(), masked.shape());
   const std::size_t T = masked.shape()[2], S = masked.shape()[3],
                     maps = masked.shape()[0] * masked.shape()[1];
-  with_number(masked.dtype(), [&]<class Number>(Number) {
+  by_precision(masked.dtype(), [&]<class Number>(Number) {
     std::vector<Number> max(S);
     std::vector<double> sum(S);
     for (std::size_t map = 0; map < maps; ++map) {
@@ -47,7 +47,7 @@ Tensor mean_of_heads(const Tensor& weights) {
   Tensor means = Tensor::uninitialised(weights.dtype(), weights.shape());
   const std::size_t B = weights.shape()[0], H = weights.shape()[1],
                     n = weights.shape()[2] * weights.shape()[3];
-  with_number(weights.dtype(), [&]<class Number>(Number) {
+  by_precision(weights.dtype(), [&]<class Number>(Number) {
     std::vector<double> mean(n);
     for (std::size_t b = 0; b < B; ++b) {
       std::fill(mean.begin(), mean.end(), 0.0);
@@ -155,14 +155,14 @@ std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tens
   change.cure = "turn dropout off: evaluation mode, or dropout_p = 0";
   change.fitted = true;
   Tensor kept = Tensor::uninitialised(ours.dtype(), ours.shape());
-  with_number(ours.dtype(), [&]<class Number>(Number) {
+  by_precision(ours.dtype(), [&]<class Number>(Number) {
     for (std::size_t i = 0; i < kept.count(); ++i)
       kept.as_mutable<Number>()[i] =
           value_at(theirs, i) == 0 ? Number(0) : static_cast<Number>(factor);
   });
   change.edit = [kept, stage](Layer& edited) {
     Tensor value = copied(value_of(edited, stage));
-    with_number(value.dtype(), [&]<class Number>(Number) {
+    by_precision(value.dtype(), [&]<class Number>(Number) {
       for (std::size_t i = 0; i < value.count(); ++i)
         value.as_mutable<Number>()[i] *= kept.as<Number>()[i];
     });

@@ -16,7 +16,7 @@ Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
   const Shape& s = masked.shape();
   const std::size_t B = s[0], H = s[1], T = s[2], S = s[3];
   Tensor weights = Tensor::uninitialised(masked.dtype(), s);
-  with_number(masked.dtype(), [&]<class N>(N) {
+  by_precision(masked.dtype(), [&]<class N>(N) {
     const N* from = masked.as<N>().data();
     N* to = weights.as_mutable<N>().data();
     const std::size_t groups = B * (heads ? 1 : H) * (queries ? 1 : T) * (keys ? 1 : S);

@@ -65,7 +65,7 @@ Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form) {
   const std::size_t width = rows.shape().back(), texts = rows.shape()[0],
                     n = form.of_text ? rows.count() / texts : width, count = rows.count() / n;
   Tensor result = Tensor::uninitialised(rows.dtype(), rows.shape());
-  with_number(rows.dtype(), [&]<class T>(T) {
+  by_precision(rows.dtype(), [&]<class T>(T) {
     const T* from = rows.as<T>().data();
     T* to = result.as_mutable<T>().data();
     const auto part = [](const Tensor& tensor, std::size_t i, double otherwise) {
@@ -255,7 +255,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all) {
 Tensor normed(const Norm& norm, const Tensor& rows) {
   Tensor result = copied(rows);
   const std::size_t d = rows.shape().back(), n = rows.count() / d;
-  with_number(rows.dtype(), [&]<class T>(T) {
+  by_precision(rows.dtype(), [&]<class T>(T) {
     const Matrix<T> to{result.as_mutable<T>().data(), n, d, d};
     norm_rows<T>(in_precision(norm, rows.dtype()), to, to);
   });

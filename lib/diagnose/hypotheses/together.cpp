@@ -24,11 +24,6 @@ StageSet stages_of(const BiasedProjection& part) {
   return set;
 }
 
-/// The memory of (in, out) read as (out, in), and turned.
-Tensor turned_matrix(const Tensor& W) {
-  return transposed(W.reshaped({W.shape()[1], W.shape()[0]}));
-}
-
 void add_biases(const Layer& layer, ChangeList& list) {
   for (const std::size_t first : {std::size_t{4}, std::size_t{3}, std::size_t{2}}) {
     StageSet touched;
@@ -67,7 +62,7 @@ void add_transposed(const Layer& layer, ChangeList& list) {
              "transpose the weights: they are (in, out), applied as x W",
              [count](Layer& edited) {
                for (std::size_t i = 0; i < count; ++i)
-                 edited.*projections[i].W = turned_matrix(edited.*projections[i].W);
+                 edited.*projections[i].W = read_transposed(edited.*projections[i].W);
              })
         .rare = true;
   }

@@ -16,11 +16,6 @@ struct Projection {
   Tensor Layer::*W;
 };
 
-/// The memory of an (in, out) matrix read as (out, in) and turned; a square one is transposed.
-Tensor read_turned(const Tensor& W) {
-  return transposed(W.reshaped({W.shape()[1], W.shape()[0]}));
-}
-
 /// The same columns under another reading of the fused matrix.
 struct Reading {
   QkvOrder lie, read;
@@ -40,7 +35,7 @@ SplitTensors reread(const SplitTensors& split, Reading reading, std::size_t H, s
   const auto lay = [&](const Tensor& part, const Tensor& places) {
     const auto numbers_of = places.as<double>();
     const std::vector<std::size_t> columns(numbers_of.begin(), numbers_of.end());
-    with_number(fused.dtype(), [&]<class T>(T) {
+    by_precision(fused.dtype(), [&]<class T>(T) {
       T* to = fused.as_mutable<T>().data();
       const T* from = part.as<T>().data();
       for (std::size_t row = 0; row < rows; ++row, from += columns.size(), to += cols)
@@ -127,7 +122,7 @@ std::vector<Change> weight_changes(const Subject& subject) {
     if (W.shape()[0] == W.shape()[1] && !subject.fused)
       change.option = fmt::format("W_{}=FILE@OI", p.letter);
     change.edit = [W = p.W](Layer& edited) {
-      if (!(edited.*W).empty()) edited.*W = read_turned(edited.*W);
+      if (!(edited.*W).empty()) edited.*W = read_transposed(edited.*W);
     };
     list.push_back(change);
   }

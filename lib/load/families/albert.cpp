@@ -5,8 +5,8 @@
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/size_keys.hpp>
+#include <mha/system/parse.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -25,10 +25,8 @@ struct SharedTensor {
 };
 
 std::optional<std::size_t> leading_number(std::string_view& text) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (error != std::errc() || !text.starts_with('.')) return std::nullopt;
+  const auto number = take_number<std::size_t>(text);
+  if (!number || !text.starts_with('.')) return std::nullopt;
   text.remove_prefix(1);
   return number;
 }
@@ -55,14 +53,12 @@ std::size_t count_said(const io::Contents& file, const Config& config, const std
   for (std::string_view spelling : size_spellings(key))
     if (at == config.end()) at = config.find(std::string(spelling));
   if (at == config.end() || at->second == "null") return otherwise;
-  std::size_t count = 0;
-  const char* const last = at->second.data() + at->second.size();
-  const auto [end, error] = std::from_chars(at->second.data(), last, count);
+  const auto count = parse_number<std::size_t>(at->second);
   constexpr std::size_t most = 4096;
-  if (error != std::errc() || end != last || count == 0 || count > most)
+  if (!count || *count == 0 || *count > most)
     fail("{}: config.json: {} is '{}': a number from 1 to {} expected", file.name, key, at->second,
          most);
-  return count;
+  return *count;
 }
 
 /// Each layer of the computation as encoder.layer.N, in the memory of the one that it shares.

@@ -1,11 +1,11 @@
 #include <mha/load/families/description.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <cmath>
 
 namespace mha::naming {
@@ -85,11 +85,8 @@ std::optional<std::string> DescribedValue::value(const Group& group, std::size_t
 std::optional<double> DescribedValue::number(const Group& group, std::size_t layer) const {
   const std::optional<std::string> text = value(group, layer);
   if (!text) return std::nullopt;
-  double number = 0;
-  const char* const last = text->data() + text->size();
-  const auto [end, error] = std::from_chars(text->data(), last, number);
-  if (error != std::errc() || end != last || !std::isfinite(number))
-    fail("{}: '{}': a number expected", where, *text);
+  const auto number = parse_number<double>(*text);
+  if (!number || !std::isfinite(*number)) fail("{}: '{}': a number expected", where, *text);
   return number;
 }
 

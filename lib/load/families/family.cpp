@@ -1,9 +1,10 @@
 #include <mha/load/families/family.hpp>
 
 #include <mha/load/families/size_keys.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace mha::naming {
@@ -26,17 +27,8 @@ std::vector<std::string_view> sections_of(const Group& group) {
 }
 
 bool same_value(const std::string& a, const std::string& b) {
-  double x = 0, y = 0;
-  const auto number = [](const std::string& text, double& value) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    return error == std::errc{} && end == last;
-  };
-  return a == b || (number(a, x) && number(b, y) && x == y);
-}
-
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  const auto x = parse_number<double>(a), y = parse_number<double>(b);
+  return a == b || (x && y && *x == *y);
 }
 
 } // namespace
@@ -186,10 +178,8 @@ std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) co
 std::optional<double> Group::configured_number(std::initializer_list<std::string_view> keys) const {
   const std::optional<std::string> text = configured(keys);
   if (!text) return std::nullopt;
-  double value = 0;
-  const char* last = text->data() + text->size();
-  const auto [end, error] = std::from_chars(text->data(), last, value);
-  if (error != std::errc{} || end != last || !std::isfinite(value))
+  const auto value = parse_number<double>(*text);
+  if (!value || !std::isfinite(*value))
     fail("config.json: {} is '{}': a number expected", *keys.begin(), *text);
   return value;
 }

@@ -1,6 +1,7 @@
 // Which tensors of a file are attention layers, of which family, under which numbers.
 
 #include <mha/load/families/family.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 #include <map>
@@ -20,10 +21,6 @@ std::vector<std::string_view> split(std::string_view text, char at) {
     text.remove_prefix(end + 1);
   }
   return list;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 /// A tensor's name as families write it: dots between the parts, without TensorFlow's ":0".

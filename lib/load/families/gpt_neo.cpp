@@ -4,6 +4,7 @@
 #include <mha/load/families/gpt2.hpp>
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
+#include <mha/system/characters.hpp>
 
 namespace mha::naming {
 
@@ -24,9 +25,9 @@ std::optional<std::string> kind_of(const Group& group, std::size_t layer) {
       const std::size_t end = std::min(text.find('"', at + 1), text.size());
       pattern.push_back(text.substr(at + 1, end - at - 1));
       at = end + 1;
-    } else if (text[at] >= '0' && text[at] <= '9') {
+    } else if (is_digit(text[at])) {
       std::size_t times = 0;
-      for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+      for (; at < text.size() && is_digit(text[at]); ++at)
         times =
             std::min<std::size_t>(times * 10 + static_cast<std::size_t>(text[at] - '0'), 1000000);
       if (layer < times * pattern.size()) return pattern[layer % pattern.size()];

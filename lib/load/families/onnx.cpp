@@ -4,9 +4,9 @@
 #include <mha/layer/buckets.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/load/families/namings.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace mha::naming {
@@ -34,12 +34,11 @@ std::vector<std::size_t> buckets_said(const Group& group, std::string_view name)
   std::vector<std::size_t> list;
   for (const auto& [key, value] : group.contents->scalars) {
     if (key != group.prefix + std::string(name)) continue;
-    for (const char *at = value.data(), *end = at + value.size(); at < end; ++at) {
-      std::size_t bucket = 0;
-      const auto [next, error] = std::from_chars(at, end, bucket);
-      if (error != std::errc()) return {};
-      list.push_back(bucket);
-      at = next;
+    for (std::string_view rest = value; !rest.empty();
+         rest.remove_prefix(std::min<std::size_t>(1, rest.size()))) {
+      const auto bucket = take_number<std::size_t>(rest);
+      if (!bucket) return {};
+      list.push_back(*bucket);
     }
   }
   return list;

@@ -1,9 +1,9 @@
 #include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -95,12 +95,9 @@ void put_factors(Translation& to, const RopeConfig& config, std::string_view key
   if (!list) return;
   std::vector<double> factors;
   for (std::size_t i = 0; std::optional<std::string> text = element(*list, i); ++i) {
-    double factor = 0;
-    const char* last = text->data() + text->size();
-    if (const auto [end, error] = std::from_chars(text->data(), last, factor);
-        error != std::errc{} || end != last)
-      fail("config.json: {} holds '{}': a list of numbers expected", key, *text);
-    factors.push_back(factor);
+    const auto factor = parse_number<double>(*text);
+    if (!factor) fail("config.json: {} holds '{}': a list of numbers expected", key, *text);
+    factors.push_back(*factor);
   }
   to.parts[canonical] = {Tensor::of<double>({factors.size()}, factors),
                          fmt::format("config.json: {}", key)};
@@ -210,8 +207,7 @@ void check_frequencies(Translation& to) {
   std::size_t dims = to.head_width().value_or(0);
   for (const Translation::FamilySetting& setting : to.settings)
     if (setting.name == "rope_base" || setting.name == "rope_dims") {
-      double value = 0;
-      std::from_chars(setting.value.data(), setting.value.data() + setting.value.size(), value);
+      const double value = parse_number<double>(setting.value).value_or(0);
       if (setting.name == "rope_base")
         base = value;
       else

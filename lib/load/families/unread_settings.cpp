@@ -2,9 +2,10 @@
 
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/families/unread_by_description.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 
 namespace mha::naming {
@@ -178,10 +179,6 @@ constexpr std::string_view of_whole_model[]{"d_vocab_out",
                                             "mlp_only_layers",
                                             "norm_topk_prob"};
 
-bool is_one_of(std::string_view name, const auto& list) {
-  return std::ranges::find(list, name) != std::end(list);
-}
-
 /// A size that a lone layer has no use for, or has from its tensors.
 bool is_size_of_whole_model(std::string_view key) {
   const auto spellings = size_spellings(key);
@@ -214,7 +211,7 @@ std::string beginning_of(std::string_view value) {
   constexpr std::size_t most = 60;
   if (value.size() <= most) return std::string(value);
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0U) == 0x80) --end;
+  while (end > 0 && continues_utf8(value[end])) --end;
   return fmt::format("{}…", value.substr(0, end));
 }
 
@@ -222,22 +219,13 @@ bool in_section(std::string_view key, std::string_view section) {
   return key.starts_with(section);
 }
 
-/// "XLM-RoBERTa" as "xlmroberta": a model_type and a class spell a model's name differently.
-std::string letters_of(std::string_view name) {
-  std::string letters;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)))
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return letters;
-}
-
 /// The family whose name a model's begins with, by the longest name; nullptr: of none.
 const Family* family_of_model(std::string_view name) {
-  const std::string letters = letters_of(name);
+  const std::string letters = bare_letters(name);
   const Family* found = nullptr;
   std::size_t length = 0;
   for (const Family* family : families()) {
-    const std::string own = letters_of(family->name);
+    const std::string own = bare_letters(family->name);
     if (own.size() > length && letters.starts_with(own)) found = family, length = own.size();
   }
   return found;
@@ -248,7 +236,7 @@ std::string model_of_name(std::string_view name) {
   if (name.ends_with("_text")) name.remove_suffix(5);
   for (const std::string_view end : {"For", "Model", "LMHead", "DoubleHeads", "PreTrained"})
     name = name.substr(0, std::max<std::size_t>(name.find(end), 1));
-  return letters_of(name);
+  return bare_letters(name);
 }
 
 /// The class that computed the model and the model_type that is read here are two models'. Without

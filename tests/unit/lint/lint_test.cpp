@@ -33,8 +33,8 @@ Words findings(const Words& sources,
   } catch (const Error&) {
     // what remains can be looked at
   }
-  for (Sources::SourceTensor& part : model.parts(model.chosen()[0]))
-    subject.parts.push_back({part.name, part.source, part.tensor, summary_of(part.tensor)});
+  for (Sources::SourceTensor& entry : model.tensors_of(model.chosen()[0]))
+    subject.tensors.push_back({entry.name, entry.source, entry.tensor, summary_of(entry.tensor)});
   Words list;
   for (const Finding& finding : lint(subject))
     list.push_back(fmt::format("{}: {}", finding.check, finding.text));

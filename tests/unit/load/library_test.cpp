@@ -131,6 +131,6 @@ TEST_CASE("parts of a layer of columns are columns, as its settings say") {
   Request request;
   request.sources = {file.path()};
   const Sources model(request);
-  for (const Sources::SourceTensor& part : model.parts(""))
+  for (const Sources::SourceTensor& part : model.tensors_of(""))
     CHECK(part.tensor.shape() == Shape{3, 4, 12}); // (H, d_h, dim): applied from the left
 }

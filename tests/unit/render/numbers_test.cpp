@@ -74,8 +74,8 @@ TEST_CASE("numbers of a column share one format") {
 }
 
 TEST_CASE("text is quoted for JSON, CSV and TSV") {
-  CHECK(json_quoted("a\"b\\\n\x01") == "\"a\\\"b\\\\\\n\\u0001\"");
-  CHECK(json_quoted("日本\xff") == "\"日本\xef\xbf\xbd\"");
+  CHECK(json_string("a\"b\\\n\x01") == "\"a\\\"b\\\\\\n\\u0001\"");
+  CHECK(json_string("日本\xff") == "\"日本\xef\xbf\xbd\"");
   CHECK(csv_field("plain") == "plain");
   CHECK(csv_field("a,\"b\"") == "\"a,\"\"b\"\"\"");
   CHECK(tsv_field("a\tb\\") == "a\\tb\\\\");

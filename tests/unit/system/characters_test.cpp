@@ -4,6 +4,7 @@
 #include <mha/files/text.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text.hpp>
+#include <mha/render/weights.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -23,10 +24,19 @@ std::string utf8_of(char32_t code) {
   return text;
 }
 
+/// `diff --weights -f csv` of one tensor of that name.
+std::string weights_line(const std::string& name) {
+  WeightsDiff diff;
+  diff.tensors.emplace_back().name = name;
+  const std::string csv = render::weights_csv(diff);
+  return csv.substr(csv.find('\n') + 1, csv.size() - csv.find('\n') - 2); // without titles and end
+}
+
+using namespace std::string_literals; // of a length: the first character is U+0000
 const std::u32string unsafe =
     U"\u0000\u0001\u0007\u0008\u000b\u000c\u001b\u001f\u007f\u0080\u0085\u009b"
     U"\u009f\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ufdd0"
-    U"\ufdef\ufffe\uffff\U0001fffe\U0010ffff";
+    U"\ufdef\ufffe\uffff\U0001fffe\U0010ffff"s;
 
 } // namespace
 
@@ -55,8 +65,8 @@ TEST_CASE("characters: no text for eyes or programs has an unsafe one raw, and J
     const std::string text = fmt::format("a{}b", utf8_of(code));
     INFO(static_cast<std::uint32_t>(code));
     for (const std::string& written :
-         {render::visible(text), json_string(text), render::json_quoted(text),
-          render::csv_field(text), render::tsv_field(text), io::shown(text),
+         {render::visible(text), json_string(text), render::csv_field(text),
+          render::tsv_field(text), io::shown(text), weights_line(text),
           safe_json("\"" + (code < 0x20 ? "" : text) + "\"")})
       CHECK(written.find(utf8_of(code)) == std::string::npos);
     CHECK(nlohmann::json::parse(json_string(text)) == text);

@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 using mha::parse_number;
 
@@ -27,4 +30,18 @@ TEST_CASE("a number is the whole of a text, within its type") {
   }
   CHECK_FALSE(parse_number<std::int64_t>("9223372036854775808"));
   CHECK_FALSE(parse_number<unsigned>("fg", 16));
+}
+
+TEST_CASE("a number is taken off the front of a text, which else stays") {
+  const auto rest_of = [](std::string_view text) {
+    const auto number = mha::take_number<std::size_t>(text);
+    return std::pair(number, std::string(text));
+  };
+  CHECK(rest_of("12,5") == std::pair(std::optional<std::size_t>(12), std::string(",5")));
+  CHECK(rest_of("12") == std::pair(std::optional<std::size_t>(12), std::string()));
+  for (const std::string text : {"", "x1", "-1", " 1", "18446744073709551616,"})
+    CHECK(rest_of(text) == std::pair(std::optional<std::size_t>(), text));
+  std::string_view hexadecimal = "ff g";
+  CHECK(mha::take_number<unsigned>(hexadecimal, 16) == 255u);
+  CHECK(hexadecimal == " g");
 }

@@ -1,0 +1,20 @@
+#pragma once
+// Membership of a list.
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <string_view>
+
+namespace mha {
+
+/// Whether a list holds a value.
+template <class Value, class List> bool is_one_of(const Value& value, const List& list) {
+  return std::ranges::find(list, value) != std::end(list);
+}
+/// The same of words that are written out: is_one_of(op, {"Add", "Sub"}).
+inline bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+} // namespace mha

@@ -1,0 +1,15 @@
+#pragma once
+// Numbers in memory of any alignment, as files and packed texts have them.
+
+#include <cstring>
+
+namespace mha {
+
+/// The number whose bytes begin at `at`, in the machine's byte order.
+template <class Number> Number unaligned(const void* at) {
+  Number number;
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
+} // namespace mha
