@@ -72,7 +72,8 @@ std::string speed_table(const Speed& speed, const TextStyle& look) {
   if (speed.around.operations > 0) add("around", speed.around);
   add("all", speed.all);
   return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
-         speed_legend(speed, runs_text(speed.runs), look) + machine_text(speed.roofline.machine);
+         speed_legend(speed, runs_text(speed.runs), look) +
+         machine_text(speed.roofline.machine, look);
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {

@@ -27,6 +27,11 @@ constexpr double title_line = 1.3; ///< of the letters' size: from one line of a
 constexpr double most_pixels = 1e8;
 constexpr std::size_t most_annotated = 64; ///< cells along a side
 
+/// Pixels along one axis.
+struct Extent {
+  std::size_t begin = 0, size = 0;
+};
+
 class Layout {
 public:
   /// `cell`: pixels of a cell's side; none: as the picture has room for.
@@ -48,6 +53,7 @@ public:
 private:
   void measure();
   void find_room(double longest_row, double longest_col);
+  void measure_grid();
   std::size_t cell_size(bool labelled) const;
   void place_panels();
   void place_rows(const PanelMark& mark, const MapPanel& panel);
@@ -68,12 +74,13 @@ private:
   MapLayout out_;
   MapTitles titles_;
   std::size_t rows_ = 0, cols_ = 0; ///< the most cells of a panel
-  std::size_t cell_width_ = 1, cell_height_ = 1, grid_rows_ = 1;
+  std::size_t cell_width_ = 1, cell_height_ = 1;
   bool shared_ = true;      ///< the axes of all panels are alike: labels stand outside only
   bool level_keys_ = false; ///< the labels below are written level
   std::size_t row_labels_ = 0, col_labels_ = 0; ///< pixels that labels take
-  std::size_t left_ = 0, top_ = 0, step_x_ = 0, step_y_ = 0;
-  std::size_t right_ = 0, bottom_ = 0; ///< of the panels
+  /// Of each column of panels and of each row: where it begins, and how far its largest panel goes.
+  std::vector<Extent> across_, down_;
+  std::size_t left_ = 0, top_ = 0, right_ = 0, bottom_ = 0; ///< of the panels
 };
 
 /// The side of a cell, where nothing says how wide the picture is.
@@ -104,7 +111,7 @@ void Layout::measure() {
     return std::max(cell, thinnest_panel / std::max<std::size_t>(cells, 1));
   };
   cell_width_ = visible_cell(cols_), cell_height_ = visible_cell(rows_);
-  grid_rows_ = (p_.panels.size() + p_.columns - 1) / p_.columns;
+  measure_grid();
 
   level_keys_ = true;
   double longest_row = 0, longest_col = 0;
@@ -120,23 +127,40 @@ void Layout::measure() {
   find_room(longest_row, longest_col);
 }
 
+/// The sizes of columns and rows of panels: short texts take no more room than they need.
+void Layout::measure_grid() {
+  across_.resize(std::min(p_.columns, p_.panels.size()));
+  down_.resize((p_.panels.size() + p_.columns - 1) / p_.columns);
+  for (std::size_t i = 0; i < p_.panels.size(); ++i) {
+    std::size_t &width = across_[i % p_.columns].size, &height = down_[i / p_.columns].size;
+    width = std::max(width, p_.panels[i].map.cols * cell_width_);
+    height = std::max(height, p_.panels[i].map.rows * cell_height_);
+  }
+}
+
 /// Where the panels stand, beside their labels.
 void Layout::find_room(double longest_row, double longest_col) {
   row_labels_ = whole(longest_row) + tick_length + 4;
   col_labels_ = (level_keys_ ? whole(Font::instance().ascent(tick_size)) : whole(longest_col)) +
                 tick_length + 4;
 
-  const std::size_t width = cols_ * cell_width_, height = rows_ * cell_height_;
-  titles_ = fit_titles(p_, static_cast<double>(width));
-  const std::size_t slot = std::max(width, whole(titles_.widest)), lines = titles_.lines[0].size();
+  titles_ = fit_titles(p_, static_cast<double>(cols_ * cell_width_));
+  const std::size_t title = whole(titles_.widest), lines = titles_.lines[0].size();
   const std::size_t heading =
       whole(titles_.size * 1.6) + (lines - 1) * whole(titles_.size * title_line);
-  step_x_ = slot + gap_ + (shared_ ? 0 : row_labels_);
-  step_y_ = height + heading + (shared_ ? panel_gap / 2 : col_labels_ + panel_gap / 2);
+  const std::size_t between_x = gap_ + (shared_ ? 0 : row_labels_),
+                    between_y = heading + (shared_ ? 0 : col_labels_) + panel_gap / 2;
   left_ = margin + whole(name_size * 1.5) + row_labels_;
   top_ = margin + (p_.title.empty() ? 0 : whole(title_size * 1.9)) + heading;
-  right_ = left_ + (p_.columns - 1) * step_x_ + slot;
-  bottom_ = top_ + (grid_rows_ - 1) * step_y_ + height;
+  right_ = left_, bottom_ = top_;
+  for (Extent& column : across_) {
+    column.begin = right_ + (&column == &across_[0] ? 0 : between_x);
+    right_ = column.begin + std::max(column.size, title);
+  }
+  for (Extent& row : down_) {
+    row.begin = bottom_ + (&row == &down_[0] ? 0 : between_y);
+    bottom_ = row.begin + row.size;
+  }
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels && p_.figure.width)
     fail("--width {}: the picture would be {} pixels high; give less", *p_.figure.width, bottom_);
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels)
@@ -184,8 +208,8 @@ void Layout::place_cols(const PanelMark& mark, const MapPanel& panel) {
 void Layout::place_panels() {
   for (std::size_t i = 0; i < p_.panels.size(); ++i) {
     const MapPanel& panel = p_.panels[i];
-    const PanelMark mark{i, left_ + i % p_.columns * step_x_, top_ + i / p_.columns * step_y_,
-                         cell_width_, cell_height_};
+    const PanelMark mark{i, across_[i % p_.columns].begin, down_[i / p_.columns].begin, cell_width_,
+                         cell_height_};
     out_.panels.push_back(mark);
     frame(mark.x, mark.y, panel.map.cols * cell_width_, panel.map.rows * cell_height_);
     double baseline = static_cast<double>(mark.y) - titles_.size * 0.5;
@@ -200,8 +224,7 @@ void Layout::place_panels() {
 
 void Layout::place_names() {
   const MapPanel& panel = p_.panels[0];
-  const std::size_t used_columns = std::min(p_.columns, p_.panels.size());
-  const std::size_t right = left_ + (used_columns - 1) * step_x_ + cols_ * cell_width_;
+  const std::size_t right = across_.back().begin + across_.back().size;
   text(margin + name_size * 0.8, static_cast<double>(top_ + bottom_) / 2, panel.rows.name,
        name_size, Anchor::middle, true);
   const double below = static_cast<double>(bottom_ + col_labels_) + name_size * 1.4;
@@ -237,12 +260,7 @@ void Layout::place_bar() {
     const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 3, 8));
     const std::vector<std::string> labels = tick_texts(list, style);
     // The bar goes from the lowest number to the highest, also where the colours are symmetric.
-    const auto place = [&](double value) {
-      if (style.scale == ColorScale::log)
-        return std::log(value / style.low) / std::log(style.high / style.low);
-      return (value - style.low) / (style.high - style.low);
-    };
-    for (std::size_t i = 0; i < list.size(); ++i) tick(place(list[i]), labels[i]);
+    for (std::size_t i = 0; i < list.size(); ++i) tick(style.share_of(list[i]), labels[i]);
   }
   std::size_t y = top_ + height + 14;
   const auto swatch = [&](const std::string& label) {

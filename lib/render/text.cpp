@@ -182,8 +182,9 @@ std::string joined(const std::vector<std::string>& words, std::string_view last)
 
 std::vector<std::string> wrapped_list(std::string_view title, const std::vector<std::string>& items,
                                       std::size_t width) {
-  std::vector<std::string> lines;
-  std::string line = fmt::format("{}:", title);
+  std::vector<std::string> lines = wrapped(fmt::format("{}:", title), width);
+  std::string line = std::move(lines.back());
+  lines.pop_back();
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string_view comma = i + 1 < items.size() ? "," : "";
     if (display_width(line) + 1 + display_width(items[i]) + comma.size() > width) {
