@@ -59,10 +59,12 @@ struct Columns {
 };
 
 std::string file_text(const Inventory::File& file, const TextStyle& look) {
-  std::string out =
-      look.bold(visible(file.name)) +
-      look.dim(fmt::format(" · {} · {}", file.format, plural(file.tensors.size(), "tensor"))) +
-      "\n";
+  const std::string name = visible(file.name),
+                    facts = fmt::format(" · {} · {}", file.format,
+                                        plural(file.tensors.size(), "tensor"));
+  std::string out = look.bold(name) +
+                    look.dim(render::fitted_facts(facts, render::display_width(name), look.width)) +
+                    "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
   TextTable grid(columns.titles());
@@ -107,7 +109,7 @@ std::string layers_text(const std::vector<Inventory::Line>& layers, const TextSt
 }
 
 std::string layer_text(const Inventory& inventory, const TextStyle& look) {
-  std::string out = look.bold(fitted_facts(inventory.headline, 0, look.width)) + "\n";
+  std::string out = look.bold(render::fitted_facts(inventory.headline, 0, look.width)) + "\n";
   if (!inventory.parts.empty()) {
     Columns columns;
     for (const Inventory::SourceTensor& part : inventory.parts) columns.see(part.item);

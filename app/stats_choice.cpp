@@ -16,7 +16,7 @@ void StatsChoice::check_columns() const {
   for (const auto& [given, option] : {std::pair(!measures.empty(), "--measures"),
                                       {all, "--all"},
                                       {of_vectors && less_uniform, "--above-uniform"},
-                                      {of_vectors && !sort.empty(), "--sort"},
+                                      {!sort.empty() && (of_vectors || !top), "--sort"},
                                       {of_vectors && top.has_value(), "--top"}})
     if (given)
       throw UsageError(fmt::format("{}: changes nothing of {}, which {}; leave it out", option,

@@ -59,6 +59,9 @@ void Stats::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (all && !measures.empty()) throw UsageError("--all and --measures: give one of them");
   check_columns();
+  if (texts.top_texts && !(request.tokens.empty() && request.key_tokens.empty()))
+    throw UsageError(fmt::format("{}: --top-texts shows the tokens of the texts; leave it out",
+                                 request.tokens.empty() ? "--key-tokens" : "--tokens"));
   if (!sort.empty()) stats_order_of(sort);
   if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);

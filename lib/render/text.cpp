@@ -180,6 +180,20 @@ std::string joined(const std::vector<std::string>& words, std::string_view last)
   return text;
 }
 
+std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width) {
+  constexpr std::string_view between = " · ";
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(between, 1));
+    const std::size_t columns = display_width(part);
+    const bool breaks = used + columns > width && part.starts_with(between) && used > 2;
+    out += breaks ? "\n  " + std::string(part.substr(1)) : std::string(part);
+    used = breaks ? columns + 1 : used + columns;
+    text.remove_prefix(part.size());
+  }
+  return out;
+}
+
 std::vector<std::string> wrapped_list(std::string_view title, const std::vector<std::string>& items,
                                       std::size_t width) {
   std::vector<std::string> lines = wrapped(fmt::format("{}:", title), width);
