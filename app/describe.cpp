@@ -86,20 +86,6 @@ std::string shown_path(const std::string& text) {
   return whole.has_filename() ? whole.filename().string() : text;
 }
 
-std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width) {
-  constexpr std::string_view between = " · ";
-  std::string out;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(between, 1));
-    const std::size_t columns = render::display_width(part);
-    const bool breaks = used + columns > width && part.starts_with(between) && used > 2;
-    out += breaks ? "\n  " + std::string(part.substr(1)) : std::string(part);
-    used = breaks ? columns + 1 : used + columns;
-    text.remove_prefix(part.size());
-  }
-  return out;
-}
-
 std::string headline_text(const OpenedModel& model, const LoadedLayer& loaded) {
   return render::visible(model.title()) + layer_of(loaded) + facts_of(loaded);
 }
@@ -108,7 +94,8 @@ std::string headline(const OpenedModel& model, const LoadedLayer& loaded,
                      const render::TextStyle& look) {
   const std::string name = render::visible(model.title()) + layer_of(loaded);
   return look.bold(name) +
-         look.dim(fitted_facts(facts_of(loaded), render::display_width(name), look.width)) + "\n";
+         look.dim(render::fitted_facts(facts_of(loaded), render::display_width(name), look.width)) +
+         "\n";
 }
 
 std::string description(const LoadedLayer& loaded) {

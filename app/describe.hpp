@@ -14,9 +14,6 @@ std::string headline(const OpenedModel& model, const LoadedLayer& loaded,
 std::string headline_text(const OpenedModel& model, const LoadedLayer& loaded);
 /// What it says behind the source's name: "layer 1 (LLaMA names) · 4 heads × 16 · …".
 std::string description(const LoadedLayer& loaded);
-/// " · "-separated facts in lines of so many columns, of which `used` are taken: breaks stand
-/// before a "·".
-std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width);
 /// A path as it is shown to others: an absolute one, or one of dots alone, by its last part.
 std::string shown_path(const std::string& text);
 /// What a picture or a page that travels is called: the sources as they were typed, but of an

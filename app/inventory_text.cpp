@@ -55,10 +55,12 @@ struct Columns {
 };
 
 std::string file_text(const Inventory::File& file, const TextStyle& look) {
+  const std::string file_name = visible(file.name),
+                    facts = fmt::format(" · {} · {}", file.format,
+                                        counted(file.tensors.size(), "tensors"));
   std::string out =
-      look.bold(visible(file.name)) +
-      look.dim(fmt::format(" · {} · {}", file.format, counted(file.tensors.size(), "tensors"))) +
-      "\n";
+      look.bold(file_name) +
+      look.dim(render::fitted_facts(facts, render::display_width(file_name), look.width)) + "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
   TextTable grid(columns.titles());
@@ -104,7 +106,7 @@ std::string layers_text(const std::vector<Inventory::LayerRow>& layers, const Te
 }
 
 std::string layer_text(const Inventory& inventory, const TextStyle& look) {
-  std::string out = look.bold(fitted_facts(inventory.headline, 0, look.width)) + "\n";
+  std::string out = look.bold(render::fitted_facts(inventory.headline, 0, look.width)) + "\n";
   if (!inventory.tensors.empty()) {
     Columns columns;
     for (const Inventory::SourceTensor& tensor : inventory.tensors) columns.see(tensor.item);

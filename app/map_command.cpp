@@ -368,6 +368,9 @@ void MapCommand::choose_colors() {
     for (const render::MapPanel& panel : picture.picture.panels) {
       render::CellRange own;
       own.add(telling(panel, picture.picture.stage));
+      // A head that is all beyond one end is seen beside the others.
+      if (colors.low && own.high <= *colors.low) own.high = range.high;
+      if (colors.high && own.low >= *colors.high) own.low = range.low;
       picture.picture.styles.push_back(render::style_for(stage, colors, own));
     }
   }

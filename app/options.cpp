@@ -277,12 +277,18 @@ bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& com
   return !layers.empty();
 }
 
+Note idle_gguf_order() {
+  return warning("--gguf-order changes nothing: none of the files is GGUF");
+}
+
 std::vector<Note> idle_options(const Request& request, const Sources& sources) {
   std::vector<Note> notes;
   if (request.gguf_order && std::ranges::none_of(sources.contents(), [](const io::Contents& file) {
         return file.format == "gguf";
       }))
-    notes.push_back(warning("--gguf-order changes nothing: none of the files is GGUF"));
+    notes.push_back(idle_gguf_order());
+  if (!request.config.empty() && sources.found().empty())
+    notes.push_back(warning("--config changes nothing: no tensors have the names of a model"));
   if (request.same_x && request.has_text() && request.sources.size() == 1)
     notes.push_back(warning("--same-x changes nothing: of a text, each layer has its own X"));
   return notes;

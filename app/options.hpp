@@ -14,6 +14,8 @@ namespace mha::app {
 void add_layer(Cli& cli, Request& request, bool required = true);
 /// Warnings of options of files that the opened ones leave nothing to do.
 std::vector<Note> idle_options(const Request& request, const Sources& sources);
+/// What is said of --gguf-order where no file is GGUF.
+Note idle_gguf_order();
 /// The text that a whole model's layers are computed for: part of add_layer().
 /// `numbers`: with --ids.
 void add_text(Cli& cli, Request& request, bool numbers = true);

@@ -1,6 +1,7 @@
 #include "stats_texts.hpp"
 
 #include "growing_file.hpp"
+#include "separator_words.hpp"
 #include "text_groups.hpp"
 #include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
@@ -51,6 +52,7 @@ public:
       for (const std::string_view name : usual) view_.columns.push_back(&measure_named(name));
       view_.usual = true;
     }
+    if (asked.less_uniform) view_.columns = all_above_uniform(view_.columns);
     for (const Measure* measure : view_.columns)
       if (std::ranges::find(without_mean, measure->name) != std::end(without_mean))
         throw UsageError(fmt::format("--measures {}: a number of a head, query, key or item has no "
@@ -236,6 +238,10 @@ void check_text_stats(const Request& request, const TextStatsRequest& asked) {
     throw UsageError("--top-texts has rows of its own: --by and --spread change nothing");
   if (asked.options.top_texts == std::size_t{0})
     throw UsageError("--top-texts is 0: at least 1 expected");
+  if (asked.measuring.selection.batch)
+    throw UsageError(
+        "--batch: the rows are of all texts; give those alone that are meant, or leave "
+        "it out");
   if (world().count() > 1) fail("many texts are computed by one process, without mpirun");
   for (const std::string_view placeholder : all_placeholders)
     if (mentions(asked.output.path, placeholder))
@@ -267,6 +273,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
   const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
                                        [&](StateReader& state) { stats.load(state); });
   bool first = true; // of the groups that are computed
+  SeparatorWords separators(asked.measuring.separators);
   // Chosen queries are those of each text by itself: counted from its end, found by its words.
   const std::optional<IndexList>& query = asked.measuring.selection.query;
   const TextGroups groups(*model.texts(),
@@ -282,6 +289,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
       Common own = common_of_group(common, first);
       const LoadedLayer loaded = load_layer(of_group, model.chosen()[place], own);
       take_times(common, own);
+      if (place == 0) separators.look_at(loaded.layer);
       MeasureRequest measured = asked.measuring;
       measured.selection = asked.measuring.selection.placed(loaded.layer);
       measured.selection.batch.reset();
@@ -301,6 +309,8 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
               [&](StateWriter& state) { stats.save(state); });
   }
   if (first && done == 0) fail("--query {}: no text has such a token", query->text());
+  if (const std::string missing = separators.missing(); !missing.empty() && done == 0)
+    report_notes({warning(missing)}, common);
   const Stopwatch watch(common.write_s);
   stats.finish(look_of(asked.output, common.color));
   kept.remove();

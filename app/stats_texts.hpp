@@ -23,6 +23,7 @@ struct TextStatsRequest {
   const TextStatsOptions& options;
   const MeasureRequest& measuring;
   std::vector<const Measure*> columns; ///< empty: those that tell the most
+  bool less_uniform = false;           ///< of these, what is above uniform attention
   const Measure* sort = nullptr;       ///< by its mean
   bool ascending = false;
   std::optional<std::size_t> top, precision;

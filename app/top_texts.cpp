@@ -132,7 +132,7 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
   if (form == "table")
     file.sink()(activations_table(longest.list(), look_of(asked.output, common.color)));
   else
-    file.sink()(render::activations_text(longest.list(), form));
+    file.sink()(render::activations_text(longest.list(), form, asked.precision));
   file.finish();
   kept.remove();
   return 0;

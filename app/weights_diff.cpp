@@ -31,6 +31,8 @@ int diff_two_checkpoints(const Request& request, const std::vector<std::string>&
   require_two_files(request, against);
   const WeightOptions options{request.naming, request.config, request.gguf_order};
   const auto [a, b] = open_weights(request.sources[0], request.sources[1], options);
+  if (request.gguf_order && a.format != "gguf" && b.format != "gguf")
+    report_notes({idle_gguf_order()}, common);
   const WeightsDiff diff = diff_weights(a, b);
   const render::TextStyle look =
       output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};

@@ -38,6 +38,7 @@ private:
   void add_labels(const Layer& layer, io::Output& out) const;
   bool join();
   bool copy();
+  void note_copied_as_is(const io::Contents& contents) const;
 };
 
 /// The sources with one layer, or with all of several; nothing where they cannot be opened.
@@ -115,6 +116,19 @@ bool Convert::join() {
   return true;
 }
 
+/// What is said of layers, where all tensors are copied as they are.
+void Convert::note_copied_as_is(const io::Contents& contents) const {
+  const bool idle_order = request.gguf_order && contents.format != "gguf";
+  for (const auto& [given, option] : {std::pair(!request.config.empty(), "--config"),
+                                      {request.same_x, "--same-x"},
+                                      {idle_order, "--gguf-order"}})
+    if (given)
+      report_notes({warning(fmt::format("{} changes nothing: all tensors of {} are written as they "
+                                        "are",
+                                        option, io::shown(contents.name)))},
+                   common);
+}
+
 /// Where one model and none of its layers is named: writes all its tensors under their own names,
 /// one after the other, and says so.
 bool Convert::copy() {
@@ -127,6 +141,7 @@ bool Convert::copy() {
       io::open(io::parse_source(request.sources[0]).path, {false, request.gguf_order});
   if (!holds_model(contents, request)) return false;
   if (contents.tensors.empty()) fail("{}: no tensor in it", io::shown(contents.name));
+  note_copied_as_is(contents);
   io::Output out;
   out.scalars = contents.scalars, out.labels = contents.labels;
   const auto written = [&](const io::Entry& entry) {
@@ -254,6 +269,12 @@ Run declare_convert(Cli& cli) {
   cli.choice("--dump-dtype", {"f64", "f32", "f16", "bf16"}, convert->dtype,
              "round the numbers to this type; default: as in the files");
   add_layer(cli, convert->request);
+  cli.unused({"--dtype"}, [convert] {
+    return convert->request.has_text()
+               ? ""
+               : std::string("changes nothing where nothing is computed; --dump-dtype rounds what "
+                             "is written");
+  });
   add_common(cli, convert->common, false);
   cli.example("convert data/induction --layer 1 X=data/induction/hidden.npz:layers.1 -o layer.npz",
               "a layer of a checkpoint with its input, in one file");

@@ -131,6 +131,11 @@ Run declare_explain(Cli& cli) {
   cli.value("--top", "N", explain->style.top, "keys that a long row lists; default: 10");
   cli.value("--precision", "DIGITS", explain->style.digits,
             "significant digits of the text; default: 4. JSON has them all");
+  cli.unused({"--top", "--precision"}, [explain] {
+    return form_of(explain->output) == "json"
+               ? std::string("is of the text: JSON has every key, and every digit")
+               : "";
+  });
   add_common(cli, explain->common);
   cli.example("explain data/quickstart.json --query 2 --head 0",
               "one head, from x to its part of the output");

@@ -183,6 +183,7 @@ void Predict::write_part(const OpenedModel& model) {
 }
 
 void Predict::check() {
+  if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (!request.has_text() && is_array_file(of))
     request.text.ids = {"0"}; // what a vector promotes is the same for every text
   if (!request.has_text())

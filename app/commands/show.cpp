@@ -44,6 +44,7 @@ struct Show {
 private:
   render::Options render_options(OpenedModel& model, const std::string& format) const;
   void overview(OpenedModel& model, const std::string& format);
+  void note_labels() const;
   void write_overview(const std::string& path, const OverviewPart& part, const std::string& format,
                       const render::Options& options) const;
   std::deque<Summaries> summed_up(const Layer& layer, const std::vector<Stage>& wanted,
@@ -82,11 +83,19 @@ int Show::run() {
   if (form == "npy")
     npy(model);
   else if (stages.empty())
-    overview(model, form);
+    note_labels(), overview(model, form);
   else
     numbers(model, form);
   report_timings(common);
   return 0;
+}
+
+/// Labels of tokens are shown beside numbers alone.
+void Show::note_labels() const {
+  if (common.quiet || (request.tokens.empty() && request.key_tokens.empty())) return;
+  print_note(fmt::format("{}: the overview has no labels; -s STAGE shows them",
+                         request.tokens.empty() ? "--key-tokens" : "--tokens"),
+             common.color);
 }
 
 void Show::write_overview(const std::string& path, const OverviewPart& part,
@@ -295,6 +304,12 @@ Run declare_show(Cli& cli) {
             "significant digits; default: all in csv and json, 4 of the largest number in a table");
   cli.flag("--matrix", show->matrix, "csv and tsv: bare rows of numbers");
   add_layer(cli, show->request);
+  cli.unused({"--precision"}, [show] {
+    const std::string form = form_of(show->output);
+    return flow_among(show->stages) && form == "table"
+               ? std::string("is of CSV, TSV and JSON; a table of such maps rounds to fit")
+               : "";
+  });
   add_common(cli, show->common);
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "every step of a layer of a checkpoint, one line each");

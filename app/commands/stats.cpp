@@ -6,6 +6,7 @@
 #include "output.hpp"
 #include "separator_words.hpp"
 #include "sink_note.hpp"
+#include "stats_choice.hpp"
 #include "stats_order.hpp"
 #include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
@@ -25,14 +26,10 @@ namespace {
 /// The rows of each file that is written.
 using StatsFiles = std::map<std::string, std::vector<render::StatsRow>>;
 
-struct Stats {
+struct Stats : StatsChoice {
   Request request;
   MeasureRequest measuring;
-  std::vector<std::string> measures, kinds;
-  std::string sort, grid;
-  std::optional<std::size_t> top, precision;
-  bool all = false, less_uniform = false;
-  TextStatsOptions texts;
+  std::optional<std::size_t> precision;
   OutputOptions output;
   FigureOptions figure;
   Common common;
@@ -43,7 +40,6 @@ private:
   void check() const;
   int run_texts();
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
-  render::StatsColumns columns_asked() const;
   bool asks_for_projections(const std::string& form) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
   render::TextStyle look() const;
@@ -62,6 +58,10 @@ private:
 void Stats::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (all && !measures.empty()) throw UsageError("--all and --measures: give one of them");
+  check_columns();
+  if (texts.top_texts && !(request.tokens.empty() && request.key_tokens.empty()))
+    throw UsageError(fmt::format("{}: --top-texts shows the tokens of the texts; leave it out",
+                                 request.tokens.empty() ? "--key-tokens" : "--tokens"));
   if (!sort.empty()) stats_order_of(sort);
   if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);
@@ -93,23 +93,13 @@ std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) 
   return rows;
 }
 
-/// Those of --measures, each once.
-render::StatsColumns Stats::columns_asked() const {
-  render::StatsColumns columns;
-  for (const std::string& name : measures) {
-    const Measure& measure = measure_named(name);
-    const Measure* const column = less_uniform ? &above_uniform(measure) : &measure;
-    if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
-  }
-  return columns;
-}
-
 std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
                            const std::string& form) const {
   render::StatsColumns columns = columns_asked();
-  if (measures.empty())
-    for (const Measure& measure : mha::measures())
-      columns.push_back(less_uniform ? &above_uniform(measure) : &measure);
+  if (measures.empty()) {
+    for (const Measure& measure : mha::measures()) columns.push_back(&measure);
+    if (less_uniform) columns = all_above_uniform(columns);
+  }
   if (form != "table") return stats_text(rows, columns, form, precision);
 
   return measures.empty() && !all ? stats_table(rows, less_uniform, look())
@@ -181,8 +171,8 @@ int Stats::run_texts() {
   const StatsOrder order = sort.empty() ? StatsOrder{} : stats_order_of(sort);
   if (!sort.empty() && order.measure == nullptr)
     throw UsageError("--sort kind: rows of many texts are sorted by a measure");
-  TextStatsRequest asked{texts,     measuring, {}, order.measure, order.ascending, top,
-                         precision, output,    {}};
+  TextStatsRequest asked{texts,           measuring, {},        less_uniform, order.measure,
+                         order.ascending, top,       precision, output,       {}};
   asked.columns = columns_asked();
   figure.check(form_of(output), request, common);
   if (all)
@@ -382,6 +372,11 @@ Run declare_stats(Cli& cli) {
                ? ""
                : std::string("is of CSV, TSV, JSON and NDJSON; a table and a picture round to fit");
   });
+  for (const std::string name : {"window", "separator"})
+    cli.unused({name == "window" ? "--window" : "--separators"}, [stats, name] {
+      return stats->shows(name) ? ""
+                                : fmt::format("is of the measure {}, which is not shown", name);
+    });
   add_selection(cli, stats->measuring.selection,
                 {.batch = true, .head = true, .query = true, .key = false});
   add_layer(cli, stats->request);

@@ -63,7 +63,7 @@ std::unique_ptr<OpenedModel> open_model(const std::string& path, const WeightOpt
 /// The tensors as they are named.
 WeightFile by_name(const OpenedModel& model) {
   WeightFile file;
-  file.name = model.contents.name;
+  file.name = model.contents.name, file.format = model.contents.format;
   std::set<std::string> roles;
   for (const io::Entry& entry : model.contents.tensors) {
     Weight weight{entry.name,
@@ -231,7 +231,7 @@ WeightFile by_role(OpenedModel& model, const WeightOptions& options) {
          "description of it: --naming FILE.json",
          model.contents.name);
   WeightFile file;
-  file.name = model.contents.name, file.by_role = true;
+  file.name = model.contents.name, file.format = model.contents.format, file.by_role = true;
   file.weights = Roles(model).take();
   const bool blocks = std::ranges::any_of(
       model.contents.tensors, [](const io::Entry& entry) { return entry.steps != nullptr; });

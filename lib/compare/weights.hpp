@@ -28,6 +28,7 @@ struct Weight {
 /// The weights of a checkpoint.
 struct WeightFile {
   std::string name;
+  std::string format; ///< "gguf", "safetensors"
   std::vector<Weight> weights;
   std::vector<std::size_t> heads; ///< query and key/value heads, as config.json says
   bool by_role = false;           ///< paired as what a family reads them as, not by their names

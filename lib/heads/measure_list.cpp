@@ -178,6 +178,16 @@ const Measure& above_uniform(const Measure& measure) {
   const Measure* above = with_ending(measure, "_above");
   return above ? *above : measure;
 }
+std::vector<const Measure*> each_once(const std::vector<const Measure*>& columns) {
+  std::vector<const Measure*> once;
+  for (const Measure* column : columns)
+    if (std::ranges::find(once, column) == once.end()) once.push_back(column);
+  return once;
+}
+std::vector<const Measure*> all_above_uniform(std::vector<const Measure*> columns) {
+  for (const Measure*& column : columns) column = &above_uniform(*column);
+  return each_once(columns);
+}
 const Measure* rows_behind(const Measure& measure) {
   return with_ending(measure, "_rows");
 }

@@ -66,6 +66,10 @@ struct Measure {
 /// The column that says how far a measure is above equal weights ("first_above" of "first"), or the
 /// measure itself where equal weights mean nothing to it.
 const Measure& above_uniform(const Measure& measure);
+/// Columns without those that come again.
+std::vector<const Measure*> each_once(const std::vector<const Measure*>& columns);
+/// above_uniform() of columns, each once: a list of all measures has both.
+std::vector<const Measure*> all_above_uniform(std::vector<const Measure*> columns);
 /// The column of the rows behind a measure that not every row counts for ("induction_rows"), or
 /// null.
 const Measure* rows_behind(const Measure& measure);

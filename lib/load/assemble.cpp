@@ -190,6 +190,10 @@ private:
 
   /// W_qkv and b_qkv become W_q … b_v.
   void unfuse(HeadCounts heads) {
+    const auto order = layer_.settings.origins.find("qkv_order");
+    if (order != layer_.settings.origins.end() && order->second.starts_with("--") &&
+        !parts_.contains("W_qkv") && !parts_.contains("b_qkv"))
+      notes_.push_back(warning("--qkv-order changes nothing: there is no W_qkv"));
     for (const char* letter : {"W_", "b_"}) {
       const auto fused = parts_.find(std::string(letter) + "qkv");
       if (fused == parts_.end()) continue;

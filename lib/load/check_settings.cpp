@@ -22,6 +22,13 @@ std::string replaced(const Layer& layer, Stage own) {
   return "";
 }
 
+/// The same of what is before queries, keys and values, where all of them are given.
+std::string before_heads(const Layer& layer) {
+  const bool all =
+      layer.has_given(Stage::q) && layer.has_given(Stage::k) && layer.has_given(Stage::v);
+  return all ? fmt::format("{}q, k and v", starts_at) : replaced(layer, Stage::scores);
+}
+
 /// A setting of rotary embedding, and the kinds of scaling that read it; none listed: every
 /// rotation does.
 struct RopeSetting {
@@ -79,9 +86,11 @@ std::string idle(const Layer& layer, std::string_view name) {
       (name != "qk_norm_eps" || !latent))
     return "there is no q_norm.weight and no k_norm.weight";
   if (name == "relative_key_query" && layer.relative_key.empty()) return "there is no relative_key";
-  if (name == "clip_qkv" && s.clip_qkv > 0)
-    for (Stage stage : {Stage::scores, Stage::scaled, Stage::masked, Stage::weights})
-      if (layer.has_given(stage)) return fmt::format("{}{}", starts_at, mha::name_of(stage));
+  if (name == "clip_qkv" && s.clip_qkv > 0) return before_heads(layer);
+  if (name == "input_norm" && s.input_norm != InputNorm::none)
+    return layer.has_given(Stage::x) ? fmt::format("{}x", starts_at) : before_heads(layer);
+  if (name == "residual" && s.residual && layer.X.empty() && !before_heads(layer).empty())
+    return "there is no X to add";
   if (any_of({"relative_bidirectional", "relative_max_distance"}) && layer.relative_bias.empty())
     return "there is no relative_bias";
   if (name == "causal_align" && !s.causal && s.window_left < 0 && s.window_right < 0 &&

@@ -17,7 +17,7 @@ namespace mha {
 Texts::Texts(std::shared_ptr<const Weights> weights, const Text& text)
     : weights_(std::move(weights)), notes_(model().notes()) {
   read(text);
-  take_tokens();
+  take_tokens([&](std::size_t b) { return place_of_text(text, b); });
 }
 
 Texts::Texts(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source,
@@ -62,11 +62,16 @@ void Texts::read_tokenizer(bool needed) {
 }
 
 /// Checks the token numbers, and marks what is padding.
-void Texts::take_tokens() {
-  for (std::size_t b = 0; b < lengths_.size(); ++b)
-    if (lengths_[b] == 0)
-      fail("{}: {}has no token to compute with", source_,
-           lengths_.size() > 1 ? fmt::format("text {} ", b) : "the text ");
+void Texts::take_tokens(const std::function<std::string(std::size_t)>& place_of) {
+  const auto place = [&](std::size_t b) {
+    return place_of ? place_of(b) : fmt::format("text {}", b);
+  };
+  if (const auto empty = std::ranges::find(lengths_, 0U); empty != lengths_.end()) {
+    if (lengths_.size() == 1) fail("{}: the text has no token to compute with", source_);
+    const std::string more = std::ranges::count(lengths_, 0U) > 1 ? ", nor have others" : "";
+    fail("{}: {} has no token to compute with{}; leave empty texts out", source_,
+         place(static_cast<std::size_t>(empty - lengths_.begin())), more);
+  }
   if (ids_.empty() || ids_[0].empty()) fail("{}: there is no token to compute with", source_);
   const std::size_t B = ids_.size(), T = ids_[0].size();
   if (const auto trained = model().trained_positions(); trained && T > *trained)

@@ -6,6 +6,7 @@
 #include <mha/model/token_ids.hpp>
 #include <mha/model/weights.hpp>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,7 +89,8 @@ private:
   void read(const Text& text);
   void read_vectors(const Text& text);
   void read_tokenizer(bool needed);
-  void take_tokens();
+  /// `place_of`: says where a text stands, in messages; empty: its number.
+  void take_tokens(const std::function<std::string(std::size_t)>& place_of = {});
   void require_streams() const;
   LayerInput like_stream() const;
 

@@ -296,4 +296,10 @@ std::vector<std::string> texts_of(std::vector<std::string> typed,
   return typed;
 }
 
+std::string place_of_text(const Text& text, std::size_t b) {
+  if (text.each_line && text.files.size() == 1 && b >= text.texts.size())
+    return fmt::format("line {} of {}", b - text.texts.size() + 1, io::shown(text.files[0]));
+  return fmt::format("text {}", b);
+}
+
 } // namespace mha

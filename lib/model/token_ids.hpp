@@ -1,6 +1,7 @@
 #pragma once
 // Token numbers as the command line gives them.
 
+#include <mha/load/text.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <string>
@@ -28,5 +29,7 @@ TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad);
 /// Texts as they are, then those of files: their bytes as they are, or every line of them.
 std::vector<std::string> texts_of(std::vector<std::string> typed,
                                   const std::vector<std::string>& files, bool each_line);
+/// Where one of these texts stands, for messages: "line 3 of verses.txt", else "text 3".
+std::string place_of_text(const Text& text, std::size_t b);
 
 } // namespace mha

@@ -65,7 +65,7 @@ std::string speed_table(const Speed& speed, const TextStyle& look) {
   add("all", speed.all);
   return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
          speed_legend(speed, counted(speed.runs, "runs"), look) +
-         machine_text(speed.roofline.machine);
+         machine_text(speed.roofline.machine, look);
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {

@@ -37,7 +37,7 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
                "feed-forward, the stream's sums",
                look.width))
     text += look.dim(line) + "\n";
-  return text + machine_text(speed.roofline.machine);
+  return text + machine_text(speed.roofline.machine, look);
 }
 
 std::string pass_json(const PassSpeed& speed) {

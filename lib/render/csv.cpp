@@ -96,8 +96,7 @@ private:
     return side.exists() ? fmt::format("{}", side.positions[i]) : std::string();
   }
   static std::string_view label(const Side& side, std::size_t b, std::size_t i) {
-    const std::vector<std::string>& labels =
-        b < side.of_items.size() ? side.of_items[b] : side.labels;
+    const std::vector<std::string>& labels = side.labels_of(b);
     return labels.empty() ? std::string_view() : labels[i];
   }
   void flush() {

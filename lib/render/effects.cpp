@@ -72,7 +72,7 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
                           const TextStyle& look) {
   const std::vector<EffectColumn> shown = present_columns(effects);
   std::vector<TextTable::Column> titles;
-  if (view.per_position) titles = {{"text", true}, {"position", true}};
+  if (view.per_position) titles = {{"text", true}, {look.width < 64 ? "at" : "position", true}};
   titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
   for (TextTable::Column& title : titles) title.names = true;
   const bool spreads = !view.deviations.empty();

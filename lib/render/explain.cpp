@@ -74,16 +74,21 @@ std::string projection(const Explanation& explanation, std::string_view input, s
 std::string heading(const TextStyle& look, std::string_view title,
                     const std::vector<std::string>& formulas) {
   std::string text = "\n" + look.bold(title);
-  if (!formulas.empty())
+  // Beside the title; below it where a formula would not fit.
+  std::size_t before = heading_width;
+  for (const std::string& formula : formulas)
+    if (heading_width + 3 + display_width(formula) > look.width) before = 0;
+  if (!formulas.empty() && before == 0) text += "\n";
+  if (!formulas.empty() && before > 0)
     text += std::string(heading_width - std::min(heading_width, display_width(title)), ' ');
   std::string line;
   const auto flush = [&](bool last) {
-    text += "  " + look.dim(line) + (last ? "" : "\n" + std::string(heading_width, ' '));
+    text += "  " + look.dim(line) + (last ? "" : "\n" + std::string(before, ' '));
     line.clear();
   };
   for (std::size_t i = 0; i < formulas.size(); ++i) {
     const std::string part = formulas[i] + (i + 1 < formulas.size() ? "," : "");
-    if (!line.empty() && heading_width + 3 + display_width(line) + display_width(part) > look.width)
+    if (!line.empty() && before + 3 + display_width(line) + display_width(part) > look.width)
       flush(false);
     line += (line.empty() ? "" : " ") + part;
   }

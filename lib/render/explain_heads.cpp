@@ -1,6 +1,8 @@
 #include <mha/render/explain_parts.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -97,6 +99,38 @@ std::vector<std::vector<std::string>> top_weights(const Explanation& explanation
   return rows;
 }
 
+bool is_all_masked(const HeadExplanation& head) {
+  return !head.masked.empty() && head.masked_count() == head.masked.size();
+}
+
+/// The columns some below others, in a window that is too narrow for what a head looks at beside
+/// its numbers.
+std::string head_parts(const Explanation& explanation, const ExplainStyle& style,
+                       const std::vector<TextColumn>& columns) {
+  const bool has_weights = explanation.heads.front().has(Stage::weights);
+  std::vector<TextTable::Column> titles;
+  for (const TextColumn& column : columns)
+    titles.push_back({.title = column.title, .right = true, .names = titles.empty()});
+  if (has_weights) titles.push_back({.title = "largest α", .shrinks = true});
+  TextTable table(std::move(titles));
+  constexpr std::size_t before = 8; // "  head  "
+  const std::size_t room = style.look.width > before ? style.look.width - before : 0;
+  const auto weights =
+      has_weights ? top_weights(explanation, style, room) : std::vector<std::vector<std::string>>();
+  for (std::size_t h = 0; h < columns[0].cells.size(); ++h) {
+    std::vector<std::string> cells;
+    for (const TextColumn& column : columns) cells.push_back(column.cells[h]);
+    std::string looks_at;
+    if (h < explanation.heads.size() && is_all_masked(explanation.heads[h]))
+      looks_at = "every key is masked";
+    else if (has_weights && h < weights.size())
+      looks_at = fmt::format("{}", fmt::join(weights[h], "   "));
+    if (has_weights) cells.push_back(looks_at);
+    table.add(std::move(cells));
+  }
+  return table.text(style.look, 2);
+}
+
 std::string head_table(const Explanation& explanation, const ExplainStyle& style) {
   const std::vector<TextColumn> columns = head_columns(explanation, style);
   std::size_t used = 2;
@@ -107,6 +141,11 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
   if (has_weights)
     weights = top_weights(explanation, style,
                           style.look.width > used + 3 ? style.look.width - used - 3 : 0);
+  std::size_t widest = has_weights ? display_width("largest α") : 0;
+  for (const std::vector<std::string>& list : weights)
+    if (!list.empty()) widest = std::max(widest, display_width(list.front()));
+  if (used + (has_weights ? 3 + widest : 0) > style.look.width)
+    return head_parts(explanation, style, columns);
 
   std::string header = "  ", text;
   for (const TextColumn& column : columns)
@@ -121,8 +160,7 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
       const HeadExplanation& head = explanation.heads[h];
       for (const std::string& weight : weights[h])
         if (!weight.empty()) line += "   " + weight;
-      if (!head.masked.empty() && head.masked_count() == head.masked.size())
-        line += "   every key is masked";
+      if (is_all_masked(head)) line += "   every key is masked";
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

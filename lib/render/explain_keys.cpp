@@ -1,5 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 #include <mha/render/label.hpp>
+#include <mha/render/text_table.hpp>
 
 #include <fmt/core.h>
 
@@ -87,6 +88,7 @@ public:
   }
 
   std::string text() const {
+    if (used() > style.look.width) return in_parts();
     std::string lines =
         style.look.dim(row("key", [](const KeyColumn& c) { return c.title; })) + "\n";
     for (std::size_t i = 0; i < names.size(); ++i)
@@ -172,13 +174,40 @@ private:
     return trimmed(text);
   }
 
+  /// Columns of the screen that a line takes, without its bar.
+  std::size_t used() const {
+    std::size_t width = 2 + labels_width;
+    for (const KeyColumn& column : columns) width += column.width + 2;
+    return width;
+  }
+
+  /// The same lines without bars, some columns below others, in a window that is too narrow.
+  std::string in_parts() const {
+    std::vector<TextTable::Column> titles{{.title = "key", .shrinks = true, .names = true}};
+    for (const KeyColumn& column : columns) titles.push_back({column.title, true});
+    TextTable table(std::move(titles));
+    const auto add = [&](const std::string& first, const auto& cell) {
+      std::vector<std::string> cells{first};
+      for (const KeyColumn& column : columns) cells.push_back(cell(column));
+      table.add(std::move(cells));
+    };
+    for (std::size_t i = 0; i < names.size(); ++i)
+      add(names[i], [i](const KeyColumn& c) { return c.keys[i]; });
+    if (head.sink) add(sink_name(), [](const KeyColumn& c) { return c.sink; });
+    if (!shown.others.empty()) add(others_name(), [](const KeyColumn& c) { return c.others; });
+    if (!summary_name.empty()) add(summary_name, [](const KeyColumn& c) { return c.summary; });
+    std::string text = table.text(style.look, 2);
+    if (!shown.masked.empty())
+      text += style.look.dim(in_lines("  " + masked_name(), style.look.width)) + "\n";
+    return text;
+  }
+
   /// α as a bar at the end of a line, in the space that is left.
   std::string weight_bar(std::size_t i) const {
     if (!head.has(Stage::weights)) return "";
-    std::size_t used = 2 + labels_width + 2;
-    for (const KeyColumn& column : columns) used += column.width + 2;
-    if (used + 4 > style.look.width) return "";
-    const std::size_t room = std::min<std::size_t>(style.look.width - used, 24);
+    const std::size_t before = used() + 2;
+    if (before + 4 > style.look.width) return "";
+    const std::size_t room = std::min<std::size_t>(style.look.width - before, 24);
     const std::string blocks = bar(head.values.at(Stage::weights)[shown.keys[i]], room);
     return blocks.empty() ? "" : "  " + cyan(style.look, blocks);
   }

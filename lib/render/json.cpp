@@ -94,8 +94,8 @@ private:
             put("head", value.head, h);
             if (with_columns) {
               put("row", value.row, r);
-              if (const Side row = value.row.of_item(b); !row.labels.empty())
-                json_.member("row_token", row.labels[r]);
+              if (const auto& labels = value.row.labels_of(b); !labels.empty())
+                json_.member("row_token", labels[r]);
             }
             if (inside.dropped) put(with_columns ? "col" : "row", inside, 0);
             json_.key("values").list(std::span(number, inside.count_of(b)));

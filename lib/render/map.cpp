@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace mha::render {
 
@@ -49,8 +50,7 @@ std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_i
       const auto at =
           std::find(value.batch.positions.begin(), value.batch.positions.end(), map.batch);
       const auto b = static_cast<std::size_t>(at - value.batch.positions.begin());
-      axes.rows.labels = value.row.of_item(b).labels,
-      axes.cols.labels = value.col.of_item(b).labels;
+      axes.rows.labels = value.row.labels_of(b), axes.cols.labels = value.col.labels_of(b);
     }
     panels.push_back(
         {layer_id, columns ? transposed(map) : std::move(map), axes.rows, axes.cols, {}});
@@ -58,22 +58,29 @@ std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_i
   return panels;
 }
 
+double MapStyle::share_of(double value) const {
+  if (scale == ColorScale::log)
+    return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+  if (const double span = high - low; std::isfinite(span)) return (value - low) / span;
+  return (value / 2 - low / 2) / (high / 2 - low / 2);
+}
+
 double MapStyle::place(double value) const {
   if (std::isnan(value)) return value;
   const double clamped = std::clamp(value, low, high);
-  if (scale == ColorScale::log)
-    return (std::log(clamped) - std::log(low)) / (std::log(high) - std::log(low));
-  if (colors->diverging) {
-    // Zero is the middle, and both sides are told by the same measure.
-    const double most = std::max(std::abs(low), std::abs(high));
-    return 0.5 + clamped / (2 * most);
-  }
-  return (clamped - low) / (high - low);
+  if (scale == ColorScale::log || !colors->diverging) return share_of(clamped);
+  // Zero is the middle, and both sides are told by the same measure.
+  const double most = std::max(std::abs(low), std::abs(high));
+  return 0.5 + clamped / most / 2;
 }
 
 double MapStyle::value_at(double share) const {
-  if (scale == ColorScale::log) return low * std::pow(high / low, share);
-  return low + share * (high - low);
+  if (scale == ColorScale::log) {
+    if (const double ratio = high / low; std::isfinite(ratio)) return low * std::pow(ratio, share);
+    return std::exp(std::lerp(std::log(low), std::log(high), share));
+  }
+  if (const double span = high - low; std::isfinite(span)) return low + share * span;
+  return std::lerp(low, high, share);
 }
 
 void CellRange::add(const PooledMap& map) {
@@ -138,6 +145,13 @@ MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range,
   return style;
 }
 
+/// A lower end that nothing is above would leave one colour.
+void require_seen(const MapColors& colors, const CellRange& range) {
+  if (range.any && colors.low && !colors.high && *colors.low >= range.high)
+    fail("--vmin {}: no number is above it, the largest is {}; give a smaller one, or --vmax, too",
+         rounded(*colors.low), rounded(range.high));
+}
+
 } // namespace
 
 MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range) {
@@ -149,6 +163,7 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
                                                              : "viridis");
   if (colors.low && colors.high && *colors.low >= *colors.high)
     fail("--vmin {} is not below --vmax {}", rounded(*colors.low), rounded(*colors.high));
+  require_seen(colors, range);
   if (log) return log_style(stage, colors, range, style);
 
   const bool positive = stage == Stage::weights || stage == Stage::exp;
@@ -160,14 +175,14 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
   }
   if (colors.low) style.low = *colors.low;
   if (colors.high) style.high = *colors.high;
-  if (style.low >= style.high) { // one number everywhere, or an end beyond all of them
-    if (colors.low && !colors.high)
-      style.high = style.low + 1;
-    else if (colors.high)
-      style.low = style.high - 1;
-    else
-      style.high = style.low + (style.low == 0 ? 1 : std::abs(style.low));
-    if (style.colors->diverging && !colors.low && !colors.high) style.low = -style.high;
+  if (style.low >= style.high && colors.high)
+    fail("--vmax {}: the colours begin at {}; give a larger one, or --vmin, too",
+         rounded(*colors.high), rounded(style.low));
+  if (style.low >= style.high) { // one number everywhere
+    constexpr double most = std::numeric_limits<double>::max();
+    style.high = style.low + (style.low == 0 ? 1 : std::min(std::abs(style.low), most - style.low));
+    if (style.low == style.high) style.low = style.high / 2;
+    if (style.colors->diverging) style.low = -style.high;
   }
   return style;
 }
@@ -246,6 +261,10 @@ std::size_t round_step(std::size_t least) {
       if (step >= least) return step;
 }
 
+namespace {
+constexpr double most_tick_steps = 1e9; ///< from zero to a tick
+}
+
 std::vector<double> ticks(const MapStyle& style, std::size_t count) {
   std::vector<double> list;
   const auto most = static_cast<double>(std::max<std::size_t>(count, 2));
@@ -258,7 +277,8 @@ std::vector<double> ticks(const MapStyle& style, std::size_t count) {
     if (list.size() < 2) list = {style.low, style.high};
     return list;
   }
-  const double raw = (style.high - style.low) / (most - 1);
+  const double span = style.high - style.low, steps = most - 1;
+  const double raw = std::isfinite(span) ? span / steps : style.high / steps - style.low / steps;
   const double decade = std::pow(10.0, std::floor(std::log10(raw)));
   double step = 10 * decade;
   for (double candidate : {1.0, 2.0, 2.5, 5.0})
@@ -266,6 +286,9 @@ std::vector<double> ticks(const MapStyle& style, std::size_t count) {
       step = candidate * decade;
       break;
     }
+  // Beside numbers as large, such a step changes nothing.
+  const double farthest = std::max(std::abs(style.low), std::abs(style.high)) / step;
+  if (!std::isfinite(step) || !(farthest < most_tick_steps)) return {style.low, style.high};
   const double from = std::ceil(style.low / step - 1e-6), to = style.high / step + 1e-6;
   for (double i = from; i <= to; ++i) list.push_back(i * step + 0.0);
   return list;

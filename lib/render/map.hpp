@@ -48,6 +48,8 @@ struct MapStyle {
   ColorScale scale = ColorScale::linear;
   double low = 0, high = 1; ///< the numbers at the ends of the colour bar
 
+  /// Where a number stands on the colour bar: 0 is `low`, 1 is `high`.
+  double share_of(double value) const;
   /// Where a number stands on the colour map: 0 … 1, clamped. NaN for NaN.
   double place(double value) const;
   /// The number at a place of the colour bar: 0 is `low`, 1 is `high`.
@@ -80,8 +82,8 @@ struct CellRange {
   void add(const PooledMap& map);
 };
 
-/// The colours for the numbers of a stage. Throws Error for low ≥ high, and for a log scale where
-/// there is nothing above zero, or something below.
+/// The colours for the numbers of a stage. Throws Error for low ≥ high, for an end that leaves all
+/// numbers one colour, and for a log scale where there is nothing above zero, or something below.
 MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range);
 /// Whether a stage is drawn around zero by default: scores, scaled, capped, biased, masked.
 bool is_signed(Stage stage);
@@ -125,7 +127,8 @@ std::string range_text(const MapStyle& style);
 /// "each cell: the mean of 32 queries × 32 keys"; "" where a cell is one number. `rows` and `cols`
 /// are what a cell covers of a panel.
 std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols);
-/// Round numbers from `low` to `high` for a colour bar, about `count`: decades on a log scale.
+/// Round numbers from `low` to `high` for a colour bar, about `count`: decades on a log scale; the
+/// two ends where they are too near each other for round numbers between them.
 std::vector<double> ticks(const MapStyle& style, std::size_t count);
 /// Ticks in the fewest decimals that tell them apart.
 std::vector<std::string> tick_texts(const std::vector<double>& ticks, const MapStyle& style);

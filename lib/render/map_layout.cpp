@@ -28,6 +28,11 @@ constexpr double title_line = 1.3;         ///< distance of a title's lines, in 
 constexpr double most_pixels = 1e8;        ///< of a picture: width × height
 constexpr std::size_t most_annotated = 64; ///< cells along a side of a map with numbers
 
+/// Pixels along one axis.
+struct Extent {
+  std::size_t begin = 0, size = 0;
+};
+
 /// Places the marks of one picture, from its panels outwards.
 class Layout {
 public:
@@ -50,6 +55,7 @@ public:
 private:
   void measure();
   void measure_margins(double longest_row, double longest_col);
+  void measure_grid();
   std::size_t cell_size(bool labelled) const;
   void place_panels();
   void place_rows(const PanelMark& mark, const MapPanel& panel);
@@ -70,13 +76,13 @@ private:
   MapLayout layout_;
   MapTitles titles_;
   std::size_t rows_ = 0, cols_ = 0; ///< the most cells of a panel
-  std::size_t cell_width_ = 1, cell_height_ = 1, panel_rows_ = 1;
+  std::size_t cell_width_ = 1, cell_height_ = 1;
   bool shared_axes_ = true;      ///< all panels have the same axes: labels at the outer panels only
   bool horizontal_cols_ = false; ///< the labels of columns run horizontally
   std::size_t row_labels_ = 0, col_labels_ = 0; ///< pixels beside and below a panel, for labels
-  std::size_t left_ = 0, top_ = 0;              ///< of the first panel
-  std::size_t step_x_ = 0, step_y_ = 0;         ///< from one panel to the next
-  std::size_t right_ = 0, bottom_ = 0;          ///< of the last panels
+  /// Of each column of panels and of each row: where it begins, and how far its largest panel goes.
+  std::vector<Extent> across_, down_;
+  std::size_t left_ = 0, top_ = 0, right_ = 0, bottom_ = 0; ///< of the panels
 };
 
 /// Pixels of a cell's side in a picture without --width.
@@ -108,7 +114,7 @@ void Layout::measure() {
     return std::max(cell, thinnest_panel / std::max<std::size_t>(cells, 1));
   };
   cell_width_ = visible_cell(cols_), cell_height_ = visible_cell(rows_);
-  panel_rows_ = (picture_.panels.size() + picture_.columns - 1) / picture_.columns;
+  measure_grid();
 
   horizontal_cols_ = true;
   double longest_row = 0, longest_col = 0;
@@ -124,6 +130,18 @@ void Layout::measure() {
   measure_margins(longest_row, longest_col);
 }
 
+/// The sizes of columns and rows of panels: short texts take no more room than they need.
+void Layout::measure_grid() {
+  across_.resize(std::min(picture_.columns, picture_.panels.size()));
+  down_.resize((picture_.panels.size() + picture_.columns - 1) / picture_.columns);
+  for (std::size_t i = 0; i < picture_.panels.size(); ++i) {
+    std::size_t &width = across_[i % picture_.columns].size,
+                &height = down_[i / picture_.columns].size;
+    width = std::max(width, picture_.panels[i].map.cols * cell_width_);
+    height = std::max(height, picture_.panels[i].map.rows * cell_height_);
+  }
+}
+
 /// The place of the first panel beside its labels, and the distances of the others. Throws Error
 /// for a picture that would be too large.
 void Layout::measure_margins(double longest_row, double longest_col) {
@@ -132,17 +150,23 @@ void Layout::measure_margins(double longest_row, double longest_col) {
       (horizontal_cols_ ? whole(Font::instance().ascent(tick_size)) : whole(longest_col)) +
       tick_length + 4;
 
-  const std::size_t width = cols_ * cell_width_, height = rows_ * cell_height_;
-  titles_ = fit_titles(picture_, static_cast<double>(width));
-  const std::size_t slot = std::max(width, whole(titles_.widest)), lines = titles_.lines[0].size();
+  titles_ = fit_titles(picture_, static_cast<double>(cols_ * cell_width_));
+  const std::size_t title = whole(titles_.widest), lines = titles_.lines[0].size();
   const std::size_t heading =
       whole(titles_.size * 1.6) + (lines - 1) * whole(titles_.size * title_line);
-  step_x_ = slot + gap_ + (shared_axes_ ? 0 : row_labels_);
-  step_y_ = height + heading + (shared_axes_ ? panel_gap / 2 : col_labels_ + panel_gap / 2);
+  const std::size_t between_x = gap_ + (shared_axes_ ? 0 : row_labels_),
+                    between_y = heading + (shared_axes_ ? 0 : col_labels_) + panel_gap / 2;
   left_ = margin + whole(axis_name_size * 1.5) + row_labels_;
   top_ = margin + (picture_.title.empty() ? 0 : whole(title_size * 1.9)) + heading;
-  right_ = left_ + (picture_.columns - 1) * step_x_ + slot;
-  bottom_ = top_ + (panel_rows_ - 1) * step_y_ + height;
+  right_ = left_, bottom_ = top_;
+  for (Extent& column : across_) {
+    column.begin = right_ + (&column == &across_[0] ? 0 : between_x);
+    right_ = column.begin + std::max(column.size, title);
+  }
+  for (Extent& row : down_) {
+    row.begin = bottom_ + (&row == &down_[0] ? 0 : between_y);
+    bottom_ = row.begin + row.size;
+  }
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels &&
       picture_.figure.width)
     fail("--width {}: the picture would be {} pixels high; give less", *picture_.figure.width,
@@ -192,8 +216,8 @@ void Layout::place_cols(const PanelMark& mark, const MapPanel& panel) {
 void Layout::place_panels() {
   for (std::size_t i = 0; i < picture_.panels.size(); ++i) {
     const MapPanel& panel = picture_.panels[i];
-    const PanelMark mark{i, left_ + i % picture_.columns * step_x_,
-                         top_ + i / picture_.columns * step_y_, cell_width_, cell_height_};
+    const PanelMark mark{i, across_[i % picture_.columns].begin, down_[i / picture_.columns].begin,
+                         cell_width_, cell_height_};
     layout_.panels.push_back(mark);
     frame(mark.x, mark.y, panel.map.cols * cell_width_, panel.map.rows * cell_height_);
     double baseline = static_cast<double>(mark.y) - titles_.size * 0.5;
@@ -208,8 +232,7 @@ void Layout::place_panels() {
 
 void Layout::place_names() {
   const MapPanel& panel = picture_.panels[0];
-  const std::size_t used_columns = std::min(picture_.columns, picture_.panels.size());
-  const std::size_t right = left_ + (used_columns - 1) * step_x_ + cols_ * cell_width_;
+  const std::size_t right = across_.back().begin + across_.back().size;
   text(margin + axis_name_size * 0.8, static_cast<double>(top_ + bottom_) / 2, panel.rows.name,
        axis_name_size, Anchor::middle, true);
   const double below = static_cast<double>(bottom_ + col_labels_) + axis_name_size * 1.4;
@@ -246,12 +269,7 @@ void Layout::place_bar() {
     const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 3, 8));
     const std::vector<std::string> labels = tick_texts(list, style);
     // The bar goes from the lowest number to the highest, also where the colours are symmetric.
-    const auto place = [&](double value) {
-      if (style.scale == ColorScale::log)
-        return std::log(value / style.low) / std::log(style.high / style.low);
-      return (value - style.low) / (style.high - style.low);
-    };
-    for (std::size_t i = 0; i < list.size(); ++i) tick(place(list[i]), labels[i]);
+    for (std::size_t i = 0; i < list.size(); ++i) tick(style.share_of(list[i]), labels[i]);
   }
   std::size_t y = top_ + height + 14;
   const auto swatch = [&](const std::string& label) {

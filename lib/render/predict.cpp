@@ -111,7 +111,8 @@ void PredictionText::add_block(const Prediction& one, std::string& out) {
   for (const Candidate& next : one.candidates)
     grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
               rounded(next.logit, 4), share_bar(next.probability)});
-  out += (is_first_ ? "" : "\n") + look_.bold(place_text(one, view_, names_)) + "\n\n" +
+  out += (is_first_ ? "" : "\n") +
+         look_.bold(in_lines(place_text(one, view_, names_), look_.width)) + "\n\n" +
          grid.text(look_);
   is_first_ = false;
 }
@@ -200,8 +201,11 @@ std::string PredictionText::finish() {
   if (view_.form != "table" || !view_.all) return out;
   out += grid_.text(look_);
   if (known)
-    out += fmt::format("\nmean loss {} nats over {} · perplexity {}\n", rounded(mean, 5),
-                       counted(loss_.tokens(), "tokens"), rounded(perplexity, 5));
+    out += "\n" +
+           in_lines(fmt::format("mean loss {} nats over {} · perplexity {}", rounded(mean, 5),
+                                counted(loss_.tokens(), "tokens"), rounded(perplexity, 5)),
+                    look_.width) +
+           "\n";
   return out;
 }
 

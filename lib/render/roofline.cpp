@@ -65,17 +65,22 @@ std::string roofline_table(const Roofline& roofline, double all_s, const TextSty
               fmt::format("{:.0f} %", percent), bound ? duration_text(stage.bound_s) : "–",
               bound ? fmt::format("{:.0f} %", 100 * stage.reached()) : "–", stage.bound_by});
   }
-  return grid.empty()
-             ? ""
-             : grid.text(look) + fmt::format("bound of all stages: {}, {:.0f} % reached\n\n",
-                                             duration_text(roofline.bound_s),
-                                             100 * roofline.bound_s / all_s);
+  return grid.empty() ? ""
+                      : grid.text(look) +
+                            in_lines(fmt::format("bound of all stages: {}, {:.0f} % reached",
+                                                 duration_text(roofline.bound_s),
+                                                 100 * roofline.bound_s / all_s),
+                                     look.width) +
+                            "\n\n";
 }
 
-std::string machine_text(const MachineRates& machine) {
-  std::string text = fmt::format("exponentials: {} G/s, {:.0f} % of eleven multiply-adds each\n",
-                                 rate_text(machine.exponentials),
-                                 100 * 22 * machine.exponentials / machine.vectors);
+std::string machine_text(const MachineRates& machine, const TextStyle& look) {
+  std::string text =
+      in_lines(fmt::format("exponentials: {} G/s, {:.0f} % of eleven multiply-adds each",
+                           rate_text(machine.exponentials),
+                           100 * 22 * machine.exponentials / machine.vectors),
+               look.width) +
+      "\n";
   for (const MemoryLevel place : places)
     if (const Bandwidth& bytes = machine.of(place); bytes.read > 0)
       text += fmt::format("{}: {} GB/s read, {} GB/s copied\n", mha::name_of(place),

@@ -11,7 +11,7 @@ namespace mha::render {
 /// share reached; below it the bound of all beside `all_s`. Empty where no stage took any time.
 std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& look);
 /// A line for the exponential, one for each place whose bandwidth was measured.
-std::string machine_text(const MachineRates& machine);
+std::string machine_text(const MachineRates& machine, const TextStyle& look);
 /// The members bound_s, by_stage and machine of an object.
 void put_roofline(JsonText& json, const Roofline& roofline);
 

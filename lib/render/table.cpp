@@ -72,7 +72,9 @@ private:
                         value.formula.empty() ? info.value : std::string_view(value.formula));
     const std::string layer =
         options_.several_layers ? fmt::format("layer {} · ", visible(value.layer)) : "";
-    text_ += options_.look.bold(layer + std::string(info.name)) + options_.look.dim(rest) + "\n";
+    const std::string name = layer + std::string(info.name);
+    text_ += options_.look.bold(name) +
+             options_.look.dim(fitted_facts(rest, display_width(name), options_.look.width)) + "\n";
   }
 
   /// "batch 1 · head 0", as far as these axes are there.

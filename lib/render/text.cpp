@@ -169,10 +169,25 @@ std::string joined(const std::vector<std::string>& words, std::string_view last)
   return text;
 }
 
+std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width) {
+  constexpr std::string_view between = " · ";
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(between, 1));
+    const std::size_t columns = display_width(part);
+    const bool breaks = used + columns > width && part.starts_with(between) && used > 2;
+    out += breaks ? "\n  " + std::string(part.substr(1)) : std::string(part);
+    used = breaks ? columns + 1 : used + columns;
+    text.remove_prefix(part.size());
+  }
+  return out;
+}
+
 std::vector<std::string> wrapped_list(std::string_view title, const std::vector<std::string>& items,
                                       std::size_t width) {
-  std::vector<std::string> lines;
-  std::string line = fmt::format("{}:", title);
+  std::vector<std::string> lines = wrapped(fmt::format("{}:", title), width);
+  std::string line = std::move(lines.back());
+  lines.pop_back();
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string_view comma = i + 1 < items.size() ? "," : "";
     if (display_width(line) + 1 + display_width(items[i]) + comma.size() > width) {

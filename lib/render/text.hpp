@@ -46,6 +46,9 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 std::vector<std::string> broken(std::string_view text, std::size_t width);
 /// The text as it is where it fits the width, else its words in lines.
 std::string in_lines(std::string_view text, std::size_t width);
+/// " · "-separated facts in lines of so many columns, of which `used` are taken: breaks stand
+/// before a "·".
+std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width);
 /// "a, b and c", or with another `last` before the last word.
 std::string joined(const std::vector<std::string>& words, std::string_view last = " and ");
 /// "title: a, b, c", wrapped between its items, the lines after the first indented by two.

@@ -14,6 +14,7 @@ namespace {
 struct NamedValue {
   std::string_view title, cell;
   bool is_number = true;
+  bool names_row = true; ///< else it is how much stands behind the row
 };
 
 std::vector<NamedValue> named_cells(const TextStatsRow& row, const TextStatsView& view,
@@ -25,7 +26,7 @@ std::vector<NamedValue> named_cells(const TextStatsRow& row, const TextStatsView
   if (view.rows == TextRows::position) cells.push_back({"position", numbers[1]});
   if (view.rows == TextRows::token) cells.push_back({"token", row.token, false});
   if (view.rows != TextRows::text)
-    cells.push_back({view.rows == TextRows::token ? "queries" : "texts", numbers[2]});
+    cells.push_back({view.rows == TextRows::token ? "queries" : "texts", numbers[2], true, false});
   return cells;
 }
 std::vector<std::string> numbers_of(const TextStatsRow& row) {
@@ -42,7 +43,8 @@ TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsVi
   std::vector<TextTable::Column> titles;
   const TextStatsRow none;
   for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
-    titles.push_back({.title = std::string(cell.title), .right = cell.is_number, .names = true});
+    titles.push_back(
+        {.title = std::string(cell.title), .right = cell.is_number, .names = cell.names_row});
   for (const Measure* measure : std::span(view.columns).first(columns)) {
     titles.push_back({std::string(measure->name), true});
     if (view.spread) titles.push_back({.title = "±", .right = true, .follows = true});
@@ -141,18 +143,19 @@ std::string activations_table(const std::vector<Activation>& list, const TextSty
   return grid.text(look);
 }
 
-std::string activations_text(const std::vector<Activation>& list, std::string_view form) {
+std::string activations_text(const std::vector<Activation>& list, std::string_view form,
+                             std::optional<std::size_t> precision) {
   if (form == "csv" || form == "tsv") {
     const char between = form == "tsv" ? '\t' : ',';
     const auto word = [&](std::string_view text) { return separated_field(text, between); };
     std::string out = fmt::format("norm{0}text{0}position{0}token{0}before{0}after\n", between);
     for (const Activation& one : list)
-      out +=
-          fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}\n", between, exact(one.norm, Dialect::csv),
-                      one.text, one.position, word(one.token), word(one.before), word(one.after));
+      out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}\n", between,
+                         exact(one.norm, Dialect::csv, precision), one.text, one.position,
+                         word(one.token), word(one.before), word(one.after));
     return out;
   }
-  JsonText json;
+  JsonText json(precision);
   const auto add = [&](const Activation& one) {
     json.object([&] {
       json.member("norm", one.norm).member("text", one.text).member("position", one.position);

@@ -51,6 +51,7 @@ struct Activation {
 };
 std::string activations_table(const std::vector<Activation>& list, const TextStyle& look);
 /// csv, tsv, json or ndjson.
-std::string activations_text(const std::vector<Activation>& list, std::string_view form);
+std::string activations_text(const std::vector<Activation>& list, std::string_view form,
+                             std::optional<std::size_t> precision);
 
 } // namespace mha::render

@@ -13,20 +13,24 @@ constexpr std::size_t column_gap = 2, narrowest = 8;
 /// The columns of a part of a table, with a width for each column of the whole.
 struct SubTable {
   std::vector<std::size_t> columns, widths;
+  std::size_t gap = column_gap; ///< between columns; 1 where a part would not fit otherwise
 };
 
 std::size_t part_width(const SubTable& part) {
-  std::size_t width = part.columns.empty() ? 0 : column_gap * (part.columns.size() - 1);
+  std::size_t width = part.columns.empty() ? 0 : part.gap * (part.columns.size() - 1);
   for (const std::size_t c : part.columns) width += part.widths[c];
   return width;
 }
 
-/// What does not fit is taken from the widest of the columns that may shrink.
-void shrink_to(SubTable& part, const std::vector<TextTable::Column>& columns, std::size_t room) {
+/// What does not fit is taken from the widest of the columns that may shrink; `names`: of words
+/// that name a row, too.
+void shrink_to(SubTable& part, const std::vector<TextTable::Column>& columns, std::size_t room,
+               bool names = false) {
   while (part_width(part) > room) {
     std::size_t widest = columns.size();
     for (const std::size_t c : part.columns)
-      if (columns[c].shrinks && part.widths[c] > narrowest &&
+      if ((columns[c].shrinks || (names && columns[c].names && !columns[c].right)) &&
+          part.widths[c] > narrowest &&
           (widest == columns.size() || part.widths[c] > part.widths[widest]))
         widest = c;
     if (widest == columns.size()) return;
@@ -78,6 +82,7 @@ std::vector<SubTable> table_parts(const SubTable& natural,
   for (SubTable& part : parts) { // what was cut for the whole has more room now
     part.widths = natural.widths;
     shrink_to(part, columns, room);
+    if (part_width(part) > room) part.gap = 1, shrink_to(part, columns, room, true);
   }
   return parts;
 }
@@ -114,7 +119,7 @@ std::string TextTable::text(const TextStyle& look, std::size_t indent) const {
     const auto line = [&](const auto& cell) {
       std::string text(indent, ' ');
       for (std::size_t i = 0; i < part.columns.size(); ++i) {
-        if (i > 0) text.append(column_gap, ' ');
+        if (i > 0) text.append(part.gap, ' ');
         text += cell(part.columns[i]);
       }
       text.erase(text.find_last_not_of(' ') + 1);

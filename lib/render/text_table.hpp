@@ -25,7 +25,8 @@ public:
   /// Columns of the screen that a line takes where nothing is left out, cut or wrapped.
   std::size_t width() const;
   /// Lines that fit `look`: columns shrink, then spare ones go, then the table is split into parts
-  /// below each other, each led by the columns that name a row (else by the first).
+  /// below each other, each led by the columns that name a row (else by the first); where such a
+  /// part does not fit, one blank stands between its columns, and names shrink.
   /// Titles are bold.
   std::string text(const TextStyle& look, std::size_t indent = 0) const;
 

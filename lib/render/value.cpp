@@ -72,9 +72,7 @@ std::string_view name_of(Axis axis) {
 }
 
 Side Side::of_item(std::size_t b) const {
-  Side side = *this;
-  if (b < of_items.size()) side.labels = of_items[b];
-  return side;
+  return {axis, positions, dropped, labels_of(b), absent};
 }
 
 Side Side::without_padding(std::size_t b) const {

@@ -24,7 +24,11 @@ struct Side {
   bool exists() const { return !absent; }
   /// Positions to run over: one where there is no such side.
   std::size_t count() const { return absent ? 1 : positions.size(); }
-  /// The same with the labels of one position of the batch.
+  /// The labels of the positions at one position of the batch.
+  const std::vector<std::string>& labels_of(std::size_t b) const {
+    return b < of_items.size() ? of_items[b] : labels;
+  }
+  /// The side of one position of the batch by itself.
   Side of_item(std::size_t b) const;
   /// count() without the padding behind the text at one position of the batch.
   std::size_t count_of(std::size_t b) const {

@@ -9,7 +9,7 @@ namespace mha::render {
 
 namespace {
 
-constexpr std::size_t indent = 2, number_gap = 2, widest_label = 30;
+constexpr std::size_t indent = 2, number_gap = 2, widest_label = 30, narrowest_label = 10;
 
 double length_of(const std::vector<double>& numbers) {
   double sum = 0;
@@ -38,6 +38,11 @@ void VectorGrid::lay_out() {
   }
 
   const std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
+  // One number at least stands beside a label.
+  const std::size_t least = indent + number_gap + number_width_ + norm + (longest > 1 ? 2 : 0);
+  if (least + label_width_ > look_.width)
+    label_width_ = std::min(label_width_,
+                            std::max(narrowest_label, look_.width - std::min(look_.width, least)));
   const std::size_t used = indent + label_width_ + norm, cell = number_gap + number_width_;
   const std::size_t room = look_.width > used ? look_.width - used : 0;
   shown_ = std::max<std::size_t>(1, room / cell);

@@ -71,7 +71,9 @@ std::string number_text(double number) {
 std::string weights_table(const WeightsDiff& diff, const TextStyle& look) {
   std::string out = look.bold(fmt::format("{} and {}", visible(diff.a), visible(diff.b))) + "\n";
   for (const std::string& line : wrapped(summary(diff), look.width)) out += line + "\n";
-  if (diff.by_role) out += look.dim("paired as families read them: their names differ") + "\n";
+  if (diff.by_role)
+    out +=
+        look.dim(in_lines("paired as families read them: their names differ", look.width)) + "\n";
   const bool steps = std::ranges::any_of(
       diff.tensors, [](const WeightDiff& one) { return one.steps.has_value(); });
   std::vector<TextTable::Column> columns{

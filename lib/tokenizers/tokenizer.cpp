@@ -161,6 +161,10 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
     encoding.notes.push_back(
         warning(fmt::format("{} of the text {} no UTF-8; read as U+FFFD",
                             counted(replaced, "byte sequences"), replaced == 1 ? "is" : "are")));
+  if (text.starts_with("\xEF\xBB\xBF"))
+    encoding.notes.push_back(warning(
+        "the text begins with a byte order mark (EF BB BF), which is cut into tokens as the rest "
+        "is; take it out of the file where it is not meant"));
   const PatternTime time(text.size());
   UncoveredText missing;
   const Frame post_template = special.none  ? Frame{std::nullopt}

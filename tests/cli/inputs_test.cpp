@@ -109,7 +109,7 @@ TEST_CASE_METHOD(Inputs, "inputs: no command replaces its source, whatever the n
 TEST_CASE_METHOD(Inputs, "inputs: labels, configs, references, shards and parts are inputs, too") {
   refuses("dump l.json --tokens t.json -o t.json", would_replace);
   refuses("stats l.json --key-tokens t.json -o t.json", would_replace);
-  refuses("show l.json --config config.json -o config.json", would_replace);
+  refuses("show l.json -q --config config.json -o config.json", would_replace);
   refuses("diff l.json --against ref.npz -f json -o ref.npz", would_replace);
   refuses("diagnose l.json --against output=ref.npz:output -f json -o ref.npz", would_replace);
   refuses("dump model X=x0.json -o model/model.safetensors", would_replace);

@@ -155,3 +155,32 @@ TEST_CASE("texts: NaN in a weight is named, and no head behind it looks like any
     }
   }
 }
+
+TEST_CASE("texts: an empty line is named by its file and number, and a byte order mark is told") {
+  const Folder folder;
+  const std::string model = "data/bard-gpt2", mark = "\xEF\xBB\xBF",
+                    gap = folder.write("gap.txt", "To be\n\nor not\n"),
+                    gaps = folder.write("gaps.txt", "To be\r\n\r\n\r\n"),
+                    marked = folder.write("marked.txt", mark + "To be\nor not\n");
+  for (const std::string command : {"stats", "predict", "effects"}) {
+    const auto of = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> words{command, model};
+      words.insert(words.end(), more.begin(), more.end());
+      return run(words);
+    };
+    CHECK_THAT(of({"--text-file", gap, "--each-line"}).err,
+               Contains("line 2 of " + gap + " has no token to compute with; leave"));
+    CHECK_THAT(of({"--text-file", gaps, "--each-line"}).err,
+               Contains("line 2 of " + gaps + " has no token to compute with, nor have others"));
+    CHECK_THAT(of({"--text", "a", "--text-file", gap, "--each-line"}).err, Contains("line 2 of"));
+    CHECK_THAT(of({"--text", "a", "--text", ""}).err, Contains("text 1 has no token"));
+    CHECK_THAT(of({"--text", ""}).err, Contains("the text has no token"));
+    const Result told = of({"--text-file", marked, "--each-line"});
+    CHECK(told.code == 0);
+    CHECK_THAT(told.err, Contains("text 0: the text begins with a byte order mark"));
+    CHECK(of({"--text-file", marked, "--each-line", "--strict"}).code == 2);
+  }
+  CHECK_THAT(run({"tokens", model, "--text-file", marked}).err, Contains("byte order mark"));
+  CHECK(run({"tokens", model, "--text", "To " + mark + "be"}).err.find("mark") ==
+        std::string::npos);
+}

@@ -83,6 +83,12 @@ const std::vector<std::pair<std::string, Words>> lines{
     {"report", text + Words{"-o", "OUT.html"}},
     {"stats", text},
     {"stats", text + Words{"-f", "csv"}},
+    {"stats", text + Words{"--spread"}},
+    {"stats", text + Words{"--by", "position"}},
+    {"stats", text + Words{"--head", "0", "--top-texts", "2", "-f", "csv"}},
+    {"stats", text + Words{"--grid", "induction"}},
+    {"show", {"data/qkv.json"}},
+    {"explain", text + Words{"--query", "3", "-f", "json"}},
     {"dump", text + Words{"-s", "weights,residual", "-o", "OUT.npz"}},
     {"convert", {"data/bard-gpt2", "--layer", "1", "-o", "OUT.npz"}},
     {"info", {"data/bard-gpt2"}},
@@ -176,23 +182,34 @@ const std::map<std::string, std::string> values{
     {"--metric", "loss"},
     {"--composition", "k"},
     {"--against", "weights=data/port/stages.safetensors:attn.weights"},
+    {"--qkv-order", "kqv"},
+    {"--window", "1"},
     {"--atol", "10"},
     {"--rtol", "0.5"},
 };
 
 /// What says how it is computed, how much is told, or what is done where something comes up: in a
 /// line without it nothing need change. A config and a precision may say what is so already.
-const std::set<std::string> about_the_run{
-    "--help",       "--quiet",    "--strict",     "--threads",  "--color",     "--memory",
-    "--timings",    "--resume",   "--no-special", "--max-size", "--bos",       "--pool",
-    "--all-stages", "--colormap", "--same-x",     "--config",   "--qkv-order", "--masked-rows",
-    "--window",     "--weights",  "--dtype"};
+const std::set<std::string> about_the_run{"--help",        "--quiet",    "--strict",  "--threads",
+                                          "--color",       "--memory",   "--timings", "--resume",
+                                          "--no-special",  "--max-size", "--bos",     "--pool",
+                                          "--all-stages",  "--colormap", "--same-x",  "--config",
+                                          "--masked-rows", "--weights",  "--dtype"};
 
 /// What is so already in a line, or is a step behind what the line shows.
 const std::set<std::pair<std::string, std::string>> as_it_is{
-    {"map", "--residual"},       {"map", "--softmax"},     {"convert", "--causal"},
-    {"convert", "--key-tokens"}, {"diff", "--layer"},      {"diff", "--gguf-order"},
-    {"stats", "--all"},          {"circuits", "--naming"}, {"circuits", "--num-heads"}};
+    {"map", "--residual"},      {"map", "--softmax"},  {"map", "--qkv-order"},
+    {"convert", "--causal"},    {"diff", "--layer"},   {"stats", "--all"},
+    {"stats", "--residual"},    {"stats", "--window"}, {"circuits", "--naming"},
+    {"circuits", "--num-heads"}};
+
+/// Whether a line has an option, with this value: once more it says the same.
+bool is_given(const Words& line, Words more) {
+  const Words as_typed = more;
+  if (more[0] == "--format") more[0] = "-f";
+  if (more[0] == "--stage") more[0] = "-s";
+  return !std::ranges::search(line, as_typed).empty() || !std::ranges::search(line, more).empty();
+}
 
 /// The words of an option for a line; nothing where no value is known.
 std::optional<Words> words_of(const Option& option) {
@@ -215,7 +232,8 @@ TEST_CASE("unused: every option of every command changes something, or something
     CHECK(options[command].size() > 3);
     for (const Option& option : options[command]) {
       const std::optional<Words> more = words_of(option);
-      if (!more || about_the_run.contains(option.name) || as_it_is.contains({command, option.name}))
+      if (!more || is_given(line, *more) || about_the_run.contains(option.name) ||
+          as_it_is.contains({command, option.name}))
         continue;
       const Left with = left_by(whole + *more);
       std::string typed;
@@ -249,6 +267,48 @@ TEST_CASE("unused: options that a command cannot use are refused, or noted, by t
       {{"stats", "data/quickstart.json", "--precision", "3"}, "--precision: is of CSV"},
       {{"info", "data/bard-gpt2", "--text", "To be", "--causal"},
        "note: --text, --causal: nothing of it is listed, since no layer by itself is",
+       0},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--spread", "--batch", "0"},
+       "--batch: the rows are of all texts"},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--by", "token", "--window", "1"},
+       "--window: is of the measure window, which is not shown"},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--grid", "first", "--separators", "a"},
+       "--separators: is of the measure separator, which is not shown"},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--grid", "first", "--all"},
+       "--all: changes nothing of --grid, which is of one measure"},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--spread", "--separators", "zzz"},
+       "no token is 'zzz'",
+       0},
+      {{"explain", "data/quickstart.json", "-f", "json", "--precision", "2"},
+       "--precision: is of the text"},
+      {{"explain", "data/quickstart.json", "-f", "json", "--top", "2"}, "--top: is of the text"},
+      {{"show", "data/bard-gpt2", "--text", "O Romeo", "-s", "rollout", "--precision", "2"},
+       "--precision: is of CSV, TSV and JSON"},
+      {{"show", "data/quickstart.json", "--tokens", "a b c"},
+       "note: --tokens: the overview has no labels; -s STAGE shows them",
+       0},
+      {{"show", "data/quickstart.json", "--qkv-order", "kqv"},
+       "warning: --qkv-order changes nothing: there is no W_qkv",
+       0},
+      {{"show", "data/quickstart.json", "--config", "data/bard-llama/config.json"},
+       "warning: --config changes nothing: no tensors have the names of a model",
+       0},
+      {{"explain", "data/qkv.json", "--input-norm", "rms"},
+       "warning: --input-norm changes nothing: the computation starts at q, k and v",
+       0},
+      {{"explain", "data/qkv.json", "--clip-qkv", "1"},
+       "warning: --clip-qkv changes nothing: the computation starts at q, k and v",
+       0},
+      {{"show", "data/qkv.json", "--residual"},
+       "warning: --residual changes nothing: there is no X to add",
+       0},
+      {{"convert", "data/quickstart.json", "--dtype", "f32", "-f", "json", "-o", "-"},
+       "--dtype: changes nothing where nothing is computed"},
+      {{"convert", "data/bard-gpt2", "--same-x", "-f", "npz", "-o", "/dev/null"},
+       "warning: --same-x changes nothing: all tensors of data/bard-gpt2 are written as they are",
+       0},
+      {{"diff", "data/bard-gpt2", "data/bard-gpt2", "--weights", "--gguf-order"},
+       "warning: --gguf-order changes nothing: none of the files is GGUF",
        0},
       {{"info", "data/quickstart.json", "--tokens", "a b c"},
        "note: --tokens: nothing of it is listed",

@@ -16,6 +16,10 @@ before(async () => {
 });
 after(stopBrowser);
 
+/// What layers × heads are coloured by where nothing was chosen: induction, if it is told by rows enough.
+const firstMeasure = (rows) => (rows.filter((row) => row.induction_rows >= 6).length * 2 > rows.length
+  ? 'induction' : 'entropy_share');
+
 /// The picture that a button saves, as bytes.
 async function saved(page, box, form) {
   const [download] = await Promise.all([page.waitForEvent('download'),
@@ -41,7 +45,7 @@ test('the first view is layers × heads, coloured by any measure and by effects'
       const colors = await colorsOf(page);
       const largest = rows.reduce((best, row, i) => (row[measure] > rows[best][measure] ? i : best), 0);
       assert.equal(colors[largest], 'rgb(253, 231, 37)', measure); // the end of viridis
-      assert.equal(fragment(page).grid, measure === 'induction' ? undefined : measure);
+      assert.equal(fragment(page).grid, measure === firstMeasure(rows) ? undefined : measure);
       // A score of few rows says so, as the table's column does.
       const behind = rows[largest][`${measure}_rows`], few = behind > 0 && behind < 6;
       const label = await page.locator('.grid-cell').nth(largest).getAttribute('aria-label');
@@ -170,8 +174,27 @@ test('two pages side by side: the same cell is marked and read in both', async (
   await page.done();
 });
 
+test('a measure of few rows is no first view, and what is grey is told', async () => {
+  const short = report('short', 'data/bard-gpt2', '--text', 'To be, or not to be', '--text', 'O Romeo', '--text', 'hi');
+  const page = await open(short.url);
+  await page.locator('.grid-cell').first().waitFor();
+  assert.equal(await page.locator('#grid-measure').inputValue(), 'entropy_share');
+  assert.match(await page.locator('#grid-note').textContent(), /; grey: no row to measure$/);
+  await page.locator('#grid-measure').selectOption('result_norm');
+  await page.waitForTimeout(120);
+  assert.ok(!(await page.locator('#grid-note').textContent()).includes('grey'));
+  await page.done();
+  // One token: every weight is 1, and that is the common end of the colours.
+  const one = await open(report('one', 'data/bard-gpt2', '--ids', '5').url);
+  await one.locator('.grid-cell').first().waitFor();
+  assert.equal(await one.locator('#range').inputValue(), 'common');
+  assert.equal(await one.locator('#scale-note').textContent(), 'the same in every small map');
+  assert.match(await one.locator('#scale-high').textContent(), /^1(\.0+)?$/);
+  await one.done();
+});
+
 test('what the page shows is saved as SVG and as PNG', async () => {
-  const page = await open(`${bard.url}#layer=1&head=2&query=7&pin=query`);
+  const page = await open(`${bard.url}#grid=induction&layer=1&head=2&query=7&pin=query`);
   await page.settled('1 2');
   for (const [box, name, holds] of [['grid', 'grid-induction', 'induction'], ['matrix', 'weights-L1-H2', '␣art'],
     ['lines', 'lines-L1-H2', '7 &apos;|7 ']]) {

@@ -5,10 +5,19 @@ const cells = new Map(); // "layer head" → its button
 /// The measures that some head has a number for.
 const knownMeasures = page.measures.filter((measure) =>
   layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, measure.name) !== null)));
+/// A score of fewer rows says little: they make no kind.
+const fewRows = 6;
+/// Whether a measure tells most heads apart: it has a number of them, of rows enough.
+function isTelling(name) {
+  const told = layers.flatMap((layer) => layer.heads.map((_, h) => measureOf(layer, h, name) !== null
+    && (measureOf(layer, h, `${name}_rows`) ?? fewRows) >= fewRows));
+  return told.filter((one) => one).length * 2 > told.length;
+}
 /// What the grid is coloured by where nothing was chosen.
 function firstMeasure() {
   const known = knownMeasures.map(({ name }) => name);
-  return ['induction', 'entropy_share'].find((name) => known.includes(name)) || known[0] || '';
+  return ['induction', 'entropy_share', ...known].find((name) => known.includes(name) && isTelling(name))
+    || known[0] || '';
 }
 
 /// The colours of a measure: from 0, or to both sides of it.
@@ -55,8 +64,8 @@ function setupGrid() {
 function measureText(layer, h, name) {
   const value = measureOf(layer, h, name), measure = page.measures.find((one) => one.name === name);
   if (value === null) return '–';
-  const rows = measureOf(layer, h, `${name}_rows`), few = 6; // fewer than that make no kind
-  const behind = rows !== null && rows < few ? ` (of ${rows} ${rows === 1 ? 'row' : 'rows'})` : '';
+  const rows = measureOf(layer, h, `${name}_rows`);
+  const behind = rows !== null && rows < fewRows ? ` (of ${rows} ${rows === 1 ? 'row' : 'rows'})` : '';
   return (measure.count ? String(value) : rounded(value, 3)) + behind;
 }
 
@@ -66,7 +75,8 @@ function drawGrid(names) {
   const paint = gridPainter(), chosen = `${state.layer} ${state.head}`;
   const measure = page.measures.find((one) => one.name === state.grid);
   $('grid-measure').value = state.grid;
-  $('grid-note').textContent = measure ? measure.text : '';
+  const gaps = layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, state.grid) === null));
+  $('grid-note').textContent = measure ? `${measure.text}${gaps ? '; grey: no row to measure' : ''}` : '';
   if (['grid', 'theme'].some((name) => names.has(name)))
     for (const [place, cell] of cells) {
       const [l, h] = place.split(' ').map(Number);

@@ -20,11 +20,11 @@ function sortedHeads() {
 }
 
 /// The largest weight of all heads on the page, or null: where the common colours of small maps end.
-/// As in `stats`, queries that see one key do not count: they would make every causal page's 1.
-const commonHigh = layers.reduce((most, layer) => layer.heads.reduce((high, _, h) => {
-  const value = measureOf(layer, h, 'max');
-  return value === null ? high : Math.max(high ?? 0, value);
-}, most), null);
+/// As in `stats`, queries that see one key do not count: they would make every causal page's 1. Where
+/// no query sees more, it is.
+const everyHead = layers.flatMap((layer) => layer.heads.map((_, h) => (name) => measureOf(layer, h, name)));
+const commonHigh = everyHead.every((head) => head('rows') === 0) ? 1
+  : everyHead.reduce((high, head) => (head('max') === null ? high : Math.max(high ?? 0, head('max'))), null);
 const hasLoneKeys = layers.some((layer) => layer.stages.hidden
   || (layer.visible && layer.visible.some((end, i) => i % 2 === 1 && end - layer.visible[i - 1] === 1)));
 const hasCommonRange = () => state.range === 'common' && commonHigh > 0;

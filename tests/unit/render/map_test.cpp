@@ -246,6 +246,90 @@ TEST_CASE("colours follow the stage, the scale and the ends that are given") {
                     Contains("--vmin is 0"));
 }
 
+TEST_CASE("a colour bar of any two numbers has an end, and places on it") {
+  const double most = std::numeric_limits<double>::max(),
+               least = std::numeric_limits<double>::denorm_min();
+  const std::vector<std::pair<double, double>> ends{{1e20, std::nextafter(1e20, 2e20)},
+                                                    {1, std::nextafter(1.0, 2)},
+                                                    {-1e308, 1e308},
+                                                    {-most, most},
+                                                    {0, most},
+                                                    {0, least},
+                                                    {-least, least},
+                                                    {least, 3 * least},
+                                                    {1e-300, 1e300},
+                                                    {-1e20, std::nextafter(-1e20, 0)}};
+  for (const auto& [low, high] : ends)
+    for (const char* map : {"viridis", "diverging"})
+      for (const ColorScale scale : {ColorScale::linear, ColorScale::log}) {
+        if (scale == ColorScale::log && (low <= 0 || map == std::string("diverging"))) continue;
+        const MapStyle style{&color_map_named(map), scale, low, high};
+        INFO(low << " … " << high << " " << map);
+        for (const std::size_t count : {2U, 3U, 8U}) {
+          const std::vector<double> list = ticks(style, count);
+          CHECK(list.size() >= 1);
+          CHECK(list.size() <= 12);
+          CHECK(tick_texts(list, style).size() == list.size());
+          for (const double tick : list) CHECK(std::isfinite(style.share_of(tick)));
+        }
+        for (const double share : {0.0, 0.3, 1.0}) {
+          CHECK(style.value_at(share) >= low);
+          CHECK(style.value_at(share) <= high);
+        }
+        for (const double value : {low, high, low / 2 + high / 2}) {
+          CHECK(style.place(value) >= 0);
+          CHECK(style.place(value) <= 1);
+        }
+        if (map == std::string("viridis")) CHECK(style.place(high) == 1);
+      }
+}
+
+TEST_CASE("one number everywhere has colours, however large it is") {
+  const double most = std::numeric_limits<double>::max();
+  for (const double number : {0.0, 1.0, -1.0, 1e20, -1e20, most, -most, 5e-324})
+    for (const Stage stage : {Stage::weights, Stage::scores, Stage::shifted}) {
+      INFO(number);
+      const MapStyle style = style_for(stage, {}, {number, number, std::max(number, 0.0), true});
+      CHECK(style.low < style.high);
+      CHECK(std::isfinite(style.place(number)));
+    }
+}
+
+TEST_CASE("an end of the colours that leaves one colour is refused") {
+  const CellRange range{0.1, 0.8, 0.1, true};
+  for (const ColorScale scale : {ColorScale::linear, ColorScale::log})
+    for (const double low : {0.8, 1.5, 1e20})
+      CHECK_THROWS_WITH(style_for(Stage::weights, {"", scale, low, {}}, range),
+                        Contains("no number is above it, the largest is 0.8"));
+  for (const double high : {0.0, -1.0})
+    CHECK_THROWS_WITH(style_for(Stage::weights, {"", ColorScale::linear, {}, high}, range),
+                      Contains("the colours begin at 0"));
+  CHECK(style_for(Stage::weights, {"", ColorScale::linear, 1.5, 2.0}, range).high == 2);
+}
+
+TEST_CASE("panels of short texts take no more room than they need") {
+  const auto of_sizes = [](const std::vector<std::size_t>& sizes, std::size_t columns) {
+    MapPicture picture = picture_of(sizes.size(), 8, 8);
+    picture.columns = columns;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const MapPicture one = picture_of(1, sizes[i], sizes[i]);
+      picture.panels[i] = one.panels[0];
+    }
+    return lay_out(picture);
+  };
+  const MapLayout same = of_sizes({8, 8, 8}, 1), below = of_sizes({8, 2, 1}, 1),
+                  beside = of_sizes({8, 2, 1}, 3), other = of_sizes({1, 2, 8}, 1);
+  const std::size_t cell = below.panels[0].cell_height;
+  CHECK(below.panels[1].y - below.panels[0].y == same.panels[1].y - same.panels[0].y);
+  CHECK(below.panels[2].y - below.panels[1].y == same.panels[2].y - same.panels[1].y - 6 * cell);
+  CHECK(below.height == other.height);
+  CHECK(beside.panels[2].x - beside.panels[1].x < beside.panels[1].x - beside.panels[0].x);
+  // Rows of several panels are as high as their highest.
+  const MapLayout rows = of_sizes({8, 2, 1, 3}, 2);
+  CHECK(rows.panels[2].y - rows.panels[0].y == same.panels[1].y - same.panels[0].y);
+  CHECK(rows.panels[2].x == rows.panels[0].x);
+}
+
 TEST_CASE("a colour bar's ticks are round and lie on it") {
   for (const auto& [low, high] : std::vector<std::pair<double, double>>{
            {0, 1}, {0, 0.667}, {-6.3, 6.3}, {1e-7, 3e-7}, {-40000, 250000}}) {

@@ -1,0 +1,41 @@
+#include "stats_choice.hpp"
+
+#include "cli.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace mha::app {
+
+void StatsChoice::check_columns() const {
+  const bool of_vectors = texts.top_texts.has_value();
+  if (!of_vectors && grid.empty()) return;
+  const std::string_view shown = of_vectors ? "--top-texts" : "--grid";
+  for (const auto& [given, option] : {std::pair(!measures.empty(), "--measures"),
+                                      {all, "--all"},
+                                      {of_vectors && less_uniform, "--above-uniform"},
+                                      {!sort.empty() && (of_vectors || !top), "--sort"},
+                                      {of_vectors && top.has_value(), "--top"}})
+    if (given)
+      throw UsageError(fmt::format("{}: changes nothing of {}, which {}; leave it out", option,
+                                   shown,
+                                   of_vectors ? "lists the longest vectors" : "is of one measure"));
+}
+
+bool StatsChoice::shows(std::string_view name) const {
+  const bool has_kinds =
+      grid.empty() && !texts.top_texts && texts.by != "position" && texts.by != "token";
+  const auto is_of = [&](const std::string& measure) { return measure.starts_with(name); };
+  return has_kinds || !kinds.empty() || is_of(grid) || is_of(sort) ||
+         std::ranges::any_of(measures, is_of);
+}
+
+std::vector<const Measure*> StatsChoice::columns_asked() const {
+  std::vector<const Measure*> columns;
+  for (const std::string& name : measures) columns.push_back(&measure_named(name));
+  return less_uniform ? all_above_uniform(columns) : each_once(columns);
+}
+
+} // namespace mha::app

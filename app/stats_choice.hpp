@@ -1,0 +1,30 @@
+#pragma once
+// What `stats` shows of its measures: which columns and rows, in which order.
+
+#include "stats_texts.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mha::app {
+
+/// The options as they were typed.
+struct StatsChoice {
+  std::vector<std::string> measures, kinds;
+  std::string sort, grid;
+  std::optional<std::size_t> top;
+  bool all = false, less_uniform = false;
+  TextStatsOptions texts;
+
+  /// Throws UsageError for options of which --top-texts and --grid have no use: the one lists
+  /// vectors, the other is of one measure.
+  void check_columns() const;
+  /// Whether something that is shown depends on a measure that `name` begins: a column, or kinds.
+  bool shows(std::string_view name) const;
+  /// Those of --measures, each once.
+  std::vector<const Measure*> columns_asked() const;
+};
+
+} // namespace mha::app
