@@ -59,12 +59,12 @@ struct Columns {
 };
 
 std::string file_text(const Inventory::File& file, const TextStyle& look) {
-  const std::string name = visible(file.name),
+  const std::string title = visible(file.name),
                     facts = fmt::format(" · {} · {}", file.format,
                                         plural(file.tensors.size(), "tensor"));
-  std::string out = look.bold(name) +
-                    look.dim(render::fitted_facts(facts, render::display_width(name), look.width)) +
-                    "\n";
+  std::string out =
+      look.bold(title) +
+      look.dim(render::fitted_facts(facts, render::display_width(title), look.width)) + "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
   TextTable grid(columns.titles());
