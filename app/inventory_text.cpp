@@ -55,12 +55,12 @@ struct Columns {
 };
 
 std::string file_text(const Inventory::File& file, const TextStyle& look) {
-  const std::string file_name = visible(file.name),
+  const std::string title = visible(file.name),
                     facts = fmt::format(" · {} · {}", file.format,
                                         counted(file.tensors.size(), "tensors"));
   std::string out =
-      look.bold(file_name) +
-      look.dim(render::fitted_facts(facts, render::display_width(file_name), look.width)) + "\n";
+      look.bold(title) +
+      look.dim(render::fitted_facts(facts, render::display_width(title), look.width)) + "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
   TextTable grid(columns.titles());
