@@ -62,16 +62,17 @@ std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model) {
   return whole;
 }
 
-void require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
-                       const Common& common) {
-  if (!opened.texts()) return;
+SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
+                           const Common& common) {
+  if (!opened.texts()) return {};
   const Texts& texts = *opened.texts();
   const WholeModel& model = texts.model();
-  const SameText same = keep_same_text(
+  SameText same = keep_same_text(
       against, {texts.ids(), &texts.embedding(), model.causal(), model.pad(), texts.lengths()});
   if (!same.why.empty()) fail("--against {}", same.why);
-  if (common.quiet) return;
-  for (const std::string& note : same.notes) print_note(note, common.color);
+  if (!common.quiet)
+    for (const std::string& note : same.notes) print_note(note, common.color);
+  return same;
 }
 
 std::string what_is_left(const Coverage& coverage) {

@@ -4,6 +4,7 @@
 #include "options.hpp"
 #include <mha/compare/coverage.hpp>
 #include <mha/compare/reference.hpp>
+#include <mha/compare/same_text.hpp>
 #include <mha/render/text.hpp>
 
 namespace mha::app {
@@ -22,8 +23,8 @@ std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model);
 
 /// Leaves of a reference what is of the text that the layers are computed for, and says so (unless
 /// `common.quiet`). Throws Error where it is of another text.
-void require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
-                       const Common& common);
+SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
+                           const Common& common);
 
 /// Throws Error where several layers are compared and a stage of the reference says of none of them
 /// which it is: each would be compared with it.

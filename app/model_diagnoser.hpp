@@ -21,6 +21,9 @@
 
 namespace mha::app {
 
+/// The stages that a reference has.
+std::vector<Stage> stages_in(const Reference& reference);
+
 /// Targets of a layer: what is computed in it; `embed`: what enters the first one.
 std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
 
@@ -36,7 +39,8 @@ public:
         whole_(*whole_model_of(model)),
         common_(common),
         look_(look) {
-    require_same_text(model, files_, common);
+    SameText same = require_same_text(model, files_, common);
+    around_.before = std::move(same.before), around_.behind = std::move(same.behind);
     around_.embedding = &texts_.embedding();
     around_.ids = texts_.ids(), around_.lengths = texts_.lengths();
     around_.layers = texts_.layers().size();
@@ -58,6 +62,8 @@ private:
   void drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
                    std::vector<Reference>& readings);
   bool was_saved_apart(const Tensor& next, double tolerance);
+  bool padding_was_attended(const LoadedLayer& first);
+  std::vector<Layer> outlines() const;
   void end();
   void tell_capture(PlaceDiagnosis& place, const std::string& other);
   void judge_saved_before();

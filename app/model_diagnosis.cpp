@@ -4,13 +4,13 @@
 
 namespace mha::app {
 
-namespace {
-
 std::vector<Stage> stages_in(const Reference& reference) {
   std::vector<Stage> list;
   for (const ReferenceStage& stage : reference.stages) list.push_back(stage.stage);
   return list;
 }
+
+namespace {
 
 /// Whether the end of a reference in a short type differs by what rounding a layer's steps does:
 /// the last layer's own are not there to be compared.
@@ -239,12 +239,7 @@ void ModelDiagnoser::end() {
     }
   }
   if (!diagnosis.explained && alone && !streams_ && found_.places.empty()) {
-    std::vector<Layer> layers;
-    for (const std::string& id : texts_.layers()) {
-      layers.push_back(model_.outline(id).layer);
-      layers.back().X = {};
-    }
-    if (auto everywhere = explain_everywhere(layers, ends, targets.front(), context))
+    if (auto everywhere = explain_everywhere(outlines(), ends, targets.front(), context))
       diagnosis = std::move(*everywhere);
     else
       diagnosis.hints.emplace_back(
@@ -254,9 +249,23 @@ void ModelDiagnoser::end() {
   keep("", headline(model_, loaded, look_), ends, std::move(diagnosis));
 }
 
+/// Every layer, without what enters it.
+std::vector<Layer> ModelDiagnoser::outlines() const {
+  std::vector<Layer> layers;
+  for (const std::string& id : texts_.layers()) {
+    layers.push_back(model_.outline(id).layer);
+    layers.back().X = {};
+  }
+  return layers;
+}
+
 ModelDiagnosis ModelDiagnoser::run() {
-  for (const std::string& id : model_.chosen())
-    if (!id.empty()) layer(load_layer(model_, id, common_));
+  for (const std::string& id : model_.chosen()) {
+    if (id.empty()) continue;
+    const LoadedLayer loaded = load_layer(model_, id, common_);
+    if (!whole_.one_layer && !last_ && padding_was_attended(loaded)) return std::move(found_);
+    layer(loaded);
+  }
   if (!whole_.one_layer) judge_last_like_others(), judge_saved_before(), judge_saved_between();
   if (!whole_.one_layer && last_) end();
   if (found_.places.empty())

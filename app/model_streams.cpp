@@ -50,6 +50,31 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   keep(loaded.id, headline(model_, loaded, look_), loaded.layer, std::move(diagnosis));
 }
 
+/// Whether all that is wrong is that tokens attend to the padding around their text, as the model's
+/// end shows: then no layer is looked at.
+bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
+  if (around_.before.empty()) return false;
+  last_ = first, embed_ = first.layer.X;
+  const Layer ends = ends_from(embed_);
+  const std::vector<Reference> readings = load_readings(of_ends(ends), files_, common_, &whole_);
+  const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);
+  std::optional<Diagnosis> found;
+  if (!targets.empty())
+    found = explain_attended_padding(outlines(), ends, targets.front(),
+                                     {false, common_.threads, &around_, nullptr});
+  if (found) {
+    for (const std::string& id : texts_.layers()) {
+      const Reference of_layer =
+          load_readings(load_layer(model_, id, common_), files_, common_, &whole_).front();
+      found_.coverage.add(id, stages_in(of_layer), of_layer);
+    }
+    found_.coverage.add("", stages_in(readings.front()), readings.front());
+    keep("", headline(model_, of_ends(ends), look_), ends, std::move(*found));
+  }
+  last_.reset();
+  return found.has_value();
+}
+
 /// What enters the first layer was not saved: the layer shows how the embedding was made otherwise,
 /// and is computed from that.
 bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,

@@ -110,19 +110,27 @@ Shape without_ones(Shape shape) {
   return shape;
 }
 
-/// The last token alone, of rows.
+/// The last token alone, of rows; of a batch, each text's.
 std::optional<PartOfStage> last_token(const Layer& layer, Stage stage, const io::Entry& entry) {
   const StageInfo& info = info_of(stage);
-  if (layer.dims.T < 2 || layer.settings.columns || layer.dims.batched ||
-      info.kind != Kind::token || info.letters.size() != 2 || stage < Stage::concat)
+  if (layer.dims.T < 2 || layer.settings.columns || info.kind != Kind::token ||
+      info.letters.size() != 2 || stage < Stage::concat)
     return std::nullopt;
   const Shape shape = layer.shape_of(stage);
-  if (without_ones(entry.shape) != Shape{shape.back()}) return std::nullopt;
-  PartOfStage part{entry, "the last token alone"};
+  const std::size_t width = shape.back(), T = layer.dims.T,
+                    texts = layer.dims.batched ? layer.dims.B : 1;
+  Shape theirs = entry.shape;
+  if (theirs.size() == 3 && theirs[1] == 1) theirs.erase(theirs.begin() + 1);
+  const bool of_one = texts == 1 && without_ones(theirs) == Shape{width};
+  if (!of_one && !(layer.dims.batched && theirs == Shape{texts, width})) return std::nullopt;
+  PartOfStage part{entry, texts == 1 ? "the last token alone" : "each text's last token alone"};
   part.entry.shape = shape;
-  part.entry.read = [read = entry.read, shape] {
-    const std::size_t before = (shape[0] - 1) * shape[1];
-    return among_not_saved(read(), shape, [=](std::size_t i) { return before + i; });
+  std::vector<std::size_t> lasts(texts, T - 1);
+  for (std::size_t b = 0; b < texts && !layer.lengths.empty(); ++b) lasts[b] = layer.lengths[b] - 1;
+  part.entry.read = [read = entry.read, shape, width, T, lasts] {
+    return among_not_saved(read(), shape, [&](std::size_t i) {
+      return (i / width * T + lasts[i / width]) * width + i % width;
+    });
   };
   return part;
 }

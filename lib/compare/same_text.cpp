@@ -142,6 +142,14 @@ std::string other_rows(std::size_t rows, std::size_t T) {
                                 : "the same text is needed");
 }
 
+/// Notes the padding around a text of T tokens, which begins at row `first` of these.
+void note_padding(const Ids& ids, std::size_t first, std::size_t T, SameText& result) {
+  const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
+  result.before.emplace_back(ids.begin(), begin);
+  const std::size_t left = ids.size() - first;
+  result.behind.emplace_back(begin + static_cast<std::ptrdiff_t>(std::min(T, left)), ids.end());
+}
+
 } // namespace
 
 SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
@@ -164,6 +172,9 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
     if (theirs.ids == text.ids) continue;
     if (const auto firsts = text.ids.size() > 1 ? first_rows_of(theirs, text) : std::nullopt) {
       files.keep_texts(source.path, *firsts, theirs.ids[0].size(), T);
+      for (std::size_t b = 0; result.before.size() < text.ids.size(); ++b)
+        note_padding(theirs.ids[b], (*firsts)[b], text.lengths.empty() ? T : text.lengths[b],
+                     result);
       result.notes.push_back(fmt::format(
           "{}: rows of padding before the tokens are left out, as attention_mask says", name));
       continue;
@@ -178,6 +189,7 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
       return result;
     }
     files.keep_text(source.path, *place, T);
+    if (result.before.empty()) note_padding(theirs.ids[place->item], place->first, T, result);
     result.notes.push_back(
         fmt::format("{}: {}", name, note_of(*place, T, !theirs.mask.empty(), text.causal)));
   }

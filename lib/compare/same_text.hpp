@@ -22,6 +22,9 @@ struct ComputedText {
 struct SameText {
   std::string why;                ///< why a reference is of another text, in a sentence; or ""
   std::vector<std::string> notes; ///< which part of a reference is this text's
+  /// The tokens that a reference has before and behind each text, padding as a rule; empty: not
+  /// known, or it is of the text alone.
+  std::vector<std::vector<int>> before = {}, behind = {};
 };
 
 /// Compares a reference's tokens with a text's, and leaves of its files what is the text's: a batch

@@ -10,15 +10,27 @@
 
 namespace mha {
 
+namespace {
+
+/// The layers before round every step, of which the end shows the last only.
+constexpr double rounded_steps = 3;
+
+} // namespace
+
 EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads)
     : ends_(ends), stage_(known.stage), threads_(threads) {
   ends_.dims.batched = true;
   theirs_ = with_given(ends_, stage_, known.value).given[index_of(stage_)];
   tolerance_ = std::max(tolerance_of(ends_.dtype), tolerance_of(known.stored));
-  // The layers before round every step, of which the end shows the last only.
-  constexpr double steps = 3;
-  if (known.stored == DType::f16 || known.stored == DType::bf16)
-    rounding_ = steps * storing_error(known.stored);
+  if (known.stored != DType::f16 && known.stored != DType::bf16) return;
+  half_ = known.stored;
+  rounding_ = rounded_steps * storing_error(known.stored);
+}
+
+void EndOfModel::allow_rounding(const Tensor& as_it_is, const Tensor& rounded) {
+  EndOfModel own = *this;
+  own.theirs_ = shown(as_it_is);
+  rounding_ = std::max(rounding_, rounded_steps * own.behind(rounded).error);
 }
 
 EndOfModel EndOfModel::of(const EndSample& part) const {

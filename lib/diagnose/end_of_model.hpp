@@ -35,6 +35,11 @@ public:
   Stage stage() const { return stage_; }
   /// What rounding of the layers before may leave, relative to the stage.
   double rounding() const { return rounding_; }
+  /// The short type that was saved; nothing: none.
+  std::optional<DType> half() const { return half_; }
+  /// Lets rounding leave what it makes of a stream, where that is more: `as_it_is` beside the one
+  /// that was rounded behind every layer.
+  void allow_rounding(const Tensor& as_it_is, const Tensor& rounded);
   /// The end as it is.
   const Layer& ends() const { return ends_; }
 
@@ -43,6 +48,7 @@ private:
   Stage stage_;
   Tensor theirs_; ///< in the form of Layer::given
   double tolerance_ = 0, rounding_ = 0;
+  std::optional<DType> half_ = {};
   std::size_t threads_;
 };
 

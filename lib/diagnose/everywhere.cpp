@@ -132,6 +132,7 @@ public:
         around_(context.model),
         as_it_is_(whole_.streams().back()),
         best_(end_, end_.behind(as_it_is_)) {
+    if (end_.half()) end_.allow_rounding(as_it_is_, whole_.streams(end_.half()).back());
     constexpr std::size_t screened = 16;
     tokens_ = end_.saved_tokens(screened);
     some_.emplace(end_.of(end_.part(tokens_)));

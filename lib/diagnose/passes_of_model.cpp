@@ -3,6 +3,8 @@
 #include <mha/diagnose/passes_of_model.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/other_settings.hpp>
+#include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/trials.hpp>
@@ -14,21 +16,8 @@ namespace mha {
 
 namespace {
 
-/// Whether a setting is of the window, or of the rotation.
-bool is_of(WholeChange::Kind kind, const SettingInfo& info) {
-  if (kind == WholeChange::Kind::windows) return info.name.starts_with("window_");
-  return info.name.starts_with("rope") || info.name.starts_with("mrope");
-}
-
-/// The layer with the window or the rotation of another one.
-void take_settings(Layer& layer, const Layer& from, WholeChange::Kind kind) {
-  for (const SettingInfo& info : settings_table()) {
-    if (!is_of(kind, info)) continue;
-    const std::string value = info.get(from.settings);
-    if (info.get(layer.settings) != value) info.set(layer.settings, value);
-  }
-  if (kind != WholeChange::Kind::rotations) return;
-  layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
+SettingGroup group_of(WholeChange::Kind kind) {
+  return kind == WholeChange::Kind::windows ? SettingGroup::windows : SettingGroup::rotations;
 }
 
 } // namespace
@@ -60,15 +49,14 @@ std::optional<PassesOfModel> PassesOfModel::of_first(const PassesOfModel& whole,
 }
 
 bool PassesOfModel::same_settings(std::size_t a, std::size_t b, WholeChange::Kind kind) const {
-  return std::ranges::none_of(settings_table(), [&](const SettingInfo& info) {
-    return is_of(kind, info) && info.get(layers_[a].settings) != info.get(layers_[b].settings);
-  });
+  return mha::same_settings(layers_[a], layers_[b], group_of(kind));
 }
 
-std::vector<Tensor> PassesOfModel::streams() const {
-  std::vector<Tensor> list{embed_};
+std::vector<Tensor> PassesOfModel::streams(std::optional<DType> half) const {
+  const auto kept = [half](Tensor stream) { return half ? rounded_to(stream, *half) : stream; };
+  std::vector<Tensor> list{kept(embed_)};
   for (const Layer& layer : layers_)
-    list.push_back(handed_on(on_stream(layer, list.back()), threads_));
+    list.push_back(kept(handed_on(on_stream(layer, list.back()), threads_)));
   return list;
 }
 
@@ -90,7 +78,7 @@ Tensor PassesOfModel::behind_place(std::size_t place, const Tensor& stream,
   case Kind::windows:
   case Kind::rotations: {
     Layer layer = on_stream(layers_[place], stream);
-    take_settings(layer, layers_[tried.order[place]], tried.kind);
+    take_settings(layer, layers_[tried.order[place]], group_of(tried.kind));
     return handed_on(layer, threads_);
   }
   case Kind::of_layers: {

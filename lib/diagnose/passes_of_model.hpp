@@ -57,8 +57,9 @@ public:
   /// What each layer allows.
   const std::vector<std::vector<Change>>& changes() const { return changes_; }
 
-  /// What enters each layer and leaves the last one, as the model is.
-  std::vector<Tensor> streams() const;
+  /// What enters each layer and leaves the last one, as the model is; rounded to a short type
+  /// behind each of them, where one is given.
+  std::vector<Tensor> streams(std::optional<DType> half = {}) const;
   /// What layer n hands on under a change, or as it is.
   Tensor behind_layer(std::size_t n, const Tensor& stream, const Change* change) const;
   /// Keeps what enters each layer as the model is: under a change of one layer alone, passes begin

@@ -23,6 +23,13 @@ std::optional<Diagnosis> explain_handed_on(const Layer& before, const Layer& nex
                                            const std::vector<ReferenceStage>& known,
                                            const DiagnoseContext& context);
 
+/// Whether the model's end is the reference's where every token sees the padding around its text:
+/// nothing where the reference has none, or is not like that. `layers` without an X; of `ends` the
+/// embedding is what enters the first one.
+std::optional<Diagnosis> explain_attended_padding(const std::vector<Layer>& layers,
+                                                  const Layer& ends, const ReferenceStage& known,
+                                                  const DiagnoseContext& context);
+
 /// The same of a whole model: each change in every layer that it is of, each of the embedding, and
 /// one layer left out, run twice, or exchanged with the next. `layers` without an X.
 std::optional<Diagnosis> explain_everywhere(const std::vector<Layer>& layers, const Layer& ends,

@@ -1,8 +1,10 @@
 // What a whole model may do otherwise.
 
 #include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/other_settings.hpp>
 #include <mha/diagnose/hypotheses/rope.hpp>
 #include <mha/diagnose/hypotheses/scale.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
 #include <mha/diagnose/scaled_sums.hpp>
@@ -73,12 +75,13 @@ void add_orders(std::size_t L, std::vector<WholeChange>& list) {
 
 /// What all norms of the layers have otherwise, the last norm has, too.
 void add_with_end(const std::vector<Change>& of_ends, std::vector<WholeChange>& list) {
-  const std::string every = "every norm of the layer", last = "the last norm";
+  const std::string last = "the last norm";
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     std::string did = list[i].change.did;
-    const std::size_t at = did.find(every);
-    if (at == std::string::npos) continue;
-    did.replace(at, every.size(), last);
+    for (const std::string every : {every_norm_and_heads, every_norm})
+      if (const std::size_t at = did.find(every); at != std::string::npos)
+        did.replace(at, every.size(), last);
+    if (did == list[i].change.did) continue;
     const auto same = std::ranges::find(of_ends, did, &Change::did);
     if (same == of_ends.end()) continue;
     WholeChange both = list[i];

@@ -251,3 +251,12 @@ TEST_CASE("whole diagnose: wrong ports of public threads, under the names of the
          "embedding_normed_by_a_layer", "four_norms_as_two", "states_between_the_two_sums",
          "activation_and_epsilon", "query_bias_of_one_layer"});
 }
+
+TEST_CASE("whole diagnose: wrong ports of further families", "[cli][whole]") {
+  const std::string some = " --only smollm3 --only granite --only heads_for --only gpt2-padding";
+  const Result told = shell("/usr/bin/python3 tests/models/other_families.py $MHA --show" +
+                            (sanitized ? some : std::string()));
+  INFO(told.out << told.err);
+  CHECK(told.code == 0);
+  CHECK_THAT(told.out, Contains("captures are named"));
+}

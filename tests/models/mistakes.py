@@ -648,7 +648,7 @@ def attention_mistakes():
             return False
         for block, window in zip(port.blocks, windows[1:] + windows[:1]):
             block.attention.window = window
-    yield Mistake("window.layers", "window.missing window.added window.length block.settings.other", windows_moved)
+    yield Mistake("window.layers", "window.missing window.added window.length window.layers block.settings.other", windows_moved)
 
     def no_windows(port):
         if not any(block.attention.window for block in port.blocks):
@@ -664,7 +664,7 @@ def attention_mistakes():
         for block in port.blocks:
             own = tuple(block.attention.rope.frequencies)
             block.attention.rope = Rope(np.array(kinds[1] if own == kinds[0] else kinds[0]))
-    yield Mistake("rope.layers", "rope.base block.settings.other rope.scaling.missing rope.scaling.added", bases_exchanged)
+    yield Mistake("rope.layers", "rope.base rope.layers block.settings.other rope.scaling.missing rope.scaling.added", bases_exchanged)
 
 
 def all_mistakes():

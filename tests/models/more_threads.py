@@ -92,7 +92,7 @@ def every_layer_global(port):
         b.attention.window = None
 
 
-@thread("lablup/mlxcel#405", "window.missing window.added window.length block.settings.other causal.missing", "gemma3-layer-types", "mlx states")
+@thread("lablup/mlxcel#405", "window.missing window.added window.length window.layers block.settings.other causal.missing", "gemma3-layer-types", "mlx states")
 def windows_on_the_other_layers(port):
     windows = [b.attention.window for b in port.blocks]
     own = next(w for w in windows if w)

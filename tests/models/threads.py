@@ -166,13 +166,13 @@ def linear_scaling_never_read(port):
         frequencies(b, lambda f: f * 4)
 
 
-@thread("antonellof/ferrox#39", "rope.scaling.added block.settings.other", "gemma3-rope-parameters", "modules states", layers=[1, 2])
+@thread("antonellof/ferrox#39", "rope.scaling.added rope.layers block.settings.other", "gemma3-rope-parameters", "modules states", layers=[1, 2])
 def scaling_on_local_layers(port):
     for _, b in each(port, [1, 2]):
         frequencies(b, lambda f: f / 4)
 
 
-@thread("ggml-org/llama.cpp#14367", "rope.base rope.scaling.added block.settings.other rope.frequencies", "gemma3-rope-parameters",
+@thread("ggml-org/llama.cpp#14367", "rope.base rope.scaling.added rope.layers block.settings.other rope.frequencies", "gemma3-rope-parameters",
         "modules states", layers=[1, 2])
 def global_rope_everywhere(port):
     rope = port.blocks[0].attention.rope
@@ -370,7 +370,7 @@ def nil_is_no_mask(port):
         port.of[n]["see"] = lambda i, j: j >= 0
 
 
-@thread("vllm-project/vllm#21863", "window.added window.length block.settings.other", "gemma3-layer-types", "vllm states everything", layers=[0, 3])
+@thread("vllm-project/vllm#21863", "window.added window.length window.layers block.settings.other", "gemma3-layer-types", "vllm states everything", layers=[0, 3])
 def window_on_every_layer(port):
     for _, b in each(port, [0, 3]):
         b.attention.window = 5
@@ -382,7 +382,7 @@ def windows_forgotten(port):
         b.attention.window = None
 
 
-@thread("Lightning-AI/litgpt#1972", "window.missing window.added window.length block.settings.other", "gemma3-layer-types", "states everything",
+@thread("Lightning-AI/litgpt#1972", "window.missing window.added window.length window.layers block.settings.other", "gemma3-layer-types", "states everything",
         layers=[0, 2])
 def windows_one_layer_off(port):
     windows = [b.attention.window for b in port.blocks]

@@ -41,10 +41,52 @@ constexpr BlockNorm block_norms[]{
     {&TransformerBlock::post_block_norm, Stage::resid_post, "the norm at the block's end"},
 };
 
+/// Whether it only multiplies, all numbers by the same.
+bool is_multiplier(const Norm& norm) {
+  if (norm.kind != InputNorm::affine || !norm.bias.empty() || norm.weight.empty()) return false;
+  for (std::size_t i = 1; i < norm.weight.count(); ++i)
+    if (value_at(norm.weight, i) != value_at(norm.weight, 0)) return false;
+  return true;
+}
+
+/// A block's sublayers' results without the number by which they are multiplied before they are
+/// added, or with it twice.
+void add_multipliers(const TransformerBlock& block, ChangeList& list) {
+  struct Of {
+    const char* name;
+    std::vector<Norm TransformerBlock::*> norms;
+    StageSet makes;
+  };
+  const auto attention = &TransformerBlock::post_attention_norm,
+             feed_forward = &TransformerBlock::post_mlp_norm;
+  for (const Of& of : {Of{"what attention and the feed-forward add",
+                          {attention, feed_forward},
+                          StageSet{Stage::attn_add, Stage::mlp_add}},
+                       {"what attention adds", {attention}, StageSet{Stage::attn_add}},
+                       {"what the feed-forward adds", {feed_forward}, StageSet{Stage::mlp_add}}}) {
+    if (!std::ranges::all_of(of.norms, [&](auto norm) { return is_multiplier(block.*norm); }))
+      continue;
+    const double own = value_at((block.*of.norms.front()).weight, 0);
+    const auto add = [&](const char* did, const std::function<Norm(Norm)>& form) {
+      list.add("block.residual.scaled", of.makes, fmt::format(fmt::runtime(did), of.name, own),
+               fmt::format("multiply {} by {:g}, once", of.name, own),
+               [norms = of.norms, form](Layer& edited) {
+                 for (const auto norm : norms)
+                   own_block(edited).*norm = form(edited.block.get()->*norm);
+               });
+    };
+    add("does not multiply {} by {:g}", [](const Norm&) { return Norm{}; });
+    add("multiplies {} by {:g} twice", [](Norm norm) {
+      norm.weight = each_number(norm.weight, [](double w) { return w * w; });
+      return norm;
+    });
+  }
+}
+
 void add_block_forms(const TransformerBlock& block, ChangeList& list) {
   for (const BlockNorm& one : block_norms) {
     const Norm& norm = block.*one.norm;
-    if (!norm.present()) continue;
+    if (!norm.present() || is_multiplier(norm)) continue;
     const auto change = [member = one.norm](Layer& layer, const Norm& other) {
       own_block(layer).*member = other;
     };
@@ -81,7 +123,8 @@ struct NormGroup {
     if (const Norm norm = attention_norm(layer); norm.present() && contains(makes, Stage::x))
       f(norm, Stage::x);
     for (const BlockNorm& one : block_norms)
-      if (const Norm norm = (*layer.block).*one.norm; norm.present() && contains(makes, one.makes))
+      if (const Norm norm = (*layer.block).*one.norm;
+          norm.present() && !is_multiplier(norm) && contains(makes, one.makes))
         f(norm, one.makes);
   }
   /// What one of them is given.
@@ -91,6 +134,25 @@ struct NormGroup {
     return layer.X;
   }
 };
+
+/// The norms of q and k in another form, as a Norm has it.
+void form_heads(Layer& layer, const std::function<Norm(Norm)>& form) {
+  for (Tensor Layer::*weight : {&Layer::q_norm_weight, &Layer::k_norm_weight}) {
+    if ((layer.*weight).empty()) fail("another change took the norm away");
+    Norm norm;
+    norm.kind = layer.settings.qk_norm == QkNorm::rms ? InputNorm::rms : InputNorm::layer;
+    norm.eps = layer.settings.qk_norm_eps, norm.weight = layer.*weight;
+    norm.one_plus = layer.settings.qk_norm_one_plus;
+    norm = form(norm);
+    if (norm.weight.empty() || !layer.q_norm_bias.empty()) fail("no such norm of q and k");
+    const double more = norm.one_plus ? 1 : 0;
+    layer.*weight =
+        convert(each_number(norm.weight, [more](double w) { return w + more; }), layer.dtype);
+    if (weight == &Layer::q_norm_weight) continue;
+    layer.settings.qk_norm = norm.kind == InputNorm::rms ? QkNorm::rms : QkNorm::layer;
+    layer.settings.qk_norm_eps = norm.eps, layer.settings.qk_norm_one_plus = false;
+  }
+}
 
 /// The norms of a group in another form.
 void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) {
@@ -117,7 +179,9 @@ void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) 
   };
   list.add("block_norm.missing", touched, fmt::format("leaves out {}", group.name),
            fmt::format("apply {}", group.name), by_form([](const Norm&) { return Norm{}; }));
-  for (const OtherNorm& other : other_norms(own.front(), group.whole)) {
+  // Attention's own has 1 in its weight already: one that says so has the model's words.
+  const auto plus = std::ranges::find_if(own, &Norm::one_plus);
+  for (const OtherNorm& other : other_norms(plus == own.end() ? own.front() : *plus, group.whole)) {
     const bool of_class = other.id == "one_plus" || other.id == "weight" || other.id == "kind";
     if (!group.whole && (!of_class || !other.form)) continue;
     Change& change = list.add("block_norm." + other.id, touched, with_name(other.did, group.name),
@@ -126,6 +190,16 @@ void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) 
       change.edit = by_form(other.form);
     else
       change.edit = by_rows(other.rows);
+    const bool of_heads = other.form && (of_class || other.id == "eps") && other.id != "weight";
+    if (!group.whole || !of_heads || layer.q_norm_weight.empty() || layer.k_norm_weight.empty())
+      continue;
+    list.add("block_norm." + other.id, touched | StageSet{Stage::q_norm, Stage::k_norm},
+             with_name(other.did, every_norm_and_heads),
+             with_name(other.cure, every_norm_and_heads),
+             [form = other.form, edit = change.edit](Layer& edited) {
+               edit(edited);
+               form_heads(edited, form);
+             });
   }
 }
 
@@ -144,8 +218,9 @@ void add_four_as_two(ChangeList& list) {
 }
 
 void add_groups(const Layer& layer, ChangeList& list) {
-  add_forms_of(layer, {"every norm of the layer", StageSet::all(), true}, list);
+  add_forms_of(layer, {every_norm, StageSet::all(), true}, list);
   if (layer.block->shape != BlockShape::sandwich) return;
+  if (is_multiplier(layer.block->post_mlp_norm)) return;
   add_four_as_two(list);
   add_forms_of(layer,
                {"both norms behind attention and feed-forward",
@@ -181,7 +256,9 @@ std::vector<Slot> slots_of(const Layer& layer) {
       slot_of<1>(),
       slot_of<2>(),
       slot_of<3>()};
-  std::erase_if(slots, [&](const Slot& slot) { return slot.norm(layer).weight.empty(); });
+  std::erase_if(slots, [&](const Slot& slot) {
+    return slot.norm(layer).weight.empty() || is_multiplier(slot.norm(layer));
+  });
   return slots;
 }
 
@@ -226,7 +303,8 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
         give(edited, Stage::x, normed(attention_norm(from), edited.X));
       });
     for (const BlockNorm& one : block_norms)
-      if (((*subject.layer.block).*one.norm).present())
+      if (const Norm& norm = (*subject.layer.block).*one.norm;
+          norm.present() && !is_multiplier(norm))
         add(one.makes, one.name, [norm = one.norm](Layer& edited, const Layer& from) {
           own_block(edited).*norm = (*from.block).*norm;
         });
@@ -239,7 +317,8 @@ void add_rounded(const Layer& layer, ChangeList& list) {
   if (layer.settings.input_norm != InputNorm::none)
     made.emplace_back(Stage::x, "the norm before attention");
   for (const BlockNorm& one : block_norms)
-    if (((*layer.block).*one.norm).present()) made.emplace_back(one.makes, one.name);
+    if (const Norm& norm = (*layer.block).*one.norm; norm.present() && !is_multiplier(norm))
+      made.emplace_back(one.makes, one.name);
   const auto add = [&](const std::vector<Stage>& steps, const std::string& whose) {
     StageSet touched;
     for (Stage step : steps) touched.add(step);
@@ -259,6 +338,7 @@ void add_rounded(const Layer& layer, ChangeList& list) {
 std::vector<Change> block_norm_changes(const Subject& subject) {
   if (!subject.layer.block) return {};
   ChangeList list;
+  add_multipliers(*subject.layer.block, list);
   add_block_forms(*subject.layer.block, list);
   add_groups(subject.layer, list);
   add_exchanged(subject.layer, list);

@@ -84,6 +84,8 @@ struct ModelAround {
   /// The layer before on what enters it, with a batch axis; null: there is none, or it is not
   /// known.
   std::shared_ptr<const Layer> previous = {};
+  /// The tokens that the reference has before and behind each text, padding as a rule; empty: none.
+  std::vector<std::vector<int>> before = {}, behind = {};
 };
 
 /// What is known where changes are proposed.

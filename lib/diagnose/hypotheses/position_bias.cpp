@@ -7,6 +7,7 @@
 #include <mha/layer/buckets.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace mha {
@@ -66,6 +67,13 @@ void add_slopes(const Layer& layer, ChangeList& list) {
       "2^(−8 (h + 1) / H), though H is no power of two");
   add("alibi.slopes", series([n](double h) { return std::exp2(-8 * h / n); }),
       "2^(−8 h / H), from h = 0");
+  const std::size_t power =
+      std::bit_floor(H); // the heads behind have every second of twice as many
+  add("alibi.slopes", series([&](double h) {
+        const double p = static_cast<double>(power);
+        return h < p ? std::exp2(-8 * h / p) : std::exp2(-8 * (h - p) / p);
+      }),
+      "2^(−8 h / P), from h = 0, P the power of two below H; behind them every second of 2 P");
   add("alibi.slopes", series([](double h) { return std::exp2(-(h + 1)); }), "2^−(h + 1)");
   add("alibi.slopes", series([](double h) { return std::exp2(-h); }), "2^−h");
   add("alibi.slopes", series([](double h) { return 1 / (h + 1); }), "1 / (h + 1)");

@@ -54,6 +54,10 @@ struct RowForm {
 /// Those that implementations give a norm; without `of_all`, those that one norm alone may have.
 std::vector<RowForm> row_forms(const Norm& norm, bool of_all);
 
+/// What messages call all norms of a layer, and them with those of q and k.
+inline constexpr const char* every_norm = "every norm of the layer";
+inline constexpr const char* every_norm_and_heads = "every norm of the layer and of q and k";
+
 /// One other form of a norm.
 struct OtherNorm {
   std::string id;   ///< what follows the norm's name in a change's: "eps", "one_plus"

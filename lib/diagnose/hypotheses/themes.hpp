@@ -26,6 +26,7 @@
   theme(layout)           \
   theme(together)         \
   theme(reshape)          \
+  theme(head_count)       \
   theme(input_norm)       \
   theme(qk_norm)          \
   theme(rope_scaling)     \
@@ -33,6 +34,7 @@
   theme(rope_turn)        \
   theme(rope_values)      \
   theme(rope_padding)     \
+  theme(other_settings)   \
   theme(weight_rows)      \
   theme(position_bias)    \
   theme(mask_form)        \

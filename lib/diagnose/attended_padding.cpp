@@ -1,0 +1,148 @@
+// Padding around a text that was attended to as if it were tokens.
+
+#include <mha/diagnose/through.hpp>
+
+#include <mha/diagnose/end_of_model.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/precision.hpp>
+#include <mha/forward/embedding.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+using Ids = std::vector<int>;
+
+/// How the rows of padding are counted.
+enum class Counted : std::uint8_t {
+  through, ///< as tokens: the text's positions begin behind them
+  zero,    ///< each at position 0, the text from 0 on
+  one,     ///< each at position 1, as generation does
+};
+
+/// A text with the padding around it.
+struct PaddedText {
+  Ids before, text, behind;
+
+  std::size_t tokens() const { return before.size() + text.size() + behind.size(); }
+};
+
+/// The layer of one text, made for as many tokens as stand there with the padding.
+Layer of_padded(const Layer& layer, const PaddedText& padded, Counted counted,
+                const Tensor& stream) {
+  Layer one = layer;
+  const std::size_t all = padded.tokens(), first = padded.before.size();
+  one.lengths.clear(), one.kv_lengths.clear(), one.tokens.clear(), one.key_tokens.clear();
+  one.item_tokens = {}, one.item_key_tokens = {}, one.pass = {};
+  one.dims.B = 1, one.dims.T = one.dims.S = one.dims.S_all = all;
+  if (counted != Counted::through && one.settings.rope != Rope::none) {
+    one.positions = Tensor(DType::f64, {all});
+    const double of_padding = counted == Counted::one ? 1 : 0;
+    for (std::size_t t = 0; t < all; ++t)
+      one.positions.as_mutable<double>()[t] = t < first || t >= first + padded.text.size()
+                                                  ? of_padding
+                                                  : static_cast<double>(t - first);
+  }
+  return on_stream(one, stream);
+}
+
+/// Whether a layer's tokens are those of its text alone, so that it can be made for more of them.
+bool may_be_padded(const Layer& layer) {
+  return layer.relative_bias.empty() && layer.X_k.empty() && layer.X_v.empty() &&
+         layer.added.empty() && layer.blocked.empty() && layer.bias.empty() &&
+         layer.kv_lengths.empty() && layer.positions.empty() && layer.k_past.empty() &&
+         !layer.given_set.any();
+}
+
+/// What enters the first layer, (1, tokens, d_model).
+Tensor embed_padded(const Embedding& embedding, const PaddedText& padded, Counted counted,
+                    DType dtype) {
+  Ids all = padded.before;
+  all.insert(all.end(), padded.text.begin(), padded.text.end());
+  all.insert(all.end(), padded.behind.begin(), padded.behind.end());
+  if (counted == Counted::through) return embed(embedding, {all}, dtype);
+  const Tensor text = embed(embedding, {padded.text}, dtype);
+  const std::size_t d = text.shape()[2], bytes = d * size_of(dtype);
+  Tensor rows = Tensor::uninitialised(dtype, {1, all.size(), d});
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    const std::size_t in_text = t - padded.before.size(); // far beyond it for rows before
+    const Tensor alone =
+        in_text < padded.text.size() ? text : embed(embedding, {{all[t], all[t]}}, dtype);
+    const std::size_t row = in_text < padded.text.size() ? in_text
+                            : counted == Counted::one    ? 1
+                                                         : 0;
+    std::memcpy(rows.raw_mutable() + t * bytes, alone.raw() + row * bytes, bytes);
+  }
+  return rows;
+}
+
+/// The stream behind the last layer, (B, T, d_model), of the texts alone.
+Tensor behind_all(const std::vector<Layer>& layers, const Layer& ends, const ModelAround& model,
+                  Counted counted, std::size_t threads) {
+  const std::size_t B = model.ids.size(), T = ends.dims.T, d = ends.dims.d_model;
+  Tensor all(ends.dtype, {B, T, d});
+  for (std::size_t b = 0; b < B; ++b) {
+    PaddedText padded{model.before[b], model.ids[b], model.behind[b]};
+    if (!model.lengths.empty()) padded.text.resize(model.lengths[b]);
+    Tensor stream = embed_padded(*model.embedding, padded, counted, ends.dtype);
+    for (const Layer& layer : layers)
+      stream = handed_on(of_padded(layer, padded, counted, stream), threads);
+    const std::size_t row = d * size_of(ends.dtype);
+    std::memcpy(all.raw_mutable() + b * T * row, stream.raw() + padded.before.size() * row,
+                padded.text.size() * row);
+  }
+  return all;
+}
+
+Change change_of(Counted counted) {
+  Change change;
+  change.id = "mask.missing";
+  change.touches = StageSet{Stage::masked};
+  change.did = fmt::format("lets tokens attend to the padding beside their text{}",
+                           counted == Counted::through ? ", and counts positions through it" : "");
+  change.cure = counted == Counted::through
+                    ? "give attention_mask, and count positions from each text's first token"
+                    : "hide the keys where attention_mask is 0";
+  change.edit = [](Layer&) {};
+  return change;
+}
+
+} // namespace
+
+std::optional<Diagnosis> explain_attended_padding(const std::vector<Layer>& layers,
+                                                  const Layer& ends, const ReferenceStage& known,
+                                                  const DiagnoseContext& context) {
+  const ModelAround* model = context.model;
+  const auto some = [](const std::vector<Ids>& lists) {
+    return std::ranges::any_of(lists, [](const Ids& ids) { return !ids.empty(); });
+  };
+  if (!model || model->before.size() != model->ids.size() ||
+      (!some(model->before) && !some(model->behind)) || !std::ranges::all_of(layers, may_be_padded))
+    return std::nullopt;
+  EndOfModel end(ends, known, context.threads);
+  const auto behind_text = [&](std::optional<DType> half) {
+    Tensor stream = ends.ends->embed;
+    for (const Layer& layer : layers) {
+      stream = handed_on(on_stream(layer, stream), context.threads);
+      if (half) stream = rounded_to(stream, *half);
+    }
+    return stream;
+  };
+  const Tensor stream = behind_text({});
+  if (end.half()) end.allow_rounding(stream, behind_text(end.half()));
+  const Agreement as_it_is = end.behind(stream);
+  if (as_it_is.agrees) return std::nullopt;
+  BestCause best(end, as_it_is);
+  for (const Counted counted : {Counted::through, Counted::zero, Counted::one}) try {
+      best.take(change_of(counted), behind_all(layers, ends, *model, counted, context.threads));
+    } catch (const Error&) { // more positions than the model has
+    }
+  return best.found();
+}
+
+} // namespace mha

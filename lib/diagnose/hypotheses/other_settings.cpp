@@ -1,0 +1,72 @@
+// The window or the rotation of another layer, in models whose layers have several.
+
+#include <mha/diagnose/hypotheses/other_settings.hpp>
+
+#include <mha/diagnose/hypotheses/themes.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace mha {
+
+namespace {
+
+bool is_in(SettingGroup group, const SettingInfo& info) {
+  if (group == SettingGroup::windows) return info.name.starts_with("window_");
+  return info.name.starts_with("rope") || info.name.starts_with("mrope");
+}
+
+/// One change for each kind of layer that this one is not.
+void add_group(const Subject& subject, SettingGroup group, ChangeList& list) {
+  const bool windows = group == SettingGroup::windows;
+  const StageSet touched =
+      windows ? StageSet{Stage::masked} : StageSet{Stage::q_rope, Stage::k_rope};
+  std::vector<std::shared_ptr<const Layer>> kinds;
+  for (std::size_t n = 0; n < subject.model->layers; ++n) {
+    if (n == subject.model->number) continue;
+    const std::shared_ptr<const Layer> other = subject.model->layer(n);
+    if (!other || other->dims.d_k != subject.layer.dims.d_k ||
+        same_settings(subject.layer, *other, group))
+      continue;
+    if (std::ranges::any_of(kinds,
+                            [&](const auto& kind) { return same_settings(*kind, *other, group); }))
+      continue;
+    kinds.push_back(other);
+    list.add(windows ? "window.layers" : "rope.layers", touched,
+             windows ? fmt::format("gives this layer the window of layer {}", n)
+                     : fmt::format("rotates q and k as layer {} does", n),
+             fmt::format("give each layer its own {}", windows ? "window" : "rotation"),
+             [other, group](Layer& edited) { take_settings(edited, *other, group); });
+  }
+}
+
+std::vector<Change> other_settings_changes(const Subject& subject) {
+  ChangeList list;
+  if (!subject.model || !subject.model->layer) return {};
+  for (const SettingGroup group : {SettingGroup::windows, SettingGroup::rotations})
+    add_group(subject, group, list);
+  return list.take();
+}
+
+} // namespace
+
+bool same_settings(const Layer& a, const Layer& b, SettingGroup group) {
+  return std::ranges::none_of(settings_table(), [&](const SettingInfo& info) {
+    return is_in(group, info) && info.get(a.settings) != info.get(b.settings);
+  });
+}
+
+void take_settings(Layer& layer, const Layer& from, SettingGroup group) {
+  for (const SettingInfo& info : settings_table()) {
+    if (!is_in(group, info)) continue;
+    const std::string value = info.get(from.settings);
+    if (info.get(layer.settings) != value) info.set(layer.settings, value);
+  }
+  if (group != SettingGroup::rotations) return;
+  layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
+}
+
+const Theme other_settings_theme{"other_settings", "window.layers rope.layers",
+                                 other_settings_changes};
+
+} // namespace mha
