@@ -1,5 +1,5 @@
 #pragma once
-// What `stats` shows of its measures: which columns and rows, in which order.
+// The choice among the measures of `stats`: columns, rows and their order.
 
 #include "stats_texts.hpp"
 

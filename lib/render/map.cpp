@@ -59,8 +59,9 @@ std::vector<MapPanel> make_panels(const Layer& layer, const std::string& layer_i
 }
 
 double MapStyle::share_of(double value) const {
-  if (scale == ColorScale::log)
-    return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+  if (scale == ColorScale::log) // neighbouring numbers may have one logarithm
+    if (const double span = std::log(high) - std::log(low); span > 0)
+      return (std::log(value) - std::log(low)) / span;
   if (const double span = high - low; std::isfinite(span)) return (value - low) / span;
   return (value / 2 - low / 2) / (high / 2 - low / 2);
 }

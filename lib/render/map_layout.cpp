@@ -28,8 +28,8 @@ constexpr double title_line = 1.3;         ///< distance of a title's lines, in 
 constexpr double most_pixels = 1e8;        ///< of a picture: width × height
 constexpr std::size_t most_annotated = 64; ///< cells along a side of a map with numbers
 
-/// Pixels along one axis.
-struct Extent {
+/// A column or a row of panels: pixels along its axis.
+struct GridTrack {
   std::size_t begin = 0, size = 0;
 };
 
@@ -81,7 +81,7 @@ private:
   bool horizontal_cols_ = false; ///< the labels of columns run horizontally
   std::size_t row_labels_ = 0, col_labels_ = 0; ///< pixels beside and below a panel, for labels
   /// Of each column of panels and of each row: where it begins, and how far its largest panel goes.
-  std::vector<Extent> across_, down_;
+  std::vector<GridTrack> across_, down_;
   std::size_t left_ = 0, top_ = 0, right_ = 0, bottom_ = 0; ///< of the panels
 };
 
@@ -159,11 +159,11 @@ void Layout::measure_margins(double longest_row, double longest_col) {
   left_ = margin + whole(axis_name_size * 1.5) + row_labels_;
   top_ = margin + (picture_.title.empty() ? 0 : whole(title_size * 1.9)) + heading;
   right_ = left_, bottom_ = top_;
-  for (Extent& column : across_) {
+  for (GridTrack& column : across_) {
     column.begin = right_ + (&column == &across_[0] ? 0 : between_x);
     right_ = column.begin + std::max(column.size, title);
   }
-  for (Extent& row : down_) {
+  for (GridTrack& row : down_) {
     row.begin = bottom_ + (&row == &down_[0] ? 0 : between_y);
     bottom_ = row.begin + row.size;
   }

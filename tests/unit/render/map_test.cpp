@@ -317,16 +317,17 @@ TEST_CASE("panels of short texts take no more room than they need") {
     }
     return lay_out(picture);
   };
-  const MapLayout same = of_sizes({8, 8, 8}, 1), below = of_sizes({8, 2, 1}, 1),
-                  beside = of_sizes({8, 2, 1}, 3), other = of_sizes({1, 2, 8}, 1);
+  const MapLayout below = of_sizes({8, 2, 1}, 1), beside = of_sizes({8, 2, 1}, 3),
+                  other = of_sizes({1, 2, 8}, 1);
   const std::size_t cell = below.panels[0].cell_height;
-  CHECK(below.panels[1].y - below.panels[0].y == same.panels[1].y - same.panels[0].y);
-  CHECK(below.panels[2].y - below.panels[1].y == same.panels[2].y - same.panels[1].y - 6 * cell);
+  const std::size_t first = below.panels[1].y - below.panels[0].y,
+                    second = below.panels[2].y - below.panels[1].y;
+  CHECK(first == second + 6 * cell);
   CHECK(below.height == other.height);
   CHECK(beside.panels[2].x - beside.panels[1].x < beside.panels[1].x - beside.panels[0].x);
   // Rows of several panels are as high as their highest.
   const MapLayout rows = of_sizes({8, 2, 1, 3}, 2);
-  CHECK(rows.panels[2].y - rows.panels[0].y == same.panels[1].y - same.panels[0].y);
+  CHECK(rows.panels[2].y - rows.panels[0].y == first);
   CHECK(rows.panels[2].x == rows.panels[0].x);
 }
 

@@ -81,7 +81,9 @@ TEST_CASE("a table wraps its columns into groups that fit") {
   value.numbers = Tensor::of<float>({2, 3}, numbers);
   Options options;
   options.look.width = 20;
-  CHECK(rendered("table", {value}, options) == R"(weights · head 1 · 2 × 3 · exp / row_sum
+  CHECK(rendered("table", {value}, options) == R"(weights · head 1
+  · 2 × 3
+  · exp / row_sum
 
         0       1
 4  0.5000  0.5000
