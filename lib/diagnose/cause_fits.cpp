@@ -2,6 +2,7 @@
 // of each query head, dropout's probability.
 
 #include <mha/diagnose/causes.hpp>
+#include <mha/diagnose/hypotheses/clip.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/feed_forward.hpp>
 #include <mha/diagnose/hypotheses/position_bias.hpp>
@@ -56,6 +57,7 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
       candidates.push_back(keep(std::move(*dropout)));
   if (has(Stage::scaled)) fit_scale(trials, candidates);
   if (has(Stage::capped)) fit_softcap(trials, candidates);
+  fit_clip(trials, candidates);
   const bool rotates =
       layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
   if (rotates)
@@ -109,6 +111,25 @@ void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
   if (round > 0 && std::fabs(cap - round) <= (trials.target().half ? 0.03 : 1e-3) * round)
     cap = round;
   Change change = softcap_change(layer_, cap);
+  change.fitted = true;
+  candidates.push_back(keep(std::move(change)));
+}
+
+/// Clipped numbers reach the limit, and several do: the largest is it.
+void CauseSearch::fit_clip(const Trials& trials, Changes& candidates) {
+  const Change probe = clip_change(layer_, 1);
+  if (!contains(probe.touches, trials.target().stage)) return;
+  const Tensor theirs = convert(trials.target().theirs, DType::f64);
+  double limit = 0;
+  std::size_t reached = 0;
+  for (const double number : theirs.as<double>()) {
+    const double size = std::fabs(number);
+    if (!std::isfinite(size) || size < limit) continue;
+    reached = size == limit ? reached + 1 : 1;
+    limit = size;
+  }
+  if (reached < 2 || limit == 0) return;
+  Change change = clip_change(layer_, limit);
   change.fitted = true;
   candidates.push_back(keep(std::move(change)));
 }

@@ -72,6 +72,7 @@ private:
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_softcap(Trials& trials, Changes& candidates);
+  void fit_clip(const Trials& trials, Changes& candidates);
   void fit_swish(Trials& trials, Changes& candidates);
   void fit_rope(Trials& trials, Changes& candidates);
   void fit_offset(Trials& trials, Changes& candidates);

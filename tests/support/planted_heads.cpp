@@ -177,6 +177,13 @@ std::vector<Mistake> other_mistakes() {
       {"softcap.value", "capped", [](Layer& l, Random&) { return l.softcap = 1.5, true; },
        [](I& o) { o.layer.softcap = 2.5; }},
       {"softcap.added", "masked", always, [](I& o) { o.layer.softcap = 2; }},
+      {"clip.missing", "q",
+       [](Layer& l, Random&) { return l.clip = 0.75, l.q_norm_weight.empty(); },
+       [](I& o) { o.layer.clip = 0; }},
+      {"clip.value", "q", [](Layer& l, Random&) { return l.clip = 0.75, l.q_norm_weight.empty(); },
+       [](I& o) { o.layer.clip = 0.5; }},
+      {"clip.added", "q", [](Layer& l, Random&) { return l.q_norm_weight.empty(); },
+       [](I& o) { o.layer.clip = 0.75; }},
       {"weight.transposed", "q", always,
        [](I& o) {
          for (Array* W : {&o.layer.W_q, &o.layer.W_k, &o.layer.W_v, &o.layer.W_o}) read_turned(*W);

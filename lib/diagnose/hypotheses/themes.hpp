@@ -17,6 +17,7 @@
   theme(rope)             \
   theme(norm)             \
   theme(softcap)          \
+  theme(clip)             \
   theme(alibi)            \
   theme(causal)           \
   theme(window)           \
