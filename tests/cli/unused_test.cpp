@@ -114,7 +114,7 @@ const std::map<std::string, std::string> values{
     {"--config", "data/bard-llama/config.json"},
     {"--tokens", "a b c d e f g"},
     {"--key-tokens", "a b c d e f g"},
-    {"--text", "O Romeo"},
+    {"--text", "O Romeo, Romeo, Romeo"},
     {"--text-file", "data/bard-gpt2/config.json"},
     {"--ids", "5,6,7"},
     {"--inputs-embeds", "data/shakespeare/hidden.npz:layers.0"},
