@@ -124,6 +124,37 @@ bool is_device(const std::string& path) {
   return std::filesystem::is_other(std::filesystem::status(path, ignored));
 }
 
+/// What the extension of the path means: the format, where the command writes it, and whether it
+/// means one at all.
+struct Meant {
+  std::string_view written, any;
+};
+Meant meant_by(const OutputOptions& output) {
+  Meant meant;
+  each_extension([&](std::string_view extension, std::string_view format) {
+    if (!output.path.ends_with(extension)) return;
+    meant.any = format;
+    if (meant.written.empty() && writes(output, format)) meant.written = format;
+  });
+  return meant;
+}
+
+/// A picture or an array under the name of another format would be opened by no program; texts may
+/// have each other's names.
+void require_own_extension(const OutputOptions& output) {
+  if (output.to_standard_output() || is_device(output.path)) return;
+  constexpr std::array<std::string_view, 5> of_programs{"png", "svg", "pdf", "npy", "npz"};
+  const auto [written, any] = meant_by(output);
+  const std::string_view meant = written.empty() ? any : written;
+  const auto is_of_programs = [&](std::string_view format) {
+    return std::ranges::find(of_programs, format) != of_programs.end();
+  };
+  if (meant.empty() || meant == output.format) return;
+  if (is_of_programs(meant) || is_of_programs(output.format))
+    throw UsageError(fmt::format("{}: the extension means {}, --format says {}; give one of them",
+                                 render::visible(output.path), meant, output.format));
+}
+
 void add_path(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
               std::span<const std::string_view> placeholders) {
   output.command = cli.command(), output.formats = std::move(formats);
@@ -139,14 +170,12 @@ void add_path(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
 } // namespace
 
 std::string form_of(const OutputOptions& output) {
-  if (!output.format.empty()) return output.format;
+  if (!output.format.empty()) {
+    require_own_extension(output);
+    return output.format;
+  }
   if (output.to_standard_output() || is_device(output.path)) return output.formats.front();
-  std::string_view written, meant;
-  each_extension([&](std::string_view extension, std::string_view format) {
-    if (!output.path.ends_with(extension)) return;
-    meant = format;
-    if (written.empty() && writes(output, format)) written = format;
-  });
+  const auto [written, meant] = meant_by(output);
   if (!written.empty()) return std::string(written);
   if (meant.empty() && output.any_path) return "";
   const std::string path = render::visible(output.path);

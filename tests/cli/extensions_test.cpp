@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <sstream>
 
 using namespace mha::test;
 using Catch::Contains;
@@ -103,6 +104,32 @@ TEST_CASE("extensions: a file holds what its name says, or there is an error and
       words[words.size() - 3] = "-f", words[words.size() - 2] = format;
       CHECK(run(words).code == 2);
     }
+}
+
+TEST_CASE("extensions: a picture or an array has no other format's name") {
+  for (const auto& [line, found] : std::vector<std::pair<std::string, std::string>>{
+           {"map data/quickstart.json -f svg -o a.png", "means png, --format says svg"},
+           {"map data/quickstart.json -f png -o a.pdf", "means pdf, --format says png"},
+           {"map data/quickstart.json -f table -o a.svg", "means svg, --format says table"},
+           {"map data/quickstart.json -f png -o a.csv", "means csv, --format says png"},
+           {"show data/quickstart.json -s weights -f npy -o a.csv", "means csv, --format says npy"},
+           {"show data/quickstart.json -s weights -f csv -o a.npy", "means npy, --format says csv"},
+           {"stats data/quickstart.json -f csv -o a.txt", ""},
+           {"stats data/quickstart.json -f ndjson -o a.json", ""},
+           {"map data/quickstart.json -f svg -o a.svg", ""},
+           {"map data/quickstart.json -f png -o -", ""},
+           {"map data/quickstart.json -f png -o /dev/null", ""}}) {
+    const Folder folder;
+    Words words;
+    std::istringstream line_words(line);
+    for (std::string word; line_words >> word;)
+      words.push_back(word.starts_with("a.") ? folder.path(word) : word);
+    const Result result = run(words);
+    INFO(line << ": " << result.err);
+    CHECK(result.code == (found.empty() ? 0 : 2));
+    CHECK(folder.names().size() == (found.empty() && line.find("-o a.") != line.npos ? 1 : 0));
+    CHECK_THAT(result.err, Contains(found));
+  }
 }
 
 TEST_CASE("extensions: one that means nothing names those that the command writes") {
