@@ -74,7 +74,8 @@ void LearnedSizes::learn_axes(const NamedTensor& part, const std::vector<Size*>&
   const Shape& shape = part.tensor.shape();
   const bool has_batch = shape.size() == sizes.size() + 1;
   if (!has_batch && shape.size() != sizes.size())
-    fail("{} is {}: expected (B,) {}", part.source, to_string(shape), expected);
+    fail("{} is {}: expected (B,) {}{}", part.source, to_string(shape), expected,
+         shape.size() == 1 && sizes.size() == 2 ? "; a single row of numbers is [[…]]" : "");
   if (batch_known_ && has_batch != batched_)
     fail("{} is {}: it has {}, {} has {}", part.source, to_string(shape),
          has_batch ? "a batch axis" : "no batch axis", batch_source_, has_batch ? "none" : "one");
