@@ -151,7 +151,7 @@ TEST_CASE("weights: another tensor in a tensor's place is named, and rows that a
     return weight;
   };
   const Weight gate = matrix("gate", 5, 1), up = matrix("up", 5, 2), table = matrix("table", 8, 3);
-  WeightFile a{"a", {gate, up, table}, {}}, b{"b", {as(up, "gate"), as(gate, "up")}, {}};
+  WeightFile a{"a", "", {gate, up, table}, {}}, b{"b", "", {as(up, "gate"), as(gate, "up")}, {}};
   b.weights.push_back(as(matrix("table", 11, 3), "table"));
   const WeightsDiff diff = diff_weights(a, b);
   CHECK(diff.tensors[0].status == WeightStatus::differs);
