@@ -139,18 +139,13 @@ Meant meant_by(const OutputOptions& output) {
   return meant;
 }
 
-/// A picture or an array under the name of another format would be opened by no program; texts may
-/// have each other's names.
+/// What is no picture would be opened by no program under a picture's name.
 void require_own_extension(const OutputOptions& output) {
   if (output.to_standard_output() || is_device(output.path)) return;
-  constexpr std::array<std::string_view, 5> of_programs{"png", "svg", "pdf", "npy", "npz"};
   const auto [written, any] = meant_by(output);
   const std::string_view meant = written.empty() ? any : written;
-  const auto is_of_programs = [&](std::string_view format) {
-    return std::ranges::find(of_programs, format) != of_programs.end();
-  };
-  if (meant.empty() || meant == output.format) return;
-  if (is_of_programs(meant) || is_of_programs(output.format))
+  const bool picture = meant == "png" || meant == "svg" || meant == "pdf";
+  if (picture && meant != output.format)
     throw UsageError(fmt::format("{}: the extension means {}, --format says {}; give one of them",
                                  render::visible(output.path), meant, output.format));
 }

@@ -83,7 +83,7 @@ int Show::run() {
   if (form == "npy")
     npy(model);
   else if (stages.empty())
-    note_labels(), overview(model, form);
+    overview(model, form), note_labels();
   else
     numbers(model, form);
   report_timings(common);

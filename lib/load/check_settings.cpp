@@ -149,6 +149,7 @@ bool is_said_by_file(const Settings& settings, const std::string& name, const st
 void note_idle(const Layer& layer, std::vector<Note>& notes) {
   const Settings& s = layer.settings;
   for (const auto& [name, from] : s.origins) {
+    if (from.starts_with("--text: ")) continue; // of the model that the text is for
     const bool option = from.starts_with("--");
     if (!option && !is_said_by_file(s, name, from)) continue;
     const std::string why = idle(layer, name);
