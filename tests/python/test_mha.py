@@ -380,7 +380,7 @@ class WholeModels(unittest.TestCase):
             lambda: clean.with_("layers.-9.q = zero"), lambda: clean.with_("layers.0.q = zeor"), lambda: clean.resid(-6),
             lambda: mha.Patch.from_run("layers.0.q", model), lambda: mha.Model(""), lambda: mha.Model(DATA / "quickstart.json"),
             lambda: mha.Model(DATA / "bard-gpt2", rope_base=[1]), lambda: mha.Model(DATA / "bard-gpt2", num_heads=5),
-            lambda: model.weight("W_U"), lambda: model.weight("layers.0.q"),
+            lambda: model.weight("wte"), lambda: model.weight("layers.0.q"),
             lambda: model.stream("To", [], print), lambda: clean[3], lambda: clean[None], lambda: clean["weights", 1, 2], lambda: clean["logits", 1],
             lambda: mha.run(layer(), num_heads=3)["weights", 9], lambda: mha.run(layer(), num_heads=3)[3],
             lambda: mha.run({**layer(), 3: 3}, num_heads=3), lambda: mha.run(layer(), num_heads=3, stages=[]),
