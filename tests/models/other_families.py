@@ -144,6 +144,11 @@ def eps_of_all_norms(model, tensors):
     model.final = changed(model.final)
 
 
+@wrong("cohere-plus", "norm.missing", "logits states")
+def no_norms_of_each_head(model, tensors):
+    each(model, lambda b: b.attention.__dict__.update(q_norm=None, k_norm=None))
+
+
 @wrong("mpt", "alibi.missing", "states logits half_logits")
 def no_slopes(model, tensors):
     each(model, lambda b: setattr(b.attention, "bias", None))

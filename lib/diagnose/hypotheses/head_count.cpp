@@ -29,7 +29,7 @@ void rescale(Settings& settings, std::size_t d_k, std::size_t other) {
 bool may_be_recounted(const Layer& layer) {
   const Dims& d = layer.dims;
   const auto of_width = [](const Tensor& weight, std::size_t width) {
-    return weight.empty() || weight.count() == width;
+    return weight.empty() || (weight.rank() == 1 && weight.count() == width); // not each head's own
   };
   const bool masks_of_heads =
       std::ranges::any_of(layer.added, [](const Broadcast& mask) { return mask.strides[1] != 0; });
