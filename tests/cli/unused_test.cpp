@@ -208,7 +208,10 @@ bool is_given(const Words& line, Words more) {
   const Words as_typed = more;
   if (more[0] == "--format") more[0] = "-f";
   if (more[0] == "--stage") more[0] = "-s";
-  return !std::ranges::search(line, as_typed).empty() || !std::ranges::search(line, more).empty();
+  const auto holds = [&line](const auto& words) {
+    return std::search(line.begin(), line.end(), words.begin(), words.end()) != line.end();
+  };
+  return holds(as_typed) || holds(more);
 }
 
 /// The words of an option for a line; nothing where no value is known.
