@@ -53,7 +53,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
 /// Whether all that is wrong is that tokens attend to the padding around their text, as the model's
 /// end shows: then no layer is looked at.
 bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
-  if (around_.before.empty()) return false;
+  if (!around_.is_padded()) return false;
   last_ = first, embed_ = first.layer.X;
   const Layer ends = ends_from(embed_);
   const std::vector<Reference> readings = load_readings(of_ends(ends), files_, common_, &whole_);

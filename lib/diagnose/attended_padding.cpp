@@ -4,7 +4,6 @@
 
 #include <mha/diagnose/end_of_model.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/forward/embedding.hpp>
 
 #include <fmt/format.h>
@@ -118,20 +117,12 @@ std::optional<Diagnosis> explain_attended_padding(const std::vector<Layer>& laye
                                                   const Layer& ends, const ReferenceStage& known,
                                                   const DiagnoseContext& context) {
   const ModelAround* model = context.model;
-  const auto some = [](const std::vector<Ids>& lists) {
-    return std::ranges::any_of(lists, [](const Ids& ids) { return !ids.empty(); });
-  };
-  if (!model || model->before.size() != model->ids.size() ||
-      (!some(model->before) && !some(model->behind)) || !std::ranges::all_of(layers, may_be_padded))
+  if (!model || model->before.size() != model->ids.size() || !model->is_padded() ||
+      !std::ranges::all_of(layers, may_be_padded))
     return std::nullopt;
   EndOfModel end(ends, known, context.threads);
   const auto behind_text = [&](std::optional<DType> half) {
-    Tensor stream = ends.ends->embed;
-    for (const Layer& layer : layers) {
-      stream = handed_on(on_stream(layer, stream), context.threads);
-      if (half) stream = rounded_to(stream, *half);
-    }
-    return stream;
+    return streams_through(layers, ends.ends->embed, context.threads, half).back();
   };
   const Tensor stream = behind_text({});
   if (end.half()) end.allow_rounding(stream, behind_text(end.half()));

@@ -126,6 +126,16 @@ Layer on_stream(const Layer& layer, const Tensor& stream) {
   return plain_form(with_stream(layer, stream));
 }
 
+std::vector<Tensor> streams_through(const std::vector<Layer>& layers, const Tensor& stream,
+                                    std::size_t threads, std::optional<DType> half) {
+  std::vector<Tensor> streams{stream};
+  for (const Layer& layer : layers) {
+    Tensor behind = handed_on(on_stream(layer, streams.back()), threads);
+    streams.push_back(half ? rounded_to(behind, *half) : std::move(behind));
+  }
+  return streams;
+}
+
 bool is_same(const Change& a, const Change& b) {
   return a.id == b.id && a.did == b.did;
 }

@@ -89,6 +89,10 @@ private:
 Tensor handed_on(const Layer& layer, std::size_t threads);
 /// The layer on another stream, in row form and with a batch axis.
 Layer on_stream(const Layer& layer, const Tensor& stream);
+/// The stream that enters the first layer and what each hands on, rounded to a short type behind
+/// each where one is given.
+std::vector<Tensor> streams_through(const std::vector<Layer>& layers, const Tensor& stream,
+                                    std::size_t threads, std::optional<DType> half = {});
 /// Whether two layers' changes are the same.
 bool is_same(const Change& a, const Change& b);
 

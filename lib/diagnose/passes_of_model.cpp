@@ -4,7 +4,6 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/other_settings.hpp>
-#include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/trials.hpp>
@@ -53,11 +52,7 @@ bool PassesOfModel::same_settings(std::size_t a, std::size_t b, WholeChange::Kin
 }
 
 std::vector<Tensor> PassesOfModel::streams(std::optional<DType> half) const {
-  const auto kept = [half](Tensor stream) { return half ? rounded_to(stream, *half) : stream; };
-  std::vector<Tensor> list{kept(embed_)};
-  for (const Layer& layer : layers_)
-    list.push_back(kept(handed_on(on_stream(layer, list.back()), threads_)));
-  return list;
+  return streams_through(layers_, half ? rounded_to(embed_, *half) : embed_, threads_, half);
 }
 
 Tensor PassesOfModel::behind_layer(std::size_t n, const Tensor& stream,

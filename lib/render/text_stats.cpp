@@ -147,12 +147,12 @@ std::string activations_text(const std::vector<Activation>& list, std::string_vi
                              std::optional<std::size_t> precision) {
   if (form == "csv" || form == "tsv") {
     const char between = form == "tsv" ? '\t' : ',';
-    const auto word = [&](std::string_view text) { return separated_field(text, between); };
-    std::string out = fmt::format("norm{0}text{0}position{0}token{0}before{0}after\n", between);
+    std::string out =
+        separated_line({"norm", "text", "position", "token", "before", "after"}, between);
     for (const Activation& one : list)
-      out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}\n", between,
-                         exact(one.norm, Dialect::csv, precision), one.text, one.position,
-                         word(one.token), word(one.before), word(one.after));
+      out += separated_line({exact(one.norm, Dialect::csv, precision), std::to_string(one.text),
+                             std::to_string(one.position), one.token, one.before, one.after},
+                            between);
     return out;
   }
   JsonText json(precision);

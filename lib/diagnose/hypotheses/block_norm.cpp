@@ -193,7 +193,7 @@ void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) 
     const bool of_heads = other.form && (of_class || other.id == "eps") && other.id != "weight";
     if (!group.whole || !of_heads || layer.q_norm_weight.empty() || layer.k_norm_weight.empty())
       continue;
-    list.add("block_norm." + other.id, touched | StageSet{Stage::q_norm, Stage::k_norm},
+    list.add("block_norm." + other.id, touched | qk_norm_stages(),
              with_name(other.did, every_norm_and_heads),
              with_name(other.cure, every_norm_and_heads),
              [form = other.form, edit = change.edit](Layer& edited) {

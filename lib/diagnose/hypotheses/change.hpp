@@ -4,6 +4,7 @@
 
 #include <mha/layer/layer.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -86,6 +87,12 @@ struct ModelAround {
   std::shared_ptr<const Layer> previous = {};
   /// The tokens that the reference has before and behind each text, padding as a rule; empty: none.
   std::vector<std::vector<int>> before = {}, behind = {};
+
+  /// Whether the reference has such tokens beside a text.
+  bool is_padded() const {
+    const auto has_tokens = [](const std::vector<int>& ids) { return !ids.empty(); };
+    return std::ranges::any_of(before, has_tokens) || std::ranges::any_of(behind, has_tokens);
+  }
 };
 
 /// What is known where changes are proposed.

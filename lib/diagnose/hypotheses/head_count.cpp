@@ -14,7 +14,7 @@ constexpr std::size_t narrowest = 4, widest = 512; // heads that people make
 
 /// A layer's heads counted otherwise.
 struct HeadCount {
-  std::size_t H, H_kv, d_k, d_v, rope_dims;
+  std::size_t H, H_kv, width, rope_dims;
 };
 
 /// Scales that follow the width of a head do so here, too.
@@ -46,9 +46,9 @@ bool may_be_recounted(const Layer& layer) {
 Tensor concat_of(const Layer& layer, const HeadCount& count) {
   if (!may_be_recounted(layer)) fail("another change is made for each head by itself");
   Layer other = layer;
-  rescale(other.settings, layer.dims.d_k, count.d_k);
+  rescale(other.settings, layer.dims.d_k, count.width);
   other.dims.H = count.H, other.dims.H_kv = count.H_kv;
-  other.dims.d_k = count.d_k, other.dims.d_v = count.d_v;
+  other.dims.d_k = other.dims.d_v = count.width;
   other.settings.num_heads = count.H, other.settings.num_kv_heads = count.H_kv;
   other.settings.rope_dims = count.rope_dims;
   take_back(other, {Stage::q_rope, Stage::k_rope, Stage::k_all, Stage::v_all, Stage::scores,
@@ -67,16 +67,15 @@ std::vector<HeadCount> counts_of(const Layer& layer) {
     if (width == d.d_k || queries % width != 0 || keys % width != 0) continue;
     const std::size_t H = queries / width, H_kv = keys / width;
     if (H % H_kv != 0 || (layer.settings.rope != Rope::none && width % 2 != 0)) continue;
-    counts.push_back({H, H_kv, width, width, std::min(turned, width)});
+    counts.push_back({H, H_kv, width, std::min(turned, width)});
     const std::size_t part = turned * width / d.d_k;
-    if (part != turned && part > 0 && part % 2 == 0)
-      counts.push_back({H, H_kv, width, width, part});
+    if (part != turned && part > 0 && part % 2 == 0) counts.push_back({H, H_kv, width, part});
   }
   return counts;
 }
 
 std::string in_words(std::size_t H, std::size_t H_kv, std::size_t width) {
-  const std::string heads = fmt::format("{} {} of {}", H, H == 1 ? "head" : "heads", width);
+  const std::string heads = fmt::format("{} of {}", counted(H, "heads"), width);
   return H == H_kv ? heads : fmt::format("{} on {} of keys and values", heads, H_kv);
 }
 
@@ -87,7 +86,7 @@ std::vector<Change> head_count_changes(const Subject& subject) {
   ChangeList list;
   for (const HeadCount& count : counts_of(layer))
     list.add("heads.count", StageSet{Stage::concat},
-             fmt::format("splits q, k and v into {}", in_words(count.H, count.H_kv, count.d_k)) +
+             fmt::format("splits q, k and v into {}", in_words(count.H, count.H_kv, count.width)) +
                  (count.rope_dims == 0 || count.rope_dims == layer.settings.rope_dims
                       ? ""
                       : fmt::format(", of which {} dimensions are rotated", count.rope_dims)),

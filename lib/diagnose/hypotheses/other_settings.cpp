@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/other_settings.hpp>
 
+#include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <algorithm>
@@ -19,8 +20,7 @@ bool is_in(SettingGroup group, const SettingInfo& info) {
 /// One change for each kind of layer that this one is not.
 void add_group(const Subject& subject, SettingGroup group, ChangeList& list) {
   const bool windows = group == SettingGroup::windows;
-  const StageSet touched =
-      windows ? StageSet{Stage::masked} : StageSet{Stage::q_rope, Stage::k_rope};
+  const StageSet touched = windows ? StageSet{Stage::masked} : rotary_stages();
   std::vector<std::shared_ptr<const Layer>> kinds;
   for (std::size_t n = 0; n < subject.model->layers; ++n) {
     if (n == subject.model->number) continue;
