@@ -134,7 +134,7 @@ template <class T> std::vector<Tile> Schedule<T>::rows_of(Sequence sequence) con
   return sequence == Sequence::input && made_of_x ? whole_items(layer_, queries) : queries;
 }
 
-/// Tokens are cut by rows. Where that makes fewer tiles than threads, they are cut by heads
+/// Tokens are cut by rows. Where that makes too few tiles for the threads, they are cut by heads
 /// instead; in bfloat16 × 3, where rows are few, so that no part of W is split twice. Not where a
 /// step needs the whole row.
 template <class T>
@@ -162,9 +162,10 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const TokenSteps<T
   const std::size_t count = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
   std::vector<Tile> tiles = row_tiles(rows, count);
   const bool divides = !whole_rows && (letters.size() == 3 || width == step) && width > 0;
-  const bool few =
-      projecting_.count(Routine::bf16x3) > 0 ? count <= bf16x3_as_read : tiles.size() < threads_;
-  if (divides && few) tiles = head_tiles(rows, width, step, threads_);
+  const bool splits = projecting_.count(Routine::bf16x3) > 0;
+  const std::size_t pieces = splits ? threads_ : tasks_of_thread * threads_;
+  const bool few = splits ? count <= bf16x3_as_read : tiles.size() < pieces;
+  if (divides && few) tiles = head_tiles(rows, width, step, pieces);
   for (const Tile& tile : tiles)
     tasks.push_back({&tokens, tile, width,
                      first->stage > Stage::k_pe && tile.heads.first == rows.front().heads.first});

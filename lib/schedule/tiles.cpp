@@ -37,8 +37,8 @@ Tile rows_of_block(std::size_t tokens, const QueryBlock& block) {
 /// that each has more to multiply than to convert. In strips of PackedMatrix::column_step.
 std::size_t strips_together(std::size_t columns, std::size_t threads) {
   constexpr std::size_t step = PackedMatrix<float>::column_step, most = 512 / step;
-  const std::size_t tasks = 4 * std::max<std::size_t>(threads, 1);
-  return std::clamp<std::size_t>((columns / tasks + step - 1) / step, 1, most);
+  const std::size_t tasks = tasks_of_thread * std::max<std::size_t>(threads, 1);
+  return std::clamp<std::size_t>(columns / tasks / step, 1, most);
 }
 
 /// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of

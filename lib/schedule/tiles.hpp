@@ -44,6 +44,10 @@ std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some)
 /// item)` to another.
 std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
                               const std::function<std::size_t(std::size_t)>& step);
+/// Tasks that a product has for each thread, at least, where its size allows: a thread whose core
+/// is taken from it for a while leaves its tasks to the others, and the last tasks are short.
+inline constexpr std::size_t tasks_of_thread = 4;
+
 /// The same rows in tiles of this height.
 std::vector<Tile> tiles_of_height(const std::vector<Tile>& runs, std::size_t height);
 /// The same rows in tiles, whose height follows from the number of a batch item's rows alone.

@@ -22,6 +22,8 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
                     std::size_t c_stride, typename V::Mask last, bool accumulate) {
   using Reg = typename V::Reg;
   constexpr std::size_t width = V::width;
+  constexpr std::size_t register_bytes = width * sizeof(typename V::T);
+  constexpr std::size_t of_line = register_bytes < 64 ? 64 / register_bytes : 1; // registers
   const auto read = [last](const typename V::T* p, std::size_t j) {
     (void)last;
     if constexpr (masked)
@@ -37,7 +39,7 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
       sum[i][j] = accumulate ? read(c + i * c_stride, j) : V::fill(0);
   for (std::size_t p = 0; p < depth; ++p, ++a, b += b_stride) {
 #pragma GCC unroll 8
-    for (std::size_t j = 0; j < cols; ++j) // columns of a plain b lie too far apart to be foreseen
+    for (std::size_t j = 0; j < cols; j += of_line) // rows of a plain b lie too far apart to be foreseen
       __builtin_prefetch(b + lines_ahead * b_stride + j * width, 0, 3);
     Reg line[cols];
 #pragma GCC unroll 8
