@@ -38,9 +38,9 @@ OpenedModel open_compared(const Request& request, Common& common) {
   try {
     return open_model(request, common);
   } catch (const Error& error) {
-    const std::string_view message = error.what();
+    const std::string message = told(error);
     const bool no_text = request.layer.empty() && !request.has_text() &&
-                         message.find("choose with --layer") != std::string_view::npos;
+                         message.find("choose with --layer") != std::string::npos;
     if (!no_text) throw;
     fail("{}; or compare the whole model: give the text that the reference was computed for, by "
          "--text or --ids",

@@ -1,4 +1,5 @@
 #include "cli.hpp"
+#include "console.hpp"
 
 #include <mha/layer/spelling.hpp>
 #include <mha/system/parse.hpp>
@@ -88,9 +89,9 @@ void hand_over(const Option& option, const std::string& value) {
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    const std::string_view message = error.what();
+    const std::string message = told(error);
     if (message.substr(0, 2) == "--")
-      throw UsageError(std::string(message)); // it names the option itself
+      throw UsageError(message); // it names the option itself
     throw UsageError(fmt::format("{} is '{}': {}", option.name, value, message));
   }
 }

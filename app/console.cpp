@@ -120,6 +120,14 @@ void flush() {
   if (std::fflush(stdout) != 0) refuse_output();
 }
 
+std::string told(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  return ours ? ours->line(Wording::command_line) : error.what();
+}
+std::string told(const Note& note) {
+  return note.message.in_words(Wording::command_line);
+}
+
 void print_message(std::string_view text) {
   if (silent) return;
   std::fwrite(text.data(), 1, text.size(), stderr);

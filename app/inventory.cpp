@@ -15,7 +15,9 @@ namespace mha::app {
 namespace {
 
 Inventory::File file_listing(const io::Contents& contents, bool ranges, std::size_t threads) {
-  Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, contents.notes};
+  Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, {}};
+  for (const Message& note : contents.notes)
+    file.notes.push_back(note.in_words(Wording::command_line));
   for (const io::Entry& entry : contents.tensors)
     file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt,
                             std::string(entry.blocks ? entry.blocks->name : "")});
@@ -72,7 +74,7 @@ void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory&
         inventory.findings.push_back(std::move(finding));
       }
     } catch (const Error& error) {
-      notes.add({warning(error.what())}, row.listing.id);
+      notes.add({warning(error.message())}, row.listing.id);
     }
   }
   std::ranges::move(notes.take(), std::back_inserter(inventory.notes));
@@ -103,7 +105,7 @@ void list_tensors(std::vector<Sources::SourceTensor> tensors, const LoadedLayer&
 void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   for (const Stage stage : available_stages(layer))
     inventory.stages.emplace_back(name_of(stage), layer.shape_of(stage));
-  inventory.missing_X = layer.missing_X;
+  inventory.missing_X = layer.missing_X.in_words(Wording::command_line);
   const Settings& settings = layer.settings;
   for (const SettingInfo& info : settings_table()) {
     const auto origin = settings.origins.find(info.name);
@@ -120,7 +122,7 @@ OpenedModel open_one_or_all(const Request& request, std::string& reason) {
     return OpenedModel(request);
   } catch (const Error& error) {
     if (!request.layer.empty()) throw;
-    reason = error.what();
+    reason = told(error);
   }
   Request all = request;
   all.layer = "all", all.same_x = true; // nothing is computed
@@ -152,7 +154,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   try {
     loaded = model.load(model.chosen()[0], tensors);
   } catch (const Error& error) {
-    inventory.reason = error.what();
+    inventory.reason = told(error);
     if (ranges) inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
     return inventory;
   }

@@ -1,3 +1,4 @@
+#include "console.hpp"
 #include "describe.hpp"
 #include "inventory.hpp"
 #include <mha/render/json_text.hpp>
@@ -219,7 +220,7 @@ std::string inventory_text(const Inventory& inventory, const TextStyle& look) {
     }
   };
   list("notes", inventory.notes,
-       [](const Note& note) { return (note.is_warning() ? "warning: " : "") + note.text; });
+       [](const Note& note) { return (note.is_warning() ? "warning: " : "") + told(note); });
   list("worth a look", inventory.findings, [](const Finding& finding) { return finding.text; });
   return out;
 }
@@ -252,7 +253,7 @@ std::string inventory_json(const Inventory& inventory) {
             json.object([&] { json.member("name", stage.first).key("shape").list(stage.second); });
           });
         }
-        list("notes", inventory.notes, [&](const Note& note) { json.value(note.text); });
+        list("notes", inventory.notes, [&](const Note& note) { json.value(told(note)); });
         list("checks", inventory.findings, [&](const Finding& finding) {
           json.object([&] { json.member("check", finding.check).member("text", finding.text); });
         });

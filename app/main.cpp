@@ -90,7 +90,7 @@ int run(std::vector<std::string> arguments) {
     io::require_unchanged_inputs();
     return code;
   } catch (const UsageError& error) {
-    throw Error(error.what() + usage_hint(hint));
+    throw Error(told(error) + usage_hint(hint));
   }
 }
 
@@ -129,7 +129,7 @@ int run_program(int count, char** words) {
     _exit(0);
   } catch (const mha::RankFailed& error) { // all ranks know
     mha::app::print_kept_notes();
-    mha::app::print_error(error.what());
+    mha::app::print_error(mha::app::told(error));
   } catch (const std::bad_alloc&) {
     if (ranks.count() == 1)
       std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
@@ -137,7 +137,7 @@ int run_program(int count, char** words) {
       mha::app::print_error(ranks.failed("out of memory"));
   } catch (const std::exception& error) {
     mha::app::print_kept_notes();
-    mha::app::print_error(ranks.failed(error.what()));
+    mha::app::print_error(ranks.failed(mha::app::told(error)));
   }
   std::fflush(stderr);
   ranks.leave();

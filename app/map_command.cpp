@@ -143,7 +143,7 @@ OpenedModel MapCommand::opened_minus() {
   try {
     return open_model(minus.request_of(request), common);
   } catch (const Error& error) {
-    const std::string message = error.what(), option = "--layer";
+    const std::string message = told(error), option = "--layer";
     if (minus.layer.empty() || !message.starts_with(option)) throw;
     fail("--minus-layer{}", message.substr(option.size()));
   }

@@ -99,6 +99,7 @@ const char* const sources_help =
     "input; in any order, a binding wins.";
 
 void add_layer(Cli& cli, Request& request, bool required) {
+  request.text.wording = Wording::command_line;
   cli.positionals("SOURCE...", sources_help, request.sources, required);
   cli.group("The layer");
   cli.value("--layer,-l", "N", request.layer,
@@ -136,6 +137,7 @@ void add_layer(Cli& cli, Request& request, bool required) {
 
 void add_text(Cli& cli, Request& request, bool numbers) {
   Text& text = request.text;
+  text.wording = Wording::command_line;
   cli.group(numbers ? "A text for a whole model, which computes every layer's X" : "The text");
   const auto repeated = [&](const char* name, const char* value, const char* help,
                             std::vector<std::string>& target, Completes completes) {
@@ -266,7 +268,7 @@ void add_common(Cli& cli, Common& common, bool computes) {
 void report_notes(const std::vector<Note>& notes, const Common& common) {
   if (common.strict) require_no_warning(notes);
   if (common.quiet) return;
-  for (const Note& note : notes) print_note(note.text, common.color, note.severity);
+  for (const Note& note : notes) print_note(told(note), common.color, note.severity);
 }
 
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common) {
@@ -342,10 +344,11 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
   return loaded;
 }
 
-void report_overflow(const std::string& text, const Common& common) {
+void report_overflow(const Message& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
-  if (!common.quiet) print_note(text, common.color, Severity::warning);
+  if (!common.quiet)
+    print_note(text.in_words(Wording::command_line), common.color, Severity::warning);
 }
 
 void report_timings(const Common& common, const std::string& more) {

@@ -70,7 +70,7 @@ void report_notes(const std::vector<Note>& notes, const Common& common);
 /// Keeps the warnings about layers, until the end; whether there are any.
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
-void report_overflow(const std::string& text, const Common& common);
+void report_overflow(const Message& text, const Common& common);
 /// The line of --timings, if asked for; `more` are a command's own members (", \"name\": value").
 void report_timings(const Common& common, const std::string& more = "");
 

@@ -33,13 +33,14 @@ std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& 
   const Texts& texts = *model.texts();
   const Text& typed = model.sources().request().text;
   Text other = options.other;
+  other.wording = typed.wording;
   if (!options.path.empty()) other.files = {options.path};
   other.each_line = !options.path.empty() && typed.each_line;
   other.special = typed.special;
   const Texts from(texts.weights(), other);
   for (const Note& note : from.notes())
     if (std::ranges::find(texts.notes(), note) == texts.notes().end())
-      report_notes({{"--patch-from: " + note.text, note.severity}}, common);
+      report_notes({{message("--patch-from: {}", note.message), note.severity}}, common);
   const auto here = one_by_one(model.sources(), texts, "--text"),
              there = one_by_one(model.sources(), from, "--patch-from");
   if (here.size() != there.size())

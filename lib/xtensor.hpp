@@ -41,7 +41,7 @@ template <class T, std::size_t N = any_rank>
 Values<T, N> values(const Tensor& tensor, std::string_view name = "the tensor") {
   if (tensor.empty()) fail("{} is empty: it has neither numbers nor a shape", name);
   if (tensor.dtype() != dtype_for<T>())
-    fail("{} is {}, not {}: get<{}>(\"{}\") gives it", name, name_of(tensor.dtype()),
+    fail("{} is {}, not {}: get<<{}>(\"{}\") gives it", name, name_of(tensor.dtype()),
          name_of(dtype_for<T>()), tensor.dtype() == DType::f64 ? "double" : "float", name);
   typename ValuesOf<T, N>::Buffer buffer(reinterpret_cast<const T*>(tensor.raw()), tensor.count(),
                                          tensor.share());
@@ -112,7 +112,7 @@ template <class T, std::size_t N> Values<T, N> Run::get(std::string_view name) c
 template <class T, class Named, class Use>
 void each_matrix(const Layer& layer, Named stage, Use& use, std::size_t threads) {
   if (layer.dtype != dtype_for<T>())
-    fail("the layer is computed in {}: mha::each<{}> streams it", name_of(layer.dtype),
+    fail("the layer is computed in {}: mha::each<<{}> streams it", name_of(layer.dtype),
          layer.dtype == DType::f64 ? "double" : "float");
   const auto as_matrix = [&](const Place& its_place, const Tensor& its_rows) {
     std::invoke(

@@ -332,7 +332,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   std::optional<Summaries> summaries;
   if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
   compute(std::move(loaded.layer), mine, all, common.threads);
-  std::string strange = overflow.report_without_layer();
+  Message strange = overflow.report_without_layer();
   if (strange.empty())
     strange = strange_results(ends, written, [&](Stage stage) { return summaries->of(stage); });
   report_overflow(strange, common);

@@ -56,7 +56,7 @@ std::string Info::description_of(const Sources& sources) const {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
     if (!common.quiet)
-      print_note(fmt::format("not as its family reads it: {}", error.what()), common.color);
+      print_note(fmt::format("not as its family reads it: {}", told(error)), common.color);
     return *std::move(text);
   }
 }

@@ -129,7 +129,7 @@ std::deque<Summaries> Show::summed_up(const Layer& layer, const std::vector<Stag
                      common.threads);
   }
   if (!world().is_first()) return summaries;
-  std::string strange = overflow.report(layer); // nothing, where it has seen nothing
+  Message strange = overflow.report(layer); // nothing, where it has seen nothing
   for (const Summaries& one : summaries)
     if (strange.empty())
       strange = strange_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
@@ -202,7 +202,7 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
     all.add(overflow);
   compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads);
   if (!world().is_first()) return;
-  std::string strange = overflow.report(layer);
+  Message strange = overflow.report(layer);
   for (const Trace& one : kept)
     if (strange.empty())
       strange =

@@ -125,10 +125,10 @@ Computed compute_layer(mha::OpenedModel& model, const std::string& id,
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
   if (!layer.block)
     std::ranges::move(mha::not_finite_inputs(layer), std::back_inserter(loaded.notes));
-  for (const mha::Note& note : mha::api::for_programs(std::move(loaded.notes)))
+  for (const mha::Note& note : loaded.notes)
     computed.notes.emplace_back(note.is_warning(), in_python(note.text));
-  if (std::string told = overflow.report(layer); !told.empty())
-    computed.notes.emplace_back(true, in_python(mha::api::for_programs(told)));
+  if (const mha::Message told = overflow.report(layer); !told.empty())
+    computed.notes.emplace_back(true, in_python(told.in_words(mha::Wording::program)));
   return computed;
 }
 
@@ -216,7 +216,7 @@ PYBIND11_MODULE(_core, module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const mha::Error& caught) {
-      error(in_python(mha::api::for_programs(caught.what())).c_str());
+      error(in_python(caught.what()).c_str());
     }
   });
   class_of<Memory>(module, "Memory")

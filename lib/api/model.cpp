@@ -109,7 +109,7 @@ DType Model::dtype() const {
   return state_->weights->dtype();
 }
 std::vector<Note> Model::notes() const {
-  std::vector<Note> notes = api::for_programs(state_->weights->notes());
+  std::vector<Note> notes = state_->weights->notes();
   notes.insert(notes.end(), state_->doubts.begin(), state_->doubts.end());
   return notes;
 }

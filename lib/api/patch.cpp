@@ -267,7 +267,7 @@ void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
       layer.patches.add(std::move(resolved));
     } catch (const Error& error) {
       if (std::string_view(error.what()).starts_with(text.text)) throw;
-      fail("{}: {}", text.text, error.what());
+      fail("{}: {}", text.text, error.message());
     }
   }
 }
@@ -280,7 +280,7 @@ void api::require_read(const Run::State& run, const std::vector<PutPatch>& put,
     const bool is_read = std::ranges::any_of(
         put, [&](const PutPatch& one) { return one.patch == i && one.is_read->load(); });
     if (!is_read)
-      fail("{}: nothing that a run computes reads {}; `mha-inspect stages` shows what is computed "
+      fail("{}: nothing that a run computes reads {}; <stages page> shows what is computed "
            "from which",
            text.text, name_of(text.stage));
   }

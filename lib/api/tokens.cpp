@@ -33,11 +33,11 @@ Tokens of_texts(const Model::State& model, const std::vector<std::string>& texts
   auto state = std::make_shared<Tokens::State>();
   state->weights = model.weights;
   state->batched = batched, state->labelled = true;
-  for (Note& note : api::for_programs(tokenizer.notes())) state->notes.push_back(std::move(note));
+  std::ranges::copy(tokenizer.notes(), std::back_inserter(state->notes));
   for (const std::string& text : texts) {
     const tokenizers::Encoding encoding = tokenizer.encode(text);
     const std::size_t number = state->ids.size();
-    for (Note& note : api::for_programs(notes_of_text(encoding.notes, number, texts.size() > 1)))
+    for (Note& note : notes_of_text(encoding.notes, number, texts.size() > 1))
       state->notes.push_back(std::move(note));
     state->ids.push_back(encoding.ids());
     if (state->ids.back().empty())

@@ -8,7 +8,6 @@
 
 #include <cfenv>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,11 +33,7 @@ private:
   std::fenv_t host_; ///< the thread's floating-point environment before
 };
 
-/// A message made for the command line as one for a program: "give --num-heads" is "give
-/// num_heads", and files that would be bound are tensors.
-std::string for_programs(std::string_view message);
-std::vector<Note> for_programs(std::vector<Note> notes);
-/// Adds notes in a program's words, each text once; null: none are kept.
+/// Adds notes, each text once; null: none are kept.
 void report(std::vector<Note>* list, std::vector<Note> notes);
 
 /// The ids of the layers that sources hold, in order; {""} for one layer without a number.
@@ -47,14 +42,10 @@ std::vector<std::string> layer_ids(Request request);
 /// Throws Error for a setting that is none, and for a value that it cannot have.
 void require_settings(const std::vector<std::pair<std::string, std::string>>& said);
 
-/// Does the work within a visit; an Error comes out in a program's words.
+/// Does the work within a visit.
 template <class Work> auto visiting(const Work& work) {
   const Visit visit;
-  try {
-    return work();
-  } catch (const Error& error) {
-    throw Error(for_programs(error.what()));
-  }
+  return work();
 }
 
 /// The same of what takes long: a stop that is requested by the options' token is an Error before

@@ -23,7 +23,7 @@ struct Timings {
 /// The positions that logits are computed for: the last of the longest text.
 Selection last_query(const Layer& ends) {
   Selection selection;
-  selection.query = IndexList::of_indices({ends.dims.T - 1}, "--query");
+  selection.query = IndexList::of_indices({ends.dims.T - 1}, message("<query>"));
   return selection;
 }
 

@@ -224,7 +224,7 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
   }
   if (!bound && contains(bound_, stage.stage)) return; // a binding wins
   if (!bound && is_same_again(*at, stage, name)) return;
-  fail("{} and {} both are {}; bind the one that is meant: --against {}=FILE:TENSOR", at->source,
+  fail("{} and {} both are {}; bind the one that is meant: <against> <{}=FILE:TENSOR>", at->source,
        stage.source, name_of(stage.stage), name_of(stage.stage));
 }
 
@@ -293,8 +293,8 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
     std::string there;
     for (const std::string& name : reference_.passed_over)
       if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
-    fail("--against {}: no stage of this layer is in it{}; its stages are {}: bind one, "
-         "--against STAGE=FILE:TENSOR",
+    fail("<against> {}: no stage of this layer is in it{}; its stages are {}: bind one, "
+         "<against> <STAGE=FILE:TENSOR>",
          fmt::join(sources, " "), there.empty() ? "" : ", but " + there, list_of(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),

@@ -24,7 +24,7 @@ Reference read_reference(const Layer& layer, const ReferenceFiles& sources,
     const bool own = io::mentions_layer(source);
     if (own && layer_id.empty() && model) continue; // of no layer
     if (own && layer_id.empty())
-      fail("--against {}: {{layer}} stands for a number, and this layer has none", io::shown(text));
+      fail("<against> {}: {{layer}} stands for a number, and this layer has none", io::shown(text));
     if (source.name.empty())
       files.emplace_back(here, own);
     else

@@ -26,7 +26,8 @@ ReferenceFile::ReferenceFile(io::Contents contents) : contents_(std::move(conten
 }
 
 ReferenceFiles::ReferenceFiles(std::vector<std::string> sources) : sources_(std::move(sources)) {
-  if (sources_.empty()) fail("no reference is given: --against FILE, or STAGE=FILE for one stage");
+  if (sources_.empty())
+    fail("no reference is given: <against> FILE, or <STAGE=FILE> for one stage");
 }
 
 std::shared_ptr<const ReferenceFile> ReferenceFiles::open(const std::string& path) const {

@@ -228,7 +228,7 @@ WeightFile by_role(OpenedModel& model, const WeightOptions& options) {
   find_roles(model, options);
   if (model.found.empty())
     fail("{}: its names are not the other file's, and no family is recognised by them; give a "
-         "description of it: --naming FILE.json",
+         "description of it: <naming> FILE.json",
          model.contents.name);
   WeightFile file;
   file.name = model.contents.name, file.format = model.contents.format, file.by_role = true;

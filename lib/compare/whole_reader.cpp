@@ -40,7 +40,8 @@ void Reader::bind(const io::Source& source, bool own) {
   const std::string where = io::shown(source.text);
   if (model_ && id_.empty())
     if (const Capture capture = capture_of(source.name, around_); capture.anywhere)
-      fail("{}: of which layer? Say layers.N.{}=…, or choose one with --layer", where, source.name);
+      fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", where,
+           source.name);
   take({source.name, where, &entry, source.axes, true});
 }
 
@@ -107,8 +108,8 @@ void Reader::read(const ReferenceFile& file, bool own) {
       if (const auto number = layer_of(entry.name))
         if (!result_stages(entry.name).empty()) numbers.insert(*number);
     if (id_.empty() && numbers.size() > 1)
-      fail("{} holds stages of layers {}; name the ones that are meant: --against "
-           "STAGE=FILE:TENSOR",
+      fail("{} holds stages of layers {}; name the ones that are meant: <against> "
+           "<STAGE=FILE:TENSOR>",
            io::shown(contents.name), fmt::join(numbers, ", "));
     for (const io::Entry& entry : contents.tensors) {
       if (is_elsewhere(entry.name) || is_of_text(entry.name)) continue;

@@ -36,15 +36,15 @@ std::vector<double> piece(const std::vector<double>& values, std::size_t index,
 
 void check(const Layer& layer, const ExplainRequest& request) {
   const Dims& dims = layer.dims;
-  const auto within = [](std::string_view option, std::size_t index, std::size_t count,
+  const auto within = [](const Message& option, std::size_t index, std::size_t count,
                          std::string_view what) {
     if (index >= count)
       fail("{} {}: there are {} {}{}", option, index, count, what,
            count == 0 ? std::string() : fmt::format(" (0 to {})", count - 1));
   };
-  within("--batch", request.batch, dims.B, "batch items");
-  within("--query", request.query, layer.length_of(request.batch), "queries");
-  if (request.head) within("--head", *request.head, dims.H, "heads");
+  within(message("<batch>"), request.batch, dims.B, "batch items");
+  within(message("<query>"), request.query, layer.length_of(request.batch), "queries");
+  if (request.head) within(message("<head>"), *request.head, dims.H, "heads");
 }
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -199,9 +199,10 @@ Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
 /// One query, of one head or all.
 Selection selection_of(const Layer& layer, const ExplainRequest& request) {
   Selection selection;
-  selection.query = IndexList::of_indices({request.query}, "--query");
-  if (request.head) selection.head = IndexList::of_indices({*request.head}, "--head");
-  if (layer.dims.batched) selection.batch = IndexList::of_indices({request.batch}, "--batch");
+  selection.query = IndexList::of_indices({request.query}, message("<query>"));
+  if (request.head) selection.head = IndexList::of_indices({*request.head}, message("<head>"));
+  if (layer.dims.batched)
+    selection.batch = IndexList::of_indices({request.batch}, message("<batch>"));
   return selection;
 }
 
@@ -218,7 +219,7 @@ void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation&
     std::string overflow;
     if (has_strange_numbers(result, head))
       if (const auto found = find_overflow(layer, request.batch, head.head, request.query))
-        overflow = overflow_text(layer, *found);
+        overflow = overflow_text(layer, *found).in_words(Wording::command_line);
     head.notes = notes_on(result, head, overflow);
   }
   if (result.has(Stage::output) && result.has_b_o)

@@ -163,7 +163,7 @@ void require_no_device(const struct stat& status, const std::string& name) {
 Bytes read_stream_once(const File& file, const std::string& path, std::string name,
                        const StreamLimit& limit) {
   static std::map<std::string, Bytes> streams;
-  static std::map<std::string, std::string> refused; // what is left of one is not its beginning
+  static std::map<std::string, Message> refused; // what is left of one is not its beginning
   static std::mutex lock;
   const std::lock_guard hold(lock);
   const auto known = streams.find(path);
@@ -172,7 +172,7 @@ Bytes read_stream_once(const File& file, const std::string& path, std::string na
   try {
     return streams.emplace(path, read_stream(file, std::move(name), limit)).first->second;
   } catch (const Error& error) {
-    refused.emplace(path, error.what());
+    refused.emplace(path, error.message());
     throw;
   }
 }

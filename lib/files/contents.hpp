@@ -1,6 +1,7 @@
 #pragma once
 // Contents of a file of any format: tensors (read when asked for), settings, labels.
 
+#include <mha/system/message.hpp>
 #include <mha/tensor/blocks.hpp>
 #include <mha/tensor/tensor.hpp>
 
@@ -77,7 +78,9 @@ struct Contents {
   /// "8".
   std::map<std::string, std::string> config;
   /// What else lies in the file, and was set aside or seen through: for `info`.
-  std::vector<std::string> notes;
+  std::vector<Message> notes;
+  /// Of the scalars that are remarks, those that refer to what can be set or given, by name.
+  std::map<std::string, Message> remarks;
   /// What the run that wrote the file started from (Output::run); "" if the file does not say.
   std::string run;
 

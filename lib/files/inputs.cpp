@@ -64,15 +64,15 @@ Identity identity_of(const struct stat& status) {
   const std::string also = input == path ? "" : fmt::format(" (as {})", shown(input));
   if (into)
     fail("{}: is a folder that is read{}, and what is made of it would lie between its files; give "
-         "--output another name",
+         "<output> another name",
          name, also);
-  fail("{}: is read{}, and would be replaced by what is made of it; give --output another name",
+  fail("{}: is read{}, and would be replaced by what is made of it; give <output> another name",
        name, also);
 }
 
 [[noreturn]] void refuse_member(const std::string& path, const std::string& folder,
                                 std::string_view why) {
-  fail("{}: {} {}, which is read; give --output another name", shown(path), why, shown(folder));
+  fail("{}: {} {}, which is read; give <output> another name", shown(path), why, shown(folder));
 }
 
 /// Whether programs that read a checkpoint's folder would read a file of this name.

@@ -22,13 +22,13 @@ const Format& format_for(const std::string& path, std::size_t items) {
                                       !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
   if (stream && items == 1) return format_named("npy");
   if (stream)
-    fail("{}: {} tensors in which format? give --format npz",
+    fail("{}: {} tensors in which format? give <format> npz",
          path == "-" ? "standard output" : shown(path), items);
   if (extension.empty() || path.ends_with('/')) return format_named("folder");
   std::vector<std::string_view> extensions;
   for (const Format& format : formats())
     if (!format.extensions.empty() && format.create) extensions.push_back(format.extensions);
-  fail("{}: '{}' is no extension of a format that is written ({}; none is a folder); give --format",
+  fail("{}: '{}' is no extension of a format that is written ({}; none is a folder); give <format>",
        shown(path), shown(extension), fmt::join(extensions, ", "));
 }
 

@@ -45,7 +45,7 @@ std::unique_ptr<Writer> create_flat(const std::string& path, const Output& outpu
 Layout layout_for(const std::string& path, std::string_view format, const Output& output) {
   const Format& chosen = format_to_write(path, format, output);
   if (path == "-" || !chosen.layout)
-    fail("{}: several processes write .npy or .safetensors together, not {}; give such an --output",
+    fail("{}: several processes write .npy or .safetensors together, not {}; give such an <output>",
          path == "-" ? "standard output" : shown(path), path == "-" ? "a stream" : chosen.name);
   return chosen.layout(path, output);
 }

@@ -111,7 +111,7 @@ const Format& format_of(const Bytes& bytes) {
     if (found && found->read == read_torch) return *found;
     refuse_foreign(bytes);
     if (found) return *found;
-    fail("{}: of no format that is read ({}, or raw bytes as NAME=FILE:DTYPE[SHAPE])",
+    fail("{}: of no format that is read ({}, or raw bytes as <NAME=FILE:DTYPE[SHAPE]>)",
          shown(bytes.name), choices());
   }
   if (!found) refuse_foreign(bytes);

@@ -50,7 +50,7 @@ JsonScanner::JsonScanner(std::string where, std::string_view text)
   if (text.starts_with("\xef\xbb\xbf")) at_ += 3; // the byte order mark that some editors write
 }
 
-void JsonScanner::refuse(std::string_view why, const char* at) const {
+void JsonScanner::refuse(const Message& why, const char* at) const {
   const std::string_view before(start_, static_cast<std::size_t>(at - start_));
   const auto line = 1 + std::ranges::count(before, '\n');
   std::string_view row = before.substr(before.find_last_of('\n') + 1);

@@ -2,6 +2,7 @@
 // The tokens of JSON, with the place of every mistake. What a document means is up to its reader.
 
 #include <mha/system/characters.hpp>
+#include <mha/system/message.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <string>
@@ -15,8 +16,8 @@ public:
   JsonScanner(std::string where, std::string_view text);
 
   /// Throws Error "FILE: line 3, column 14: WHY" for the current place, or for `at`.
-  [[noreturn]] void refuse(std::string_view why) const { refuse(why, at_); }
-  [[noreturn]] void refuse(std::string_view why, const char* at) const;
+  [[noreturn]] void refuse(const Message& why) const { refuse(why, at_); }
+  [[noreturn]] void refuse(const Message& why, const char* at) const;
 
   /// The next character that is no space ('\0' at the end), without taking it.
   char next() {

@@ -38,7 +38,7 @@ template <class Call> auto placed(const JsonScanner& scanner, const char* at, Ca
   try {
     return call();
   } catch (const Error& error) {
-    scanner.refuse(error.what(), at);
+    scanner.refuse(error.message(), at);
   }
 }
 

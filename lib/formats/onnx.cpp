@@ -97,8 +97,8 @@ private:
         masks.push_back(value.name);
     if (!masks.empty())
       contents_.notes.push_back(
-          fmt::format("{} is taken as all ones: give attention_mask=FILE where a text is padded",
-                      listed(masks)));
+          message("{} is taken as all ones: give <attention_mask=FILE> where a text is padded",
+                  listed(masks)));
   }
 
   /// The node that reads a value, for a name.
@@ -179,16 +179,16 @@ private:
   void note_others(std::vector<std::string> others) {
     if (others.empty()) return;
     const std::vector<std::string_view> names(others.begin(), others.end());
-    contents_.notes.push_back(fmt::format(
+    contents_.notes.push_back(message(
         "attention whose queries, keys or values are no linear maps of an input: {}; its steps can "
-        "be computed from what enters it: show q=FILE k=FILE v=FILE",
+        "be computed from what enters it: <start from q, k and v>",
         listed(names)));
   }
 
-  std::string advice() const {
-    return fmt::format("no attention layer was found in the graph; its tensors can be bound by "
-                       "name: W_q={0}:TENSOR W_k={0}:TENSOR …, with --num-heads",
-                       shown(contents_.name));
+  Message advice() const {
+    return message("no attention layer was found in the graph; its tensors can be bound by "
+                   "name: <W_q={0}:TENSOR> <W_k={0}:TENSOR> …, with <num_heads>",
+                   shown(contents_.name));
   }
 
   void add_layer(OnnxLayer layer, const std::string& path) {
@@ -199,9 +199,11 @@ private:
     for (auto& [name, value] : layer.settings)
       contents_.scalars.emplace_back(path + name, std::move(value));
     contents_.scalars.emplace_back(path + "node", layer.node);
-    for (std::size_t i = 0; i < layer.remarks.size(); ++i)
-      contents_.scalars.emplace_back(i == 0 ? path + "note" : fmt::format("{}note_{}", path, i),
-                                     std::move(layer.remarks[i]));
+    for (std::size_t i = 0; i < layer.remarks.size(); ++i) {
+      const std::string name = i == 0 ? path + "note" : fmt::format("{}note_{}", path, i);
+      contents_.scalars.emplace_back(name, layer.remarks[i].in_words(Wording::command_line));
+      contents_.remarks.emplace(name, std::move(layer.remarks[i]));
+    }
   }
 
   OnnxStore store_;

@@ -355,11 +355,12 @@ private:
     const OnnxProjection &of_q = q.columns.projection, &of_k = k.columns.projection,
                          &of_v = v.columns.projection;
     if (!same_input(of_k, of_v))
-      layer_.remarks.emplace_back("keys and values are projected from two inputs: give X_k=FILE "
-                                  "and X_v=FILE where they are not X");
-    else if (!same_input(of_q, of_k))
       layer_.remarks.emplace_back(
-          "keys and values are projected from another input than queries: give X_kv=FILE");
+          message("keys and values are projected from two inputs: give <X_k=FILE> "
+                  "and <X_v=FILE> where they are not X"));
+    else if (!same_input(of_q, of_k))
+      layer_.remarks.emplace_back(message(
+          "keys and values are projected from another input than queries: give <X_kv=FILE>"));
   }
 
   /// "encoder.layer.0.attention.self." of the node's path, else of the weight's name.

@@ -3,6 +3,7 @@
 // operator is one.
 
 #include <mha/formats/onnx_projection.hpp>
+#include <mha/system/message.hpp>
 
 #include <array>
 #include <functional>
@@ -29,7 +30,7 @@ struct OnnxAttentionSite {
   double softcap = 0;
   std::int64_t window = -1; ///< keys before a query's own
   bool causal = false;
-  std::vector<std::string> remarks;
+  std::vector<Message> remarks;
 };
 
 /// A layer as the program names its parts.
@@ -38,7 +39,7 @@ struct OnnxLayer {
   std::string node; ///< as the graph names it, for people
   std::vector<Entry> tensors;
   std::vector<std::pair<std::string, std::string>> settings;
-  std::vector<std::string> remarks;
+  std::vector<Message> remarks;
 };
 
 /// The sites of Softmax nodes that stand between two products.

@@ -234,8 +234,8 @@ private:
     return true;
   }
 
-  static constexpr std::string_view zero_logit =
-      "smooth_softmax adds a logit of 0 to each row: give sinks=FILE, one zero a head";
+  static inline const Message zero_logit =
+      message("smooth_softmax adds a logit of 0 to each row: give <sinks=FILE>, one zero a head");
 
   bool rotate_by_cache() {
     const int cosines = step_.input(7), sines = step_.input(8);
@@ -295,7 +295,8 @@ private:
       site_.added = [](std::int64_t, std::int64_t, std::int64_t) {
         return std::optional<double>();
       };
-      site_.remarks.push_back("its mask is made while the model runs: give mask=FILE or bias=FILE");
+      site_.remarks.push_back(
+          message("its mask is made while the model runs: give <mask=FILE> or <bias=FILE>"));
       return;
     }
     site_.added_value = mask;

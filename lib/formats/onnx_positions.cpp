@@ -159,8 +159,9 @@ void add_bias_tensor(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAtte
       fits &&
       (axes->size() == 2 || onnx_count(*axes) == axes->end()[-3] * axes->end()[-2] * axes->back());
   if (!whole || !flow->has_tensor(site.added_value)) {
-    layer.remarks.emplace_back("a bias that follows from positions is added to the scores: give "
-                               "bias=FILE, with (H, T, S) numbers for your T and S");
+    layer.remarks.emplace_back(
+        message("a bias that follows from positions is added to the scores: give "
+                "<bias=FILE>, with (H, T, S) numbers for your T and S"));
     return;
   }
   Entry entry;

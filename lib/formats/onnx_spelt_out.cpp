@@ -248,9 +248,10 @@ private:
     site.scale = first_.factor;
     site.softcap = first_.softcap;
     if (!first_.known)
-      site.remarks.push_back("what " + first_.unknown +
-                             " adds to the scores is made while the model runs: give mask=FILE, "
-                             "bias=FILE or --causal where they are masked");
+      site.remarks.push_back(
+          Message("what " + first_.unknown) +
+          message(" adds to the scores is made while the model runs: give <mask=FILE>, "
+                  "<bias=FILE> or <causal> where they are masked"));
     site.added_value = added_constant();
     const auto self = std::make_shared<const SoftmaxReader>(*this);
     const auto flat = [self](std::int64_t l, std::int64_t t, std::int64_t s) {

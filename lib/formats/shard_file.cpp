@@ -102,7 +102,7 @@ struct ReadShard {
 
 ReadShard read_part(const Contents& contents) {
   if (!is_shard(contents))
-    fail("{}: no part of a dump (made by `dump --part I/N`), and so not to be joined with one",
+    fail("{}: no part of a dump (made by `dump <part> I/N`), and so not to be joined with one",
          shown(contents.name));
   ReadShard part{&contents, 0, 0, text_of(contents, run_key), {}};
   const std::string text = text_of(contents, part_key);
@@ -162,7 +162,7 @@ std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
            shown(part.contents->name), part.count, shown(first.contents->name), first.count);
     if (part.run != first.run || part.items != first.items)
       fail("{} and {} are parts of different runs: layer, text, patches, stages, selection, "
-           "--dump-dtype and N must be the same",
+           "<dump_dtype> and N must be the same",
            shown(part.contents->name), shown(first.contents->name));
   }
   for (std::size_t i = 1; i < parts.size(); ++i)
@@ -177,7 +177,7 @@ std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
       missing.push_back(std::to_string(i + 1));
   if (const std::size_t count = first.count - parts.size(); count > 0) {
     if (count > missing.size() || missing.size() > 8) missing.resize(8), missing.emplace_back("…");
-    fail("{} of {} parts {} missing: {}; make {} with --part I/{}", count, first.count,
+    fail("{} of {} parts {} missing: {}; make {} with <part> I/{}", count, first.count,
          count == 1 ? "is" : "are", fmt::join(missing, ", "), count == 1 ? "it" : "them",
          first.count);
   }

@@ -118,8 +118,8 @@ private:
     if (states.size() > 1) {
       std::vector<std::string_view> keys;
       for (const PickleMember& state : states) keys.push_back(state.first);
-      found_.notes.push_back(fmt::format("several state dictionaries: {}; --prefix {} chooses one",
-                                         listed(keys), shown(keys[0])));
+      found_.notes.push_back(message("several state dictionaries: {}; <prefix> {} chooses one",
+                                     listed(keys), shown(keys[0])));
     }
     return states;
   }

@@ -2,6 +2,7 @@
 // Which values of a pickle are a model's tensors, and under which names.
 
 #include <mha/formats/pickle.hpp>
+#include <mha/system/message.hpp>
 
 #include <map>
 #include <string>
@@ -19,7 +20,7 @@ struct StateDict {
   /// The model's configuration, where the checkpoint has it: "n_head" → "12".
   std::map<std::string, std::string> config;
   /// What was not taken as a tensor (views, objects of other classes, other dictionaries).
-  std::vector<std::string> notes;
+  std::vector<Message> notes;
 };
 
 /// Looks for the state dictionary: the pickled object itself, or what a checkpoint keeps under

@@ -116,7 +116,7 @@ struct MeasureRequest {
 /// The heads of a layer.
 struct LayerMeasures {
   std::vector<HeadMeasures> heads; ///< in the order of the selection, batch items in front
-  std::string overflow;            ///< where numbers left their type's range, in words, or ""
+  Message overflow;                ///< where numbers left their type's range, in words, or ""
   std::vector<std::string> notes;  ///< what a reader should know: a library that is missing …
 };
 

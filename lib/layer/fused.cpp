@@ -54,8 +54,8 @@ SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std
   const std::size_t cols = fused.shape().back(), all = H + 2 * H_kv;
   if (H == 0 || cols == 0 || cols % all != 0)
     fail("{} is {}: {} columns do not split into {} query and 2 × {} key and value heads; give "
-         "--num-heads and "
-         "--num-kv-heads",
+         "<num_heads> and "
+         "<num_kv_heads>",
          where, to_string(fused.shape()), cols, H, H_kv);
   const std::size_t d = cols / all, rows = fused.count() / cols, element = size_of(fused.dtype());
   const FusedHeads from = fused_heads(order, H, H_kv);

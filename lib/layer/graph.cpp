@@ -128,11 +128,11 @@ bool lacks_scale(const Layer& layer) {
   return !layer.has_given(Stage::scaled) && !std::isfinite(layer.scale());
 }
 
-std::string why_no_scale(const Layer& layer) {
+Message why_no_scale(const Layer& layer) {
   const bool d_k = layer.settings.scale == ScaleKind::d_k;
-  return fmt::format("scaled and what follows cannot be computed: scale is 1/√{0}, but {0} is 0 or "
-                     "nothing says it; give --scale a number",
-                     d_k ? "d_k" : "d_model");
+  return message("scaled and what follows cannot be computed: scale is 1/√{0}, but {0} is 0 or "
+                 "nothing says it; give <scale> a number",
+                 d_k ? "d_k" : "d_model");
 }
 
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {

@@ -25,7 +25,7 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available);
 /// Whether `scaled` would have to be computed with a scale of 1/√ of a width that is 0, or unknown.
 bool lacks_scale(const Layer& layer);
 /// What this means, and the cure.
-std::string why_no_scale(const Layer& layer);
+Message why_no_scale(const Layer& layer);
 /// The stages that are given or can be computed.
 StageSet available_stages(const Layer& layer);
 /// Throws Error that lists the stages there are, if `stage` is not among them.

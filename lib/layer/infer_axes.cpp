@@ -274,7 +274,7 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
   const std::vector<Match> matches = matches_of(layer, stage, tensor.shape());
   if (matches.empty())
     fail("{} is {}: {} is {} in this layer; give its axes if they are in another order: "
-         "{}=FILE@AXES",
+         "<{}=FILE@AXES>",
          where, to_string(tensor.shape()), name_of(stage), to_string(layer.shape_of(stage)),
          name_of(stage));
   const bool own =

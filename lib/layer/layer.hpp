@@ -109,7 +109,7 @@ struct LayerFacts {
   ItemLabels item_tokens, item_key_tokens;
 
   /// Where there is no X: what could be it, or how to give one, for messages ("; X, (T, 64), …").
-  std::string missing_X;
+  Message missing_X;
 
   ///@}
 };

@@ -22,7 +22,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-[[noreturn]] void refuse_index(std::string_view option, std::string_view text,
+[[noreturn]] void refuse_index(const Message& option, std::string_view text,
                                std::string_view part) {
   fail("{} {}: '{}' is no index; expected i, a-b (both ends) or a:b (as NumPy slices), separated "
        "by commas",
@@ -36,7 +36,7 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 
 } // namespace
 
-IndexList::IndexList(std::string text, std::string option)
+IndexList::IndexList(std::string text, Message option)
     : text_(std::move(text)), option_(std::move(option)) {
   const auto refuse = [&](std::string_view part) { refuse_index(option_, text_, part); };
   for (std::string_view part : split(text_, ',')) {
@@ -70,7 +70,7 @@ IndexList::IndexList(std::string text, std::string option)
   }
 }
 
-IndexList IndexList::of_indices(const std::vector<std::size_t>& indices, std::string option) {
+IndexList IndexList::of_indices(const std::vector<std::size_t>& indices, Message option) {
   if (indices.empty()) refuse_index(option, "", "");
   IndexList list;
   list.text_ = fmt::format("{}", fmt::join(indices, ","));
@@ -211,7 +211,7 @@ std::vector<Selection> without_padding(const Layer& layer, const Selection& sele
   std::vector<Selection> texts;
   for (const std::size_t item : items) {
     Selection own = selection;
-    own.batch = IndexList::of_indices({item}, "--batch");
+    own.batch = IndexList::of_indices({item}, message("<batch>"));
     if (keep_own(own.query, queries, length(item)) && keep_own(own.key, keys, length(item)))
       texts.push_back(std::move(own));
   }
@@ -262,7 +262,7 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
       list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
     return list;
   };
-  const auto refuse = [&](const IndexList& list, std::string_view axis, std::string_view cure) {
+  const auto refuse = [&](const IndexList& list, std::string_view axis, const Message& cure) {
     fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), names(),
          wanted.size() == 1 ? "has" : "have", axis, cure);
   };
@@ -271,9 +271,9 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
   if (selection.head && !some_stage_has(Axis::head, Axis::kv_head))
     refuse(*selection.head, "head", "head_out and head_result show single heads");
   if (selection.query && !some_stage_has(Axis::query))
-    refuse(*selection.query, "query", "select with --key");
+    refuse(*selection.query, "query", message("select with <key>"));
   if (selection.key && !some_stage_has(Axis::key))
-    refuse(*selection.key, "key", "select with --query");
+    refuse(*selection.key, "key", message("select with <query>"));
 }
 
 } // namespace mha

@@ -19,13 +19,14 @@ struct Pick {
 /// from the end).
 class IndexList {
 public:
-  /// `option` ("--head") goes into messages. Throws Error for what is no index list.
-  IndexList(std::string text, std::string option);
+  /// `option`, the setting that gives the list, goes into messages. Throws Error for what is no
+  /// index list.
+  IndexList(std::string text, Message option);
   /// A list of these indices, in their order. Throws Error for none.
-  static IndexList of_indices(const std::vector<std::size_t>& indices, std::string option);
+  static IndexList of_indices(const std::vector<std::size_t>& indices, Message option);
   /// The same, or tokens by their text (" Juliet", "the#2", "the,of,3"), which placed() finds among
   /// labels. Throws Error for digits and signs that are no index list.
-  static IndexList of_tokens(std::string text, std::string option);
+  static IndexList of_tokens(std::string text, Message option);
   /// Whether some of it is a token's text.
   bool names_tokens() const { return names_tokens_; }
   /// The list with each token's text replaced by its position among `labels`; `where` is what they
@@ -34,7 +35,7 @@ public:
   IndexList placed(const std::vector<std::string>& labels, std::string_view where = "") const;
   /// The positions on an axis of `count`; `what` names them ("heads"). Throws Error out of range.
   Pick resolve(std::size_t count, std::string_view what) const;
-  const std::string& option() const { return option_; }
+  const Message& option() const { return option_; }
   const std::string& text() const { return text_; }
 
 private:
@@ -44,7 +45,8 @@ private:
     enum class Form { index, both_ends, slice } form = Form::index;
   };
   IndexList() = default;
-  std::string text_, option_;
+  std::string text_;
+  Message option_;
   std::vector<Range> ranges_;
   bool names_tokens_ = false;
 };

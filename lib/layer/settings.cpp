@@ -264,7 +264,7 @@ void set(Settings& settings, std::string_view name, std::string_view text,
     // An option says which setting it is.
     const std::string what =
         origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
-    fail("{} is '{}': {}", what, text, error.what());
+    fail("{} is '{}': {}", what, text, error.message());
   }
   settings.origins[std::string(info->name)] = origin;
 }
@@ -276,7 +276,7 @@ void require_valid(const Settings& settings) {
     try {
       info.set(unused, text);
     } catch (const Error& error) {
-      fail("{} is {}: {}", info.name, text, error.what());
+      fail("{} is {}: {}", info.name, text, error.message());
     }
   }
 }

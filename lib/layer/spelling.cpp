@@ -14,7 +14,7 @@
 
 namespace mha {
 
-const std::string_view names_hint = "; `mha-inspect names` lists them all";
+const Message names_hint = message("; <names page> lists them all");
 
 namespace {
 

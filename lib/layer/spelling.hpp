@@ -1,6 +1,8 @@
 #pragma once
 // Names as people spell them: what is one in other letters, and what was meant by one that is none.
 
+#include <mha/system/message.hpp>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,7 +29,7 @@ std::string same_setting(std::string_view name);
 /// What to do about the name of a width of heads, which is no setting (`d_head`), or "".
 std::string about_setting(std::string_view name);
 
-/// "; `mha-inspect names` lists them all": for every message that doubts a name.
-extern const std::string_view names_hint;
+/// Where all names are listed: for every message that doubts a name.
+extern const Message names_hint;
 
 } // namespace mha

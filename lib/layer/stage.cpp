@@ -215,7 +215,7 @@ Stage stage_named(std::string_view name) {
   for (const StageInfo& info : table) names.push_back(info.name);
   const std::string meant = did_you_mean(word, names);
   fail("no stage is called '{}'{}", name,
-       meant.empty() ? "; `mha-inspect stages` lists them" : meant);
+       meant.empty() ? message("; <stages page> lists them") : meant);
 }
 
 } // namespace mha

@@ -75,7 +75,7 @@ bool is_of_indices(std::string_view text) {
 
 /// The position of one token. Throws Error that begins with `said`.
 std::size_t place_of(const std::string& whole, const std::vector<std::string>& labels,
-                     const std::string& said) {
+                     const Message& said) {
   auto [word, which] = split_number(whole);
   if (which && !places_of_token(whole, labels).empty()) word = whole, which.reset();
   const std::vector<std::size_t> found = places_of_token(word, labels);
@@ -104,7 +104,7 @@ std::vector<std::size_t> places_of_token(const std::string& word,
   return found;
 }
 
-IndexList IndexList::of_tokens(std::string text, std::string option) {
+IndexList IndexList::of_tokens(std::string text, Message option) {
   try {
     return {text, option};
   } catch (const Error&) {
@@ -118,10 +118,10 @@ IndexList IndexList::of_tokens(std::string text, std::string option) {
 
 IndexList IndexList::placed(const std::vector<std::string>& labels, std::string_view where) const {
   if (!names_tokens_) return *this;
-  const std::string said =
-      fmt::format("{} {}: {}", option_, text_, where.empty() ? "" : fmt::format("{}: ", where));
+  const Message said =
+      message("{} {}: {}", option_, text_, where.empty() ? "" : fmt::format("{}: ", where));
   if (std::ranges::all_of(labels, [](const std::string& label) { return label.empty(); }))
-    fail("{}it is no index, and the tokens have no labels to find it among (--tokens gives some); "
+    fail("{}it is no index, and the tokens have no labels to find it among (<tokens> gives some); "
          "expected i, a-b (both ends) or a:b (as NumPy slices), separated by commas",
          said);
   if (!places_of_token(split_number(text_).first, labels).empty() ||
@@ -173,7 +173,7 @@ Selection Selection::placed(const Layer& layer) const {
           layer.item_tokens.empty() ? std::string() : fmt::format("text {}", b);
       const IndexList here = list->placed(own, where);
       if (found && found->text() != here.text())
-        fail("{} {}: it is at {} in text {}, at {} in text {}; choose one with --batch",
+        fail("{} {}: it is at {} in text {}, at {} in text {}; choose one with <batch>",
              list->option(), list->text(), found->text(), items[0], here.text(), b);
       found = here;
       if (layer.item_tokens.empty()) break; // all items have the same labels
@@ -189,7 +189,7 @@ Selection Selection::placed(const Layer& layer) const {
       if (const IndexList here = from_beginning(*list, layer.length_of(b));
           here.text() != first.text())
         fail("{} {}: counted from the end it is {} in text {}, {} in text {}; choose one with "
-             "--batch, or count from the beginning",
+             "<batch>, or count from the beginning",
              list->option(), list->text(), first.text(), items[0], here.text(), b);
     list = first;
   };

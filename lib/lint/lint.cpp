@@ -143,8 +143,8 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
 /// A score beyond the type's range is not masked, and its row is lost.
 void find_overflow_of_scores(const LintSubject& subject, Texts& texts) {
   if (!subject.loaded) return;
-  if (std::string text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
-    texts.push_back(std::move(text));
+  if (const Message text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
+    texts.push_back(text.in_words(Wording::command_line));
 }
 
 constexpr std::array all_checks{

@@ -47,11 +47,11 @@ bool cannot_overflow(const Layer& layer) {
 
 } // namespace
 
-std::string overflow_of(const Layer& layer, std::size_t threads) {
+Message overflow_of(const Layer& layer, std::size_t threads) {
   if (layer.ends || layer.has_given(Stage::weights) ||
       !contains(available_stages(layer), Stage::row_sum))
-    return "";
-  if (layer.settings.softmax != Softmax::naive && cannot_overflow(layer)) return "";
+    return {};
+  if (layer.settings.softmax != Softmax::naive && cannot_overflow(layer)) return {};
   OverflowWatch watch(layer);
   compute(layer, make_plan(layer, watch.wants()), watch, threads);
   return watch.report(layer);

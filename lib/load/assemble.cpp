@@ -157,9 +157,9 @@ private:
       if (computable || probe.has_given(stage)) available.add(stage);
     }
     if (!passed_over.empty())
-      notes_.emplace_back(fmt::format(
+      notes_.emplace_back(message(
           "{} in the files: results, computed again from the layer; to start from one, bind "
-          "it: NAME=FILE",
+          "it: <NAME=FILE>",
           passed_over));
   }
 
@@ -193,7 +193,7 @@ private:
     const auto order = layer_.settings.origins.find("qkv_order");
     if (order != layer_.settings.origins.end() && order->second.starts_with("--") &&
         !parts_.contains("W_qkv") && !parts_.contains("b_qkv"))
-      notes_.push_back(warning("--qkv-order changes nothing: there is no W_qkv"));
+      notes_.push_back(warning(message("<qkv_order> changes nothing: there is no W_qkv")));
     for (const char* letter : {"W_", "b_"}) {
       const auto fused = parts_.find(std::string(letter) + "qkv");
       if (fused == parts_.end()) continue;

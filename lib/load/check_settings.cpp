@@ -126,7 +126,8 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
   for (const auto& [name, factor] : {std::pair("rope_short_factor", &layer.rope_short_factor),
                                      {"rope_long_factor", &layer.rope_long_factor}})
     if (factor->count() != pairs || factor->empty())
-      fail("{}: rope_scaling is longrope, and {} {}: {} expected, one a rotated pair; give {}=FILE",
+      fail("{}: rope_scaling is longrope, and {} {}: {} expected, one a rotated pair; give "
+           "<{}=FILE>",
            origin("rope_scaling"), name,
            factor->empty() ? "is missing" : "is " + to_string(factor->shape()),
            counted(pairs, "factors"), name);
@@ -170,7 +171,7 @@ template <class Origin> void check_qk_norm(const Layer& layer, const Origin& ori
     fail("{}: qk_norm_one_plus is of an RMS norm, but qk_norm is layer ({})",
          origin("qk_norm_one_plus"), origin("qk_norm"));
   if (s.qk_norm == QkNorm::rms && !(layer.q_norm_bias.empty() && layer.k_norm_bias.empty()))
-    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give --qk-norm "
+    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give <qk_norm> "
          "layer, or leave them out",
          origin("qk_norm"));
 }

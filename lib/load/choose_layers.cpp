@@ -78,7 +78,7 @@ bool file_exists(const std::string& path) {
 
 void Sources::State::open_sources() {
   if (request.sources.empty() && request.in_memory.empty() && request.bound.empty())
-    fail("no source is given: a layer's files, or NAME=FILE for single tensors");
+    fail("no source is given: a layer's files, or <NAME=FILE> for single tensors");
   opened.gguf_order = request.gguf_order;
   for (const std::string& text : request.sources) {
     io::Source source = io::parse_source(text);
@@ -94,9 +94,7 @@ void Sources::State::open_sources() {
     bindings.push_back(std::move(source));
   }
   for (const io::Contents& file : contents) {
-    if (io::is_shard(file))
-      fail("{}: this is {}, which only `convert` reads: mha-inspect convert PART... -o FILE",
-           file.name, io::shard_title(file));
+    if (io::is_shard(file)) fail("{}: this is {}, <joins parts>", file.name, io::shard_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);
   }
   // A program's config wins over a folder's.
@@ -135,7 +133,7 @@ void Sources::State::present_contents() {
       found.push_back(std::move(layer));
   }
   if (found.empty() && !contents.empty())
-    fail("--naming {}: {} has none of the tensors that it names", request.naming, contents[0].name);
+    fail("<naming> {}: {} has none of the tensors that it names", request.naming, contents[0].name);
 }
 
 void Sources::State::find_layers() {
@@ -147,7 +145,7 @@ void Sources::State::find_layers() {
   if (!request.naming.empty() && request.naming != "canonical" && !is_description(request.naming)) {
     const naming::Family& family = naming::family_named(request.naming);
     if (found.empty() && !contents.empty())
-      fail("--naming {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name,
+      fail("<naming> {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name,
            family.title, family.needs);
   }
   if (!request.prefix.empty()) {
@@ -156,7 +154,7 @@ void Sources::State::find_layers() {
     std::erase_if(found, [&](const naming::Found& layer) {
       return layer.group.prefix != prefix && !layer.group.prefix.starts_with(prefix);
     });
-    if (found.empty()) fail("--prefix {}: no attention layer's tensors begin so", request.prefix);
+    if (found.empty()) fail("<prefix> {}: no attention layer's tensors begin so", request.prefix);
   }
   for (const naming::Found& layer : found)
     listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
@@ -194,9 +192,9 @@ void Sources::State::note_lacking(const std::string& id, const NamedTensors& par
   if (at == lacking.end()) return;
   for (const std::string& name : at->second)
     if (!parts.contains(name))
-      notes.push_back(warning(fmt::format(
+      notes.push_back(warning(message(
           "layers.{0}.{1} is missing, which every other layer has: layer {0} is computed without "
-          "it; to give it, {1}=FILE",
+          "it; to give it, <{1}=FILE>",
           id, name)));
 }
 
@@ -240,13 +238,13 @@ std::vector<std::string> Sources::State::numbered_by_bindings() const {
 }
 
 /// Why `{layer}` finds nothing: which file is not there, or what it lacks.
-std::string Sources::State::why_missing(const io::Source& numbered, const std::string& id) {
+Message Sources::State::why_missing(const io::Source& numbered, const std::string& id) {
   const io::Source source = io::with_layer(numbered, id);
   if (!file_exists(source.path)) return fmt::format("there is no {}", io::shown(source.path));
   try {
     io::bound_entry(source);
   } catch (const Error& error) {
-    return error.what();
+    return error.message();
   }
   return fmt::format("there is nothing for layer {}", id);
 }
@@ -278,9 +276,9 @@ bool are_numbers(const std::vector<std::string>& ids) {
 [[noreturn]] void refuse_layer(const std::string& wanted, std::string_view what,
                                const std::vector<std::string>& ids) {
   if (what.find_first_of(",-:") != std::string_view::npos)
-    fail("--layer {}: not all of these are there; the layers are {}", wanted, list_of(ids));
+    fail("<layer> {}: not all of these are there; the layers are {}", wanted, list_of(ids));
   const std::vector<std::string_view> names(ids.begin(), ids.end());
-  fail("--layer {}: there is no layer {}{}; the layers are {}", wanted, what,
+  fail("<layer> {}: there is no layer {}{}; the layers are {}", wanted, what,
        are_numbers(ids) ? "" : did_you_mean(what, names), list_of(ids));
 }
 
@@ -295,7 +293,7 @@ std::vector<std::string> named_by(const std::string& wanted, const std::vector<s
   if (highest > most) refuse_layer(wanted, wanted, ids);
   Pick pick;
   try {
-    pick = IndexList(wanted, "--layer").resolve(highest + 1, "layers");
+    pick = IndexList(wanted, message("<layer>")).resolve(highest + 1, "layers");
   } catch (const Error&) {
     refuse_layer(wanted, wanted, ids);
   }
@@ -315,10 +313,10 @@ std::vector<std::string> Sources::State::layers_unasked(const std::vector<std::s
   if (request.has_text()) return ids;
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
   if (is_lone(ids) && numbered != bindings.end())
-    fail("{}: {{layer}} stands for the layer's number, and {}; give --layer N", numbered->text,
+    fail("{}: {{layer}} stands for the layer's number, and {}; give <layer> N", numbered->text,
          why_missing(*numbered, "0"));
   if (ids.size() > 1)
-    fail("{} holds {} layers: {}; choose with --layer N, --layer 0-2 or --layer all",
+    fail("{} holds {} layers: {}; <which layer>",
          contents.empty() ? bindings[0].text : contents[0].name, ids.size(), list_of(ids));
   return ids.empty() ? std::vector<std::string>{""} : ids;
 }
@@ -330,9 +328,9 @@ void Sources::State::check_number_of_lone(const std::string& wanted) const {
   const bool one = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
   if (one && (fills || wanted == "0")) return;
   if (fills)
-    fail("--layer {}: {}: {{layer}} stands for the layer's number, and {}", wanted, numbered->text,
+    fail("<layer> {}: {}: {{layer}} stands for the layer's number, and {}", wanted, numbered->text,
          why_missing(*numbered, "0"));
-  fail("--layer {}: there is one layer, which has no number; leave --layer out{}", wanted,
+  fail("<layer> {}: there is one layer, which has no number; leave <layer> out{}", wanted,
        stack_of_maps());
 }
 

@@ -22,7 +22,7 @@ std::string binding(const std::string& name, const UnknownTensor& stranger,
 }
 
 /// An unknown name with what it may have been meant to be; whether there is such a guess.
-std::pair<std::string, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
+std::pair<Message, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
   static const auto names = [] {
     std::vector<std::string_view> list;
     for (const TensorInfo& info : tensor_names()) list.push_back(info.name);
@@ -33,9 +33,9 @@ std::pair<std::string, bool> guess(const std::string& name, const std::optional<
   for (Stage stage : readings_of(name))
     hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
   if (!hint.empty())
-    return {fmt::format("{} ({}? bind it: {}=FILE:{})", name, hint, name_of(readings_of(name)[0]),
-                        name),
-            true};
+    return {
+        message("{} ({}? bind it: <{}=FILE:{}>)", name, hint, name_of(readings_of(name)[0]), name),
+        true};
   if (meant) return {fmt::format("{} (is it {}?)", name, meant->meant), true};
   if (const std::string near = closest(name, names); !near.empty())
     return {fmt::format("{} (is it {}?)", name, near), true};
@@ -99,16 +99,16 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
   }
   for (const auto& [file, names] : passed_over) {
     constexpr std::size_t most = 64; // all of a layer's; a model's would be a page
-    std::string text;
+    Message text;
     bool doubtful = false;
     for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {
       const Guesses::Guess& guess = guesses.of(names[i]);
-      text += fmt::format("{}{}", i > 0 ? ", " : "", guess.text);
+      text += message("{}{}", i > 0 ? ", " : "", guess.text);
       doubtful = doubtful || guess.doubtful;
     }
     if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
-    notes.emplace_back(fmt::format("{}: passed over, no tensor of a layer: {}{}", file, text,
-                                   doubtful ? names_hint : ""),
+    notes.emplace_back(message("{}: passed over, no tensor of a layer: {}{}", file, text,
+                               doubtful ? names_hint : Message()),
                        doubtful ? Severity::warning : Severity::note);
   }
 }
@@ -142,8 +142,8 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
   }
 }
 
-std::string inputs_among(const std::vector<const io::Contents*>& files, const std::string& id,
-                         std::size_t width) {
+Message inputs_among(const std::vector<const io::Contents*>& files, const std::string& id,
+                     std::size_t width) {
   constexpr std::size_t most = 3;
   std::vector<std::string> own, others;
   for (const io::Contents* file : files)
@@ -159,7 +159,7 @@ std::string inputs_among(const std::vector<const io::Contents*>& files, const st
     }
   if (own.empty()) own.swap(others);
   const std::string what = fmt::format("; X, (T, {}), is the input", width);
-  if (own.empty()) return fmt::format("{}: give X=FILE:TENSOR", what);
+  if (own.empty()) return message("{}: give <X=FILE:TENSOR>", what);
   std::string text;
   for (std::size_t i = 0; i < std::min(most, own.size()); ++i)
     text += fmt::format("{}{}", text.empty() ? "" : " or ", own[i]);

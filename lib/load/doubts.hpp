@@ -23,8 +23,8 @@ struct UnknownTensor {
 class Guesses {
 public:
   struct Guess {
-    std::string text; ///< the name with what it may have been meant to be
-    bool doubtful;    ///< whether there is such a guess
+    Message text;  ///< the name with what it may have been meant to be
+    bool doubtful; ///< whether there is such a guess
   };
   const Guess& of(const std::string& name);
   /// The name that it is a slip of, if that is clear.
@@ -50,7 +50,7 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
 /// "; X, (T, 64), is the input: X=hidden.npz:layers.1 (33, 64) could be it": the tensors of the
 /// files whose shape fits an input of `width`, those of layer `id` before others; without any, how
 /// to give one.
-std::string inputs_among(const std::vector<const io::Contents*>& files, const std::string& id,
-                         std::size_t width);
+Message inputs_among(const std::vector<const io::Contents*>& files, const std::string& id,
+                     std::size_t width);
 
 } // namespace mha

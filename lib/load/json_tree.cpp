@@ -100,7 +100,7 @@ const JsonTree* JsonTree::find(std::string_view name) const {
   return nullptr;
 }
 
-void JsonTree::refuse(std::string_view why) const {
+void JsonTree::refuse(const Message& why) const {
   fail("{}: {}", where, why);
 }
 

@@ -33,7 +33,7 @@ struct JsonTree {
   /// The value of a member, or nullptr.
   const JsonTree* find(std::string_view name) const;
   /// Throws Error "naming.json: line 5, column 12: WHY".
-  [[noreturn]] void refuse(std::string_view why) const;
+  [[noreturn]] void refuse(const Message& why) const;
   /// The text, else Error "WHERE: WHAT must be text in quotes"; the others likewise.
   const std::string& as_text(std::string_view what) const;
   double as_number(std::string_view what) const;

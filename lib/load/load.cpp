@@ -117,7 +117,7 @@ void Sources::State::add(NamedTensors& parts, const std::string& name,
   if (at->second.bound) return; // a binding wins over files
   if (!part.bound) {
     if (found.empty()) require_known_model(); // two of its modules, none of which is a layer's
-    fail("{} and {} are both {}; bind the one that is meant: {}=FILE", at->second.source,
+    fail("{} and {} are both {}; bind the one that is meant: <{}=FILE>", at->second.source,
          part.source, name, name);
   }
   at->second = std::move(part);
@@ -157,8 +157,8 @@ void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTenso
     // Without its weights the file is a layer taken out of a model, and says nothing about X.
     const bool there = norm.weight || !norm.needs_weight;
     if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
-      to.notes.push_back(warning(fmt::format(
-          "X must be the normalised input (the output of {}), or give --input-norm checkpoint",
+      to.notes.push_back(warning(message(
+          "X must be the normalised input (the output of {}), or give <input_norm> checkpoint",
           norm.module)));
     return;
   }
@@ -177,9 +177,9 @@ void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTenso
                                               : "layer",
       origin);
   if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
-    fail(
-        "input_norm is checkpoint, but {} has no {}.weight; give norm.weight=FILE, or layer or rms",
-        norm.file, norm.module);
+    fail("input_norm is checkpoint, but {} has no {}.weight; give <norm.weight=FILE>, or layer or "
+         "rms",
+         norm.file, norm.module);
   const auto take = [&](const char* name, const io::Entry* entry) {
     if (!entry || parts.count(name)) return; // one that was given wins
     Tensor tensor = entry->read();
@@ -223,8 +223,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
       }
       if (checkpoint && request.has_text()) continue; // left over, which the model tells
       if (checkpoint && !id.empty() && !is_input(name)) {
-        to.notes.push_back(warning(fmt::format(
-            "{}: passed over: {}, beside the layers of {}; to use it, bind it: {}=FILE:{}",
+        to.notes.push_back(warning(message(
+            "{}: passed over: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
             file.name, entry.name, to.naming, name, entry.name)));
         continue;
       }
@@ -260,9 +260,9 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
   }
 }
 
-void Sources::State::add_tokens(const std::string& text, const char* option, Labels& labels) const {
+void Sources::State::add_tokens(const std::string& text, const std::string& name,
+                                Labels& labels) const {
   if (text.empty()) return;
-  const std::string name = std::string_view(option) == "--tokens" ? "tokens" : "key_tokens";
   if (text == "-" || file_exists(text)) {
     io::Source file;
     file.text = file.path = text;
@@ -273,8 +273,8 @@ void Sources::State::add_tokens(const std::string& text, const char* option, Lab
               text.ends_with(".txt") || text.ends_with(".npy"))) {
     io::read_bytes(text); // says that there is no such file
   } else {
-    labels.take(name, {split_words(text), {}}, option);
-    if (split_words(text).empty()) fail("{} is '{}': a file or words expected", option, text);
+    labels.take(name, {split_words(text), {}}, setting_in_words(name, request.text.wording));
+    if (split_words(text).empty()) fail("<{}> is '{}': a file or words expected", name, text);
   }
 }
 
@@ -296,8 +296,8 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
     set(settings, "input_norm", "checkpoint", input->source);
   if (!input) take_stream(read_layer);
   if (id.empty() && holds_results_only(parts) && !parts.count("X"))
-    if (const std::string hint = stack_of_maps(); !hint.empty())
-      to.notes.emplace_back("four axes are read as batch, heads, queries, keys" + hint);
+    if (const Message hint = stack_of_maps(); !hint.empty())
+      to.notes.emplace_back(message("four axes are read as batch, heads, queries, keys{}", hint));
   note_lacking(id, parts, to.notes);
   const bool results = request.results_given && holds_results_only(parts);
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
@@ -305,8 +305,8 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   judge_unknown_tensors(unknown_tensors, parts, !results, guesses, to.notes);
   if (!results) require_no_other_projection(unknown_tensors, parts);
   add_norm(norm, parts, settings, to);
-  add_tokens(request.tokens, "--tokens", labels);
-  add_tokens(request.key_tokens, "--key-tokens", labels);
+  add_tokens(request.tokens, "tokens", labels);
+  add_tokens(request.key_tokens, "key_tokens", labels);
   const auto is_input = [](const auto& part) { return part.first.starts_with("X"); };
   if (nothing_found && std::ranges::all_of(parts, is_input)) // a graph that says what to do instead
     for (const io::Contents& file : contents)

@@ -94,13 +94,14 @@ bool Sources::State::takes_text() const {
 
 /// For the first layers: to look for each of thousands would take as many steps as there are pairs
 /// of layers and tensors.
-std::string Sources::State::what_could_be_X(const std::string& id, std::size_t width) const {
+Message Sources::State::what_could_be_X(const std::string& id, std::size_t width) const {
   constexpr std::size_t most = 64;
   const bool looks = searched_for_X++ < most;
-  const std::string among =
+  const Message among =
       inputs_among(looks ? others() : std::vector<const io::Contents*>(), id, width);
-  return among +
-         (looks && takes_text() ? ", or a text of the model, --text WORDS or --ids N,N…" : "");
+  return among + (looks && takes_text()
+                      ? message(", or a text of the model, <text> WORDS or <ids> N,N…")
+                      : "");
 }
 
 /// X as the stream that enters a layer: normalised as the model does, with the block around it.

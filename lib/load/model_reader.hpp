@@ -12,12 +12,12 @@
 namespace mha {
 
 /// What messages about a model's tensors end with.
-inline constexpr std::string_view give_X_instead = "give a layer's input instead of a text: X=FILE";
+inline const Message give_X_instead = message("give a layer's input instead of a text: <X=FILE>");
 
 /// The same where the family or its names are what is not known.
-inline constexpr std::string_view or_describe_it =
-    "give a layer's input instead of a text, X=FILE, or describe the model by --naming FILE.json, "
-    "of which info --as-naming writes a draft";
+inline const Message or_describe_it = message(
+    "give a layer's input instead of a text, <X=FILE>, or describe the model by <naming> FILE.json"
+    "<draft naming>");
 
 /// The words of a record's list of names.
 std::vector<std::string_view> words_of_record(std::string_view text);

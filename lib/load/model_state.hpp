@@ -78,7 +78,7 @@ struct Sources::State {
   mutable std::size_t searched_for_X = 0;     ///< layers without one
   mutable std::optional<bool> is_whole_model; ///< takes_text(), once it was asked
 
-  std::string what_could_be_X(const std::string& id, std::size_t width) const;
+  Message what_could_be_X(const std::string& id, std::size_t width) const;
   bool takes_text() const;
   /// The files in which no family was recognised.
   std::vector<const io::Contents*> others() const;
@@ -94,10 +94,10 @@ struct Sources::State {
   /// Throws Error where several layers would be computed from one tensor that each has its own of.
   void require_varying() const;
   std::vector<std::string> numbered_by_bindings() const;
-  static std::string why_missing(const io::Source& numbered, const std::string& id);
+  static Message why_missing(const io::Source& numbered, const std::string& id);
   /// How to say that maps of four axes are a stack of layers, where there are such: "; if …", or
   /// "".
-  std::string stack_of_maps() const;
+  Message stack_of_maps() const;
   void add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const;
   naming::InputNormalisation add_found(const naming::Found& layer, NamedTensors& parts,
                                        Settings& settings, LoadedLayer& to) const;
@@ -108,7 +108,7 @@ struct Sources::State {
   void open_model();
   void note_model(const std::vector<const naming::Found*>& layers);
   /// Why a text finds no model to be computed by.
-  std::string why_no_model() const;
+  Message why_no_model() const;
   void require_known_model() const;
   void choose_ends();
   void choose_named_layers();
@@ -120,7 +120,7 @@ struct Sources::State {
   bool says_heads(const Settings& settings, const NamedTensors& parts) const;
   void add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
                     std::vector<Note>& notes) const;
-  void add_tokens(const std::string& text, const char* option, Labels& labels) const;
+  void add_tokens(const std::string& text, const std::string& name, Labels& labels) const;
   ReadLayer read(const std::string& id, const LayerInput* input) const;
   std::shared_ptr<const TransformerBlock> block_of(const std::string& id) const;
   void take_stream(ReadLayer& layer) const;

@@ -52,10 +52,10 @@ Tensor narrowed(const Tensor& tensor, DType dtype, const std::string& source, bo
                           lost.infinite == 0 ? " in float32, which ends at 1.4e-45" : "");
     // The lowest number of float64, as masks are written, means what −inf means.
     const bool harmless = is_mask ? lost.positive == 0 : lost.infinite == 0;
-    notes.emplace_back(fmt::format("{}: {} (of {}, the first at {}: {:g}){}", source, what,
-                                   tensor.count(), place_text(tensor.shape(), lost.first),
-                                   value_at(tensor, lost.first),
-                                   is_mask && harmless ? "" : "; --dtype f64 keeps them"),
+    notes.emplace_back(message("{}: {} (of {}, the first at {}: {:g}){}", source, what,
+                               tensor.count(), place_text(tensor.shape(), lost.first),
+                               value_at(tensor, lost.first),
+                               is_mask && harmless ? "" : message("; <dtype> f64 keeps them")),
                        harmless ? Severity::note : Severity::warning);
   }
   return convert(tensor, dtype);
@@ -69,7 +69,7 @@ void require_settings_within(const Settings& settings, DType dtype) {
     if (!infinite && !lost) return;
     const auto from = settings.origins.find(name);
     const std::string origin = from == settings.origins.end() ? "default" : from->second;
-    fail("{} is {:g}: {} in float32, which {}; give --dtype f64, or a number within it",
+    fail("{} is {:g}: {} in float32, which {}; give <dtype> f64, or a number within it",
          origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, name), value,
          infinite ? "infinite" : "0", infinite ? "ends at 3.4e38" : "has nothing below 1.4e-45");
   };

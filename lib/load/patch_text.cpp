@@ -84,7 +84,7 @@ std::size_t position_of(std::string_view quoted, const std::vector<std::string>&
   if (found.empty() || (which && *which >= found.size()))
     fail("{}: text {} has no {}token {}{}", patch, text,
          which ? fmt::format("{}th ", *which + 1) : "", quoted,
-         labels.empty() ? ": its tokens have no labels; give --tokens, or positions" : "");
+         labels.empty() ? message(": its tokens have no labels; give <tokens>, or positions") : "");
   if (found.size() > 1 && !which) {
     std::string list;
     for (std::size_t i = 0; i < found.size(); ++i)
@@ -220,7 +220,7 @@ Tensor same_place(const PatchText& patch, const Layer& layer, const PlaceAxes& p
   if (rows != here ||
       (axis_of(letters.back()) == Axis::key && cols != dims.size_of(letters.back())))
     fail("{}: the other text has {}, this one {}: the same place needs the same number of tokens; "
-         "`mha-inspect tokens` shows both",
+         "<pieces show> both",
          patch.text, counted(rows, "tokens"), here);
   Shape result{dims.B, place.heads.size(), place.tokens[0].size(), place.columns.size()};
   Tensor value(DType::f64, result);
@@ -307,7 +307,7 @@ PlaceLayers layers_of_place(std::string_view place, std::string_view text) {
   return of;
 }
 
-void PlaceLayers::count_from_first(std::size_t count, std::string_view text) {
+void PlaceLayers::count_from_first(std::size_t count, const Message& text) {
   if (from_end == 0) return;
   if (from_end > count)
     fail("{}: there is no layer -{}: the model has {}, -1 is the last", text, from_end,

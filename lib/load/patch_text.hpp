@@ -25,7 +25,7 @@ struct PlaceLayers {
   }
   /// Counts a layer from the end in a model of `count`. Throws Error where there is none such;
   /// `text` is what was written.
-  void count_from_first(std::size_t count, std::string_view text);
+  void count_from_first(std::size_t count, const Message& text);
 };
 
 /// What a place's name begins with. Throws Error where it is no layer; `text` is all that was

@@ -32,8 +32,8 @@ public:
         if (part(name)) there.push_back(name);
       const std::string last(there.back());
       there.pop_back();
-      notes_.push_back(fmt::format(
-          "{}{} taken as one head: nothing says how {} columns are split; --num-heads splits them",
+      notes_.push_back(message(
+          "{}{} taken as one head: nothing says how {} columns are split; <num_heads> splits them",
           there.empty() ? "" : fmt::format("{} and ", fmt::join(there, ", ")),
           there.empty() ? last + " is" : last + " are", there.empty() ? "its" : "their"));
     }
@@ -79,20 +79,20 @@ private:
            });
   }
   /// "--num-heads 1 for a single head, or 2, 4, 8: what 8 columns of W_q split into".
-  std::string choices_of_heads() const {
+  Message choices_of_heads() const {
     const NamedTensor* of = nullptr;
     std::string name;
     for (const char* candidate : {"W_q", "Q", "X"})
       if (const NamedTensor* p = part(candidate); !of && p && p->tensor.rank() >= 1)
         of = p, name = candidate;
-    const std::string one = "--num-heads 1 for a single head";
+    const Message one = message("<num_heads> 1 for a single head");
     if (!of || of->tensor.shape().back() < 2) return one;
     const std::size_t columns = of->tensor.shape().back();
     std::string list;
     std::size_t listed = 0;
     for (std::size_t n = 2; n <= columns && listed < 8; ++n)
       if (columns % n == 0) list += fmt::format("{}{}", listed++ > 0 ? ", " : "", n);
-    return fmt::format("{}, or {}: what {} columns of {} split into", one, list, columns, name);
+    return message("{}, or {}: what {} columns of {} split into", one, list, columns, name);
   }
   /// Only the merge of the heads can do without their number.
   bool needs_heads() const {
@@ -214,7 +214,7 @@ private:
       fail("{} is {}: {}, but {} has {}{}", p->source, to_string(shape), counted(rows, "rows"),
            multiplied->source, counted(multiplied->tensor.shape().back(), "columns"),
            shape.back() == multiplied->tensor.shape().back()
-               ? fmt::format("; stored as (out, in)? say {}=…@OI", W)
+               ? message("; stored as (out, in)? <transpose {}>", W)
                : "");
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
@@ -232,10 +232,10 @@ private:
             "{}; give {}",
             says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
       fail(
-          "{} is {}: {} in {} are {} each, but {} expected, as in {}; give --num-{}heads or fix {}",
+          "{} is {}: {} in {} are {} each, but {} expected, as in {}; give <num_{}heads> or fix {}",
           says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
           counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
-          &heads == &H_kv ? "kv-" : "", name_in(says.source));
+          &heads == &H_kv ? "kv_" : "", name_in(says.source));
     }
     d.learn(width, says.source);
   }
@@ -250,9 +250,9 @@ private:
   /// Splits `columns` into `heads`, or throws.
   std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& says) {
     if (heads.value == 0 || columns % heads.value != 0)
-      fail("{} is {}: {} do not split into {}; give --num-{}heads or fix {}", says.source,
+      fail("{} is {}: {} do not split into {}; give <num_{}heads> or fix {}", says.source,
            to_string(says.tensor.shape()), counted(columns, "columns"),
-           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv-" : "", name_in(says.source));
+           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv_" : "", name_in(says.source));
     return columns / heads.value;
   }
 
@@ -328,7 +328,7 @@ private:
              H.known ? fmt::format("{} of {} are", counted(H.value, "heads"),
                                    counted(d_v.value, "values"))
                      : H_d_v.source + " is",
-             width, shape.back() == width ? "; stored as (out, in)? say W_o=…@OI" : "");
+             width, shape.back() == width ? message("; stored as (out, in)? <transpose W_o>") : "");
       d_out.learn(shape.back(), p->source, &shape);
     }
     if (H.known && d_v.known && !d_out.known) d_out.learn(H.value * d_v.value, d_v.source);
@@ -338,7 +338,7 @@ private:
     if (H_d_v.known && H.known) {
       if (!d_v.known && H_d_v.value % H.value == 0) d_v.learn(H_d_v.value / H.value, H_d_v.source);
       if (!d_v.known)
-        fail("{}: {} do not split into {}; give --num-heads", H_d_v.source,
+        fail("{}: {} do not split into {}; give <num_heads>", H_d_v.source,
              counted(H_d_v.value, "columns"), counted(H.value, "heads"));
       if (H_d_v.value != H.value * d_v.value)
         fail("{} is {} wide, but {} of {} are {}", H_d_v.source, H_d_v.value,

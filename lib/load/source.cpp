@@ -92,7 +92,7 @@ void parse_choice(Source& source, std::string choice) {
       try {
         source.raw_dtype = dtype_named(dtype);
       } catch (const Error& error) {
-        fail("{}: {}", shown(source.text), error.what());
+        fail("{}: {}", shown(source.text), error.message());
       }
       source.raw_shape = parse_shape(source.text, list);
       return;

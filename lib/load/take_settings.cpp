@@ -85,8 +85,8 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
                                         "object called config",
                                         file, io::shown(std::string(said.name)))));
   else if (!meant.empty() && anything)
-    notes.push_back(warning(fmt::format("{}: passed over, no setting: {}; is it '{}'?{}", file,
-                                        io::shown(std::string(said.name)), meant, names_hint)));
+    notes.push_back(warning(message("{}: passed over, no setting: {}; is it '{}'?{}", file,
+                                    io::shown(std::string(said.name)), meant, names_hint)));
   else if (!meant.empty())
     fail("{}: no setting is called '{}'; did you mean '{}'?{}", file, said.name, meant, names_hint);
   else if (said.file.format != "safetensors")

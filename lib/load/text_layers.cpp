@@ -42,7 +42,7 @@ void Sources::State::require_layers_of_bindings() const {
     if (!label_name(binding.name).empty()) continue;
     const std::optional<std::size_t> number = naming::layer_number(binding.name);
     if (!number && binding.name.starts_with("layers."))
-      fail("{}: a layer's number expected: layers.0.weights=…", binding.text);
+      fail("{}: a layer's number expected: <layers.0.weights=…>", binding.text);
     const auto is_it = [&](const auto& layer) { return number_of(layer.id) == *number; };
     if (number && std::ranges::none_of(listing, is_it))
       fail("{}: there is no layer {}: the model's layers are {} to {}", binding.text, *number,
@@ -59,7 +59,7 @@ bool is_of_adapter_alone(std::string_view name) {
 
 } // namespace
 
-std::string Sources::State::why_no_model() const {
+Message Sources::State::why_no_model() const {
   for (const io::Contents& file : contents)
     for (const io::Entry& entry : file.tensors)
       if (entry.name.find(".base_layer.") != std::string::npos)
@@ -76,16 +76,16 @@ std::string Sources::State::why_no_model() const {
     }
   for (const io::Contents& file : contents)
     if (const auto type = file.config.find("model_type"); type != file.config.end())
-      return fmt::format(
+      return message(
           "{}: model_type '{}' is not covered: its layers have no names that are known here; bind "
-          "one layer's tensors instead: X=FILE W_q=FILE:TENSOR@OI …, or describe the model by "
-          "--naming FILE.json, of which info --as-naming writes a draft",
+          "one layer's tensors instead: <X=FILE> <W_q=FILE:TENSOR@OI> …, or describe the model by "
+          "<naming> FILE.json<draft naming>",
           file.name, type->second);
   constexpr std::size_t few = 8; // a layer's own tensors
   for (const io::Contents& file : contents)
     if (file.tensors.size() > few)
-      return fmt::format("{}: none of its layers has names that are known here; {}", file.name,
-                         or_describe_it);
+      return message("{}: none of its layers has names that are known here; {}", file.name,
+                     or_describe_it);
   return fmt::format("{}: no whole model; a text needs a checkpoint: a folder with config.json and "
                      "the model's tensors",
                      contents.empty() ? "these tensors" : contents.front().name);
@@ -120,8 +120,7 @@ void Sources::State::open_model() {
          checkpoint->name, folder.empty() ? "." : folder.string());
   for (const naming::Found& layer : found)
     if (layer.group.contents != &*checkpoint)
-      fail("{} and {}: two checkpoints, and a text is for one; leave one out, or compare them: "
-           "mha-inspect diff",
+      fail("{} and {}: two checkpoints, and a text is for one; leave one out<or diff>",
            checkpoint->name, layer.group.contents->name);
   whole = std::make_shared<const WholeModel>(found);
   std::vector<const naming::Found*> layers;
@@ -172,14 +171,14 @@ void Sources::State::choose_named_layers() {
     for (const std::string& id : chosen)
       if (!id.empty() && named.is_of(number_of(id))) ids.push_back(id);
     if (all && *all != ids)
-      fail("{}: stages of several layers are named; choose the layers with --layer, and the stages "
+      fail("{}: stages of several layers are named; choose the layers with <layer>, and the stages "
            "by their own names",
            name);
     if (ids.empty() && request.layer.empty() && named.layers)
       fail("{}: there is no layer {}; the layers are {}", name, named.layers->first,
            fmt::join(chosen, ", "));
     if (!request.layer.empty() && (ids.empty() || chosen.size() > 1) && !named.every_layer)
-      fail("{}: --layer {} chooses {}: leave the number out of the stage's name, or --layer", name,
+      fail("{}: <layer> {} chooses {}: leave the number out of the stage's name, or <layer>", name,
            request.layer, counted(chosen.size(), "layers"));
     all = std::move(ids);
   }
@@ -204,7 +203,7 @@ void Sources::State::choose_ends() {
   if (bare && (chosen.size() != 1 || chosen[0].empty()))
     for (const io::Source& binding : bindings)
       if (label_name(binding.name).empty() && !naming::layer_number(binding.name))
-        fail("{}: of which layer? Say layers.N.{}=…, or choose one with --layer", binding.text,
+        fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", binding.text,
              binding.name);
 }
 
@@ -271,7 +270,7 @@ LoadedLayer Sources::load_ends(const LayerInput& input,
   const Dims& dims = layer.dims;
   if (!request.tokens.empty()) {
     Labels labels;
-    state_->add_tokens(request.tokens, "--tokens", labels);
+    state_->add_tokens(request.tokens, "tokens", labels);
     layer.tokens = labels.tokens, layer.item_tokens.clear(), layer.item_key_tokens.clear();
     if (layer.tokens.size() != dims.T)
       fail("{}: {}, but the text has {}", labels.tokens_source,

@@ -22,34 +22,36 @@ bool varies(const std::string& name) {
 }
 
 [[noreturn]] void refuse(const std::string& where, const std::string& name,
-                         const std::string& layers, const std::string& cure) {
-  fail("{}: the same {} for {}, each of which has its own: {}, or give --same-x if it is meant for "
+                         const std::string& layers, const Message& cure) {
+  fail("{}: the same {} for {}, each of which has its own: {}, or give <same_x> if it is meant for "
        "all of them",
        where, name, layers, cure);
 }
 
 } // namespace
 
-std::string Sources::State::stack_of_maps() const {
-  const auto hint = [](const std::string& name, const Shape& shape, const std::string& file) {
+Message Sources::State::stack_of_maps() const {
+  const auto hint = [](const std::string& name, const Shape& shape, const Message& typed) {
     const bool is_map = axes_of(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
-    if (!is_map || shape.size() != 4 || shape[0] < 2) return std::string();
-    return fmt::format("; if the first axis of {} {} is the layer, say {}={}@LHTS", name,
-                       to_string(shape), name, file);
+    if (!is_map || shape.size() != 4 || shape[0] < 2) return Message();
+    return message("; if the first axis of {} {} is the layer, say {}", name, to_string(shape),
+                   typed);
   };
   for (const io::Source& binding : bindings)
     if (const std::string name = canonical_name(binding.name, false);
         binding.axes.empty() && !name.empty() && !io::mentions_layer(binding))
-      if (std::string text = hint(name, io::bound_entry(binding).shape, "FILE"); !text.empty())
+      if (Message text =
+              hint(name, io::bound_entry(binding).shape, message("<{}=FILE@LHTS>", name));
+          !text.empty())
         return text;
   for (const io::Contents* file : others())
     for (const io::Entry& entry : file->tensors)
-      if (std::string text =
-              hint(canonical_name(entry.name, false), entry.shape,
-                   fmt::format("{}:{}", io::shown(file->name), io::shown(entry.name)));
+      if (Message text = hint(canonical_name(entry.name, false), entry.shape,
+                              fmt::format("{}={}:{}@LHTS", canonical_name(entry.name, false),
+                                          io::shown(file->name), io::shown(entry.name)));
           !text.empty())
         return text;
-  return "";
+  return {};
 }
 
 void Sources::State::require_varying() const {
@@ -65,9 +67,9 @@ void Sources::State::require_varying() const {
       continue;
     refuse(
         binding.text, name, layers,
-        fmt::format("write {{layer}} for its number ({}=FILE:layers.{{layer}}), or name its axis L "
-                    "({}=FILE@L…)",
-                    binding.name, binding.name));
+        message("write {{layer}} for its number (<{}=FILE:layers.{{layer}}>), or name its axis L "
+                "(<{}=FILE@L…>)",
+                binding.name, binding.name));
   }
   for (const io::Contents* file : others())
     for (const io::Entry& entry : file->tensors) {

@@ -18,12 +18,12 @@ using naming::Group;
 using naming::ModelRecord;
 
 [[noreturn]] void fail_of_both(const std::vector<Found>& found) {
-  std::string encoder; // which can be computed alone, where its family is read as a whole model
+  Message encoder; // which can be computed alone, where its family is read as a whole model
   for (const Found& layer : found)
     if (const std::size_t at = layer.group.prefix.find("encoder.");
         encoder.empty() && layer.family->model && at != std::string::npos)
-      encoder = fmt::format("--prefix {} computes the encoder alone; else ",
-                            layer.group.prefix.substr(0, at + std::string_view("encoder").size()));
+      encoder = message("<prefix> {} computes the encoder alone; else ",
+                        layer.group.prefix.substr(0, at + std::string_view("encoder").size()));
   fail("{}: an encoder and a decoder are not covered as a whole model yet; {}{}",
        found[0].group.contents->name, encoder, or_describe_it);
 }

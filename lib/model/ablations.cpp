@@ -67,10 +67,10 @@ bool is_of_whole_heads(const PatchText& place) {
 std::vector<PatchText> counted_set(std::vector<PatchText> set, std::size_t count) {
   for (PatchText& place : set) {
     if (is_of_model(place.stage) || !place.names_layer())
-      fail("--set {}: a stage of a layer expected: layers.N.{}", place.place, name_of(place.stage));
-    place.count_from_first(count, fmt::format("--set {}", place.place));
+      fail("<set> {}: a stage of a layer expected: layers.N.{}", place.place, name_of(place.stage));
+    place.count_from_first(count, message("<set> {}", place.place));
     if (place.layers && place.layers->second >= count)
-      fail("--set {}: there is no layer {}: the layers are 0 to {}", place.place,
+      fail("<set> {}: there is no layer {}: the layers are 0 to {}", place.place,
            place.layers->second, count - 1);
   }
   return set;
@@ -142,7 +142,7 @@ Layer Ablations::ends_without_set() const {
   const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
   for (std::size_t i = 0; i < set_.size(); ++i)
     if (!is_any_read(is_read[i]))
-      fail("--set {}: nothing that follows reads it; choose a stage that another is computed from",
+      fail("<set> {}: nothing that follows reads it; choose a stage that another is computed from",
            set_[i].place);
   return layers_.ends(last.x);
 }
@@ -175,7 +175,7 @@ Tensor Ablations::of_next_texts(std::size_t n, Stage stage, const Tensor& clean)
       continue;
     }
     if (own[b] != theirs[from] || other.bytes() / theirs.size() != clean.bytes() / B)
-      fail("--set: {} has an axis of keys, and text {} has {}, the next one {}; it needs texts of "
+      fail("<set>: {} has an axis of keys, and text {} has {}, the next one {}; it needs texts of "
            "equal lengths",
            name_of(stage), request_.first_text + b, counted(own[b], "tokens"), theirs[from]);
     const std::size_t item = clean.bytes() / B;
@@ -187,7 +187,7 @@ Tensor Ablations::of_next_texts(std::size_t n, Stage stage, const Tensor& clean)
 void Ablations::require_texts() const {
   const std::vector<std::size_t>& lengths = layers_.texts().lengths();
   if (!next_ && lengths.size() < 2)
-    fail("--ablate resample takes the next text's values, and this is one text; give several");
+    fail("<ablate> resample takes the next text's values, and this is one text; give several");
   if (request_.align_end) return;
   std::vector<std::size_t> all = lengths;
   if (next_) std::ranges::copy(next_->layers().texts().lengths(), std::back_inserter(all));

@@ -79,8 +79,8 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
     return one.answer() == static_cast<std::size_t>(versus);
   };
   if (run.lengths().size() == 1 && std::ranges::all_of(at, is_itself))
-    fail("--versus '{}' is the answer itself, so the difference of the two logits is always 0; "
-         "give an --answer and a --versus that differ",
+    fail("<versus> '{}' is the answer itself, so the difference of the two logits is always 0; "
+         "give an <answer> and a <versus> that differ",
          run.plain(versus));
 }
 
@@ -179,8 +179,8 @@ void add_to_means(const TextLayers& texts, const EffectsRequest& request, StageM
 void require_equal_lengths(const std::vector<std::size_t>& lengths) {
   for (std::size_t b = 1; b < lengths.size(); ++b)
     if (lengths[b] != lengths[0])
-      fail("--ablate resample takes the same position of the next text, and text 0 has {}, text "
-           "{} has {}; give texts of equal lengths, or --align end to count positions from the end",
+      fail("<ablate> resample takes the same position of the next text, and text 0 has {}, text "
+           "{} has {}; give texts of equal lengths, or <align> end to count positions from the end",
            counted(lengths[0], "tokens"), b, lengths[b]);
 }
 

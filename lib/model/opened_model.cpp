@@ -62,7 +62,7 @@ void OpenedModel::finish(LayerTimes& times) {
   Layer layer = pass_->layer();
   layer.pass = pass_;
   Selection selection;
-  if (layer.dims.batched) selection.batch = IndexList::of_indices(items, "--batch");
+  if (layer.dims.batched) selection.batch = IndexList::of_indices(items, message("<batch>"));
   Unobserved nothing;
   const Plan plan = make_plan(layer, nothing.wants(), selection);
   computed_s +=

@@ -19,9 +19,9 @@ bool is_part(Stage stage) {
 const ModelHead& linear_head(const Layer& ends) {
   const ModelHead& head = ends.ends->head;
   if (!head.present())
-    fail("--of: the model has no head, so its parts add to no logit: its layers were saved alone");
+    fail("<of>: the model has no head, so its parts add to no logit: its layers were saved alone");
   if (head.dense.present())
-    fail("--of: the model's head has a layer and a norm of its own behind the stream; what a part "
+    fail("<of>: the model's head has a layer and a norm of its own behind the stream; what a part "
          "adds to the logits is known for linear heads");
   return head;
 }
@@ -46,8 +46,8 @@ std::vector<double> unembedded(const ModelHead& head, const Row& row) {
 const std::vector<double>& require_numbers(const std::vector<double>& logits,
                                            const std::string& place, const std::string& at) {
   if (!has_softmax(logits))
-    fail("--of {}: what it writes{} is NaN or infinite: no token is promoted or suppressed by it; "
-         "`info` says which tensor is, `show --text …` in which layer it begins",
+    fail("<of> {}: what it writes{} is NaN or infinite: no token is promoted or suppressed by it; "
+         "`info` says which tensor is, `show <text> …` in which layer it begins",
          place, at);
   return logits;
 }
@@ -57,13 +57,13 @@ std::size_t layer_of(const TextLayers& layers, PatchText place) {
   place.count_from_first(layers.count(), place.place);
   if (place.stage == Stage::embed) return 0;
   if (is_of_model(place.stage) || (!is_part(place.stage) && !is_stream(place.stage)))
-    fail("--of {}: a stage of the stream (embed, resid_pre, resid_post …) or a part of it "
+    fail("<of> {}: a stage of the stream (embed, resid_pre, resid_post …) or a part of it "
          "(head_result, output, mlp_out) expected",
          place.place);
   if (!place.layers || place.layers->first != place.layers->second)
-    fail("--of {}: of which layer? Say layers.N.{}", place.place, name_of(place.stage));
+    fail("<of> {}: of which layer? Say layers.N.{}", place.place, name_of(place.stage));
   if (place.layers->first >= layers.count())
-    fail("--of {}: there is no layer {}: the layers are 0 to {}", place.place, place.layers->first,
+    fail("<of> {}: there is no layer {}: the layers are 0 to {}", place.place, place.layers->first,
          layers.count() - 1);
   return place.layers->first;
 }
@@ -98,12 +98,12 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
   const TransformerBlock& block = *layer.block;
   const bool of_attention = stage == Stage::head_result || stage == Stage::output;
   if (block.shape == BlockShape::post || block.post_block_norm.present())
-    fail("--of {}: the block normalises the sum, so that a part has no share of its own; stages of "
+    fail("<of> {}: the block normalises the sum, so that a part has no share of its own; stages of "
          "the stream (resid_post) have their logits",
          place.place);
   if ((of_attention && block.post_attention_norm.present()) ||
       (stage == Stage::mlp_out && block.post_mlp_norm.present()))
-    fail("--of {}: a norm stands between {} and the stream; what is added is {}", place.place,
+    fail("<of> {}: a norm stands between {} and the stream; what is added is {}", place.place,
          name_of(stage), of_attention ? "attn_add" : "mlp_add");
   const Residual last = advance(layers, before, layers.count(), way);
   const Layer ends = layers.ends(last.x);
@@ -135,11 +135,11 @@ std::vector<double> vector_logits(const TextLayers& layers, const Tensor& vector
   const Layer ends = layers.ends(layers.embedded().x);
   const std::size_t d = ends.dims.d_model;
   if (vector.count() != d)
-    fail("--of: the file's tensor is {}: {} numbers expected, the width of the stream",
+    fail("<of>: the file's tensor is {}: {} numbers expected, the width of the stream",
          to_string(vector.shape()), d);
   const Summary summary = summary_of(vector);
   if (summary.nan + summary.infinite > 0)
-    fail("--of: {} of the vector's {} numbers are NaN or infinite: no token is promoted or "
+    fail("<of>: {} of the vector's {} numbers are NaN or infinite: no token is promoted or "
          "suppressed by it",
          summary.nan + summary.infinite, summary.count);
   return unembedded(linear_head(ends), frozen(ends.ends->final, {}, row_of(vector, 0, d)));

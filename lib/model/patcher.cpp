@@ -44,7 +44,7 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
   if (!text.names_layer()) {
     const auto layers = std::ranges::count_if(chosen, [](const auto& one) { return !one.empty(); });
     if (layers > 1)
-      fail("{}: of which layer? Say layers.N.{} (or layers.*.{}), or choose one with --layer",
+      fail("{}: of which layer? Say layers.N.{} (or layers.*.{}), or choose one with <layer>",
            text.text, text.place, text.place);
     return chosen.empty() || chosen.front() == id;
   }
@@ -62,7 +62,7 @@ void Patcher::note_other_text(const std::string& value, const std::vector<Note>&
                               const std::vector<Note>& said) {
   for (Note note : notes) {
     if (std::ranges::find(said, note) != said.end()) continue;
-    note.text = fmt::format("{}: {}", value, note.text);
+    note = {message("{}: {}", value, note.message), note.severity};
     if (std::ranges::find(told_, note) != told_.end()) continue;
     told_.push_back(note), untold_.push_back(std::move(note));
   }
@@ -108,7 +108,7 @@ std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sour
       layer.patches.add(std::move(patch));
     } catch (const Error& error) {
       if (std::string_view(error.what()).starts_with(text.text)) throw;
-      fail("{}: {}", text.text, error.what());
+      fail("{}: {}", text.text, error.message());
     }
   }
   return std::exchange(untold_, {});
@@ -120,12 +120,12 @@ void Patcher::require_read() const {
     const std::string stage(name_of(written.text.stage));
     if (written.is_read.empty())
       fail(
-          "--patch '{}': no layer that was computed is meant: say which as layers.N.{}, choose one "
-          "from there on with --layer, or a stage behind it",
+          "<patch> '{}': no layer that was computed is meant: say which as layers.N.{}, choose one "
+          "from there on with <layer>, or a stage behind it",
           written.text.text, stage);
-    fail("--patch '{}': nothing that was computed reads {}; ask for a stage that is computed from "
+    fail("<patch> '{}': nothing that was computed reads {}; ask for a stage that is computed from "
          "it "
-         "(`mha-inspect stages` shows which)",
+         "(<stages page> shows which)",
          written.text.text, stage);
   }
 }

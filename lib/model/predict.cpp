@@ -100,7 +100,7 @@ private:
            summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
   }
   fail("{}: {}, though all weights are: a patch or a given vector is none, or something overflows "
-       "on the way; --dtype f64 reaches further, and `show --text …` says in which layer",
+       "on the way; <dtype> f64 reaches further, and <stages say> in which layer",
        file.name, place);
 }
 
@@ -122,7 +122,7 @@ Predictions predict(OpenedModel& model, const PredictRequest& request) {
     std::vector<std::size_t> places;
     for (const std::size_t position : request.positions)
       if (position < ends.dims.T) places.push_back(position);
-    selection.query = IndexList::of_indices(places, "--query");
+    selection.query = IndexList::of_indices(places, message("<query>"));
     const Plan plan = make_plan(ends, reader.wants(), selection);
     compute(std::move(ends), plan, reader, request.threads);
     for (auto& [place, prediction] : reader.found) {

@@ -78,7 +78,7 @@ Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positio
   const Shape shape{dims.B, dims.T, dims.d_out};
   const bool some = !positions.empty() && positions.size() < dims.T;
   Selection selection;
-  if (some) selection.query = IndexList::of_indices(positions, "--query");
+  if (some) selection.query = IndexList::of_indices(positions, message("<query>"));
   Trace stream(layer, {Stage::resid_post}, selection);
   Several all;
   all.add(stream);

@@ -33,13 +33,13 @@ Extent extent_of(const PatchText& place, const Layer& layer, const SweepRequest&
   const bool of_keys = axis_of(info.letters.back()) == Axis::key && info.kind != Kind::row;
   Extent extent;
   if (is_over(request, SweepAxis::head)) {
-    if (!with_heads) fail("--over head: {} has no heads", info.name);
+    if (!with_heads) fail("<over> head: {} has no heads", info.name);
     extent.heads = layer.dims.size_of(info.letters[0]);
   }
   if (is_over(request, SweepAxis::query))
     extent.queries = layer.dims.size_of(info.letters[with_heads ? 1 : 0]);
   if (is_over(request, SweepAxis::key)) {
-    if (!of_keys) fail("--over key: {} has no keys", info.name);
+    if (!of_keys) fail("<over> key: {} has no keys", info.name);
     extent.keys = layer.dims.size_of(info.letters.back());
   }
   return extent;
@@ -74,7 +74,7 @@ public:
   }
 
   double here = 0, there = 0; ///< M of both runs
-  std::string same_answer;    ///< why M is 0 whatever is patched; "" where it is not
+  Message same_answer;        ///< why M is 0 whatever is patched; "" where it is not
 
   /// Whether M differs by more than rounding.
   bool differ() const {
@@ -112,8 +112,8 @@ private:
   void require_same_lengths() const {
     const auto &a = here_.layers().texts().lengths(), &b = there_.layers().texts().lengths();
     if (a != b)
-      fail("--patch-from: the texts of a pair have {} and {}: the same place needs the same number "
-           "of tokens; `mha-inspect tokens` shows both",
+      fail("<patch_from>: the texts of a pair have {} and {}: the same place needs the same number "
+           "of tokens; <pieces show> both",
            counted(a[0], "tokens"), b[0]);
   }
 
@@ -137,13 +137,13 @@ private:
       answer_.push_back(given(request_.answer, other));
       versus_.push_back(given(request_.versus, clean_));
       if (request_.metric == SweepMetric::logit && answer_[i] == versus_[i] && same_answer.empty())
-        same_answer = fmt::format(
-            "position {}: {} '{}', so the difference of two logits is always 0; give --answer and "
-            "--versus that differ, or another --metric",
+        same_answer = message(
+            "position {}: {} '{}', so the difference of two logits is always 0; give <answer> and "
+            "<versus> that differ, or another <metric>",
             position,
-            request_.answer && request_.versus ? "--answer and --versus are both"
-            : request_.answer                  ? "--answer is what this run predicts,"
-            : request_.versus                  ? "--versus is what the other run predicts,"
+            request_.answer && request_.versus ? message("<answer> and <versus> are both")
+            : request_.answer                  ? message("<answer> is what this run predicts,")
+            : request_.versus                  ? message("<versus> is what the other run predicts,")
                                                : "both runs predict",
             text.plain(static_cast<int>(answer_[i])));
       const bool follows = text.model().causal() && position + 1 < text.lengths()[batch];
@@ -153,7 +153,7 @@ private:
     }
     if (request_.metric == SweepMetric::loss &&
         std::ranges::none_of(next_, [](const auto& id) { return id.has_value(); }))
-      fail("--metric loss: no chosen position has a next token; choose others with --query");
+      fail("<metric> loss: no chosen position has a next token; choose others with <query>");
   }
 
   /// M at one place, if it has one there.
@@ -257,8 +257,8 @@ SweepCost cost_of(const SweepPair& pair, const SweepRequest& request) {
 }
 
 SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& request) {
-  if (request.stages.empty()) fail("--sweep: no stage is named");
-  if (request.over.empty()) fail("--over: layer, head, query or key expected");
+  if (request.stages.empty()) fail("<sweep>: no stage is named");
+  if (request.over.empty()) fail("<over>: layer, head, query or key expected");
   SweepResult result;
   std::vector<double> squares;
   for (const SweepPair& pair : pairs) {
@@ -289,7 +289,7 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
         });
     for (std::size_t stage = 0; stage < read.size(); ++stage)
       if (!read[stage])
-        fail("--sweep {}: nothing that follows reads it; choose a stage that another is computed "
+        fail("<sweep> {}: nothing that follows reads it; choose a stage that another is computed "
              "from",
              request.stages[stage].place);
     if (i != result.points.size())
@@ -298,7 +298,7 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
   }
   if (result.pairs == 0)
     fail("both runs measure the same: no place can bring anything back; choose another answer, "
-         "position (--query) or text, or see M itself with --raw");
+         "position (<query>) or text, or see M itself with <raw>");
   const auto n = static_cast<double>(result.pairs);
   result.here /= n, result.there /= n;
   for (std::size_t i = 0; i < result.points.size(); ++i) {

@@ -57,7 +57,7 @@ void Texts::read_tokenizer(bool needed) {
     tokenizer_ = &weights_->tokenizer();
   } catch (const Error& error) {
     if (needed) throw;
-    notes_.push_back(fmt::format("tokens have their numbers as labels: {}", error.what()));
+    notes_.push_back(message("tokens have their numbers as labels: {}", error.message()));
   }
 }
 
@@ -92,7 +92,7 @@ void Texts::take_tokens(const std::function<std::string(std::size_t)>& place_of)
 
 /// Vectors are a table with a row for each token of each text.
 void Texts::read_vectors(const Text& text) {
-  source_ = "--inputs-embeds";
+  source_ = setting_in_words("inputs_embeds", text.wording);
   const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
   const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back();
   Embedding own = model().embedding();
@@ -111,17 +111,17 @@ void Texts::read_vectors(const Text& text) {
 
 void Texts::require_token_numbers(std::string_view what) const {
   if (of_rows_)
-    fail("--inputs-embeds are vectors, of which no token is known: {} needs --ids or a text", what);
+    fail("<inputs_embeds> are vectors, of which no token is known: {} needs <ids> or a text", what);
 }
 
 /// Numbers as they are; texts as the tokenizer beside the checkpoint cuts them.
 void Texts::read(const Text& text) {
   const bool of_text = !text.texts.empty() || !text.files.empty();
-  if (of_text && !text.ids.empty()) fail("--ids and a text are both given; one of them is to go");
+  if (of_text && !text.ids.empty()) fail("<ids> and a text are both given; one of them is to go");
   if (!text.rows.empty()) {
     if (of_text || !text.ids.empty())
-      fail("--inputs-embeds stand in the place of tokens: {} is to go",
-           of_text ? "the text" : "--ids");
+      fail("<inputs_embeds> stand in the place of tokens: {} is to go",
+           of_text ? "the text" : message("<ids>"));
     return read_vectors(text);
   }
   const int pad = model().pad().value_or(0);
@@ -130,7 +130,7 @@ void Texts::read(const Text& text) {
   if (of_text) {
     require_first_segment(*tokenizer_, model());
     std::ranges::copy(tokenizer_->notes(), std::back_inserter(notes_));
-    source_ = text.texts.empty() ? "--text-file" : "--text";
+    source_ = setting_in_words(text.texts.empty() ? "text_file" : "text", text.wording);
     std::vector<std::vector<int>> texts;
     const std::vector<std::string> given = texts_of(text.texts, text.files, text.each_line);
     for (const std::string& one : given) {
@@ -142,7 +142,7 @@ void Texts::read(const Text& text) {
     const bool several = texts.size() > 1;
     tokens = padded(std::move(texts), several, pad);
   } else {
-    source_ = "--ids";
+    source_ = setting_in_words("ids", text.wording);
     tokens = read_ids(text.ids, pad);
     std::ranges::move(tokens.notes, std::back_inserter(notes_));
   }
@@ -207,13 +207,13 @@ void require_first_segment(const tokenizers::Tokenizer& tokenizer, const WholeMo
   if (tokenizer.segment() == 0 || model.embedding().types.empty()) return;
   fail("tokenizer.json: its template gives type_id {} to tokens of a text: every token is of "
        "segment "
-       "0 here; give the token numbers by --ids to compute them so",
+       "0 here; give the token numbers by <ids> to compute them so",
        tokenizer.segment());
 }
 
 std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several) {
   for (Note& note : notes)
-    if (several) note.text = fmt::format("text {}: {}", text, note.text);
+    if (several) note = {message("text {}: {}", text, note.message), note.severity};
   return notes;
 }
 

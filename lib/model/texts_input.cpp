@@ -30,7 +30,7 @@ Tensor Texts::zeros() const {
 
 Tensor Texts::embedded() const {
   if (embedding().tokens.shape()[0] == 0)
-    fail("{}: the model has no table of tokens; give what enters its embedding by --inputs-embeds",
+    fail("{}: the model has no table of tokens; give what enters its embedding by <inputs_embeds>",
          source_);
   require_streams();
   return embed(embedding(), ids_, weights_->dtype(), lengths_);
@@ -56,7 +56,7 @@ LayerInput Texts::like_stream() const {
 
 std::size_t Texts::place_of(const std::string& id) const {
   const auto place = std::find(layers().begin(), layers().end(), id);
-  if (place == layers().end()) fail("--layer {}: the model has no such layer", id);
+  if (place == layers().end()) fail("<layer> {}: the model has no such layer", id);
   return static_cast<std::size_t>(place - layers().begin());
 }
 

@@ -30,12 +30,12 @@ std::vector<int> typed_ids(const std::string& text) {
     skip_blanks();
     const std::optional<int> id = take_number<int>(rest);
     if (!id || *id < 0)
-      fail("--ids is '{}': token numbers separated by commas expected, such as 464,2068, or a file",
+      fail("<ids> is '{}': token numbers separated by commas expected, such as 464,2068, or a file",
            text);
     ids.push_back(*id);
     skip_blanks();
     if (rest.empty()) return ids;
-    if (rest[0] != ',') fail("--ids is '{}': token numbers separated by commas expected", text);
+    if (rest[0] != ',') fail("<ids> is '{}': token numbers separated by commas expected", text);
     rest.remove_prefix(1);
   }
 }
@@ -72,15 +72,15 @@ constexpr std::string_view other_inputs[]{"inputs_embeds",
 const io::Entry& ids_of(const io::Contents& file) {
   const io::Entry *const ids = file.find("ids"), *const input_ids = file.find("input_ids");
   if (ids && input_ids)
-    fail("--ids {}: holds ids and input_ids: one of the two is to go", file.name);
+    fail("<ids> {}: holds ids and input_ids: one of the two is to go", file.name);
   if (ids || input_ids) return ids ? *ids : *input_ids;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
     if (!is_one_of(entry.name, beside_ids)) {
-      if (only) fail("--ids {}: holds several tensors, none is called ids", file.name);
+      if (only) fail("<ids> {}: holds several tensors, none is called ids", file.name);
       only = &entry;
     }
-  if (!only) fail("--ids {}: holds no list of token numbers: (T) or (B, T) expected", file.name);
+  if (!only) fail("<ids> {}: holds no list of token numbers: (T) or (B, T) expected", file.name);
   return *only;
 }
 
@@ -91,16 +91,16 @@ void require_plain(const io::Contents& file, const std::string& path,
   for (const io::Entry& entry : file.tensors) {
     if (is_one_of(entry.name, other_masks))
       fail(
-          "--ids {}: '{}' is not read beside ids: padding is said by attention_mask, 1 for a token "
+          "<ids> {}: '{}' is not read beside ids: padding is said by attention_mask, 1 for a token "
           "and 0 for padding",
           path, entry.name);
     if (is_one_of(entry.name, other_inputs))
-      fail("--ids {}: '{}' is not read beside ids, and a model that takes it has other numbers; "
+      fail("<ids> {}: '{}' is not read beside ids, and a model that takes it has other numbers; "
            "leave it out to compute without",
            path, entry.name);
     if (!is_one_of(entry.name, beside_ids)) {
       if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
-        fail("--ids {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
+        fail("<ids> {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
       continue;
     }
     if (entry.name == mask_name || entry.name == lengths_name) continue;
@@ -108,12 +108,12 @@ void require_plain(const io::Contents& file, const std::string& path,
     for (std::size_t i = 0; i < tensor.count(); ++i) {
       const double value = value_at(tensor, i);
       if (entry.name == types_name && value != 0)
-        fail("--ids {}: token_type_ids has segment {}: every token is of segment 0 here; leave "
+        fail("<ids> {}: token_type_ids has segment {}: every token is of segment 0 here; leave "
              "token_type_ids out to compute it so",
              path, value);
       const std::size_t padding = before[i / T % before.size()], t = i % T;
       if (entry.name == positions_name && t >= padding && value != static_cast<double>(t - padding))
-        fail("--ids {}: position_ids has {} for token {}: tokens are at 0, 1, 2 … here; leave "
+        fail("<ids> {}: position_ids has {} for token {}: tokens are at 0, 1, 2 … here; leave "
              "position_ids out to compute it so",
              path, value, t - padding);
     }
@@ -123,7 +123,7 @@ void require_plain(const io::Contents& file, const std::string& path,
 int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
   const double value = value_at(tensor, i);
   if (value != std::floor(value) || value < 0 || value > std::numeric_limits<int>::max())
-    fail("--ids {}: number {} is {}: a token's number expected", name, i,
+    fail("<ids> {}: number {} is {}: a token's number expected", name, i,
          std::isnan(value) ? std::string("null or NaN") : fmt::format("{}", value));
   return static_cast<int>(value);
 }
@@ -135,13 +135,13 @@ std::vector<std::size_t> lengths_in(const io::Contents& file, const std::string&
   if (!entry) return {};
   const Tensor tensor = entry->read();
   if (tensor.count() != B)
-    fail("--ids {}: lengths is {}: a number for each of {} texts expected", path,
+    fail("<ids> {}: lengths is {}: a number for each of {} texts expected", path,
          to_string(tensor.shape()), B);
   std::vector<std::size_t> lengths;
   for (std::size_t b = 0; b < B; ++b) {
     const double value = value_at(tensor, b);
     if (value != std::floor(value) || value < 0 || value > static_cast<double>(T))
-      fail("--ids {}: lengths has {} for text {}: 0 to {} expected", path, value, b, T);
+      fail("<ids> {}: lengths has {} for text {}: 0 to {} expected", path, value, b, T);
     lengths.push_back(static_cast<std::size_t>(value));
   }
   return lengths;
@@ -153,21 +153,21 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   const io::Contents file = io::open(path);
   const io::Entry& entry = ids_of(file);
   if (entry.dtype == DType::boolean)
-    fail("--ids {}: {} holds true and false: token numbers expected", path, entry.name);
+    fail("<ids> {}: {} holds true and false: token numbers expected", path, entry.name);
   const Tensor ids = entry.read();
   if (ids.rank() != 1 && ids.rank() != 2)
-    fail("--ids {}: {} is {}: T or B × T expected", path, entry.name, to_string(ids.shape()));
+    fail("<ids> {}: {} is {}: T or B × T expected", path, entry.name, to_string(ids.shape()));
   const std::size_t T = ids.shape().back(), B = ids.rank() == 2 ? ids.shape()[0] : 1;
   batched = batched || ids.rank() == 2;
   Tensor mask;
   if (const io::Entry* there = file.find(mask_name)) {
     mask = there->read();
     if (mask.shape() != ids.shape())
-      fail("--ids {}: attention_mask is {}, but {} is {}", path, to_string(mask.shape()),
+      fail("<ids> {}: attention_mask is {}, but {} is {}", path, to_string(mask.shape()),
            entry.name, to_string(ids.shape()));
     for (std::size_t i = 0; i < mask.count(); ++i)
       if (const double value = value_at(mask, i); value != 0 && value != 1)
-        fail("--ids {}: attention_mask has {}: 1 for a token and 0 for padding expected", path,
+        fail("<ids> {}: attention_mask has {}: 1 for a token and 0 for padding expected", path,
              value);
   }
   std::vector<std::vector<int>> texts(B);
@@ -178,7 +178,7 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
       if (!mask.empty() && value_at(mask, b * T + t) == 0) continue;
       if (texts[b].empty()) before[b] = t;
       if (before[b] + texts[b].size() != t)
-        fail("--ids {}: text {} has padding between its tokens: it is read before the first and "
+        fail("<ids> {}: text {} has padding between its tokens: it is read before the first and "
              "behind the last",
              path, b);
       texts[b].push_back(whole(ids, b * T + t, path));
@@ -193,7 +193,7 @@ void require_plain_rows(const io::Contents& file, const std::string& path, std::
   for (const io::Entry& entry : file.tensors) {
     if (is_one_of(entry.name, other_masks) ||
         (entry.name != "inputs_embeds" && is_one_of(entry.name, other_inputs)))
-      fail("--inputs-embeds {}: '{}' is not read beside vectors; leave it out to compute without",
+      fail("<inputs_embeds> {}: '{}' is not read beside vectors; leave it out to compute without",
            path, entry.name);
     if (!is_one_of(entry.name, beside_ids)) continue;
     const Tensor tensor = entry.read();
@@ -203,7 +203,7 @@ void require_plain_rows(const io::Contents& file, const std::string& path, std::
                               : entry.name == positions_name ? static_cast<double>(i % T)
                                                              : static_cast<double>(T);
       if (value_at(tensor, i) != expected)
-        fail("--inputs-embeds {}: {} has {}, and every vector is a token of segment 0 here, at 0, "
+        fail("<inputs_embeds> {}: {} has {}, and every vector is a token of segment 0 here, at 0, "
              "1, 2 … of its text; give each text its own vectors alone, without {}",
              path, entry.name, value_at(tensor, i), entry.name);
     }
@@ -217,21 +217,21 @@ Tensor read_embedding_rows(const std::string& path, std::size_t width) {
   const io::Entry* entry = file.find("inputs_embeds");
   if (!entry && file.tensors.size() == 1) entry = &file.tensors[0];
   if (!entry)
-    fail("--inputs-embeds {}: {}, none is called inputs_embeds", path,
+    fail("<inputs_embeds> {}: {}, none is called inputs_embeds", path,
          counted(file.tensors.size(), "tensors"));
   const Shape& shape = entry->shape;
   if ((shape.size() != 2 && shape.size() != 3) || count_of(shape) == 0)
-    fail("--inputs-embeds {}: {} is {}: T × {} or B × T × {} expected", path, entry->name,
+    fail("<inputs_embeds> {}: {} is {}: T × {} or B × T × {} expected", path, entry->name,
          to_string(shape), width, width);
   if (shape.back() != width)
-    fail("--inputs-embeds {}: {} is {}: vectors of {} expected, which enter the embedding", path,
+    fail("<inputs_embeds> {}: {} is {}: vectors of {} expected, which enter the embedding", path,
          entry->name, to_string(shape), counted(width, "numbers"));
   if (!is_floating(entry->dtype))
-    fail("--inputs-embeds {}: {} is {}: floating-point numbers expected; token numbers are --ids",
+    fail("<inputs_embeds> {}: {} is {}: floating-point numbers expected; token numbers are <ids>",
          path, entry->name, name_of(entry->dtype));
   const std::size_t tokens = count_of(shape) / width;
   if (tokens > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    fail("--inputs-embeds {}: {} tokens: too many", path, tokens);
+    fail("<inputs_embeds> {}: {} tokens: too many", path, tokens);
   require_plain_rows(file, path, shape[shape.size() - 2]);
   return entry->read();
 }
@@ -251,7 +251,7 @@ TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad) {
 TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
   std::vector<std::vector<int>> texts;
   bool batched = typed.size() > 1;
-  std::vector<std::string> notes;
+  std::vector<Message> notes;
   for (const std::string& text : typed) {
     if (!is_file(text)) {
       texts.push_back(typed_ids(text));
@@ -263,8 +263,8 @@ TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
     const auto padded_ones =
         before.size() - static_cast<std::size_t>(std::ranges::count(before, 0U));
     if (padded_ones > 0)
-      notes.push_back(fmt::format(
-          "--ids {}: padding before the tokens of {} is left out: positions count from the first "
+      notes.push_back(message(
+          "<ids> {}: padding before the tokens of {} is left out: positions count from the first "
           "token, as attention_mask says",
           text, before.size() == 1 ? "the text" : counted(padded_ones, "texts")));
   }

@@ -13,7 +13,7 @@ struct TokenIds {
   std::vector<std::vector<int>> ids; ///< equally long
   std::vector<std::size_t> lengths;  ///< without the padding at the end
   bool batched = false;              ///< several, or a file with two axes
-  std::vector<std::string> notes{};  ///< which padding was left out
+  std::vector<Message> notes{};      ///< which padding was left out
 };
 
 /// From "464,2068", or a file of whole numbers: T or B × T, with `attention_mask` beside them where

@@ -102,12 +102,12 @@ std::vector<Note> not_finite_inputs(const Layer& layer) {
   return notes;
 }
 
-std::string strange_result(Stage stage, const Summary& computed) {
+Message strange_result(Stage stage, const Summary& computed) {
   const std::size_t infinite = may_be_masked(stage) ? 0 : computed.infinite;
   if (computed.nan + infinite == 0) return "";
-  return fmt::format("{}: {} of {} numbers: a weight before it has some, or it overflowed on the "
-                     "way; `info` and `show --text …` say where",
-                     name_of(stage), words_of(computed.nan, infinite), computed.count);
+  return message("{}: {} of {} numbers: a weight before it has some, or it overflowed on the "
+                 "way; <weights and stages> say where",
+                 name_of(stage), words_of(computed.nan, infinite), computed.count);
 }
 
 } // namespace mha

@@ -22,17 +22,18 @@ std::string not_finite_in(Stage stage, const Tensor& value, bool has_batch = tru
 std::vector<Note> not_finite_inputs(const Layer& layer);
 
 /// One stage of these.
-std::string strange_result(Stage stage, const Summary& computed);
+Message strange_result(Stage stage, const Summary& computed);
 
 /// "logits: 3 NaN of 8 numbers", of the first of some stages that has any, as a whole model's run
 /// computed it, whose weights are not looked at before; "" where all are numbers, for infinities in
 /// maps and rows, as masks make them, and of a lone layer. `summary_of(stage)`: of what was
 /// computed.
 template <class Stages, class SummaryOf>
-std::string strange_results(const Layer& layer, const Stages& stages, const SummaryOf& summary_of) {
+Message strange_results(const Layer& layer, const Stages& stages, const SummaryOf& summary_of) {
   if (!layer.block && !layer.ends) return "";
   for (const Stage stage : stages)
-    if (std::string found = strange_result(stage, summary_of(stage)); !found.empty()) return found;
+    if (const Message found = strange_result(stage, summary_of(stage)); !found.empty())
+      return found;
   return "";
 }
 

@@ -72,9 +72,9 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
   for (const Stage stage : available)
     if (info_of(stage).kind != Kind::head_result) list.push_back(stage);
   Selection selection;
-  selection.query = IndexList::of_indices({query}, "--query");
-  if (layer.dims.H > 0) selection.head = IndexList::of_indices({head}, "--head");
-  if (layer.dims.batched) selection.batch = IndexList::of_indices({batch}, "--batch");
+  selection.query = IndexList::of_indices({query}, message("<query>"));
+  if (layer.dims.H > 0) selection.head = IndexList::of_indices({head}, message("<head>"));
+  if (layer.dims.batched) selection.batch = IndexList::of_indices({batch}, message("<batch>"));
   const Trace kept = trace(layer, list, selection, 1);
 
   const std::vector<std::uint8_t> masked = masked_keys(layer, batch, head, query);
@@ -91,7 +91,7 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
   return std::nullopt;
 }
 
-std::string overflow_text(const Layer& layer, const Overflow& found) {
+Message overflow_text(const Layer& layer, const Overflow& found) {
   const bool f32 = layer.dtype == DType::f32;
   const StageInfo& info = info_of(found.stage);
   std::string place;
@@ -103,12 +103,12 @@ std::string overflow_text(const Layer& layer, const Overflow& found) {
                                  found.count == 1 ? "is" : "are", number_text(found.value));
   if (info.kind == Kind::map) what += fmt::format(", the first at key {}", found.first);
   const bool naive = layer.settings.softmax == Softmax::naive && follows(found.stage, Stage::exp);
-  return fmt::format(
+  return message(
       "overflow: {} ({}): {} ends at {}; {}", what, place, name_of(layer.dtype),
       f32 ? "3.4e38" : "1.8e308",
-      naive ? "--softmax stable subtracts the row's maximum"
-      : f32 ? "--dtype f64 computes it, or make the input, the weights or --scale smaller"
-            : "make the input, the weights or --scale smaller");
+      naive ? message("<softmax> stable subtracts the row's maximum")
+      : f32 ? message("<dtype> f64 computes it, or make the input, the weights or <scale> smaller")
+            : message("make the input, the weights or <scale> smaller"));
 }
 
 std::string not_finite_text(const Layer& layer) {
@@ -165,16 +165,16 @@ void OverflowWatch::merge_part(const Layer&, const Plan&, std::string_view bytes
   if (rows > 0) add(rows, first);
 }
 
-std::string OverflowWatch::report_without_layer() const {
+Message OverflowWatch::report_without_layer() const {
   if (!first_) return "";
-  return fmt::format("{} of exponentials {} no finite sum: a number before overflowed, or was not "
-                     "finite; `explain {}--head {} --query {}` says which",
-                     counted(rows_, "rows"), rows_ == 1 ? "has" : "have",
-                     batched_ ? fmt::format("--batch {} ", first_item_ + first_->batch) : "",
-                     first_->head, first_->query);
+  return message("{} of exponentials {} no finite sum: a number before overflowed, or was not "
+                 "finite; `explain {}<head> {} <query> {}` says which",
+                 counted(rows_, "rows"), rows_ == 1 ? "has" : "have",
+                 batched_ ? message("<batch> {} ", first_item_ + first_->batch) : "", first_->head,
+                 first_->query);
 }
 
-std::string OverflowWatch::report(const Layer& layer) const {
+Message OverflowWatch::report(const Layer& layer) const {
   if (!first_) return "";
   const std::optional<Overflow> found =
       find_overflow(layer, first_->batch, first_->head, first_->query);

@@ -2,6 +2,7 @@
 // Numbers that left what their type can hold: where, and what helps.
 
 #include <mha/observe/mergeable.hpp>
+#include <mha/system/message.hpp>
 
 #include <mutex>
 #include <optional>
@@ -26,7 +27,7 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
 
 /// "overflow: 2 of scores (head 0, query 3) are −inf, the first at key 1: float32 ends at 3.4e38;
 /// --dtype f64, or …".
-std::string overflow_text(const Layer& layer, const Overflow& overflow);
+Message overflow_text(const Layer& layer, const Overflow& overflow);
 
 /// "W_q has numbers that are NaN or infinite: …", of the first tensor of the layer that has; "":
 /// none has.
@@ -45,9 +46,9 @@ public:
 
   /// What to tell of the first row, or of the tensor that made it no number; "" where every row is
   /// finite.
-  std::string report(const Layer& layer) const;
+  Message report(const Layer& layer) const;
   /// The same without the layer: which rows are none, and how to see why.
-  std::string report_without_layer() const;
+  Message report_without_layer() const;
 
 private:
   struct Row {

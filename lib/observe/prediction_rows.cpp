@@ -97,7 +97,7 @@ void visit_predictions(const Layer& ends, const std::vector<TextPosition>& place
     return;
   }
   Selection selection;
-  selection.query = IndexList::of_indices(positions_of(places), "--query");
+  selection.query = IndexList::of_indices(positions_of(places), message("<query>"));
   RowVisitor visitor(of.head.present() ? Stage::logits : Stage::final, places, visit);
   compute(ends, make_plan(ends, visitor.wants(), selection), visitor, threads);
 }

@@ -16,7 +16,7 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
     kept_.emplace(stage, Kept{std::move(placement), {}});
   }
   require_memory(bytes, "the stages asked for",
-                 "select heads or queries, or let `dump` stream them to a file");
+                 message("select heads or queries, or <stream to a file>"));
   for (auto& [stage, kept] : kept_)
     kept.value = layer.lengths.empty() ? Tensor::uninitialised(layer.dtype, kept.placement.shape())
                                        : sparse_zeros(layer.dtype, kept.placement.shape());

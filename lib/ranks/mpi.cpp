@@ -30,7 +30,7 @@ class MpiFile : public SharedFile {
 public:
   explicit MpiFile(std::string path) : path_(std::move(path)) {
     require(MPI_File_open(MPI_COMM_SELF, path_.c_str(), MPI_MODE_WRONLY, MPI_INFO_NULL, &file_),
-            "open it: every host must see the folder of --output");
+            message("open it: every host must see the folder of <output>"));
   }
   ~MpiFile() override {
     if (file_ != MPI_FILE_NULL) MPI_File_close(&file_);
@@ -56,7 +56,7 @@ public:
   void close() override { require(MPI_File_close(&file_), "close it"); }
 
 private:
-  void require(int code, std::string_view what) const {
+  void require(int code, const Message& what) const {
     if (code != MPI_SUCCESS) fail("{}: cannot {}: {}", path_, what, reason_of(code));
   }
   std::string path_;

@@ -121,17 +121,17 @@ constexpr double log_share = 1e-4;
 
 MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range, MapStyle style) {
   if (style.colors->diverging)
-    fail("--color-scale log has no zero for the colour map diverging to turn at; choose viridis, "
+    fail("<color_scale> log has no zero for the colour map diverging to turn at; choose viridis, "
          "magma or greys");
   if (range.any && range.low < 0)
-    fail("--color-scale log: {} has negative numbers, down to {}; a log scale needs positive ones",
+    fail("<color_scale> log: {} has negative numbers, down to {}; a log scale needs positive ones",
          name_of(stage), rounded(range.low));
-  const auto require_positive = [](const std::optional<double>& end, std::string_view option) {
+  const auto require_positive = [](const std::optional<double>& end, const Message& option) {
     if (end && *end <= 0)
-      fail("--color-scale log: {} is {}: a number above 0 expected", option, rounded(*end));
+      fail("<color_scale> log: {} is {}: a number above 0 expected", option, rounded(*end));
   };
-  require_positive(colors.low, "--vmin");
-  require_positive(colors.high, "--vmax");
+  require_positive(colors.low, message("<vmin>"));
+  require_positive(colors.high, message("<vmax>"));
   if (!range.any || range.least_positive == 0) {
     style.low = colors.low.value_or(colors.high.value_or(1) / 10);
     style.high = colors.high.value_or(style.low * 10);
@@ -149,7 +149,7 @@ MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range,
 /// A lower end that nothing is above would leave one colour.
 void require_seen(const MapColors& colors, const CellRange& range) {
   if (range.any && colors.low && !colors.high && *colors.low >= range.high)
-    fail("--vmin {}: no number is above it, the largest is {}; give a smaller one, or --vmax, too",
+    fail("<vmin> {}: no number is above it, the largest is {}; give a smaller one, or <vmax>, too",
          rounded(*colors.low), rounded(range.high));
 }
 
@@ -163,7 +163,7 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
                                   : is_signed(stage) && !log ? "diverging"
                                                              : "viridis");
   if (colors.low && colors.high && *colors.low >= *colors.high)
-    fail("--vmin {} is not below --vmax {}", rounded(*colors.low), rounded(*colors.high));
+    fail("<vmin> {} is not below <vmax> {}", rounded(*colors.low), rounded(*colors.high));
   require_seen(colors, range);
   if (log) return log_style(stage, colors, range, style);
 
@@ -177,7 +177,7 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
   if (colors.low) style.low = *colors.low;
   if (colors.high) style.high = *colors.high;
   if (style.low >= style.high && colors.high)
-    fail("--vmax {}: the colours begin at {}; give a larger one, or --vmin, too",
+    fail("<vmax> {}: the colours begin at {}; give a larger one, or <vmin>, too",
          rounded(*colors.high), rounded(style.low));
   if (style.low >= style.high) { // one number everywhere
     constexpr double most = std::numeric_limits<double>::max();

@@ -169,12 +169,12 @@ void Layout::measure_margins(double longest_row, double longest_col) {
   }
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels &&
       picture_.figure.width)
-    fail("--width {}: the picture would be {} pixels high; give less", *picture_.figure.width,
+    fail("<width> {}: the picture would be {} pixels high; give less", *picture_.figure.width,
          bottom_);
   if (static_cast<double>(right_) * static_cast<double>(bottom_) > most_pixels)
     fail(
         "a picture of {} panels of {} × {} cells would have {} × {} pixels; choose heads, or fewer "
-        "--cells",
+        "<cells>",
         picture_.panels.size(), rows_, cols_, right_, bottom_);
 }
 
@@ -345,9 +345,9 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
   MapLayout narrowest = Layout(picture, least).run();
   if (narrowest.width > width)
     fail(
-        "--width {}: {} beside each other with cells of {} need {}; give more, choose heads, or {}",
+        "<width> {}: {} beside each other with cells of {} need {}; give more, choose heads, or {}",
         width, counted(picture.columns, "panels"), counted(least, "pixels"), narrowest.width,
-        picture.figure.annotate ? "leave out --annotate" : "fewer --cells");
+        picture.figure.annotate ? message("leave out <annotate>") : message("fewer <cells>"));
   best = std::move(narrowest);
   while (low + 1 < high) {
     const std::size_t middle = low + (high - low) / 2;
@@ -374,8 +374,8 @@ MapLayout lay_out(const MapPicture& picture) {
   if (picture.figure.annotate)
     for (const MapPanel& panel : picture.panels)
       if (panel.map.rows > most_annotated || panel.map.cols > most_annotated)
-        fail("--annotate: {} × {} cells, at most {} × {} have numbers that can be read; choose "
-             "with --query and --key",
+        fail("<annotate>: {} × {} cells, at most {} × {} have numbers that can be read; choose "
+             "with <query> and <key>",
              panel.map.rows, panel.map.cols, most_annotated, most_annotated);
   if (picture.figure.width) return fitted(picture, *picture.figure.width);
   return Layout(picture).run();

@@ -71,12 +71,12 @@ private:
 void check_zoom(const MapLayout& layout, double zoom) {
   for (const PanelMark& mark : layout.panels)
     if (static_cast<double>(std::min(mark.cell_width, mark.cell_height)) * zoom < 1)
-      fail("--zoom {}: cells of {} × {} pixels would be less than one; give fewer --cells, or "
-           "--width",
+      fail("<zoom> {}: cells of {} × {} pixels would be less than one; give fewer <cells>, or "
+           "<width>",
            zoom, mark.cell_width, mark.cell_height);
   const double pixels = static_cast<double>(layout.width) * static_cast<double>(layout.height);
   if (pixels * zoom * zoom > most_zoomed_pixels)
-    fail("--zoom {}: a picture of {} × {} pixels would have {:.0f} million; at most {:.0f} "
+    fail("<zoom> {}: a picture of {} × {} pixels would have {:.0f} million; at most {:.0f} "
          "expected",
          zoom, layout.width, layout.height, pixels * zoom * zoom / 1e6, most_zoomed_pixels / 1e6);
 }

@@ -171,7 +171,7 @@ PackedStage largest_of(const RowPeaks& peaks, const LayerReport& report, std::si
   if (std::optional<PackedStage> largest = peaks.largest(limit - std::min(limit, spent)))
     return std::move(*largest);
   fail("{} queries of {} heads do not fit into the page's size, not even the largest weight of "
-       "each; raise --max-size or select with --head",
+       "each; raise <max_size> or select with <head>",
        report.dims.T, report.heads.size());
 }
 
@@ -329,7 +329,7 @@ LayerReport report(const Layer& whole, const ReportRequest& of_whole) {
   report.dims.B = whole.dims.B;
   request.limit = limit_for_rows(layer, asked, report.heads.size());
   Selection selection = request.selection;
-  if (dims.batched) selection.batch = IndexList::of_indices({request.batch}, "--batch");
+  if (dims.batched) selection.batch = IndexList::of_indices({request.batch}, message("<batch>"));
   FirstPass first(layer, report, asked, request, selection);
   first.put_stages(report);
   report.kv_of = kv_places(layer, report, selection);

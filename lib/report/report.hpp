@@ -59,7 +59,7 @@ struct LayerReport {
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head
   std::vector<HeadNumbers> effects; ///< beside them; the same names on every layer of a page
-  std::string overflow;             ///< where numbers left their type's range, in words, or ""
+  Message overflow;                 ///< where numbers left their type's range, in words, or ""
 };
 
 /// Computes a layer once, and keeps and measures what a page shows of it; long maps are never held

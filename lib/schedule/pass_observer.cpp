@@ -17,7 +17,7 @@ std::size_t block_of(Stage stage, std::size_t token) {
 Plan whole_plan(const Layer& layer, StageSet wanted, const std::vector<std::size_t>& items) {
   wanted.add(Stage::resid_post);
   Selection selection;
-  if (layer.dims.batched) selection.batch = IndexList::of_indices(items, "--batch");
+  if (layer.dims.batched) selection.batch = IndexList::of_indices(items, message("<batch>"));
   return make_plan(layer, wanted, selection);
 }
 

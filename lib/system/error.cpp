@@ -37,6 +37,10 @@ std::string in_one_line(const std::string& message) {
   return line;
 }
 
+std::string line_of(const Message& message, Wording wording) {
+  return of_sensible_length(in_one_line(message.in_words(wording)));
+}
+
 /// Which characters a word has, each as one of 32 bits.
 std::uint32_t letters_in(std::string_view word) {
   std::uint32_t letters = 0;
@@ -46,8 +50,13 @@ std::uint32_t letters_in(std::string_view word) {
 
 } // namespace
 
-Error::Error(const std::string& message)
-    : std::runtime_error(of_sensible_length(in_one_line(message))) {}
+Error::Error(Message message)
+    : std::runtime_error(line_of(message, Wording::program)),
+      message_(std::make_shared<const Message>(std::move(message))) {}
+
+std::string Error::line(Wording wording) const {
+  return line_of(*message_, wording);
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);

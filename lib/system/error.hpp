@@ -2,10 +2,9 @@
 // The one error of the library: a line that says where, what was found, what was expected, the
 // cure.
 
-#include <mha/system/export.hpp>
+#include <mha/system/message.hpp>
 
-#include <fmt/core.h>
-
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -13,18 +12,23 @@
 
 namespace mha {
 
-/// Everything that can go wrong with what the user gave. `what()` is one line, ready to print:
-/// control characters, which names in files and on the command line may have, are escaped, and of
-/// more than 2000 bytes the beginning and the end remain.
+/// Everything that can go wrong with what the user gave. `what()` is the line in a program's words.
 class MHA_API Error : public std::runtime_error {
 public:
-  explicit Error(const std::string& message); ///< escaped, and cut where it is too long
+  explicit Error(Message message);
+  const Message& message() const { return *message_; }
+  /// One line, ready to print: control characters, which names in files and on the command line may
+  /// have, are escaped, and of more than 2000 bytes the beginning and the end remain.
+  std::string line(Wording wording) const;
+
+private:
+  std::shared_ptr<const Message> message_; ///< exceptions are copied without throwing
 };
 
-/// Throws an Error with a formatted message.
+/// Throws an Error with `message` of the same arguments.
 template <class... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void fail(MessageLiteral<Args...> literal, const Args&... args) {
+  throw Error(message(literal, args...));
 }
 
 /// "1 head", "2 heads", "1 query", "0 keys in all": a number of what is named in the plural.

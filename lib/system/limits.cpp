@@ -36,7 +36,7 @@ std::size_t free_memory() {
   return std::min(free, memory_limit());
 }
 
-void require_memory(std::size_t bytes, std::string_view what, std::string_view cure) {
+void require_memory(std::size_t bytes, const Message& what, const Message& cure) {
   // Where it is little, it fits: the system need not be asked.
   if (bytes < std::size_t{16} << 20) return;
   const std::size_t limit = memory_limit();

@@ -1,6 +1,8 @@
 #pragma once
 // Limits of memory.
 
+#include <mha/system/message.hpp>
+
 #include <cstddef>
 #include <string_view>
 
@@ -16,6 +18,6 @@ std::size_t free_memory();
 
 /// Throws Error "WHAT take 20.0 GiB, there are 15.6; CURE" where that many bytes do not fit:
 /// a run is refused before it starts, not killed in the middle.
-void require_memory(std::size_t bytes, std::string_view what, std::string_view cure);
+void require_memory(std::size_t bytes, const Message& what, const Message& cure);
 
 } // namespace mha

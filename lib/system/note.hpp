@@ -1,9 +1,10 @@
 #pragma once
 // Notes about an input: a remark, or a doubt about the results.
 
+#include <mha/system/message.hpp>
+
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace mha {
@@ -15,11 +16,14 @@ enum class Severity : std::uint8_t { note, warning };
 /// One of them.
 struct Note {
   ///@{
-  /// What is said, and how much it matters.
+  /// What is said in a program's words, how much it matters, and what can be put into others.
   std::string text;
   Severity severity = Severity::note;
+  Message message;
 
-  Note(std::string said, Severity how = Severity::note) : text(std::move(said)), severity(how) {}
+  Note(Message said, Severity how = Severity::note)
+      : text(said.in_words(Wording::program)), severity(how), message(std::move(said)) {}
+  Note(std::string said, Severity how = Severity::note) : Note(Message(said), how) {}
   operator const std::string&() const { return text; }
   ///@}
   /// Whether the numbers are in doubt.
@@ -29,7 +33,7 @@ struct Note {
 };
 
 /// A note that is a warning.
-inline Note warning(std::string text) {
+inline Note warning(Message text) {
   return {std::move(text), Severity::warning};
 }
 

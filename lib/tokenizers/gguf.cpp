@@ -36,7 +36,7 @@ public:
       read_word_piece();
     else
       fail("{}: the tokenizer '{}' is not read here: gpt2, llama and bert are; give the tokens' "
-           "numbers: --ids",
+           "numbers: <ids>",
            where_, io::shown(*kind));
     add_special();
     read_frame();
@@ -90,7 +90,7 @@ private:
   void read_byte_level() {
     const auto name = file_.text(key("pre"));
     if (!name)
-      fail("{}: no {}, which names the way to cut words: give the tokens' numbers: --ids", where_,
+      fail("{}: no {}, which names the way to cut words: give the tokens' numbers: <ids>", where_,
            key("pre"));
     const GgufWords& words = gguf_words(where_, *name);
     adds_bos_ = words.bos, adds_sep_ = words.sep;
@@ -106,7 +106,7 @@ private:
       try {
         model->add_merge(merge.substr(0, blank), merge.substr(blank + 1));
       } catch (const Error& error) {
-        fail("{}: merge {}: {}", where_, number, error.what());
+        fail("{}: merge {}: {}", where_, number, error.message());
       }
       ++number;
     };
@@ -139,7 +139,7 @@ private:
     parts_->byte_fallback = true;
     const bool prefix = file_.boolean(key("add_space_prefix")).value_or(true);
     if (file_.boolean(key("remove_extra_whitespaces")).value_or(false))
-      fail("{}: {} is not supported; give the tokens' numbers: --ids", where_,
+      fail("{}: {} is not supported; give the tokens' numbers: <ids>", where_,
            key("remove_extra_whitespaces"));
     parts_->normalizer = [prefix](AlignedText& text) {
       if (prefix) text.prepend(" ");
@@ -197,7 +197,7 @@ private:
       if (!said.value_or(otherwise)) return;
       if (!id)
         fail("{}: the tokenizer puts {} around a text, but no key says which token it is; "
-             "--no-special leaves it out",
+             "<special false> leaves it out",
              where_, name);
       parts_->frame.insert(first ? parts_->frame.begin() : parts_->frame.end(), *id);
     };

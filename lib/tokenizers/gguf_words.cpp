@@ -73,7 +73,7 @@ const GgufWords& gguf_words(std::string_view where, std::string_view name) {
       if (known.back() == name) return kind;
     }
   fail("{}: tokenizer.ggml.pre is '{}', which names a way to cut words that is not known here{}; "
-       "give the tokens' numbers: --ids",
+       "give the tokens' numbers: <ids>",
        where, io::shown(name), did_you_mean(name, known));
 }
 

@@ -121,7 +121,7 @@ bool JsonNode::is_number() const {
   return peek() == '-' || is_digit(peek());
 }
 
-void JsonNode::refuse(std::string_view why) const {
+void JsonNode::refuse(const Message& why) const {
   text_->scanner.refuse(why, at_);
 }
 

@@ -87,7 +87,7 @@ public:
   int integer(std::string_view what, int most) const;
 
   /// Throws Error "FILE: line 3, column 14: WHY".
-  [[noreturn]] void refuse(std::string_view why) const;
+  [[noreturn]] void refuse(const Message& why) const;
 
 private:
   JsonNode(JsonText& text, const char* at) : text_(&text), at_(at) {}

@@ -49,7 +49,7 @@ Pattern read_pattern(const JsonNode& node) {
   try {
     return [compiled = Regex(expression)](std::string_view in) { return compiled.matches(in); };
   } catch (const Error& error) {
-    regex->refuse(error.what());
+    regex->refuse(error.message());
   }
 }
 

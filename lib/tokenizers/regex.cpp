@@ -151,7 +151,7 @@ std::vector<Match> Regex::matches(std::string_view text) const {
     const bool none = found == ONIG_MISMATCH;
     if ((found < 0 && !none) || limits.over())
       fail("the tokenizer's pattern '{}' takes too long for this text{}; give shorter texts, or "
-           "token numbers (--ids)",
+           "token numbers (<ids>)",
            io::shown(compiled_->expression),
            found < 0 && !none ? fmt::format(" ({})", reason_of(found, nullptr)) : "");
     const std::size_t next = place + (place < text.size() ? length_of(text[place]) : 1);

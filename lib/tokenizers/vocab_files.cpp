@@ -118,9 +118,8 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
   try {
     parts->model = plain_bpe(std::move(vocabulary), read_merges(merges));
   } catch (const Error& error) {
-    const std::string why = error.what();
-    if (why.starts_with(io::shown(merges.name))) throw;
-    fail("{}: {}", io::shown(merges.name), why);
+    if (std::string_view(error.what()).starts_with(io::shown(merges.name))) throw;
+    fail("{}: {}", io::shown(merges.name), error.message());
   }
   parts->pre_tokenizer = byte_level_words(says(beside, "add_prefix_space", false), true);
   parts->byte_level = true;

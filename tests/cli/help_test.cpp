@@ -4,11 +4,17 @@
 #include "support/run.hpp"
 
 #include <mha/render/text.hpp>
+#include <mha/system/message.hpp>
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <regex>
+#include <set>
 #include <sstream>
 
 using namespace mha::test;
@@ -58,6 +64,37 @@ void try_examples(const std::string& help) {
     CHECK((result.code == 0 || differs));
     CHECK(result.err.empty());
   }
+}
+
+/// The literals of a call that begins at `at`.
+std::string literals_of_call(const std::string& code, std::size_t at) {
+  std::string literals;
+  bool inside = false;
+  for (; at < code.size() && (inside || code[at] != ';'); ++at) {
+    if (code[at] == '"') inside = !inside;
+    if (inside && code[at] == '\\') ++at;
+    if (inside && at < code.size() && code[at] != '"') literals += code[at];
+  }
+  return literals;
+}
+
+/// The settings and arguments that messages of the library refer to: "num_heads", "causal false".
+std::set<std::string> references_of_messages() {
+  static const std::regex call(R"(\b(?:fail|message)\()"), reference("<([a-z_]+(?: false)?)>");
+  std::set<std::string> names;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(mha::test::source_folder() + "/lib")) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+    std::ifstream file(entry.path());
+    const std::string code{std::istreambuf_iterator<char>(file), {}};
+    for (std::sregex_iterator it(code.begin(), code.end(), call), end; it != end; ++it) {
+      const std::string text =
+          literals_of_call(code, static_cast<std::size_t>(it->position() + it->length()));
+      for (std::sregex_iterator at(text.begin(), text.end(), reference); at != end; ++at)
+        names.insert((*at)[1]);
+    }
+  }
+  return names;
 }
 
 } // namespace
@@ -157,5 +194,17 @@ TEST_CASE("header lines fit their window, and hold what they hold in a wide one"
     CHECK(header("60") == header("400"));
     CHECK(header("60").find(" · causal") != std::string::npos);
     CHECK(header("60").find("data/bard-llama layer 0") == 0);
+  }
+}
+
+TEST_CASE("what a message refers to is an option of a command") {
+  std::string help;
+  for (const std::string& name : commands()) help += run({name, "--help", "all"}).out;
+  const std::set<std::string> references = references_of_messages();
+  CHECK(references.size() > 40);
+  for (const std::string& reference : references) {
+    const std::string option = mha::setting_in_words(reference, mha::Wording::command_line);
+    INFO(reference);
+    CHECK(std::regex_search(help, std::regex(option + "\\b(?!-)")));
   }
 }

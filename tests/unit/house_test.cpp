@@ -262,6 +262,23 @@ TEST_CASE("xtensor is where it says something shorter, and in one header", "[hou
   }
 }
 
+TEST_CASE("messages of the library speak of settings, not of options", "[house]") {
+  // Not where results are written for the command line alone, nor in the table that `names` prints.
+  const std::regex option(R"re("(?:[^"\n]*[ (`';])?--[a-z])re");
+  const std::regex of_program(
+      "lib/(bench|circuits|compare|diagnose|explain|heads|lint|render|report)/.*|"
+      "lib/system/message.cpp|lib/layer/names.cpp|lib/load/description_schema.cpp");
+  for (const Source& source : sources_in("lib")) {
+    if (std::regex_match(source.path, of_program)) continue;
+    std::istringstream lines(source.code);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(source.path << ": " << line);
+      // An origin that begins with dashes is the command line's own word.
+      CHECK((!std::regex_search(line, option) || line.find("starts_with(\"--") != line.npos));
+    }
+  }
+}
+
 TEST_CASE("the forward pass never sees columns", "[house]") {
   for (const Source& source : sources_in("lib")) {
     INFO(source.path);

@@ -23,8 +23,8 @@ void take_relative_key(const Group& group, Translation& to) {
                                      "config.json says position_embedding_type absolute");
   to.take("relative_key", "self.distance_embedding.weight");
   if (!type)
-    to.warn("config.json does not say position_embedding_type: taken as relative_key; "
-            "--relative-key-query chooses the other");
+    to.warn(message("config.json does not say position_embedding_type: taken as relative_key; "
+                    "<relative_key_query> chooses the other"));
   else
     to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
 }

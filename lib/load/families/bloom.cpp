@@ -15,8 +15,9 @@ bool is_bloom(const Group& group) {
 
 void translate_bloom(const Group& group, Translation& to) {
   if (!group.configured("model_type"))
-    to.warn("query_key_value and dense with biases: taken as BLOOM; Falcon has the same names, "
-            "--naming falcon");
+    to.warn(
+        message("query_key_value and dense with biases: taken as BLOOM; Falcon has the same names, "
+                "<naming> falcon"));
   to.take_fused("query_key_value", "per_group"), to.take_output("dense");
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
   to.set("causal", "true");

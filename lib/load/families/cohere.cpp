@@ -31,8 +31,9 @@ void translate_cohere(const Group& group, Translation& to) {
   else
     set_no_rotary(to);
   if (!sliding)
-    to.warn("layers of this model without a window do not rotate, and no number says which layer "
-            "this is: taken as one that rotates; --rope none chooses");
+    to.warn(message(
+        "layers of this model without a window do not rotate, and no number says which layer "
+        "this is: taken as one that rotates; <rope> none chooses"));
   set_window(to, all_but_every_fourth, 4096);
 }
 

@@ -380,10 +380,10 @@ void Translation::note_square(std::string_view canonical, std::string_view name,
   const io::Entry* widens = group_.elsewhere(group_.parent() + "mlp.c_fc.weight");
   if (widens && widens->shape.size() == 2 && widens->shape[0] != widens->shape[1]) return;
   if (shape.size() == 2 && shape[0] == shape[1])
-    warn(fmt::format("{} is square, {}: taken as {}, as {} names have it; --naming {} or "
-                     "{}=FILE:TENSOR@{} reads it the other way",
-                     source_of(name), to_string(shape), taken, family_.title, choose, canonical,
-                     otherwise));
+    warn(message("{} is square, {}: taken as {}, as {} names have it; <naming> {} or "
+                 "<{}=FILE:TENSOR@{}> reads it the other way",
+                 source_of(name), to_string(shape), taken, family_.title, choose, canonical,
+                 otherwise));
 }
 
 } // namespace mha::naming

@@ -164,9 +164,9 @@ public:
                   std::initializer_list<std::string_view> eps_keys, double eps);
   void set_post_norm() { norm.kind = NormKind::none; }
 
-  void note(std::string text) { notes.emplace_back(std::move(text)); }
+  void note(Message text) { notes.emplace_back(std::move(text)); }
   /// A doubt that the user must settle.
-  void warn(std::string text) { notes.push_back(warning(std::move(text))); }
+  void warn(Message text) { notes.push_back(warning(std::move(text))); }
   /// A note where config.json names a model that this family was not written for.
   void expect_models(std::initializer_list<std::string_view> types);
   /// Throws Error where one of the group's tensors belongs to a computation that is not supported.

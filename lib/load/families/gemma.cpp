@@ -87,9 +87,9 @@ void translate3(const Group& group, Translation& to) {
   set_gemma_scale(to);
   // Transformers' Gemma 3 does not pass attn_logit_softcapping on: a cap would be another model.
   if (const auto cap = to.number({"attn_logit_softcapping"}))
-    to.warn(fmt::format("config.json says attn_logit_softcapping {}: not computed, as in "
-                        "Transformers' Gemma 3; --softcap {} computes it",
-                        *cap, *cap));
+    to.warn(message("config.json says attn_logit_softcapping {}: not computed, as in "
+                    "Transformers' Gemma 3; <softcap> {} computes it",
+                    *cap, *cap));
   for (const char* key :
        {"rope_theta", "rope_local_base_freq", "rope_parameters.sliding_attention.rope_theta",
         "rope_parameters.sliding_attention.rope_type"})

@@ -74,9 +74,10 @@ void set_gpt2_scale(Translation& to) {
   if (!to.is_true({"scale_attn_by_inverse_layer_idx"})) return;
   const std::optional<std::size_t> layer = to.group().number(), width = to.head_width();
   if (!layer || !width) {
-    to.warn("config.json says scale_attn_by_inverse_layer_idx, but not which layer this is, or its "
-            "heads: "
-            "the scale is not divided; --scale chooses");
+    to.warn(message(
+        "config.json says scale_attn_by_inverse_layer_idx, but not which layer this is, or its "
+        "heads: "
+        "the scale is not divided; <scale> chooses"));
     return;
   }
   const double scale =

@@ -23,8 +23,8 @@ void translate_gpt_bigcode(const Group& group, Translation& to) {
   if (one_key) to.set("num_kv_heads", "1");
   set_gpt2_scale(to);
   if (group.is_model({"gpt_bigcode"})) return; // nothing is in doubt
-  to.warn(fmt::format(
-      "{} has GPT-2's name and lies (out, in), as its shape {} says: read as GPT-BigCode; --naming "
+  to.warn(message(
+      "{} has GPT-2's name and lies (out, in), as its shape {} says: read as GPT-BigCode; <naming> "
       "gpt2 or nanogpt reads it otherwise",
       to.source_of("c_attn.weight"), to_string(s)));
 }

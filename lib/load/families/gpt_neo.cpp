@@ -52,8 +52,9 @@ void translate_gpt_neo(const Group& group, Translation& to) {
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> kind = layer ? kind_of(group, *layer) : std::nullopt;
   if (!kind)
-    to.warn("config.json does not say whether this layer is local or global: taken as global; "
-            "--window-left 255 makes it local, as these models are");
+    to.warn(
+        message("config.json does not say whether this layer is local or global: taken as global; "
+                "<window_left> 255 makes it local, as these models are"));
   if (kind && *kind == "local") to.set("window_left", fmt::format("{}", window - 1), "config.json");
   to.normalises(NormKind::layer, {group.parent(2) + "ln_1"}, {"layer_norm_epsilon"}, 1e-5);
 }

@@ -19,8 +19,9 @@ void translate_llama_original(const Group& group, Translation& to) {
   // Of the feed-forward's width, which the tensors have.
   to.group().configured({"multiple_of"}), to.group().configured({"ffn_dim_multiplier"});
   if (to.is_true({"use_scaled_rope"}))
-    to.warn("use_scaled_rope: give --rope-scaling llama3 and its factors (--rope-factor …), which "
-            "these files do not hold");
+    to.warn(message(
+        "use_scaled_rope: give <rope_scaling> llama3 and its factors (<rope_factor> …), which "
+        "these files do not hold"));
   set_window(to, every_layer);
   to.normalises(NormKind::rms, {group.parent() + "attention_norm"}, {"norm_eps"}, 1e-5);
 }

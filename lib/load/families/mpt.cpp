@@ -12,7 +12,8 @@ void translate_mpt(const Group& group, Translation& to) {
   // llm-foundry clips first and normalises then, all heads together.
   if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
     fail("{}: clip_qkv {} before the layer normalisation of queries and keys (q_ln) is not "
-         "supported; with the model's own q and k of this layer, start from these: q=FILE k=FILE",
+         "supported; with the model's own q and k of this layer, start from these: <q=FILE> "
+         "<k=FILE>",
          group.contents->name, *clip);
   to.set_from_config("clip_qkv", {"attn_config.clip_qkv"});
   for (const std::string letter : {"q", "k"}) {

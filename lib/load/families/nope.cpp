@@ -26,9 +26,9 @@ void set_alternating_rotary(Translation& to, std::optional<bool> rotates, double
   else
     set_no_rotary(to);
   if (!rotates)
-    to.warn(
+    to.warn(message(
         "some layers of this model do not rotate, and no number says which layer this is: taken "
-        "as one that does; --rope none chooses");
+        "as one that does; <rope> none chooses"));
 }
 
 bool recognises_smollm3(const Group& group) {

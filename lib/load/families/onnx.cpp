@@ -92,8 +92,9 @@ void set_relative_bias(const Group& group, Translation& to) {
       return;
     }
   }
-  to.warn("a bias by distance is added to the scores, whose buckets are not T5's: give bias=FILE, "
-          "with (H, T, S) numbers for your T and S");
+  to.warn(message(
+      "a bias by distance is added to the scores, whose buckets are not T5's: give <bias=FILE>, "
+      "with (H, T, S) numbers for your T and S"));
 }
 
 void translate_onnx(const Group& group, Translation& to) {
@@ -105,7 +106,7 @@ void translate_onnx(const Group& group, Translation& to) {
     if (!name.starts_with(group.prefix)) continue;
     const std::string_view setting = std::string_view(name).substr(group.prefix.size());
     if (setting.starts_with("note"))
-      to.warn(value);
+      to.warn(group.contents->remarks.contains(name) ? group.contents->remarks.at(name) : value);
     else if (setting == "norm")
       to.norm.kind = value == "rms" ? NormKind::rms : NormKind::layer;
     else if (setting != "node" && find_setting(setting))

@@ -113,22 +113,21 @@ void set_lengths(Translation& to, const RopeConfig& config, std::string_view kin
   if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor))) {
     const double ratio = *longest / *original;
     if (factor && *factor != ratio)
-      to.warn(
-          fmt::format("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
-                      "{}, is computed with, as in Transformers 4: --rope-factor {} computes "
+      to.warn(message("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
+                      "{}, is computed with, as in Transformers 4: <rope_factor> {} computes "
                       "with the factor, as Transformers 5",
                       *factor, ratio, *factor));
     factor = ratio;
   }
   if (kind == "dynamic" || (kind != "llama3" && !original)) original = longest;
   if (!factor)
-    fail("{}: config.json's rope_scaling is {} and has no factor; --rope-scaling says what is "
+    fail("{}: config.json's rope_scaling is {} and has no factor; <rope_scaling> says what is "
          "meant, none without it",
          to.group().contents->name, kind);
   to.set("rope_factor", fmt::format("{}", *factor), "config.json");
   if (!original && to.group().configured("model_type"))
     fail("{}: config.json's rope_scaling is {} and says no original_max_position_embeddings, nor "
-         "does config.json say max_position_embeddings; --rope-scaling says what is meant",
+         "does config.json say max_position_embeddings; <rope_scaling> says what is meant",
          to.group().contents->name, kind);
   if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
 }
@@ -150,7 +149,7 @@ void set_scaling(Translation& to, const RopeConfig& config) {
   if (!type) type = old_type;
   if (to.option("rope_scaling")) return;
   const auto refuse = [&](std::string_view why) {
-    fail("{}: config.json's rope_scaling {}; --rope-scaling says what is meant, none without it",
+    fail("{}: config.json's rope_scaling {}; <rope_scaling> says what is meant, none without it",
          to.group().contents->name, why);
   };
   if (!type && config.text("factor")) refuse("has a factor and no type");
@@ -168,7 +167,7 @@ void set_scaling(Translation& to, const RopeConfig& config) {
   const auto* const kind = std::ranges::find(scaling_names, *type, &ScalingName::config);
   if (kind == std::end(scaling_names))
     fail("{}: rope_scaling '{}' is not supported: linear, llama3, dynamic, yarn and longrope are; "
-         "--rope-scaling none computes without it",
+         "<rope_scaling> none computes without it",
          to.group().contents->name, *type);
   if (kind->setting == "none") return;
   to.set("rope_scaling", kind->setting, "config.json");
@@ -271,9 +270,9 @@ void set_rotary(Translation& to, const Rotary& rotary) {
           fmt::format("{}", std::floor(static_cast<double>(*width) * part.value_or(rotary.part))),
           part ? "config.json" : "");
     if (!part && rotary.part != 1)
-      to.warn(fmt::format("config.json does not say how much of a head is rotated: {} of it, as is "
-                          "usual; --rope-dims chooses",
-                          rotary.part));
+      to.warn(message("config.json does not say how much of a head is rotated: {} of it, as is "
+                      "usual; <rope_dims> chooses",
+                      rotary.part));
   }
   if (rotary.scaled) {
     set_scaling(to, config);
@@ -319,8 +318,8 @@ std::optional<double> rope_number(const Translation& to, std::string_view key) {
 void set_rotary_of_gptj(Translation& to) {
   set_rotary(to, {.style = "interleaved", .dims_key = "rotary_dim"});
   if (!to.group().configured("rotary_dim"))
-    to.warn("config.json does not say rotary_dim: all dimensions of a head are rotated; "
-            "--rope-dims chooses");
+    to.warn(message("config.json does not say rotary_dim: all dimensions of a head are rotated; "
+                    "<rope_dims> chooses"));
 }
 
 } // namespace mha::naming

@@ -24,8 +24,8 @@ void set_clip(const Group& group, Translation& to) {
   if (!group.within({"resblocks."})) return;
   if (!group.within({"visual."})) {
     to.set("causal", "true", "CLIP's text tower");
-    to.warn(
-        "resblocks outside of visual: CLIP's text tower, causal; --no-causal chooses otherwise");
+    to.warn(message("resblocks outside of visual: CLIP's text tower, causal; <causal false> "
+                    "chooses otherwise"));
   }
   to.normalises(NormKind::layer, {group.parent() + "ln_1"}, {}, 1e-5);
 }

@@ -24,8 +24,9 @@ void set_rotary_table(const Group& group, Translation& to) {
   to.set("rope", neighbours ? "interleaved" : "half", "rotary_sin");
   to.set("rope_dims", std::to_string(shape[1]), "rotary_sin");
   if (!to.set_from_config("rope_base", {"rotary_base"}))
-    to.warn("rotary embedding with base 10000, as no config.json says rotary_base; --rope-base "
-            "chooses");
+    to.warn(
+        message("rotary embedding with base 10000, as no config.json says rotary_base; <rope_base> "
+                "chooses"));
 }
 
 /// Newer files hold no tables: the config says it all.

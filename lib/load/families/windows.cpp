@@ -46,18 +46,17 @@ void set_window(Translation& to, Slides slides, std::size_t otherwise) {
   if (!used) {
     if (slides) is_sliding_by_type(to.group());
     if ((!slides || slides == every_layer) && window >= 1)
-      to.warn(fmt::format("config.json says use_sliding_window false, so all keys are seen; "
-                          "Transformers does not read that of a model of this kind and uses the "
-                          "window of {} keys: --window-left {} does so here",
-                          window, window - 1));
+      to.warn(message("config.json says use_sliding_window false, so all keys are seen; "
+                      "Transformers does not read that of a model of this kind and uses the "
+                      "window of {} keys: <window_left> {} does so here",
+                      window, window - 1));
     return;
   }
   if (window < 1) return;
   const std::optional<bool> sliding = is_sliding(to.group(), slides);
   if (!sliding)
-    to.warn(
-        fmt::format("some layers of this model see a window of {} keys, and no number says which "
-                    "layer this is: all keys are seen; --window-left {} chooses",
+    to.warn(message("some layers of this model see a window of {} keys, and no number says which "
+                    "layer this is: all keys are seen; <window_left> {} chooses",
                     window, window - 1));
   if (!sliding.value_or(false)) return;
   to.set("window_left", fmt::format("{}", window - 1), given ? "config.json" : "");

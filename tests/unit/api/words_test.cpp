@@ -2,7 +2,6 @@
 
 #include "layers.hpp"
 
-#include <mha/api/visit.hpp>
 #include <mha/system/watch.hpp>
 
 #include <atomic>
@@ -233,19 +232,15 @@ TEST_CASE("api: no error speaks of the command line", "[api]") {
   }
 }
 
-TEST_CASE("api: options become settings, whatever they are called", "[api]") {
-  using api::for_programs;
-  CHECK(for_programs("give --num-heads, --no-causal or --window-left 3") ==
-        "give num_heads, causal false or window_left 3");
-  CHECK(for_programs("(--no-special leaves it out)") == "(special false leaves it out)");
-  CHECK(for_programs("'a--b' -- c") == "'a--b' -- c");
-  CHECK(for_programs("bind it: W_q=FILE:TENSOR@IO") == "bind it: {\"W_q\", tensor}");
-  CHECK(for_programs("stored as (out, in)? say W_q=…@OI") ==
-        "stored as (out, in)? give its transpose");
-  CHECK(for_programs("describe the model by --naming FILE.json, of which info --as-naming writes "
-                     "a draft") == "describe the model by naming FILE.json (docs/describing.md)");
-  CHECK(for_programs("no name; `mha-inspect names` lists them all") ==
-        "no name; docs/formats.md lists them all");
+TEST_CASE("api: a name that looks like an option or a reference stays as it is", "[api]") {
+  for (const std::string name : {"a --num-heads 3", "a W_q=FILE:b", "a <num_heads>"}) {
+    Tensors tensors = small_tensors();
+    tensors.emplace_back(name, numbers({2, 3}, 1));
+    CHECK_THAT(error_of([&] { layer(tensors, {.num_heads = 2}); }), Contains("'" + name + "'"));
+  }
+  Tensors tensors = small_tensors();
+  tensors.emplace_back("a" + message("<num_heads>").marked(), numbers({2, 3}, 1));
+  CHECK_THAT(error_of([&] { layer(tensors, {.num_heads = 2}); }), !Contains("'anum_heads'"));
 }
 
 namespace {

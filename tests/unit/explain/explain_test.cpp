@@ -246,9 +246,9 @@ TEST_CASE("an explanation starts where the computation starts") {
 
 TEST_CASE("an explanation refuses what is not there") {
   const Layer layer = quickstart();
-  CHECK_THROWS_WITH(explain(layer, {0, 3, 0}), "--query 3: there are 3 queries (0 to 2)");
-  CHECK_THROWS_WITH(explain(layer, {0, 0, 2}), "--head 2: there are 2 heads (0 to 1)");
-  CHECK_THROWS_WITH(explain(layer, {1, 0, 0}), "--batch 1: there are 1 batch items (0 to 0)");
+  CHECK_THROWS_WITH(explain(layer, {0, 3, 0}), "query 3: there are 3 queries (0 to 2)");
+  CHECK_THROWS_WITH(explain(layer, {0, 0, 2}), "head 2: there are 2 heads (0 to 1)");
+  CHECK_THROWS_WITH(explain(layer, {1, 0, 0}), "batch 1: there are 1 batch items (0 to 0)");
   NamedTensors parts;
   parts["q"].tensor = Tensor::of<double>({1, 1, 1}, std::vector<double>{1});
   CHECK_THROWS_WITH(explain(make_layer(parts, {}), {0, 0, 0}), Contains("nothing to explain"));

@@ -301,7 +301,7 @@ TEST_CASE("the path and the number of tensors choose the format", "[io]") {
   CHECK_THROWS_WITH(create(folder / "x.zzz", "", one_item()), Contains("'.zzz' is no extension"));
   CHECK_THROWS_WITH(
       create("-", "", Output{{{"a", DType::f32, {1}}, {"b", DType::f32, {1}}}, {}, {}}),
-      Contains("give --format"));
+      Contains("give format"));
   // More files than may be open at once.
   std::vector<std::pair<std::string, Tensor>> many;
   for (int i = 0; i < 2000; ++i) many.emplace_back(fmt::format("t{}", i), tensor);

@@ -83,6 +83,6 @@ TEST_CASE("ONNX models are told by their first bytes", "[io][onnx]") {
   CHECK(io::open(folder / "model.dat").format == "onnx");
   const io::Contents contents = graph("tiny.onnx");
   REQUIRE_FALSE(contents.notes.empty());
-  CHECK(contents.notes[0].find("opset 17") != std::string::npos);
-  CHECK(contents.notes[0].find("by hand") != std::string::npos);
+  CHECK(contents.notes[0].in_words(Wording::program).find("opset 17") != std::string::npos);
+  CHECK(contents.notes[0].in_words(Wording::program).find("by hand") != std::string::npos);
 }

@@ -43,8 +43,9 @@ void require_expected(const io::Contents& found, const std::string& expectation)
 }
 
 bool has_note(const io::Contents& contents, const std::string& part) {
-  return std::any_of(contents.notes.begin(), contents.notes.end(),
-                     [&](const std::string& note) { return note.find(part) != note.npos; });
+  return std::any_of(contents.notes.begin(), contents.notes.end(), [&](const Message& note) {
+    return note.in_words(Wording::program).find(part) != std::string::npos;
+  });
 }
 
 /// The one line that refuses these bytes as a file of this name; "" if they are read.

@@ -189,7 +189,7 @@ TEST_CASE("lint: scores beyond float32") {
         folder.write("l.json", fmt::format(R"({{"num_heads": 1, "X": [[{0}, {0}], [1, 2]]}})", x))};
     request.dtype = dtype_named(precision);
     const Sources model(std::move(request));
-    return overflow_of(model.load(model.chosen()[0]).layer);
+    return overflow_of(model.load(model.chosen()[0]).layer).in_words(Wording::program);
   };
   CHECK_THAT(of("1e20", "f32"), Contains("overflow: ") && Contains("scores"));
   CHECK(of("1e20", "f64").empty());

@@ -38,8 +38,7 @@ TEST_CASE("layers in the order of their numbers, with family and prefix") {
   CHECK(list[2].id == "10");
   CHECK(list[2].prefix == "model.layers.10.self_attn.");
   CHECK(list[2].naming == "LLaMA");
-  CHECK_THROWS_WITH(file.load(layer),
-                    Catch::Contains("holds 3 layers: 0, 2, 10; choose with --layer"));
+  CHECK_THROWS_WITH(file.load(layer), Catch::Contains("holds 3 layers: 0, 2, 10; say which"));
 }
 
 TEST_CASE("equal ids become prefixes, and a lone unnumbered one among others has a name") {
@@ -102,7 +101,7 @@ TEST_CASE("a naming that none of the tensors has") {
   mha::Request request;
   request.naming = "gpt2";
   CHECK_THROWS_WITH(file.load(layer, request),
-                    "--naming gpt2: " + file.path() +
+                    "naming gpt2: " + file.path() +
                         " has no layer with the tensors of GPT-2: c_attn.weight c_proj.weight");
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("GPT-2") {
               loaded,
               prefix +
                   "c_proj.weight is square, (12, 12): taken as (in, out), as GPT-2 names have it; "
-                  "--naming nanogpt or W_o=FILE:TENSOR@OI reads it the other way") == !settled);
+                  "naming nanogpt or {\"W_o\", tensor} reads it the other way") == !settled);
     }
   }
 }
@@ -140,7 +140,7 @@ TEST_CASE("GPT-BigCode") {
     CHECK(loaded.naming == "GPT-BigCode");
     CHECK(difference(loaded.layer, layer) == "");
     const bool settled = std::string_view(config).find("model_type") != std::string_view::npos;
-    CHECK(notes_say(loaded, "read as GPT-BigCode; --naming gpt2 or nanogpt reads it otherwise") ==
+    CHECK(notes_say(loaded, "read as GPT-BigCode; naming gpt2 or nanogpt reads it otherwise") ==
           !settled);
   }
   const CanonicalLayer heads = causal();

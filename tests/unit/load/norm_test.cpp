@@ -32,7 +32,7 @@ TEST_CASE("RMS normalisation before LLaMA's attention") {
   CHECK(notes_say(
       without,
       "X must be the normalised input (the output of model.layers.0.input_layernorm), or give "
-      "--input-norm checkpoint"));
+      "input_norm checkpoint"));
   CHECK_FALSE(notes_say(file.load(plain, with("input_norm", "none")), "X must be"));
 
   // rms alone has no weights.
@@ -47,7 +47,7 @@ TEST_CASE("a layer without its normalisation's weights") {
   CHECK_THROWS_WITH(file.load(layer, with("input_norm", "checkpoint")),
                     "input_norm is checkpoint, but " + file.path() +
                         " has no model.layers.0.input_layernorm.weight; "
-                        "give norm.weight=FILE, or layer or rms");
+                        "give {\"norm.weight\", tensor}, or layer or rms");
 }
 
 TEST_CASE("Gemma's normalisation multiplies by 1 + w, in float32 whatever the file has") {

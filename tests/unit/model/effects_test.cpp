@@ -239,7 +239,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   CHECK(effect_of(found, Component::head, 2, 1).kl.value() == kl);
   CHECK(effect_of(found, Component::set).kl.value() == kl);
   request.align_end = false;
-  CHECK_THROWS_WITH(effects(texts.layers(), request), Catch::Contains("--align end"));
+  CHECK_THROWS_WITH(effects(texts.layers(), request), Catch::Contains("align end"));
 }
 
 TEST_CASE("effects are those of whole patched runs") {

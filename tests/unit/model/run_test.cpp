@@ -204,7 +204,7 @@ TEST_CASE("run: what cannot be run is said", "[model]") {
   four_layers();
   CHECK(computed == 10);
   CHECK_THROWS_WITH(model.of({"99999"}).embedded(), Contains("99999"));
-  CHECK_THROWS_WITH(model.of({""}), Contains("--ids"));
+  CHECK_THROWS_WITH(model.of({""}), Contains("ids"));
   CHECK_THROWS_WITH(model.of(one, {{1, "W_q", Tensor(DType::f32, {2, 2})}}).layer(1, Tensor()),
                     Contains("W_q"));
 }

@@ -166,7 +166,8 @@ TEST_CASE("measures: a row that overflowed is no masked row, and is told", "[ove
   // Depends on the softmax, which makes NaN of such a row.
   const LayerMeasures measured = measure_heads(two_tokens(-1e30F, 1), {});
   CHECK(measured.heads[0].masked_rows == 0.0);
-  CHECK_THAT(measured.overflow, Contains("overflow: 2 of scores are −inf") && Contains("query 0"));
+  CHECK_THAT(measured.overflow.in_words(Wording::program),
+             Contains("overflow: 2 of scores are −inf") && Contains("query 0"));
   CHECK(measure_heads(two_tokens(-1, 1), {}).overflow.empty());
   Settings causal;
   causal.causal = true;

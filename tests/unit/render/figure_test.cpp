@@ -198,7 +198,7 @@ TEST_CASE("a figure that is zoomed has all its parts so many times as large") {
   }
   MapPicture fine = figure_of(1, 300, 300);
   fine.figure.zoom = 0.25;
-  CHECK_THROWS_WITH(map_png(fine), Contains("--zoom 0.25") && Contains("fewer --cells"));
+  CHECK_THROWS_WITH(map_png(fine), Contains("zoom 0.25") && Contains("fewer cells"));
   CHECK_NOTHROW(map_pdf(fine));
   fine.figure.zoom = 100;
   CHECK_THROWS_WITH(map_png(fine), Contains("at most 100"));
@@ -231,7 +231,7 @@ TEST_CASE("a figure is as wide as asked for, its letters as large as always") {
     }
   MapPicture picture = figure_of(4, 200, 200);
   picture.figure.width = 300;
-  CHECK_THROWS_WITH(lay_out(picture), Contains("--width 300") && Contains("fewer --cells"));
+  CHECK_THROWS_WITH(lay_out(picture), Contains("width 300") && Contains("fewer cells"));
 }
 
 TEST_CASE("a picture of few cells is no stamp") {
@@ -290,7 +290,7 @@ TEST_CASE("annotated cells have their numbers, in a colour that can be read on t
   }
   MapPicture large = figure_of(1, 65, 10);
   large.figure.annotate = true;
-  CHECK_THROWS_WITH(lay_out(large), Contains("--annotate: 65 × 10 cells"));
+  CHECK_THROWS_WITH(lay_out(large), Contains("annotate: 65 × 10 cells"));
 }
 
 TEST_CASE("numbers of cells have as many decimals as tell the largest in three digits") {

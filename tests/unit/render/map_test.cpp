@@ -211,7 +211,7 @@ TEST_CASE("a picture of too many pixels is refused") {
   PooledMap& map = picture.panels[0].map;
   map.rows = map.cols = 20000;
   picture.panels[0].rows = axis("query", 20000), picture.panels[0].cols = axis("key", 20000);
-  CHECK_THROWS_WITH(lay_out(picture), Contains("fewer --cells"));
+  CHECK_THROWS_WITH(lay_out(picture), Contains("fewer cells"));
 }
 
 TEST_CASE("colours follow the stage, the scale and the ends that are given") {
@@ -243,7 +243,7 @@ TEST_CASE("colours follow the stage, the scale and the ends that are given") {
   CHECK_THROWS_WITH(style_for(Stage::weights, {"diverging", ColorScale::log, {}, {}}, positive),
                     Contains("viridis"));
   CHECK_THROWS_WITH(style_for(Stage::weights, {"", ColorScale::log, 0.0, {}}, positive),
-                    Contains("--vmin is 0"));
+                    Contains("vmin is 0"));
 }
 
 TEST_CASE("a colour bar of any two numbers has an end, and places on it") {

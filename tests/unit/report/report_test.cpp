@@ -98,7 +98,7 @@ TEST_CASE("report: what does not fit is rounded, then left out; weights last", "
   CHECK(small.stages.count("pooled") == 1);
   CHECK(packed(small) <= cells);
   CHECK(packed(small) > cells / 2); // as many as fit, not as few as may have to do
-  CHECK_THROWS_WITH(with_limit(1000), Contains("do not fit") && Contains("--max-size"));
+  CHECK_THROWS_WITH(with_limit(1000), Contains("do not fit") && Contains("max_size"));
 }
 
 TEST_CASE("report: given weights and a given concatenation are a layer, too", "[report]") {

@@ -1,0 +1,116 @@
+#include <mha/system/message.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace mha {
+
+namespace {
+
+// A reference stands between the first two; in plain text the third stands before each of them.
+constexpr char opening_mark = '\x0e', closing_mark = '\x0f', plain_mark = '\x10';
+
+bool is_mark(char c) {
+  return c == opening_mark || c == closing_mark || c == plain_mark;
+}
+
+/// What messages refer to on the command line, and where a program's author finds the same.
+struct Phrase {
+  std::string_view name, typed, of_program;
+};
+constexpr Phrase phrases[]{
+    {"names page", "`mha-inspect names`", "docs/formats.md"},
+    {"stages page", "`mha-inspect stages`", "docs/stages.md"},
+    {"pieces show", "`mha-inspect tokens` shows", "their pieces show"},
+    {"which layer", "choose with --layer N, --layer 0-2 or --layer all", "say which"},
+    {"joins parts", "which only `convert` reads: mha-inspect convert PART... -o FILE",
+     "which the program joins with the other parts first (docs/cluster.md)"},
+    {"draft naming", ", of which info --as-naming writes a draft", " (docs/describing.md)"},
+    {"start from q, k and v", "show q=FILE k=FILE v=FILE", "give q, k and v"},
+    {"stream to a file", "let `dump` stream them to a file", "stream them"},
+    {"weights and stages", "`info` and `show --text …`", "the weights and the stages before it"},
+    {"stages say", "`show --text …` says", "its stages say"},
+    {"or diff", ", or compare them: mha-inspect diff", ""}};
+
+/// "W_q=FILE:TENSOR@IO" of a program: a tensor with that key.
+std::string binding_in_words(std::string_view binding, std::size_t equals, Wording wording) {
+  if (wording == Wording::command_line) return std::string(binding);
+  return fmt::format("{{\"{}\", tensor}}", binding.substr(0, equals));
+}
+
+std::string reference_in_words(std::string_view reference, Wording wording) {
+  const bool typed = wording == Wording::command_line;
+  const auto phrase = std::ranges::find(phrases, reference, &Phrase::name);
+  if (phrase != std::end(phrases)) return std::string(typed ? phrase->typed : phrase->of_program);
+  constexpr std::string_view transpose = "transpose ";
+  if (reference.starts_with(transpose))
+    return typed ? fmt::format("say {}=…@OI", reference.substr(transpose.size()))
+                 : "give its transpose";
+  const std::size_t equals = reference.find('=');
+  if (equals != std::string_view::npos) return binding_in_words(reference, equals, wording);
+  return setting_in_words(reference, wording);
+}
+
+} // namespace
+
+std::string setting_in_words(std::string_view setting, Wording wording) {
+  if (wording == Wording::program) return std::string(setting);
+  constexpr std::string_view off = " false";
+  const bool is_off = setting.ends_with(off);
+  std::string option(setting.substr(0, setting.size() - (is_off ? off.size() : 0)));
+  std::ranges::replace(option, '_', '-');
+  return (is_off ? "--no-" : "--") + option;
+}
+
+Message::Message(std::string_view plain) {
+  for (const char c : plain) {
+    if (is_mark(c)) marked_ += plain_mark;
+    marked_ += c;
+  }
+}
+
+Message Message::of_marked(std::string text) {
+  Message message;
+  message.marked_ = std::move(text);
+  return message;
+}
+
+std::string Message::in_words(Wording wording) const {
+  std::string text, reference;
+  bool inside = false;
+  for (std::size_t i = 0; i < marked_.size(); ++i) {
+    const char c = marked_[i];
+    if (c == opening_mark) {
+      inside = true, reference.clear();
+    } else if (c == closing_mark) {
+      inside = false, text += reference_in_words(reference, wording);
+    } else {
+      const bool plain = c == plain_mark && i + 1 < marked_.size();
+      (inside ? reference : text) += plain ? marked_[++i] : c;
+    }
+  }
+  return text;
+}
+
+std::string detail::with_marks(std::string_view literal) {
+  std::string marked;
+  std::size_t braces = 0; // within {}, < aligns
+  bool inside = false;
+  for (std::size_t i = 0; i < literal.size(); ++i) {
+    const char c = literal[i];
+    const bool twice = i + 1 < literal.size() && literal[i + 1] == c;
+    if (braces == 0 && twice && (c == '{' || c == '}' || c == '<')) {
+      marked += c == '<' ? "<" : literal.substr(i, 2);
+      ++i;
+      continue;
+    }
+    if (c == '{') ++braces;
+    if (c == '}') --braces;
+    const bool opens = braces == 0 && c == '<', closes = inside && braces == 0 && c == '>';
+    if (opens || closes) inside = opens;
+    marked += opens ? opening_mark : closes ? closing_mark : c;
+  }
+  return marked;
+}
+
+} // namespace mha
