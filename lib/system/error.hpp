@@ -15,8 +15,8 @@ namespace mha {
 /// Everything that can go wrong with what the user gave. `what()` is the line in a program's words.
 class MHA_API Error : public std::runtime_error {
 public:
-  explicit Error(Message message);
-  const Message& message() const { return *message_; }
+  explicit Error(Message message);                     ///< with this text
+  const Message& message() const { return *message_; } ///< the text, for any reader's words
   /// One line, ready to print: control characters, which names in files and on the command line may
   /// have, are escaped, and of more than 2000 bytes the beginning and the end remain.
   std::string line(Wording wording) const;

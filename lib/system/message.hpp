@@ -32,19 +32,25 @@ MHA_API std::string setting_in_words(std::string_view setting, Wording wording);
 ///     <<                   the character
 class MHA_API Message {
 public:
-  Message() = default;
+  Message() = default; ///< no text
+  ///@{
+  /// Plain text.
   Message(std::string_view plain);
   Message(const std::string& plain) : Message(std::string_view(plain)) {}
   Message(const char* plain) : Message(std::string_view(plain)) {}
+  ///@}
   /// The text in a reader's words.
   std::string in_words(Wording wording) const;
-  bool empty() const { return marked_.empty(); }
+  bool empty() const { return marked_.empty(); } ///< whether there is no text
+  ///@{
+  /// One text behind the other.
   Message& operator+=(const Message& more) { return marked_ += more.marked_, *this; }
   friend Message operator+(Message text, const Message& more) { return text += more; }
-  friend bool operator==(const Message&, const Message&) = default;
+  ///@}
+  friend bool operator==(const Message&, const Message&) = default; ///< in every reader's words
   /// The text with its references between control characters, and plain ones escaped.
   const std::string& marked() const { return marked_; }
-  static Message of_marked(std::string text);
+  static Message of_marked(std::string text); ///< the opposite of `marked`
 
 private:
   std::string marked_;
@@ -53,7 +59,9 @@ private:
 namespace detail {
 
 /// What is neither a number nor text, such as fmt::join, formatted as plain text.
-template <class T> struct PlainArgument { const T& value; };
+template <class T> struct PlainArgument {
+  const T& value; ///< of the caller
+};
 
 template <class T> using MessageArgument =
     std::conditional_t<std::is_arithmetic_v<T>, T,
@@ -94,13 +102,15 @@ template <class... Args> Message message(MessageLiteral<Args...> literal, const 
 
 /// What follows the colon goes to the part's own formatter.
 template <class T> struct fmt::formatter<mha::detail::PlainArgument<T>> : fmt::formatter<T> {
-  std::string_view spec;
+  std::string_view spec; ///< what follows the colon
 
+  /// Keeps the specification.
   constexpr auto parse(fmt::format_parse_context& context) {
     const auto begin = context.begin(), end = fmt::formatter<T>::parse(context);
     spec = std::string_view(&*begin, static_cast<std::size_t>(end - begin));
     return end;
   }
+  /// Writes the part as plain text.
   template <class Context>
   auto format(const mha::detail::PlainArgument<T>& part, Context& context) const {
     const std::string text =
