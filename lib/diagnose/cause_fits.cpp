@@ -62,7 +62,7 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
       layer_.settings.rope != Rope::none && (has(Stage::q_rope) || has(Stage::k_rope));
   if (rotates)
     fit_rope(trials, candidates), fit_offset(trials, candidates), fit_decoded(trials, candidates);
-  if (has(Stage::masked)) fit_window(trials, candidates);
+  if (has(Stage::masked)) fit_window(trials, candidates), fit_chunks(trials, candidates);
   if (layer_.settings.alibi != Alibi::none && has(Stage::biased)) fit_slopes(trials, candidates);
   if (has(Stage::mlp_act)) fit_swish(trials, candidates);
   if (stage == Stage::residual || stage == Stage::mlp_x || stage == Stage::resid_post)

@@ -78,6 +78,7 @@ private:
   void fit_offset(Trials& trials, Changes& candidates);
   void fit_decoded(Trials& trials, Changes& candidates);
   void fit_window(Trials& trials, Changes& candidates);
+  void fit_chunks(Trials& trials, Changes& candidates);
   void fit_slopes(Trials& trials, Changes& candidates);
   void fit_kv_heads(Trials& trials, Changes& candidates);
   void fit_embedding(Trials& trials, Changes& candidates);

@@ -1,6 +1,7 @@
 // A cause in all layers at once, seen at the model's end alone.
 
 #include <mha/diagnose/end_of_model.hpp>
+#include <mha/diagnose/hypotheses/chunks.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
 #include <mha/diagnose/some_tokens.hpp>
@@ -145,6 +146,7 @@ public:
     if (!best_.is_found())
       for (std::size_t i : others) try_whole(changes_[i]);
     if (!best_.is_found()) fit_numbers();
+    if (!best_.is_found()) try_chunks();
     if (!best_.is_found()) try_each_layer(others);
     return best_.found();
   }
@@ -248,6 +250,22 @@ private:
       for (std::size_t i = 0; i < numbers.size(); ++i) fit(i);
     for (std::size_t i = 0; i < numbers.size(); ++i)
       if (fitted[i]) try_whole(numbers[i].change(*fitted[i]));
+  }
+
+  /// A text in pieces: they begin with the first token whose end differs.
+  void try_chunks() {
+    const std::vector<std::size_t> saved = end_.saved_tokens(whole_.tokens());
+    const auto first = std::ranges::find_if(saved, [&](std::size_t t) {
+      const Agreement here = end_.of(end_.part({t})).behind(token_rows(as_it_is_, {t}));
+      return !here.agrees && here.error > end_.rounding();
+    });
+    if (first == saved.end()) return;
+    const std::vector<Change> changes = chunk_changes(whole_.layer(0), *first);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      WholeChange tried{changes[i]};
+      tried.made = [i, n = *first](const Layer& layer) { return chunk_changes(layer, n).at(i); };
+      try_whole(tried);
+    }
   }
 
   void try_whole(const WholeChange& tried) {

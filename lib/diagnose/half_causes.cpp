@@ -34,6 +34,40 @@ bool helps_one_row(const Trials& trials, const Changes& changes) {
          most_left_in_half * trials.screen(Changes{}).error_elsewhere;
 }
 
+/// Rounding is at random: of n numbers it hides what a change does only up to a √n-th of its size.
+/// So many times as far as that, in the very direction and as far as the change goes, is no chance.
+constexpr double no_chance = 10, as_far_as_it_goes = 3, nearly = 0.05;
+/// What hardly lessens the difference is not looked at; nor are roundings, which go where they go.
+constexpr double lessens = 0.97;
+
+/// Of changes tried alone, those that are seen through the rounding of a target, the nearest first.
+std::vector<Changes> seen_through_rounding(const Trials& trials, const Tensor& ours,
+                                           const Changes& candidates,
+                                           const std::map<const Change*, Agreement>& alone) {
+  const Tensor& theirs = trials.target().theirs;
+  const double unchanged = trials.screen(Changes{}).error,
+               root = std::sqrt(static_cast<double>(theirs.count()));
+  std::vector<std::pair<double, const Change*>> seen;
+  for (const Change* change : candidates) {
+    if (!(alone.at(change).error < lessens * unchanged) || change->id.starts_with("precision."))
+      continue;
+    try {
+      const Tensor value = trials.value({change});
+      const double left = agreement_of(value, theirs, 0).error,
+                   moved = agreement_of(value, ours, 0).error,
+                   part = projection(theirs, value, ours), sure = moved / left * root;
+      if (part * sure > no_chance &&
+          std::fabs(part - 1) < std::max(as_far_as_it_goes / sure, nearly))
+        seen.emplace_back(left, change);
+    } catch (const Error&) { // a change that this layer does not allow
+    }
+  }
+  std::ranges::stable_sort(seen, {}, [](const auto& one) { return one.first; });
+  std::vector<Changes> sets;
+  for (const auto& [left, change] : seen) sets.push_back({change});
+  return sets;
+}
+
 } // namespace
 
 Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs) {
@@ -64,6 +98,10 @@ void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours
       std::erase_if(candidates, [](const Change* one) { return one->id == "rope.rounded"; });
       std::vector<Changes> better = explaining(state, trials, candidates);
       std::erase_if(better, [&](const Changes& changes) { return helps_one_row(trials, changes); });
+      if (better.empty())
+        for (Changes& changes : seen_through_rounding(trials, ours, candidates, alone_))
+          if (better.size() < most_branches && leaves_earlier_stages(state, changes))
+            better.push_back(std::move(changes));
       if (!better.empty()) {
         go_on(state, trials, better);
         return;

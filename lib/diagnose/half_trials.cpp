@@ -58,6 +58,7 @@ Layer Trials::in_half(const Changes& changes) const {
   const DType half = *target_.half;
   const Changes ordered = in_order(changes);
   Layer layer = is_of_end() ? ends_of(layer_, part_.telling(ordered)) : layer_;
+  set_apart(layer);
   std::uint32_t bits = 1;
   for (const StageInfo& info : stages())
     if (Tensor& given = layer.given[index_of(info.stage)];

@@ -33,8 +33,9 @@ public:
 
   /// A change of the layer, if it may explain the end.
   void try_of_layer(const Change& change, BestCause& best) const {
-    Layer edited = layer_;
     if (some_ && !change.undo) {
+      Layer edited = layer_;
+      set_apart(edited);
       change.edit(edited);
       edited = some_queries(edited, tokens_, Stage::resid_post);
       if (change.edit_rows) change.edit_rows(edited);

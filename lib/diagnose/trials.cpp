@@ -4,6 +4,7 @@
 #include <mha/diagnose/some_queries.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/schedule/weight.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -51,8 +52,14 @@ Changes row_edits_of(Changes ordered) {
   return ordered;
 }
 
+void set_apart(Layer& layer) {
+  layer.kept = KeptWeights::known_of(layer.kept);
+  layer.pass = nullptr;
+}
+
 Layer changed(Layer layer, const Changes& changes) {
   const Changes ordered = sorted(changes);
+  if (!ordered.empty()) set_apart(layer);
   for (const Change* change : ordered) change->edit(layer);
   for (const Change* change : row_edits_of(ordered)) change->edit_rows(layer);
   return layer;
@@ -103,6 +110,7 @@ Changes Trials::in_order(const Changes& changes) const {
 Trials::Values Trials::computed(const Change* change) const {
   const StageSet remade = change ? possible_descendants(change->touches) : StageSet::all();
   Layer edited = layer_;
+  set_apart(edited);
   if (change)
     for (const auto& [stage, value] : kept_.at(nullptr))
       if (!contains(remade, stage)) give(edited, stage, value);
@@ -125,6 +133,7 @@ Trials::Values Trials::computed(const Change* change) const {
 /// given: of a stage that one change makes, that change's; of one that none does, the layer's own.
 Layer Trials::prepared(const Changes& changes) const {
   Layer edited = layer_;
+  set_apart(edited);
   if (const auto base = kept_.find(nullptr); base != kept_.end()) {
     const StageSet all_changed = possible_descendants(touched_by(changes));
     for (const auto& [stage, value] : base->second)

@@ -375,13 +375,15 @@ template <class T> void Schedule<T>::release_inputs() {
     // What bands start from is read through steps that the layer does not have.
     if (contains(read, info.stage) || (info.kind != Kind::token && !bands_done_)) continue;
     tokens_.release(info.stage);
-    layer_.given[index_of(info.stage)] = {};
+    if (Tensor& given = layer_.given[index_of(info.stage)]; !given.empty()) given = {};
   }
   for (const TensorInfo& info : layer_tensors()) {
+    Tensor& tensor = info.of(layer_);
+    if (tensor.empty()) continue;
     const std::vector<Stage>& readers = info.in_layer.readers;
     if (!readers.empty() &&
         std::ranges::none_of(readers, [&](Stage stage) { return computes(stage); }))
-      info.of(layer_) = {};
+      tensor = {};
   }
 }
 

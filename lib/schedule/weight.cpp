@@ -52,6 +52,25 @@ struct KeptWeights::Form {
 KeptWeights::KeptWeights(std::optional<std::size_t> budget)
     : budget_(budget.value_or(free_memory() / 2)) {}
 
+std::shared_ptr<KeptWeights> KeptWeights::known_of(const std::shared_ptr<KeptWeights>& kept) {
+  if (!kept || kept->of_) return kept;
+  const auto view = std::make_shared<KeptWeights>(std::size_t{0});
+  view->of_ = kept;
+  return view;
+}
+
+/// A packed form's memory is kept with it: no other weight lies at its address.
+std::shared_ptr<const void> KeptWeights::known(const Key& key) {
+  const std::shared_ptr<Form> form = [&]() -> std::shared_ptr<Form> {
+    const std::lock_guard lock(mutex_);
+    const auto at = forms_.find(key);
+    return at == forms_.end() ? nullptr : at->second;
+  }();
+  if (!form) return nullptr;
+  const std::lock_guard lock(form->mutex);
+  return form->packed;
+}
+
 std::shared_ptr<KeptWeights::Form> KeptWeights::form_of(const Key& key) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Form>& form = forms_[key];
@@ -62,8 +81,10 @@ std::shared_ptr<KeptWeights::Form> KeptWeights::form_of(const Key& key) {
 template <class T> std::shared_ptr<const PackedWeight<T>>
 KeptWeights::packed(Routine routine, const Tensor& W, std::size_t threads) {
   const StoredMatrix stored = stored_form(W);
-  const std::shared_ptr<Form> form = form_of(
-      {stored.matrix.raw(), stored.transposed, stored.first, W.shape()[1], routine, dtype_of<T>});
+  const Key key{stored.matrix.raw(), stored.transposed, stored.first,
+                W.shape()[1],        routine,           dtype_of<T>};
+  if (of_) return std::static_pointer_cast<const PackedWeight<T>>(of_->known(key));
+  const std::shared_ptr<Form> form = form_of(key);
   if (!form->read.exchange(true)) return nullptr;
   const std::lock_guard lock(form->mutex);
   if (!form->packed && !form->too_large) {

@@ -46,6 +46,9 @@ class KeptWeights {
 public:
   /// `budget`: bytes that all kept forms may take together; none: half of what is free.
   explicit KeptWeights(std::optional<std::size_t> budget = {});
+  /// The forms that `kept` has by now, to which nothing is added: for passes under edits, whose
+  /// weights live for a pass or two. Null of null.
+  static std::shared_ptr<KeptWeights> known_of(const std::shared_ptr<KeptWeights>& kept);
 
   /// The packed form, or null where the weight is to be read as it is stored. One thread packs,
   /// others wait for it.
@@ -61,12 +64,14 @@ private:
   /// The memory of the weight, which part of it, and for which products.
   using Key = std::tuple<const void*, bool, std::size_t, std::size_t, Routine, DType>;
   std::shared_ptr<Form> form_of(const Key& key);
+  std::shared_ptr<const void> known(const Key& key);
 
   std::size_t budget_;
   std::atomic<std::size_t> bytes_ = 0;
   std::atomic<double> seconds_ = 0;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<Form>> forms_;
+  std::shared_ptr<KeptWeights> of_; ///< whose forms are read; null: its own
 };
 
 } // namespace mha

@@ -279,7 +279,7 @@ Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order) {
     shape[i] = tensor.shape()[order[i]];
     strides[i] = from[order[i]];
   }
-  Tensor result(tensor.dtype(), shape);
+  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
   if (result.count() > 0)
     gather_bytes(tensor.raw(), size_of(tensor.dtype()), shape, strides, result.raw_mutable());
   return result;
@@ -324,7 +324,7 @@ ArrayView view_of(const Tensor& tensor) {
 }
 
 Tensor copy_of(const ArrayView& view) {
-  Tensor result(view.dtype, view.shape);
+  Tensor result = Tensor::uninitialised(view.dtype, view.shape);
   if (result.count() > 0)
     gather_bytes(view.data, size_of(view.dtype), view.shape, view.strides, result.raw_mutable());
   return result;

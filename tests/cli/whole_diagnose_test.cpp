@@ -7,6 +7,7 @@
 #include "support/sanitizers.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -138,6 +139,26 @@ TEST_CASE("whole diagnose: every command that diff and diagnose print gives a ve
     }
   }
   CHECK(ran > 200 / one_mistake_of);
+}
+
+TEST_CASE("whole diagnose: a text in pieces is named, and GELU's form through float16's rounding") {
+  const Folder folder;
+  plant("gpt2", "chunks.own,chunks.corner,chunks.second,cache.alone,cache.first,cache.late",
+        folder);
+  for (const char* mistake :
+       {"chunks.own", "chunks.corner", "chunks.second", "cache.alone", "cache.first", "cache.late"})
+    for (const char* capture : {"states", "logits"}) {
+      const Result found =
+          diagnosed("gpt2", folder.path(fmt::format("{}-{}.npz", mistake, capture)), true);
+      INFO(mistake << " " << capture << "\n" << found.out << found.err);
+      CHECK(found.code == 0);
+      CHECK(named_in(json::parse(found.out)).contains("causal.chunks"));
+    }
+  const Folder half;
+  plant("gpt2", "none,act:gelu", half, "float16");
+  const Result gelu = diagnosed("gpt2", half.path("act:gelu-states.npz"), true);
+  INFO(gelu.out);
+  CHECK(named_in(json::parse(gelu.out)).contains("mlp.activation"));
 }
 
 TEST_CASE("whole diagnose: one cause in all layers is one line, and a lone one is its layer's") {

@@ -136,6 +136,14 @@ inline const std::vector<ModelMistake>& model_mistakes() {
       {"scale.missing", "scale", "gpt2 llama bert", true},
       {"weight.rows", "weight.rows", "llama", true},
       {"bias.times.o", "bias.times.o", "gpt2 bert", true},
+      {"weight.shards", "weight.shards.values", "gpt2", true},
+      {"causal.chunks", "chunks.own", "gpt2 llama", true},
+      {"causal.chunks", "chunks.corner", "gpt2 llama", true},
+      {"causal.chunks", "chunks.second", "gpt2 llama", true},
+      {"causal.chunks", "cache.alone", "gpt2 llama", true},
+      {"causal.chunks", "cache.first", "gpt2 llama", true},
+      {"causal.chunks", "cache.late", "gpt2 llama", true},
+      {"causal.chunks", "prefix", "gpt2 llama", true},
   };
   return list;
 }

@@ -104,6 +104,9 @@ class Port:
                 if self.is_("weight.shards"):  # [q k v] of each rank, joined as they are
                     self.outputs(at + "attn.c_attn", np.concatenate(
                         [i * d + r * part + np.arange(part) for r in range(ranks) for i in range(3)]))
+                if self.is_("weight.shards.values"):  # the same of [q v k]
+                    self.outputs(at + "attn.c_attn", np.concatenate(
+                        [i * d + r * part + np.arange(part) for r in range(ranks) for i in (0, 2, 1)]))
                 if self.is_("weight.shards.cut"):  # cut in equal parts, each read as [q k v]
                     order = [r * d + i * part + np.arange(part) for i in range(3) for r in range(ranks)]
                     self.outputs(at + "attn.c_attn", np.concatenate(order))
@@ -165,6 +168,24 @@ class Port:
         a, b = x[..., :d // 2], x[..., d // 2:]
         return np.concatenate([a * c - b * s, b * c + a * s], -1)
 
+    def seen(self, T):
+        """Which keys a query sees: a text in pieces, with a cache that is not read as it should be."""
+        query, key = np.arange(T)[:, None], np.arange(T)
+        see = key <= query
+        if self.is_("chunks.own"):
+            see = see & (key // 2 == query // 2)
+        if self.is_("chunks.corner"):
+            see = key <= query % 3
+        if self.is_("chunks.second"):
+            see = see & ((query < 2) | (key >= 2))
+        if self.is_("cache.alone"):
+            see = np.where(query < 4, see, key == query)
+        if self.is_("cache.first"):
+            see = np.where(query < 4, see, key == 0)
+        if self.is_("cache.late"):
+            see = see & ((query < 3) | (key != query))
+        return see | (key < 4) if self.is_("prefix") else see
+
     def attention(self, x, n, save):
         if self.kind == "gpt2":
             q, k, v = np.split(self.linear(x, f"transformer.h.{n}.attn.c_attn"), 3, -1)
@@ -202,7 +223,7 @@ class Port:
         if not self.is_("scale"):
             scores = scores / math.sqrt(q.shape[-1])
         if self.kind != "bert":
-            scores = np.where(np.tril(np.ones(scores.shape[1:])) > 0, scores, -np.inf)
+            scores = np.where(self.seen(scores.shape[1]), scores, -np.inf)
         e = np.exp(scores - scores.max(-1, keepdims=True))
         weights = e / e.sum(-1, keepdims=True)
         if self.is_("buffer.weights"):

@@ -104,7 +104,7 @@ std::vector<Change> causal_changes(const Subject& subject) {
 
 const Theme causal_theme{"causal",
                          "causal.missing causal.top_left causal.bottom_right causal.strict "
-                         "causal.plus_one",
+                         "causal.plus_one causal.chunks",
                          causal_changes};
 
 } // namespace mha

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 
 namespace mha {
@@ -37,32 +38,47 @@ StageSet all_projections() {
   return StageSet{Stage::q, Stage::k, Stage::v};
 }
 
+/// The order in which queries (0), keys (1) and values (2) lie side by side.
+using PartOrder = std::array<std::size_t, 3>;
+constexpr PartOrder plain_order{0, 1, 2}, values_second{0, 2, 1};
+
 /// How fused columns [q k v] and columns [q_r k_r v_r] of one rank behind the other are laid out.
 struct FusedColumns {
-  std::size_t widths[3];
+  std::array<std::size_t, 3> widths;
   std::size_t ranks;
+  /// How the parts of each rank lie, and in which order the joined columns are read.
+  PartOrder lie = plain_order, read = plain_order;
 
   std::size_t all() const { return widths[0] + widths[1] + widths[2]; }
-  /// Where column `at` of [q k v] lies among the ranks' columns.
-  std::size_t of_ranks(std::size_t at) const {
-    std::size_t before = 0; // of the rank's own columns
-    for (const std::size_t width : widths) {
-      const std::size_t own = width / ranks;
-      if (at < width) return at / own * (all() / ranks) + before + at % own;
-      at -= width, before += own;
+  /// Where part `which` begins in an order, in units of the part that one of so many ranks has.
+  std::size_t first_of(std::size_t which, const PartOrder& order, std::size_t of_ranks = 1) const {
+    std::size_t before = 0;
+    for (const std::size_t part : order) {
+      if (part == which) break;
+      before += widths[part] / of_ranks;
     }
     return before;
   }
-  /// The column of [q k v] that lies at place `at` of the ranks' columns.
+  /// The part that column `at` of [q k v] is of.
+  std::size_t part_at(std::size_t at) const {
+    return at < widths[0] ? 0 : at < widths[0] + widths[1] ? 1 : 2;
+  }
+  /// Where column `at` of [q k v] lies among the ranks' columns.
+  std::size_t of_ranks(std::size_t at) const {
+    const std::size_t part = part_at(at), own = widths[part] / ranks,
+                      within = at - first_of(part, plain_order);
+    return within / own * (all() / ranks) + first_of(part, lie, ranks) + within % own;
+  }
+  /// The column of [q k v] that lies where column `at` of [q k v] is read among the ranks' columns.
   std::size_t of_whole(std::size_t at) const {
-    const std::size_t rank = at / (all() / ranks);
-    std::size_t within = at % (all() / ranks), before = 0;
-    for (const std::size_t width : widths) {
-      const std::size_t own = width / ranks;
-      if (within < own) return before + rank * own + within;
-      within -= own, before += width;
-    }
-    return before;
+    const std::size_t read_part = part_at(at),
+                      place = first_of(read_part, read) + at - first_of(read_part, plain_order),
+                      each = all() / ranks, within = place % each;
+    std::size_t part = lie[2];
+    for (const std::size_t one : {lie[1], lie[0]})
+      if (within < first_of(one, lie, ranks) + widths[one] / ranks) part = one;
+    return first_of(part, plain_order) + place / each * (widths[part] / ranks) + within -
+           first_of(part, lie, ranks);
   }
 };
 
@@ -140,15 +156,22 @@ void add_projections(const Layer& layer, ChangeList& list) {
                });
     const FusedColumns columns{{dims.H * dims.d_k, dims.H_kv * dims.d_k, dims.H_kv * dims.d_v},
                                ranks};
-    list.add(
-        "weight.shards", all_projections(),
-        fmt::format("joins the fused weight's parts of {} ranks, each [q k v], as if they were "
-                    "one [q k v]",
-                    ranks),
-        "join the queries of all ranks, then their keys, then their values",
-        [columns](Layer& edited) {
-          take_fused(edited, [columns](std::size_t i) { return columns.of_whole(i); });
-        });
+    const auto add_joined = [&](FusedColumns joined, const char* lie, const char* read) {
+      list.add("weight.shards", all_projections(),
+               fmt::format("joins the fused weight's parts of {} ranks, each {}, as if they were "
+                           "one {}",
+                           ranks, lie, read),
+               "join the queries of all ranks, then their keys, then their values",
+               [joined](Layer& edited) {
+                 take_fused(edited, [joined](std::size_t i) { return joined.of_whole(i); });
+               });
+    };
+    add_joined(columns, "[q k v]", "[q k v]");
+    FusedColumns other = columns; // CodeGen's
+    other.lie = values_second;
+    add_joined(other, "[q v k]", "[q k v]");
+    other.read = values_second;
+    add_joined(other, "[q v k]", "[q v k]");
     list.add(
         "weight.shards", all_projections(),
         fmt::format("cuts the fused weight [q k v] into {} equal parts, each of which its rank "

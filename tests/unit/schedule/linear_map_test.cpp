@@ -3,6 +3,7 @@
 #include <mha/kernels/routine.hpp>
 #include <mha/layer/block.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/schedule/weight.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -80,4 +81,25 @@ TEST_CASE("linear maps: an element's bits are its row's and column's, however th
           }
         CHECK(worst < 1e-4);
       }
+}
+
+TEST_CASE("kept weights: passes under edits read the model's forms and leave none behind") {
+  std::mt19937 rng(5);
+  const auto kept = std::make_shared<KeptWeights>(std::size_t(1) << 30);
+  const auto known = KeptWeights::known_of(kept);
+  const Tensor own = drawn(rng, {64, 128});
+  CHECK(!known->packed<float>(Routine::fma, own, 1));
+  CHECK(!kept->packed<float>(Routine::fma, own, 1));
+  CHECK(!known->packed<float>(Routine::fma, own, 1)); // read once: not packed yet
+  const auto form = kept->packed<float>(Routine::fma, own, 1);
+  REQUIRE(form);
+  CHECK(known->packed<float>(Routine::fma, own, 1) == form);
+  const std::size_t of_one = kept->bytes();
+  for (int edit = 0; edit < 8; ++edit) {
+    const Tensor edited = drawn(rng, own.shape());
+    for (int times = 0; times < 3; ++times) CHECK(!known->packed<float>(Routine::fma, edited, 1));
+  }
+  CHECK(kept->bytes() == of_one);
+  CHECK(KeptWeights::known_of(known) == known);
+  CHECK(!KeptWeights::known_of(nullptr));
 }
