@@ -2,8 +2,10 @@
 #include "describe.hpp"
 
 #include "grid.hpp"
+#include "map_difference.hpp"
 #include "weights_only.hpp"
 #include <mha/circuits/vocabulary.hpp>
+#include <mha/observe/not_finite.hpp>
 #include <mha/system/parse.hpp>
 
 namespace mha::app {
@@ -18,6 +20,16 @@ render::GridPanel panel_of(const std::string& title, const std::vector<std::stri
   panel.cols = {ov ? "token of the logit" : "key", labels, true, {}};
   panel.values = std::move(values.numbers);
   return panel;
+}
+
+/// The maps as an array: layers and heads, where there are several, tokens, tokens.
+void write_array(const CircuitMaps& maps, const std::vector<render::GridPanel>& panels,
+                 std::size_t layers, bool one_head) {
+  std::vector<double> numbers;
+  for (const render::GridPanel& panel : panels)
+    numbers.insert(numbers.end(), panel.values.begin(), panel.values.end());
+  write_map_array(maps.output.path, numbers,
+                  {layers, panels.size() / layers, maps.words.size(), maps.words.size()}, one_head);
 }
 
 } // namespace
@@ -42,28 +54,36 @@ void draw_circuits(const Request& request, const CircuitMaps& maps, const std::s
   const WholeModel& model = *opened.model();
   const TokenCircuits circuits(model.embedding(), model.last_norm(), model.head(), tokens, maps.ov);
   const std::vector<std::string>& ids = opened.layers().chosen();
-  std::string title =
-      fmt::format("{} · {}", maps.ov ? "W_E OV W_U" : "W_E QK W_Eᵀ", title_of(opened.layers()));
+  std::string title = fmt::format("{} · {}", maps.product(), title_of(opened.layers()));
   if (ids.size() == 1) title += " layer " + render::visible(ids[0]);
   std::vector<render::GridPanel> panels;
   std::size_t columns = 0;
-  bool is_rotary = false;
+  bool is_rotary = false, one_head = false;
   for (const std::string& id : ids) {
     const LoadedLayer loaded = load_layer(opened.layers(), id, common, true);
     const Stopwatch watch(common.compute_s);
     const LayerProjections layer = projections_of(loaded.layer, id, maps.offset);
     is_rotary = is_rotary || layer.is_rotary;
     require_rotary(layer.is_rotary, maps.offset);
-    const std::vector<std::size_t> heads =
-        resolved(maps.selection.head, layer.heads, "heads").indices;
+    const Pick picked = resolved(maps.selection.head, layer.heads, "heads");
+    const std::vector<std::size_t>& heads = picked.indices;
+    one_head = picked.drops_axis;
     columns = std::max(columns, heads.size());
-    for (const std::size_t head : heads)
+    for (const std::size_t head : heads) {
+      DenseMatrix circuit = circuits.of(layer, head);
+      report_warnings(
+          {{id, not_finite_result(fmt::format("{} of head {}", maps.product(), head),
+                                  Tensor::of({circuit.rows, circuit.cols},
+                                             std::span<const double>(circuit.numbers)))}},
+          common);
       panels.push_back(panel_of(ids.size() == 1 ? fmt::format("head {}", head)
                                                 : fmt::format("L{} H{}", render::visible(id), head),
-                                labels, circuits.of(layer, head), maps.ov));
+                                labels, std::move(circuit), maps.ov));
+    }
   }
   if (is_rotary && !maps.ov) title += fmt::format(" · offset {}", maps.offset);
   const Stopwatch watch(common.write_s);
+  if (form == "npy") return write_array(maps, panels, ids.size(), one_head);
   write_grid(
       {maps.output.path, form, maps.figure, common.color}, title, panels,
       {.none = "none",

@@ -15,6 +15,9 @@ struct CircuitMaps {
   render::MapColors colors;
   OutputOptions output;
   FigureOptions figure;
+
+  /// What is drawn, as titles call it.
+  const char* product() const { return ov ? "W_E OV W_U" : "W_E QK W_Eᵀ"; }
 };
 
 /// Draws them: a panel a head, rows the query's token (of OV: the one that is attended to), columns

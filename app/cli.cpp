@@ -261,6 +261,20 @@ std::vector<std::string> unguarded(std::vector<std::string> list) {
   return list;
 }
 
+/// One value is taken of an option that neither joins nor repeats: the same one again says nothing
+/// else, another one leaves open which is meant.
+void require_one_value(const Option& option, const std::vector<std::string>& values) {
+  const auto other = std::ranges::find_if(
+      values, [&](const std::string& value) { return value != values.front(); });
+  if (other == values.end()) return;
+  if (option.is_flag())
+    throw UsageError(
+        fmt::format("{} and {} are opposites; leave one of them out", option.name, option.off));
+  throw UsageError(fmt::format("{} is '{}' and then '{}': it takes one value; leave one of them "
+                               "out",
+                               option.name, values.front(), *other));
+}
+
 /// The values of one option as they were typed. Throws UsageError for one that is none.
 void hand_over_all(const Option& option, std::vector<std::string> values, const CLI::App& parser) {
   for (std::string& value : values) {
@@ -278,10 +292,12 @@ void hand_over_all(const Option& option, std::vector<std::string> values, const 
     for (const std::string& value : values) hand_over(option, value);
     return;
   }
-  std::string value = values.back();
+  std::string value = values.front();
   if (option.joins) {
     value.clear();
     for (const std::string& part : values) value += (value.empty() ? "" : ",") + part;
+  } else {
+    require_one_value(option, values);
   }
   hand_over(option, value);
 }

@@ -37,8 +37,8 @@ struct Option {
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
   std::vector<std::string> offered; ///< the words that a shell offers, where they are not `choices`
   Completes completes = Completes::nothing;
-  bool joins = false;   ///< given again, its values are joined with commas; else the last wins
-  bool repeats = false; ///< given again, each of its values is set
+  bool joins = false;   ///< given again, its values are joined with commas
+  bool repeats = false; ///< given again, each of its values is set; else another value is an error
   std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
 
   bool is_flag() const { return value_name.empty(); }

@@ -4,6 +4,7 @@
 #include "flow_text.hpp"
 #include "grid.hpp"
 #include <mha/formats/create.hpp>
+#include <mha/observe/not_finite.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -113,57 +114,130 @@ FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Te
   return to;
 }
 
+/// What one file gets, with its title.
+struct FlowFile {
+  std::string path, title;
+  std::vector<FlowOfLayer> layers;
+};
+
+/// The files that the path of --output means for a layer, each with what of the map it gets.
+std::vector<PlannedFile> files_of(const LoadedLayer& loaded, const FlowOptions& options) {
+  if (mentions(options.output.path, "{head}") && !options.kind->of_heads)
+    fail("{}: {} has no head axis for {{head}}; leave it out", options.output.path,
+         options.kind->name);
+  std::vector<Stage> like{Stage::weights}; // a stage with these axes
+  return planned_files(options.output.path, loaded, options.selection, like, false);
+}
+
+/// Whether each layer is shown: those that --layer chose, of a rollout's that are all computed.
+std::vector<bool> shown_of(const std::vector<std::string>& ids, const std::string& chosen) {
+  if (chosen.empty() || chosen == "all") return std::vector<bool>(ids.size(), true);
+  std::vector<bool> shown(ids.size(), false);
+  for (const std::size_t n : IndexList(chosen, "--layer").resolve(ids.size(), "layers").indices)
+    shown[n] = true;
+  return shown;
+}
+
+/// Adds a layer's maps to their files.
+void add_to_files(const LoadedLayer& loaded, const Tensor& all, const FlowOptions& options,
+                  std::vector<FlowFile>& files) {
+  for (const PlannedFile& planned : files_of(loaded, options)) {
+    auto file = std::ranges::find(files, planned.path, &FlowFile::path);
+    if (file == files.end()) file = files.insert(file, {planned.path, {}, {}});
+    file->layers.push_back(select_map(*options.kind, loaded, all, planned.selection));
+  }
+}
+
 /// Computes the map for the layers that --layer chose; a rollout needs all earlier ones, too.
-std::vector<FlowOfLayer> computed(Request request, const FlowOptions& options, Common& common,
-                                  std::string& title) {
+std::vector<FlowFile> computed(Request request, const FlowOptions& options, Common& common) {
   const bool is_rollout = options.kind->kind == FlowKind::rollout;
   const std::string chosen = request.layer;
-  if (is_rollout && request.has_text()) request.layer.clear();
+  const bool goes_through = is_rollout && request.has_text();
+  if (goes_through) request.layer.clear();
   OpenedModel model = open_model(request, common);
-  title = fmt::format("{} · {}", options.kind->name, title_of(model));
   const std::vector<std::string>& ids = model.chosen();
-  std::vector<bool> shown(ids.size(), true);
-  if (is_rollout && request.has_text() && !chosen.empty() && chosen != "all") {
-    shown.assign(ids.size(), false);
-    for (const std::size_t n : IndexList(chosen, "--layer").resolve(ids.size(), "layers").indices)
-      shown[n] = true;
-  }
+  const std::vector<bool> shown = shown_of(ids, goes_through ? chosen : "");
   if (is_rollout && !ids.empty() && !request.has_text() && ids.front() != "0" &&
       !ids.front().empty())
     fail("a rollout begins at layer 0: --layer 0-{}", ids.back());
   Flow flow(options.kind->kind, common.threads);
-  std::vector<FlowOfLayer> list;
+  std::vector<FlowFile> files;
   const std::size_t last = static_cast<std::size_t>(
       std::ranges::find(shown.rbegin(), shown.rend(), true).base() - shown.begin());
   for (std::size_t n = 0; n < last; ++n) {
     const LoadedLayer loaded = load_layer(model, ids[n], common);
     const Stopwatch watch(common.compute_s);
     const Tensor all = flow.next(loaded.layer);
-    if (shown[n]) list.push_back(select_map(*options.kind, loaded, all, options.selection));
+    if (!shown[n]) continue;
+    report_warnings(
+        {{loaded.id, not_finite_result(options.kind->name, all, loaded.layer.dims.batched)}},
+        common);
+    add_to_files(loaded, all, options, files);
   }
-  if (list.size() == 1 && !list[0].layer.empty())
-    title += " layer " + render::visible(list[0].layer);
-  return list;
+  for (FlowFile& file : files) {
+    file.title = fmt::format("{} · {}", options.kind->name, title_of(model));
+    if (file.layers.size() == 1 && !file.layers[0].layer.empty())
+      file.title += " layer " + render::visible(file.layers[0].layer);
+  }
+  return files;
 }
 
-void write_flow_file(const std::vector<FlowOfLayer>& layers, const FlowOptions& options,
-                     const std::string& format) {
+void write_flow_file(const FlowFile& file, const FlowOptions& options, const std::string& format) {
+  const std::vector<FlowOfLayer>& layers = file.layers;
   io::Output out;
   for (const FlowOfLayer& layer : layers)
     out.items.push_back(
         {item_name(layer, *options.kind, layers.size() > 1), DType::f64, layer.value.shape()});
-  const std::string path = options.output.path.empty() ? "-" : options.output.path;
+  const std::string path = file.path.empty() ? "-" : file.path;
   const std::unique_ptr<io::Writer> writer = io::create(path, format, out);
   for (std::size_t i = 0; i < layers.size(); ++i)
     writer->write(i, 0, layers[i].value.raw(), layers[i].value.count());
   writer->finish();
 }
 
-void require_no_placeholder(const FlowOptions& options) {
-  for (const std::string_view placeholder : all_placeholders)
-    if (mentions(options.output.path, placeholder))
-      throw UsageError(fmt::format("{}: {} is written whole; leave {} out", options.output.path,
-                                   options.kind->name, placeholder));
+/// The panels of a picture: layers, of a batch its items, of maps of heads the heads.
+std::vector<render::GridPanel> panels_of(const std::vector<FlowOfLayer>& layers,
+                                         const FlowInfo& kind) {
+  std::vector<render::GridPanel> panels;
+  for (const FlowOfLayer& layer : layers)
+    for (const FlowMatrix& one : layer.matrices) {
+      render::GridPanel panel;
+      if (layers.size() > 1) panel.title += fmt::format("L{} ", render::visible(layer.layer));
+      if (one.batch && layer.matrices.size() > 1) panel.title += fmt::format("B{} ", *one.batch);
+      if (one.head) panel.title += fmt::format("H{} ", *one.head);
+      panel.title = panel.title.empty() ? std::string(kind.name)
+                                        : panel.title.substr(0, panel.title.size() - 1);
+      panel.rows = {
+          std::string(kind.rows), labels_at(one.rows, one.row_labels), !one.row_labels.empty(), {}};
+      panel.cols = {
+          std::string(kind.cols), labels_at(one.cols, one.col_labels), !one.col_labels.empty(), {}};
+      panel.values.assign(one.values.as<double>().begin(), one.values.as<double>().end());
+      panels.push_back(std::move(panel));
+    }
+  return panels;
+}
+
+void print_file(const FlowFile& flow, const FlowOptions& options, Color color) {
+  const std::vector<FlowOfLayer>& layers = flow.layers;
+  if (options.form == "npy") {
+    if (layers.size() > 1) fail("one .npy holds one layer; choose with --layer");
+    flush();
+    write_flow_file(flow, options, "npy");
+    return;
+  }
+  TextFile file(flow.path);
+  const render::TextStyle look = look_of(options.output, color);
+  if (options.form == "json")
+    file.sink()(flow_json(layers, *options.kind, options.precision));
+  else if (options.form == "table")
+    file.sink()(flow_table(layers, *options.kind, flow.title, look));
+  else if (options.form == "csv" || options.form == "tsv")
+    file.sink()(
+        flow_csv(layers, *options.kind, options.form == "tsv" ? '\t' : ',', options.precision));
+  else
+    throw UsageError(
+        fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
+  file.finish();
 }
 
 } // namespace
@@ -179,68 +253,36 @@ const FlowInfo* flow_among(const std::vector<std::string>& stages) {
 }
 
 void draw_flow(Request request, const FlowOptions& options, Common& common) {
-  require_no_placeholder(options);
-  std::string title;
-  const std::vector<FlowOfLayer> layers = computed(std::move(request), options, common, title);
-  std::vector<render::GridPanel> panels;
-  for (const FlowOfLayer& layer : layers)
-    for (const FlowMatrix& one : layer.matrices) {
-      render::GridPanel panel;
-      if (layers.size() > 1) panel.title += fmt::format("L{} ", render::visible(layer.layer));
-      if (one.batch && layer.matrices.size() > 1) panel.title += fmt::format("B{} ", *one.batch);
-      if (one.head) panel.title += fmt::format("H{} ", *one.head);
-      panel.title = panel.title.empty() ? std::string(options.kind->name)
-                                        : panel.title.substr(0, panel.title.size() - 1);
-      panel.rows = {std::string(options.kind->rows),
-                    labels_at(one.rows, one.row_labels),
-                    !one.row_labels.empty(),
-                    {}};
-      panel.cols = {std::string(options.kind->cols),
-                    labels_at(one.cols, one.col_labels),
-                    !one.col_labels.empty(),
-                    {}};
-      panel.values.assign(one.values.as<double>().begin(), one.values.as<double>().end());
-      panels.push_back(std::move(panel));
-    }
+  const std::vector<FlowFile> files = computed(std::move(request), options, common);
   const Stopwatch watch(common.write_s);
-  write_grid({options.output.path, options.form, options.figure, common.color}, title, panels,
-             {.none = "NaN",
-              .columns = render::grid_columns(panels.size(), layers[0].matrices.size()),
-              .colors = options.colors});
+  std::vector<std::vector<render::GridPanel>> pictures;
+  std::vector<render::GridPanel> all;
+  for (const FlowFile& file : files) {
+    pictures.push_back(panels_of(file.layers, *options.kind));
+    all.insert(all.end(), pictures.back().begin(), pictures.back().end());
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    render::GridLook look;
+    look.none = "NaN", look.colors = options.colors;
+    if (files.size() > 1) look.others = render::range_of(all); // equal colours, equal numbers
+    look.columns = render::grid_columns(pictures[i].size(), files[i].layers[0].matrices.size());
+    write_grid({files[i].path, options.form, options.figure, common.color}, files[i].title,
+               pictures[i], look);
+  }
 }
 
 void print_flow(Request request, const FlowOptions& options, Common& common) {
-  require_no_placeholder(options);
-  std::string title;
-  const std::vector<FlowOfLayer> layers = computed(std::move(request), options, common, title);
-  const Stopwatch watch(common.write_s);
-  if (options.form == "npy") {
-    if (layers.size() > 1) fail("one .npy holds one layer; choose with --layer");
-    flush();
-    write_flow_file(layers, options, "npy");
-    return;
+  for (const FlowFile& file : computed(std::move(request), options, common)) {
+    const Stopwatch watch(common.write_s);
+    print_file(file, options, common.color);
   }
-  TextFile file(options.output.path);
-  const render::TextStyle look = look_of(options.output, common.color);
-  if (options.form == "json")
-    file.sink()(flow_json(layers, *options.kind, options.precision));
-  else if (options.form == "table")
-    file.sink()(flow_table(layers, *options.kind, title, look));
-  else if (options.form == "csv" || options.form == "tsv")
-    file.sink()(
-        flow_csv(layers, *options.kind, options.form == "tsv" ? '\t' : ',', options.precision));
-  else
-    throw UsageError(
-        fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
-  file.finish();
 }
 
 void dump_flow(Request request, const FlowOptions& options, Common& common) {
-  require_no_placeholder(options);
-  std::string title;
-  const std::vector<FlowOfLayer> layers = computed(std::move(request), options, common, title);
-  const Stopwatch watch(common.write_s);
-  write_flow_file(layers, options, options.form);
+  for (const FlowFile& file : computed(std::move(request), options, common)) {
+    const Stopwatch watch(common.write_s);
+    write_flow_file(file, options, options.form);
+  }
 }
 
 } // namespace mha::app

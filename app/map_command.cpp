@@ -34,9 +34,9 @@ void MapCommand::check() {
 
 /// Maps that are made of others: means, whose pools are means, too.
 void MapCommand::check_made() const {
-  if (form_ == "npy" && !is_made())
-    throw UsageError("an array is of a difference (--minus) or a mean (--batch mean); `dump` "
-                     "writes a stage as it is");
+  if (form_ == "npy" && !is_made() && !draws_circuits())
+    throw UsageError("an array is of a difference (--minus), a mean (--batch mean) or a circuit "
+                     "(-s qk, -s ov); `dump` writes a stage as it is");
   if (!is_made()) return;
   for (const std::string_view placeholder : all_placeholders)
     if (mentions(output.path, placeholder))
@@ -281,7 +281,7 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
     }
   }
   OverflowWatch overflow(layer);
-  if (follows(stage, Stage::exp)) all.add(overflow);
+  all.add(overflow);
   SinkWatch sink;
   if (stage == Stage::weights) all.add(sink);
   const Stopwatch watch(common.compute_s);

@@ -79,19 +79,22 @@ std::string MinusOptions::title() const {
 
 void add_minus(Cli& cli, MinusOptions& minus) {
   cli.group("A difference: what is subtracted, as far as it is another, in blue and red around 0");
-  const auto add = [&](const char* name, const char* value, const char* help, auto set) {
+  const auto add = [&](const char* name, const char* value, const char* help, auto set) -> Option& {
     Option option;
     option.name = name, option.value_name = value, option.help = help, option.repeats = true;
     option.set = std::move(set);
-    cli.add(std::move(option));
+    return cli.add(std::move(option));
+  };
+  const auto indexes = [&](const char* name, const char* help, std::optional<IndexList>& target) {
+    Option& option = add(name, "LIST", help,
+                         [&target, name](const std::string& list) { target.emplace(list, name); });
+    option.repeats = false, option.joins = true;
   };
   add("--minus", "SOURCE", "another checkpoint or file; again: all of its sources",
       [&minus](const std::string& word) { minus.sources.push_back(word); });
   cli.value("--minus-layer", "LAYER", minus.layer, "another layer");
-  add("--minus-head", "LIST", "other heads, or one that is subtracted from each",
-      [&minus](const std::string& word) { minus.head.emplace(word, "--minus-head"); });
-  add("--minus-batch", "LIST", "another batch item",
-      [&minus](const std::string& word) { minus.batch.emplace(word, "--minus-batch"); });
+  indexes("--minus-head", "other heads, or one that is subtracted from each", minus.head);
+  indexes("--minus-batch", "another batch item", minus.batch);
   add("--minus-text", "WORDS", "another text, as long in tokens",
       [&minus](const std::string& word) { minus.texts.push_back(word); });
   add("--minus-ids", "N,N…", "the same by token numbers",
@@ -178,10 +181,17 @@ void write_map_npy(const std::string& path, const std::vector<render::MapPanel>&
       values.push_back(
           panel.map.masked[c] != 0 && is_zero_where_masked(stage) ? 0 : panel.map.values[c]);
   }
+  write_map_array(path, values, {layers, panels.size() / layers, rows, cols}, one_head);
+}
+
+void write_map_array(const std::string& path, const std::vector<double>& values, MapArray of,
+                     bool one_head) {
+  if (of.layers * of.heads * of.rows * of.cols != values.size())
+    fail("the layers have different numbers of heads and make no array; choose with --head");
   Shape shape;
-  if (layers > 1) shape.push_back(layers);
-  if (!one_head || panels.size() != layers) shape.push_back(panels.size() / layers);
-  shape.push_back(rows), shape.push_back(cols);
+  if (of.layers > 1) shape.push_back(of.layers);
+  if (!one_head || of.heads > 1) shape.push_back(of.heads);
+  shape.push_back(of.rows), shape.push_back(of.cols);
   io::Output out;
   out.items = {{"map", DType::f64, shape}};
   flush();

@@ -44,4 +44,12 @@ std::vector<render::MapPanel> mean_over_items(const std::vector<render::MapPanel
 void write_map_npy(const std::string& path, const std::vector<render::MapPanel>& panels,
                    std::size_t layers, bool one_head, Stage stage);
 
+/// Of how many maps an array is, and of what size.
+struct MapArray {
+  std::size_t layers, heads, rows, cols;
+};
+/// Values of maps, layer after layer, as an array in float64, as write_map_npy does.
+void write_map_array(const std::string& path, const std::vector<double>& values, MapArray of,
+                     bool one_head);
+
 } // namespace mha::app

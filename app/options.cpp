@@ -291,8 +291,12 @@ std::vector<Note> idle_options(const Request& request, const Sources& sources) {
     notes.push_back(idle_gguf_order());
   if (!request.config.empty() && sources.found().empty())
     notes.push_back(warning("--config changes nothing: no tensors have the names of a model"));
-  if (request.same_x && request.has_text() && request.sources.size() == 1)
-    notes.push_back(warning("--same-x changes nothing: of a text, each layer has its own X"));
+  if (request.same_x && !sources.shares_a_tensor())
+    notes.push_back(warning(fmt::format("--same-x changes nothing: {}",
+                                        request.has_text() ? "of a text, each layer has its own X"
+                                        : sources.chosen().size() == 1
+                                            ? "one layer is chosen"
+                                            : "no tensor is given once for several layers")));
   return notes;
 }
 

@@ -30,16 +30,20 @@ public:
           const double value = value_at(results, (b * T + t) * width + i);
           squares += value * value;
         }
-        if (!longest || std::sqrt(squares) > longest->norm)
+        if (!std::isfinite(squares))
+          ++lost_;
+        else if (!longest || std::sqrt(squares) > longest->norm)
           longest = {std::sqrt(squares), first_text + b, t, {}, {}, {}};
       }
       if (longest) insert(texts, b, std::move(*longest));
     }
   }
   const std::vector<render::Activation>& list() const { return list_; }
+  /// Positions left out, whose vectors are no numbers.
+  std::size_t lost() const { return lost_; }
 
   void save(StateWriter& state) const {
-    state.add(list_.size());
+    state.add(lost_).add(list_.size());
     for (const render::Activation& one : list_)
       state.add(one.norm)
           .add(one.text)
@@ -49,6 +53,7 @@ public:
           .add(one.after);
   }
   void load(StateReader& state) {
+    lost_ = state.number();
     for (std::size_t count = state.number(); count > 0; --count) {
       render::Activation& one = list_.emplace_back();
       one.norm = state.real(), one.text = state.number(), one.position = state.number();
@@ -87,7 +92,7 @@ private:
     if (list_.size() > most_) list_.pop_back();
   }
 
-  std::size_t most_;
+  std::size_t most_, lost_ = 0;
   std::vector<render::Activation> list_;
 };
 
@@ -125,8 +130,17 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
     kept.keep(group.first + group.texts->lengths().size(),
               [&](StateWriter& state) { longest.save(state); });
   }
-  if (longest.list().empty())
+  if (longest.lost() > 0)
+    report_warnings(
+        {{id,
+          {warning(fmt::format("head_result is NaN or infinite at {}, which are left out; `show "
+                               "-s head_result` has it",
+                               counted(longest.lost(), "positions")))}}},
+        common);
+  if (longest.list().empty()) {
+    if (longest.lost() > 0) fail("no text has a finite head_result: nothing is the longest");
     fail("--query {}: no text has such a token", asked.measuring.selection.query->text());
+  }
   const Stopwatch watch(common.write_s);
   TextFile file(asked.output.path);
   if (form == "table")

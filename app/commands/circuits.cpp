@@ -108,7 +108,9 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
                                     opened.model()->head(), common.threads);
   }
   if (kinds.empty() && vocabulary.W.empty())
-    report_notes({Note("no copying: " + vocabulary.why)}, common);
+    report_notes({Note("no copying: " + vocabulary.why,
+                       vocabulary.is_lost ? Severity::warning : Severity::note)},
+                 common);
   std::vector<ComposedLayer> layers;
   for (const std::string& id : opened.layers().chosen()) {
     const LoadedLayer loaded = load_layer(opened.layers(), id, common, true);

@@ -84,10 +84,13 @@ void add_tolerance(std::string_view option, const std::string& text, std::option
     const std::size_t colon = part.find(':');
     const double value =
         tolerance_of(option, colon == std::string::npos ? part : part.substr(colon + 1));
-    if (colon == std::string::npos)
-      all = value;
-    else
-      by_stage[stage_named(part.substr(0, colon))] = value;
+    const std::string stage = colon == std::string::npos ? std::string() : part.substr(0, colon);
+    const double kept = stage.empty() ? all.emplace(all.value_or(value))
+                                      : by_stage.emplace(stage_named(stage), value).first->second;
+    if (kept != value)
+      throw UsageError(fmt::format("{} is {} and then {}{}: one tolerance expected; leave one out",
+                                   option, kept, value,
+                                   stage.empty() ? "" : fmt::format(" for {}", stage)));
     if (comma == std::string_view::npos) return;
     rest.remove_prefix(comma + 1);
   }

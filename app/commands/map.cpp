@@ -91,8 +91,8 @@ Run declare_map(Cli& cli) {
   add_offset(cli, map->offset);
   add_output(
       cli, map->output, {"text", "png", "svg", "pdf", "npy"},
-      "write to FILE.png, FILE.svg, FILE.pdf or FILE.txt; of a difference or a mean FILE.npy, "
-      "too; {layer}, {batch} and {head} in "
+      "write to FILE.png, FILE.svg, FILE.pdf or FILE.txt; of a difference, a mean or a circuit "
+      "FILE.npy, too; {layer}, {batch} and {head} in "
       "PATH write one file each",
       all_placeholders);
   add_layer(cli, map->request);

@@ -23,7 +23,7 @@ int Stages::run() {
   std::optional<LoadedLayer> loaded;
   const std::string form = form_of(output);
   if (!request.sources.empty()) {
-    OpenedModel model(request);
+    OpenedModel model = open_model(request, common);
     if (model.chosen().size() > 1)
       fail("stages shows the shapes of one layer; choose it with --layer");
     loaded.emplace(load_layer(model, model.chosen()[0], common));

@@ -44,6 +44,7 @@ const CircuitMeasure& circuit_measure_named(std::string_view name);
 struct VocabularyProduct {
   DenseMatrix W;
   std::string why;
+  bool is_lost = false; ///< `why` is that its numbers are NaN or infinite
 };
 
 /// The heads of a layer, `heads` of them in this order. Throws Error where LAPACK is missing. A

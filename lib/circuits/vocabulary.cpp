@@ -67,6 +67,7 @@ VocabularyProduct vocabulary_product(const Embedding& embedding, const Norm& las
   if (!std::ranges::all_of(to.W.numbers, [](double w) { return std::isfinite(w); })) {
     to.W = DenseMatrix();
     to.why = "the embedding, the last norm or the unembedding has numbers that are NaN or infinite";
+    to.is_lost = true;
   }
   return to;
 }

@@ -1,5 +1,6 @@
 #include <mha/compare/parts.hpp>
 
+#include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -52,18 +54,47 @@ bool is_stack(const io::Entry& entry) {
          entry.name.find_first_of("0123456789", entry.name.find("s")) == std::string::npos;
 }
 
-/// The axis of `rows` tokens behind `from`: a map's first, else the first of that size.
-std::optional<std::size_t> axis_of_rows(const Shape& shape, std::size_t from, std::size_t rows) {
+/// Whether an array may be a map. What is as wide as there are tokens has the shape of one, too:
+/// its name says what it is, where it says anything.
+bool may_be_map(const io::Entry& entry) {
+  if (holds_states(entry.name)) return entry.name.find("attentions") != std::string::npos;
+  const std::vector<Stage> stages = capture_of(entry.name, {}).stages;
+  return stages.size() != 1 || info_of(stages[0]).kind == Kind::map;
+}
+
+/// The axis of a stage's tokens in an array under the stage's own name, which lies as the table of
+/// stages says; nothing for other names.
+std::optional<std::size_t> axis_of_own_name(const io::Entry& entry) {
+  const std::string_view name = std::string_view(entry.name).substr(entry.name.rfind('.') + 1);
+  const std::optional<Stage> stage = find_stage(name);
+  if (!stage || info_of(*stage).name != name) return std::nullopt;
+  const std::vector<Dim>& letters = info_of(*stage).letters;
+  const auto tokens = std::ranges::find_if(letters, [](Dim letter) {
+    return letter == Dim::T || letter == Dim::S || letter == Dim::S_all;
+  });
+  if (tokens == letters.end() || letters.size() > entry.shape.size()) return std::nullopt;
+  return entry.shape.size() - static_cast<std::size_t>(letters.end() - tokens);
+}
+
+/// The axis of `rows` tokens behind `from`: a map's first; where the stage has it, since there may
+/// be as many heads as tokens; else the first of that size.
+std::optional<std::size_t> axis_of_rows(const io::Entry& entry, std::size_t from,
+                                        std::size_t rows) {
+  const Shape& shape = entry.shape;
   const std::size_t n = shape.size();
-  if (n >= from + 3 && shape[n - 1] == rows && shape[n - 2] == rows) return n - 2;
+  if (n >= from + 3 && shape[n - 1] == rows && shape[n - 2] == rows && may_be_map(entry))
+    return n - 2;
+  if (const std::optional<std::size_t> own = axis_of_own_name(entry);
+      own && *own >= from && shape[*own] == rows)
+    return own;
   for (std::size_t axis = from; axis < n; ++axis)
     if (shape[axis] == rows) return axis;
   return std::nullopt;
 }
 
 /// Whether the tokens' axis is a map's, with one of keys behind it.
-bool is_map_of(const Shape& shape, std::size_t tokens, std::size_t rows) {
-  return tokens + 2 == shape.size() && shape[tokens + 1] == rows;
+bool is_map_of(const io::Entry& entry, std::size_t tokens, std::size_t rows) {
+  return tokens + 2 == entry.shape.size() && entry.shape[tokens + 1] == rows && may_be_map(entry);
 }
 
 /// Where the rows of each batch item begin on an axis; T of them are kept.
@@ -195,9 +226,9 @@ io::Entry part_of_text(const io::Entry& entry, const TextPlace& place, std::size
       entry.shape.size() > axis + 1)
     parts.push_back({axis++, place.item, 1});
   if (place.rows != T && entry.shape.size() > 1) {
-    if (const std::optional<std::size_t> rows = axis_of_rows(entry.shape, axis, place.rows)) {
+    if (const std::optional<std::size_t> rows = axis_of_rows(entry, axis, place.rows)) {
       parts.push_back({*rows, place.first, T});
-      if (is_map_of(entry.shape, *rows, place.rows)) parts.push_back({*rows + 1, place.first, T});
+      if (is_map_of(entry, *rows, place.rows)) parts.push_back({*rows + 1, place.first, T});
     }
   }
   return cut(entry, parts);
@@ -207,9 +238,9 @@ io::Entry rows_of_texts(const io::Entry& entry, const std::vector<std::size_t>& 
                         std::size_t rows, std::size_t T) {
   const std::size_t items = is_stack(entry) ? 1 : 0, n = entry.shape.size();
   if (n < items + 2 || entry.shape[items] != firsts.size()) return entry;
-  const std::optional<std::size_t> tokens = axis_of_rows(entry.shape, items + 1, rows);
+  const std::optional<std::size_t> tokens = axis_of_rows(entry, items + 1, rows);
   if (!tokens) return entry;
-  const bool map = is_map_of(entry.shape, *tokens, rows);
+  const bool map = is_map_of(entry, *tokens, rows);
   io::Entry result = entry;
   result.shape[*tokens] = T;
   if (map) result.shape[*tokens + 1] = T;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace mha {
 
@@ -28,6 +29,7 @@ constexpr std::array<FlowInfo, 6> kinds{{
 struct ItemWeights {
   const Tensor& weights;
   std::size_t item, H, T, S, length;
+  bool nan_is_masked; ///< a row of NaN alone is one that may attend to nothing
 
   double at(std::size_t h, std::size_t t, std::size_t s) const {
     return value_at(weights, ((item * H + h) * T + t) * S + s);
@@ -120,10 +122,16 @@ Numbers rolled_out(const ItemWeights& of, const Numbers& before) {
   return rolled;
 }
 
+/// Sum of a row's weights: 0 where it attends to nothing. Any other row with a NaN sums to NaN, and
+/// so does what is made of it.
 double row_sum(const ItemWeights& of, std::size_t h, std::size_t t) {
   double sum = 0;
-  for (std::size_t s = 0; s < of.S; ++s) sum += of.at(h, t, s);
-  return sum;
+  bool all_nan = true;
+  for (std::size_t s = 0; s < of.S; ++s) {
+    const double alpha = of.at(h, t, s);
+    sum += alpha, all_nan = all_nan && std::isnan(alpha);
+  }
+  return all_nan && of.nan_is_masked ? 0 : sum;
 }
 
 Numbers received_of(const ItemWeights& of) {
@@ -131,7 +139,7 @@ Numbers received_of(const ItemWeights& of) {
   for (std::size_t h = 0; h < of.H; ++h) {
     double rows = 0;
     for (std::size_t t = 0; t < of.length; ++t) {
-      if (!(row_sum(of, h, t) > 0)) continue;
+      if (row_sum(of, h, t) <= 0) continue;
       ++rows;
       for (std::size_t s = 0; s < of.S; ++s) received[h * of.S + s] += of.at(h, t, s);
     }
@@ -152,8 +160,9 @@ Numbers divergences_of(const ItemWeights& of, std::size_t threads) {
       double sum = 0, rows = 0;
       for (std::size_t t = 0; t < of.length; ++t) {
         const double of_a = row_sum(of, a, t), of_b = row_sum(of, b, t);
-        if (!(of_a > 0) || !(of_b > 0)) continue;
+        if (of_a <= 0 || of_b <= 0) continue;
         ++rows;
+        if (std::isnan(of_a) || std::isnan(of_b)) sum = std::numeric_limits<double>::quiet_NaN();
         for (std::size_t s = 0; s < of.S; ++s) {
           const double p = of.at(a, t, s) / of_a, q = of.at(b, t, s) / of_b;
           sum += (kl_term_to_mean(p, q) + kl_term_to_mean(q, p)) / 2;
@@ -205,10 +214,12 @@ Tensor Flow::next(const Layer& layer) {
   const Tensor& weights = traced.value(Stage::weights);
   const Tensor v = with_values ? traced.value(values) : Tensor();
 
+  const bool nan_is_masked =
+      layer.has_given(Stage::weights) || layer.settings.masked_rows == MaskedRows::nan;
   Tensor result(DType::f64, shape);
   const std::size_t each = result.count() / dims.B;
   for (std::size_t b = 0; b < dims.B; ++b) {
-    const ItemWeights of{weights, b, dims.H, dims.T, dims.S_all, layer.length_of(b)};
+    const ItemWeights of{weights, b, dims.H, dims.T, dims.S_all, layer.length_of(b), nan_is_masked};
     Numbers numbers;
     switch (kind_) {
     case FlowKind::weights_mean:

@@ -338,6 +338,9 @@ Sources::Sources(Request request) {
 const Request& Sources::request() const {
   return state_->request;
 }
+bool Sources::shares_a_tensor() const {
+  return !state_->why_not_varying().empty();
+}
 const std::shared_ptr<const WholeModel>& Sources::model() const {
   return state_->whole;
 }

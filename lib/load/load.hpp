@@ -130,6 +130,8 @@ public:
   const std::shared_ptr<const WholeModel>& model() const;
   /// What is said with every layer of a text: what the model leaves over, and options of the run.
   const std::vector<Note>& notes_of_model() const;
+  /// Whether one tensor serves several of the chosen layers, each of which has its own of it.
+  bool shares_a_tensor() const;
   /// Whether the stages asked for need more of what stands around the layers than embed.
   bool needs_last_stream() const;
 

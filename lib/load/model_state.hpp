@@ -91,7 +91,10 @@ struct Sources::State {
   void note_inputs() const;
   void note_lacking(const std::string& id, const NamedTensors& parts,
                     std::vector<Note>& notes) const;
-  /// Throws Error where several layers would be computed from one tensor that each has its own of.
+  /// Which tensor several layers would be computed from though each has its own of it, and how to
+  /// say what is meant; "": there is none.
+  Message why_not_varying() const;
+  /// Throws Error where there is such a tensor, unless the request says that it serves all.
   void require_varying() const;
   std::vector<std::string> numbered_by_bindings() const;
   static Message why_missing(const io::Source& numbered, const std::string& id);

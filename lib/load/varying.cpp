@@ -21,11 +21,11 @@ bool varies(const std::string& name) {
   return !name.empty() && !has_word(shared_by_layers, name);
 }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& name,
-                         const std::string& layers, const Message& cure) {
-  fail("{}: the same {} for {}, each of which has its own: {}, or give <same_x> if it is meant for "
-       "all of them",
-       where, name, layers, cure);
+Message one_for_all(const std::string& where, const std::string& name, const std::string& layers,
+                    const Message& cure) {
+  return message("{}: the same {} for {}, each of which has its own: {}, or give <same_x> if it is "
+                 "meant for all of them",
+                 where, name, layers, cure);
 }
 
 } // namespace
@@ -54,8 +54,8 @@ Message Sources::State::stack_of_maps() const {
   return {};
 }
 
-void Sources::State::require_varying() const {
-  if (chosen.size() < 2 || request.same_x) return;
+Message Sources::State::why_not_varying() const {
+  if (chosen.size() < 2) return {};
   const std::string layers = fmt::format("{} layers ({}, {}{})", chosen.size(), chosen[0],
                                          chosen.size() > 2 ? "…, " : "", chosen.back());
   for (const io::Source& binding : bindings) {
@@ -65,7 +65,7 @@ void Sources::State::require_varying() const {
     if (!varies(name) || binding.axes.find('L') != std::string::npos) continue;
     if (!binding.raw_shape && layers_of(name, io::bound_entry(binding).shape, binding.axes) > 0)
       continue;
-    refuse(
+    return one_for_all(
         binding.text, name, layers,
         message("write {{layer}} for its number (<{}=FILE:layers.{{layer}}>), or name its axis L "
                 "(<{}=FILE@L…>)",
@@ -76,9 +76,15 @@ void Sources::State::require_varying() const {
       if (naming::layer_number(entry.name) || !label_name(entry.name).empty()) continue;
       const std::string name = canonical_name(entry.name, false);
       if (!varies(name) || layers_of(name, entry.shape, "") > 0) continue;
-      refuse(fmt::format("{}: {}", file->name, entry.name), name, layers,
-             fmt::format("call it layers.0.{0}, layers.1.{0} …", entry.name));
+      return one_for_all(fmt::format("{}: {}", file->name, entry.name), name, layers,
+                         fmt::format("call it layers.0.{0}, layers.1.{0} …", entry.name));
     }
+  return {};
+}
+
+void Sources::State::require_varying() const {
+  if (request.same_x) return;
+  if (const Message why = why_not_varying(); !why.empty()) throw Error(why);
 }
 
 } // namespace mha

@@ -12,6 +12,11 @@ namespace mha {
 
 namespace {
 
+Message where_it_comes_from() {
+  return message("a weight before it has some, or it overflowed on the way; <weights and stages> "
+                 "say where");
+}
+
 /// Whether an element has the exponent of infinity and NaN. Whole numbers are compared, so that a
 /// compiler takes many at once. In maps and rows a mask makes −inf: there it is none of these.
 template <class T, class Bits>
@@ -102,12 +107,17 @@ std::vector<Note> not_finite_inputs(const Layer& layer) {
   return notes;
 }
 
+std::vector<Note> not_finite_result(std::string_view name, const Tensor& result, bool has_batch) {
+  const std::string found = not_finite_in(result, has_batch);
+  if (found.empty()) return {};
+  return {warning(message("{} has {}: {}", name, found, where_it_comes_from()))};
+}
+
 Message strange_result(Stage stage, const Summary& computed) {
   const std::size_t infinite = may_be_masked(stage) ? 0 : computed.infinite;
   if (computed.nan + infinite == 0) return "";
-  return message("{}: {} of {} numbers: a weight before it has some, or it overflowed on the "
-                 "way; <weights and stages> say where",
-                 name_of(stage), words_of(computed.nan, infinite), computed.count);
+  return message("{}: {} of {} numbers: {}", name_of(stage), words_of(computed.nan, infinite),
+                 computed.count, where_it_comes_from());
 }
 
 } // namespace mha

@@ -6,6 +6,7 @@
 #include <mha/system/note.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha {
@@ -20,6 +21,11 @@ std::string not_finite_in(Stage stage, const Tensor& value, bool has_batch = tru
 /// NaN of 8 numbers, the first at [0, 3]: …". Masks may be infinite, and maps and rows of given
 /// stages −inf, as masks make them.
 std::vector<Note> not_finite_inputs(const Layer& layer);
+
+/// The same of what is made of a layer's stages or weights: "rollout of layer 3: 9 NaN of 9
+/// numbers, the first at [0, 0]: …"; none where all numbers are finite.
+std::vector<Note> not_finite_result(std::string_view name, const Tensor& result,
+                                    bool has_batch = true);
 
 /// One stage of these.
 Message strange_result(Stage stage, const Summary& computed);

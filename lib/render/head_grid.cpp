@@ -65,7 +65,7 @@ MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& 
   MapPicture picture;
   picture.title = title, picture.masked = how.none, picture.figure = how.figure;
   picture.columns = how.columns > 0 ? how.columns : grid_columns(panels.size(), panels.size());
-  CellRange range;
+  CellRange range = how.others;
   for (const GridPanel& panel : panels) {
     const auto factor = [](std::size_t count, std::size_t most) {
       return (count + most - 1) / std::max<std::size_t>(most, 1);
@@ -119,6 +119,12 @@ GridPanel grid_of(std::string title, const std::vector<GridHead>& heads) {
     if (one.value) panel.values[row * columns.size() + col] = *one.value;
   }
   return panel;
+}
+
+CellRange range_of(const std::vector<GridPanel>& panels) {
+  CellRange range;
+  for (const GridPanel& panel : panels) range.add(pooled(panel, 1, 1));
+  return range;
 }
 
 std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,

@@ -37,7 +37,11 @@ struct GridLook {
   std::size_t columns = 0;   ///< panels beside each other; 0: all
   MapColors colors;        ///< default: viridis from 0 where no number is negative, else diverging
   FigureStyle figure = {}; ///< of PNG, SVG and PDF
+  CellRange others = {};   ///< the numbers of other pictures that share the colours
 };
+
+/// The numbers of some panels, for pictures that share their colours.
+CellRange range_of(const std::vector<GridPanel>& panels);
 
 /// The picture of some panels, which share their colours. As text, cells are pooled to what fits
 /// the window.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace mha::render {
 
@@ -37,9 +38,11 @@ void VectorGrid::lay_out() {
       norm_width = std::max(norm_width, rounded_alone(length_of(line.numbers), digits_).size());
   }
 
-  const std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
+  std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
   // One number at least stands beside a label.
-  const std::size_t least = indent + number_gap + number_width_ + norm + (longest > 1 ? 2 : 0);
+  std::size_t least = indent + number_gap + number_width_ + norm + (longest > 1 ? 2 : 0);
+  if (least + std::min(label_width_, narrowest_label) > look_.width && norm > 0)
+    least -= std::exchange(norm, 0), norms_below_ = true;
   if (least + label_width_ > look_.width)
     label_width_ = std::min(label_width_,
                             std::max(narrowest_label, look_.width - std::min(look_.width, least)));
@@ -60,9 +63,14 @@ std::string VectorGrid::line(std::size_t index) const {
     text += pad_left(i < line.numbers.size() ? rounding.text(line.numbers[i]) : "",
                      number_gap + number_width_);
   if (cut_) text += line.numbers.size() > shown_ ? " …" : "  ";
-  if (line.with_norm)
+  if (line.with_norm && !norms_below_)
     return text + look_.dim("  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_));
   text.erase(text.find_last_not_of(' ') + 1);
+  if (!line.with_norm) return text;
+  const std::string norm = "  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_);
+  const std::size_t taken = display_width(norm),
+                    room = look_.width > taken ? look_.width - taken : 0;
+  text += "\n" + std::string(std::min(indent + label_width_, room), ' ') + look_.dim(norm);
   return text;
 }
 

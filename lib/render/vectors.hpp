@@ -7,7 +7,7 @@
 namespace mha::render {
 
 /// Collects lines first, so that all of them share one width of labels and one of numbers; parts of
-/// the text between them are written with `lines`.
+/// the text between them are written with `line`.
 class VectorGrid {
 public:
   VectorGrid(const TextStyle& look, std::size_t digits) : look_(look), digits_(digits) {}
@@ -16,7 +16,8 @@ public:
   std::size_t add(std::string label, std::vector<double> numbers, bool with_norm = true);
   /// Call once all lines are added.
   void lay_out();
-  /// The text of a line, without its end.
+  /// The text of a line, without its end; where ‖·‖ does not fit beside one number, it stands
+  /// below.
   std::string line(std::size_t index) const;
   /// Titles over groups of `per_group` numbers of a line: "head 0   head 1"; "" where they do not
   /// fit.
@@ -32,7 +33,8 @@ private:
   std::size_t digits_;
   std::vector<Line> lines_;
   std::size_t label_width_ = 0, number_width_ = 0, shown_ = 0;
-  bool cut_ = false; ///< some line has more numbers than fit
+  bool cut_ = false;         ///< some line has more numbers than fit
+  bool norms_below_ = false; ///< ‖·‖ stands below its line, in a window too narrow for both
 };
 
 } // namespace mha::render

@@ -169,6 +169,55 @@ TEST_CASE("circuits: pictures, in the terminal, as PNG, SVG and PDF") {
   CHECK_THAT(qk.out, Contains("offset 2") && Contains("L3 H1"));
 }
 
+TEST_CASE("circuits: maps between tokens as an array are what NumPy makes of the weights") {
+  const Folder folder;
+  for (const std::string kind : {"ov", "qk"}) {
+    REQUIRE(run({"map", "data/bard-gpt2", "-s", kind, "--vocab", " king, love, death", "--layer",
+                 "1-2", "-o", folder.path(kind + ".npy")})
+                .code == 0);
+    CHECK(run({"map", "data/bard-gpt2", "-s", kind, "--vocab", " king, love, death", "--layer", "2",
+               "--head", "3", "-o", folder.path(kind + "3.npy")})
+              .code == 0);
+  }
+  folder.write("check.py", R"(
+import json, sys
+import numpy as np
+folder, tokens = sys.argv[1], json.loads(sys.argv[2])
+raw = open("data/bard-gpt2/model.safetensors", "rb").read()
+n = int.from_bytes(raw[:8], "little")
+W = {}
+for name, e in json.loads(raw[8:8 + n]).items():
+    if name != "__metadata__":
+        a, b = e["data_offsets"]
+        dtype = {"F16": np.float16, "F32": np.float32}[e["dtype"]]
+        W[name] = np.frombuffer(raw[8 + n + a:8 + n + b], dtype).reshape(e["shape"]).astype(float)
+fold = lambda M, gain: (lambda F: F - F.mean(0))(M * gain[:, None])
+E = W["transformer.wte.weight"][tokens]
+U = fold(W["transformer.wte.weight"][tokens].T, W["transformer.ln_f.weight"])
+worst = 0
+for kind in "ov", "qk":
+    got = np.load(f"{folder}/{kind}.npy")
+    assert got.shape == (2, 6, 3, 3) and got.dtype == float, got.shape
+    for l in 0, 1:
+        p = f"transformer.h.{l + 1}."
+        q, k, v = np.split(W[p + "attn.c_attn.weight"], 3, 1)
+        for h in range(6):
+            part = lambda M: fold(M[:, 16 * h:16 * h + 16], W[p + "ln_1.weight"])
+            O = W[p + "attn.c_proj.weight"][16 * h:16 * h + 16]
+            want = E @ part(v) @ O @ U if kind == "ov" else (E @ part(q)) @ (E @ part(k)).T
+            worst = max(worst, abs(got[l, h] - want).max())
+    assert (np.load(f"{folder}/{kind}3.npy") == got[1, 3]).all()
+print(worst)
+assert worst < 1e-9
+)");
+  const json tokens = json::parse(
+      run({"tokens", "data/bard-gpt2", "--text", " king love death", "-f", "json"}).out);
+  const Result checked = shell("/usr/bin/python3 " + folder.path("check.py") + " " +
+                               folder.path("") + " '" + tokens["ids"].dump() + "'");
+  INFO(checked.out << checked.err);
+  CHECK(checked.code == 0);
+}
+
 TEST_CASE("circuits: what changes nothing, or cannot be, is refused with the cure") {
   for (const auto& [arguments, expected] : {
            std::pair<std::string, std::string>("circuits data/bard-gpt2 --text a",

@@ -101,6 +101,45 @@ TEST_CASE("flow: a layer alone, selections, the same numbers in every form") {
   CHECK(json::parse(saved.out)["divergence"]["shape"] == json({6, 6}));
 }
 
+TEST_CASE("flow: a file each layer, text and head") {
+  const Folder folder;
+  const std::string two = " data/bard-gpt2 --text ' my love, my lord' --text 'the king is' ";
+  const auto numbers = [&](const std::string& file, const std::string& name) {
+    return json::parse(folder.read(file))[name];
+  };
+  const auto done = [&](const std::string& line, const std::string& path) {
+    const Result result = shell("\"$MHA\" " + line + " -o '" + folder.path(path) + "'");
+    INFO(line << "\n" << result.err);
+    CHECK(result.code == 0);
+  };
+  done("dump" + two + "-s rollout", "all.json");
+  done("dump" + two + "-s rollout", "r{layer}-{batch}.json");
+  done("show" + two + "-s value_norms --layer 1 -f json", "v{head}.json");
+  const json rollout = numbers("all.json", "layers.2.rollout")["data"],
+             norms = printed("show" + two + "-s value_norms --layer 1 -f json")["value_norms"];
+  CHECK(numbers("r2-0.json", "rollout")["data"] == rollout[0]);
+  for (std::size_t t = 0; t < 3; ++t) // of the text alone, without padding
+    for (std::size_t s = 0; s < 3; ++s)
+      CHECK(numbers("r2-1.json", "rollout")["data"][t][s] == rollout[1][t][s]);
+  CHECK(numbers("v5.json", "value_norms")["data"][0] == norms["data"][0][5]);
+  CHECK_FALSE(folder.has("v6.json"));
+  // Pictures of one run have one scale, each a title of its own.
+  done("map" + two + "-s rollout --layer 0-1", "m{layer}.svg");
+  CHECK_THAT(folder.read("m0.svg"), Contains("layer 0<"));
+  CHECK_THAT(folder.read("m1.svg"), Contains("layer 1<"));
+  const auto scale = [&](const std::string& file) { // the numbers beside the bar of colours
+    std::string numbers, svg = folder.read(file);
+    for (std::size_t at = 0; (at = svg.find(">0.", at)) != std::string::npos; ++at)
+      numbers += svg.substr(at + 1, svg.find('<', at) - at);
+    return numbers;
+  };
+  done("map" + text + "-s value_norms --layer 1", "n{head}.svg");
+  done("map" + text + "-s value_norms --layer 1 --head 1", "alone1.svg");
+  done("map" + text + "-s value_norms --layer 1 --head 2", "alone2.svg");
+  CHECK(scale("n1.svg") == scale("n2.svg"));
+  CHECK(scale("alone1.svg") != scale("alone2.svg"));
+}
+
 TEST_CASE("flow: what it is not made for is refused") {
   for (const auto& [arguments, expected] : {
            std::pair<std::string, std::string>("show" + text + "-s rollout,weights --layer 1",
@@ -110,7 +149,8 @@ TEST_CASE("flow: what it is not made for is refused") {
            {"show" + text + "-s rollout --layer 1 --batch 0", "rollout has no batch axis"},
            {"show" + text + "-s rollout --layer 9", "there are 4 layers"},
            {"show" + text + "-s rollout --layer 1 --matrix -f csv", "--matrix is for stages"},
-           {"dump" + text + "-s rollout -o 'a{layer}.npy'", "leave {layer} out"},
+           {"dump" + text + "-s rollout -o 'a{head}.npy'", "rollout has no head axis for {head}"},
+           {"map" + text + "-s rollout -o 'a{lyer}.png'", "{lyer} is no placeholder"},
            {"dump" + text + "-s rollout --part 1/2 -o a.npz", "--part"},
            {"map" + text + "-s rollout --pool max", "--pool changes nothing"},
            {"map data/bard-gpt2 -s rollout --layer 0-1", "input"},

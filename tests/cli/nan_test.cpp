@@ -149,3 +149,46 @@ TEST_CASE("nan: a vector with one promotes no token") {
     CHECK_THAT(result.err, Contains("1 of the vector's 96 numbers are NaN or infinite"));
   }
 }
+
+TEST_CASE("nan: in what is made of several stages, layers or weights it is a warning") {
+  const Folder folder;
+  copy_with_nan("data/bard-gpt2", folder.path("ck"), "transformer.h.1.attn.c_attn.bias", 1);
+  copy_with_nan("data/bard-gpt2", folder.path("end"), "transformer.ln_f.weight", 1);
+  copy_with_nan("data/bard-gpt2", folder.path("W"), "transformer.h.2.attn.c_attn.weight", 7);
+  struct Case {
+    Words words;
+    std::string said;
+  };
+  const Words text{"--text", "To be, or not"};
+  std::vector<Case> cases{
+      {{"circuits", "end"}, "no copying: the embedding, the last norm"},
+      {{"map", "end", "-s", "ov", "--vocab", "a,b", "--layer", "2", "--head", "1"},
+       "W_E OV W_U of head 1 has 4 NaN of 4 numbers, the first at [0, 0]: a weight before it"},
+      {{"map", "W", "-s", "qk", "--vocab", "a,b", "--layer", "2"},
+       "W_E QK W_Eᵀ of head 0 has 4 NaN of 4 numbers"},
+      {with({"map", "ck", "-s", "scores", "--layer", "1"}, text), "b_q has numbers that are NaN"},
+      {with({"stats", "ck", "--layer", "1", "--head", "0", "--top-texts", "1"}, text),
+       "head_result is NaN or infinite at "}};
+  for (const std::string name :
+       {"weights_mean", "value_norms", "value_norms_sum", "rollout", "received", "divergence"})
+    for (const Words& command : {Words{"show"}, {"map"}, {"dump", "-o", "o.npy"}})
+      cases.push_back({with(with({command[0], "ck", "-s", name, "--layer", "2"}, text),
+                            Words(command.begin() + 1, command.end())),
+                       name + " has "});
+  for (const auto& [words, said] : cases) {
+    const Result result = run(words, {.folder = folder.path()});
+    INFO(words[0] << " " << words.back() << "\n" << result.err);
+    CHECK_THAT(result.err, Contains("warning: ") && Contains(said));
+    const Result strict = run(with(words, {"--strict"}), {.folder = folder.path()});
+    CHECK(strict.code == 2);
+    CHECK(one_line(strict.err));
+    CHECK(strict.out.empty());
+  }
+  // A text that is sound stands alone; a head that is, too.
+  CHECK(run(with({"show", "ck", "-s", "rollout", "--layer", "0", "--strict"}, text),
+            {.folder = folder.path()})
+            .code == 0);
+  CHECK(run({"map", "W", "-s", "qk", "--vocab", "a,b", "--layer", "2", "--head", "1", "--strict"},
+            {.folder = folder.path()})
+            .code == 0);
+}

@@ -190,11 +190,10 @@ const std::map<std::string, std::string> values{
 
 /// What says how it is computed, how much is told, or what is done where something comes up: in a
 /// line without it nothing need change. A config and a precision may say what is so already.
-const std::set<std::string> about_the_run{"--help",        "--quiet",    "--strict",  "--threads",
-                                          "--color",       "--memory",   "--timings", "--resume",
-                                          "--no-special",  "--max-size", "--bos",     "--pool",
-                                          "--all-stages",  "--colormap", "--same-x",  "--config",
-                                          "--masked-rows", "--weights",  "--dtype"};
+const std::set<std::string> about_the_run{
+    "--help",       "--quiet",    "--strict",     "--threads",     "--color",   "--memory",
+    "--timings",    "--resume",   "--no-special", "--max-size",    "--bos",     "--pool",
+    "--all-stages", "--colormap", "--config",     "--masked-rows", "--weights", "--dtype"};
 
 /// What is so already in a line, or is a step behind what the line shows.
 const std::set<std::pair<std::string, std::string>> as_it_is{
@@ -318,6 +317,17 @@ TEST_CASE("unused: options that a command cannot use are refused, or noted, by t
        0},
       {{"info", "data/bard-gpt2", "--gguf-order"}, "", 0},
       {{"circuits", "data/bard-gpt2", "--gguf-order"}, "--gguf-order changes nothing", 0},
+      {{"stages", "data/quickstart.json", "--gguf-order"}, "--gguf-order changes nothing", 0},
+      {{"show", "data/quickstart.json", "--same-x"},
+       "warning: --same-x changes nothing: one layer is chosen",
+       0},
+      {{"circuits", "data/induction", "--same-x"},
+       "--same-x changes nothing: no tensor is given once for several layers",
+       0},
+      {{"stats", "data/induction", "--layer", "all", "X=data/induction/hidden.npz:layers.{layer}",
+        "--same-x"},
+       "--same-x changes nothing: no tensor is given once for several layers",
+       0},
   };
   for (const auto& [words, said, code] : cases) {
     const Result result = run(words);

@@ -107,6 +107,24 @@ TEST_CASE("captures: zeros are told, and not compared") {
   }
 }
 
+TEST_CASE("captures: a longer text of as many tokens as there are heads, columns or features") {
+  // Six heads of 16 dimensions on a stream of 96: no axis of a longer text's stages is told from
+  // others by its size.
+  for (const std::string model : {"data/bard-gpt2", "data/bard-llama"})
+    for (const std::size_t tokens : {6, 16, 96}) {
+      const Folder folder;
+      std::string longer = "65,300,12";
+      for (std::size_t i = 3; i < tokens; ++i) longer += "," + std::to_string(7 + i);
+      REQUIRE(run({"dump", model, "--ids", longer, "-q", "-o", folder.path("ref.npz")}).code == 0);
+      const Result result =
+          run({"diff", model, "--ids", "65,300,12", "--against", folder.path("ref.npz")});
+      INFO(model << " " << tokens << "\n" << result.out << result.err);
+      CHECK(result.code == 0);
+      CHECK_THAT(result.out, Contains("Every layer agrees"));
+      CHECK_THAT(unwrapped(result.err), !Contains("read as") && Contains("are this text's"));
+    }
+}
+
 TEST_CASE("captures: padding behind the text, before it, and other items of a batch") {
   const Captures captures("llama");
   const std::string longer = captures.folder.path("longer.npz");
@@ -189,7 +207,8 @@ TEST_CASE("captures: a rank's part of a sum is told") {
   captures.check_named(load + "a['layers.1.output'] = h[3:].sum(0).astype(np.float16)",
                        "rank 1 of 2's part of it, before the sum over ranks");
   const Result share = captures.edited("a['layers.0.mlp.gate_up_proj'] = np.ones((6, 256))");
-  CHECK_THAT(unwrapped(share.out), Contains("not as wide as they are here: the share of one rank of 2"));
+  CHECK_THAT(unwrapped(share.out),
+             Contains("not as wide as they are here: the share of one rank of 2"));
 }
 
 TEST_CASE("captures: a state of another layer is named") {

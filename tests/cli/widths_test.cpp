@@ -58,6 +58,9 @@ std::vector<Line> lines() {
       {"map", text + " --annotate"},
       {"explain", "data/quickstart.json"},
       {"explain", "data/quickstart.json --query 1 --head 0"},
+      {"explain", "data/quickstart.json --precision 12"},
+      {"explain", "data/quickstart.json --precision 15 --head 0"},
+      {"explain", "data/bard-gpt2 --text 'my love, my lord' --layer 1 --precision 10 --head 2"},
       {"explain", "data/quickstart.json --tokens 'supercalifragilistic antidisestablishment x'"},
       {"explain", "data/quickstart.json --head 0 --alibi true --softcap 3 --tokens "
                   "'supercalifragilistic antidisestablishment x'"},
