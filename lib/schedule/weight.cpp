@@ -50,7 +50,7 @@ struct KeptWeights::Form {
 };
 
 KeptWeights::KeptWeights(std::optional<std::size_t> budget)
-    : budget_(budget.value_or(free_memory() / 2)) {}
+    : budget_(budget ? *budget : free_memory() / 2) {} // the system is asked for no view
 
 std::shared_ptr<KeptWeights> KeptWeights::known_of(const std::shared_ptr<KeptWeights>& kept) {
   if (!kept || kept->of_) return kept;
