@@ -128,10 +128,10 @@ TEST_CASE("flow: a file each layer, text and head") {
   CHECK_THAT(folder.read("m0.svg"), Contains("layer 0<"));
   CHECK_THAT(folder.read("m1.svg"), Contains("layer 1<"));
   const auto scale = [&](const std::string& file) { // the numbers beside the bar of colours
-    std::string numbers, svg = folder.read(file);
+    std::string beside, svg = folder.read(file);
     for (std::size_t at = 0; (at = svg.find(">0.", at)) != std::string::npos; ++at)
-      numbers += svg.substr(at + 1, svg.find('<', at) - at);
-    return numbers;
+      beside += svg.substr(at + 1, svg.find('<', at) - at);
+    return beside;
   };
   done("map" + text + "-s value_norms --layer 1", "n{head}.svg");
   done("map" + text + "-s value_norms --layer 1 --head 1", "alone1.svg");
