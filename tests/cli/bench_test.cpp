@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace mha::test;
 using Catch::Contains;
 using nlohmann::json;
@@ -14,7 +16,9 @@ struct BenchLayer {
   std::string path = folder.write("layer.json", small_layer());
 
   Result bench(std::vector<std::string> options) const {
-    options.insert(options.begin(), {"bench", path, "--repeat", "3"});
+    if (std::ranges::find(options, "--repeat") == options.end())
+      options.insert(options.begin(), {"--repeat", "3"});
+    options.insert(options.begin(), {"bench", path});
     return run(options);
   }
   json measured(std::vector<std::string> options = {}) const {

@@ -148,16 +148,22 @@ TEST_CASE("a value may begin with a dash") {
   CHECK(result.out == run({"show", layer, "-s", "weights", "--query", "2", "-f", "csv"}).out);
 }
 
-TEST_CASE("the last of two contradicting options wins") {
+TEST_CASE("of two contradicting options none wins") {
   Folder folder;
   const std::string layer = folder.write("layer.json", small_layer());
   const auto shown = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"show", layer, "-s", "weights", "-f", "csv"});
-    return run(options).out;
+    return run(options);
   };
-  CHECK(shown({"--no-causal", "--causal"}) == shown({}));
-  CHECK(shown({"--causal", "--no-causal"}) == shown({"--no-causal"}));
-  CHECK(shown({}) != shown({"--no-causal"}));
+  CHECK(shown({"--causal"}).out == shown({}).out);
+  CHECK(shown({}).out != shown({"--no-causal"}).out);
+  for (const bool causal : {false, true}) {
+    const Result both =
+        shown({causal ? "--causal" : "--no-causal", causal ? "--no-causal" : "--causal"});
+    CHECK(both.code == 2);
+    CHECK(both.out.empty());
+    CHECK_THAT(both.err, Contains("--causal and --no-causal are opposites"));
+  }
 }
 
 TEST_CASE("reads a layer from standard input") {
