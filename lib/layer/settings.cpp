@@ -1,5 +1,6 @@
 #include <mha/layer/settings.hpp>
 
+#include <mha/layer/origin.hpp>
 #include <mha/layer/words.hpp>
 #include <mha/system/parse.hpp>
 
@@ -250,6 +251,10 @@ const SettingInfo* find_setting(std::string_view name) {
   return nullptr;
 }
 
+bool is_given(std::string_view origin) {
+  return origin.starts_with("--") || find_setting(origin);
+}
+
 void set(Settings& settings, std::string_view name, std::string_view text,
          std::string_view origin) {
   const SettingInfo* info = find_setting(name);
@@ -261,9 +266,9 @@ void set(Settings& settings, std::string_view name, std::string_view text,
   try {
     info->set(settings, text);
   } catch (const Error& error) {
-    // An option says which setting it is.
+    // A setting says which one it is.
     const std::string what =
-        origin.starts_with("--") ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
+        is_given(origin) ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
     fail("{} is '{}': {}", what, text, error.message());
   }
   settings.origins[std::string(info->name)] = origin;

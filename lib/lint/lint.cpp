@@ -1,6 +1,7 @@
 #include <mha/lint/lint.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/layer/origin.hpp>
 #include <mha/lint/lint_masks.hpp>
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/lint/lint_rotary.hpp>
@@ -127,7 +128,7 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
   const Layer& layer = loaded.layer;
   const auto origin = layer.settings.origins.find("scale");
   if (origin == layer.settings.origins.end() || layer.dims.d_k == 0) return;
-  if (loaded.naming != "canonical" && !origin->second.starts_with("--")) return;
+  if (loaded.naming != "canonical" && !is_given(origin->second)) return;
   // A bilinear form, X W Xᵀ, has no W_k and wants no scale.
   if (!layer.X.empty() && layer.W_k.empty() && !layer.has_given(Stage::k)) return;
   const double usual = 1 / std::sqrt(static_cast<double>(layer.dims.d_k)), scale = layer.scale();

@@ -4,6 +4,7 @@
 #include <mha/layer/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/layer/origin.hpp>
 #include <mha/load/check_settings.hpp>
 #include <mha/load/labels.hpp>
 #include <mha/load/latent.hpp>
@@ -191,7 +192,7 @@ private:
   /// W_qkv and b_qkv become W_q … b_v.
   void unfuse(HeadCounts heads) {
     const auto order = layer_.settings.origins.find("qkv_order");
-    if (order != layer_.settings.origins.end() && order->second.starts_with("--") &&
+    if (order != layer_.settings.origins.end() && is_given(order->second) &&
         !parts_.contains("W_qkv") && !parts_.contains("b_qkv"))
       notes_.push_back(warning(message("<qkv_order> changes nothing: there is no W_qkv")));
     for (const char* letter : {"W_", "b_"}) {

@@ -1,6 +1,7 @@
 #include <mha/load/check_settings.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/layer/origin.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -151,7 +152,7 @@ void note_idle(const Layer& layer, std::vector<Note>& notes) {
   const Settings& s = layer.settings;
   for (const auto& [name, from] : s.origins) {
     if (from.starts_with("--text: ")) continue; // of the model that the text is for
-    const bool option = from.starts_with("--");
+    const bool option = is_given(from);
     if (!option && !is_said_by_file(s, name, from)) continue;
     const std::string why = idle(layer, name);
     if (why.empty() || (!option && why.starts_with(starts_at))) continue;

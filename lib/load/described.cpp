@@ -202,8 +202,8 @@ private:
       return otherwise;
     }
     if (!count || !(*count >= 1 && *count <= 1e6) || *count != std::floor(*count))
-      fail("{}: {} must be known to split it; say it in settings, or give --{}", tensor.where,
-           setting, setting == std::string_view("num_heads") ? "num-heads" : "num-kv-heads");
+      fail("{}: {} must be known to split it; say it in settings, or give <{}>", tensor.where,
+           setting, setting);
     return static_cast<std::size_t>(*count);
   }
 

@@ -1,6 +1,7 @@
 #include <mha/load/learned_sizes.hpp>
 
 #include <mha/layer/forms.hpp>
+#include <mha/layer/origin.hpp>
 
 #include <algorithm>
 
@@ -44,7 +45,7 @@ void LearnedSizes::learn_heads() {
   const auto origin = [&](const char* name) {
     const auto at = settings_.origins.find(name);
     if (at == settings_.origins.end()) return std::string(name);
-    return at->second.starts_with("--") ? at->second : fmt::format("{}: {}", at->second, name);
+    return is_given(at->second) ? at->second : fmt::format("{}: {}", at->second, name);
   };
   if (settings_.num_heads > 0) H.learn(settings_.num_heads, origin("num_heads"));
   if (settings_.num_kv_heads > 0) H_kv.learn(settings_.num_kv_heads, origin("num_kv_heads"));
@@ -100,7 +101,8 @@ void LearnedSizes::learn_axes(const NamedTensor& part, const TensorForm& form) {
 Dims LearnedSizes::dims() const {
   Dims d;
   for (std::size_t i = 0; i < dim_count; ++i)
-    if (std::size_t Dims::*const size = info_of(static_cast<Dim>(i)).size) d.*size = sizes_[i].value;
+    if (std::size_t Dims::*const size = info_of(static_cast<Dim>(i)).size)
+      d.*size = sizes_[i].value;
   d.B = batched_ ? (*this)[Dim::B].value : 1, d.batched = batched_;
   d.extra = part("k_extra") ? 1 : 0, d.zero = settings_.zero_attn ? 1 : 0;
   return d;

@@ -1,5 +1,6 @@
 #include <mha/load/narrowing.hpp>
 
+#include <mha/layer/origin.hpp>
 #include <mha/tensor/place.hpp>
 
 #include <array>
@@ -70,7 +71,7 @@ void require_settings_within(const Settings& settings, DType dtype) {
     const auto from = settings.origins.find(name);
     const std::string origin = from == settings.origins.end() ? "default" : from->second;
     fail("{} is {:g}: {} in float32, which {}; give <dtype> f64, or a number within it",
-         origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, name), value,
+         is_given(origin) ? origin : fmt::format("{}: {}", origin, name), value,
          infinite ? "infinite" : "0", infinite ? "ends at 3.4e38" : "has nothing below 1.4e-45");
   };
   if (settings.scale == ScaleKind::number) check("scale", settings.scale_value, true);

@@ -4,6 +4,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/layer/origin.hpp>
 #include <mha/layer/spelling.hpp>
 
 #include <algorithm>
@@ -69,8 +70,8 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
   const bool anything = said.nested() || said.file.format == "safetensors" ||
                         said.file.format == "pytorch" || said.file.format == "torchscript";
   if (const TensorInfo* tensor = find_tensor_name(said.name); tensor && !anything)
-    fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name, shape_text(*tensor),
-         io::shown(std::string(said.value)));
+    fail("{}: {} is a tensor ({}), not one value: {} is given", file, said.name,
+         shape_text(*tensor), io::shown(std::string(said.value)));
   if (const std::string cure = about_setting(said.last()); !cure.empty()) {
     if (!knows_heads) fail("{}: no setting is called '{}': {}", file, said.name, cure);
     notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
@@ -134,8 +135,7 @@ void Sources::State::add_settings(const std::string& id, Settings& settings,
     const std::string old = said ? info->get(settings) : "", from = said ? before->second : "";
     set(settings, name, value, origin);
     if (!said || info->get(settings) == old) return;
-    const std::string what =
-        origin.starts_with("--") ? origin : fmt::format("{}: {}", origin, info->name);
+    const std::string what = is_given(origin) ? origin : fmt::format("{}: {}", origin, info->name);
     notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
   };
   for (const io::Contents& file : contents) {
@@ -166,10 +166,7 @@ void Sources::State::add_settings(const std::string& id, Settings& settings,
   }
   for (const auto& [name, value] : request.settings) {
     const SettingInfo* info = find_setting(name);
-    const std::string option = info ? "--" + std::string(info->name) : "--" + name;
-    std::string dashed = option;
-    std::replace(dashed.begin(), dashed.end(), '_', '-');
-    overrule(name, value, dashed);
+    overrule(name, value, setting_in_words(info ? info->name : name, request.text.wording));
   }
 }
 

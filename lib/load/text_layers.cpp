@@ -137,15 +137,12 @@ void Sources::State::open_model() {
 /// What the model leaves over, and options of the run.
 void Sources::State::note_model(const std::vector<const naming::Found*>& layers) {
   notes_of_model = leftovers_of(layers, options);
-  std::string typed;
-  for (const auto& [name, value] : request.settings) {
-    std::string option(name);
-    std::replace(option.begin(), option.end(), '_', '-');
-    typed += fmt::format("{}--{} {}", typed.empty() ? "" : ", ", option, value);
-  }
-  if (!typed.empty())
+  Message given;
+  for (const auto& [name, value] : request.settings)
+    given += message("{}<{}> {}", given.empty() ? "" : ", ", name, value);
+  if (!given.empty())
     notes_of_model.emplace_back(
-        fmt::format("{}: for every layer of the model, those before a chosen one too", typed));
+        message("{}: for every layer of the model, those before a chosen one too", given));
 }
 
 /// The layers that a stage's name says: "layers.2.q", "layers.-1.q", "layers.0-2.q", or another

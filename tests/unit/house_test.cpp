@@ -264,7 +264,7 @@ TEST_CASE("xtensor is where it says something shorter, and in one header", "[hou
 
 TEST_CASE("messages of the library speak of settings, not of options", "[house]") {
   // Not where results are written for the command line alone, nor in the table that `names` prints.
-  const std::regex option(R"re("(?:[^"\n]*[ (`';])?--[a-z])re");
+  const std::regex option(R"re("(?:[^"\n]*[ (`'};])?--[a-z{])re");
   const std::regex of_program(
       "lib/(bench|circuits|compare|diagnose|explain|heads|lint|render|report)/.*|"
       "lib/system/message.cpp|lib/layer/names.cpp|lib/load/description_schema.cpp");
