@@ -18,7 +18,7 @@ struct Text {
   bool each_line = false;         ///< of the files: every line is a text
   bool batch = false;             ///< results have the batch axis, of one text too
   tokenizers::SpecialTokens special;
-  /// In which a layer says where its X and labels are from.
+  /// In which a layer says where its X, its labels and its settings are from.
   Wording wording = Wording::program;
 
   /// Whether there is one. Throws Error for options that change nothing: each_line without a file,
