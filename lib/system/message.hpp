@@ -100,6 +100,7 @@ template <class... Args> Message message(MessageLiteral<Args...> literal, const 
 
 } // namespace mha
 
+/// @cond
 /// What follows the colon goes to the part's own formatter.
 template <class T> struct fmt::formatter<mha::detail::PlainArgument<T>> : fmt::formatter<T> {
   std::string_view spec; ///< what follows the colon
@@ -119,3 +120,4 @@ template <class T> struct fmt::formatter<mha::detail::PlainArgument<T>> : fmt::f
     return std::ranges::copy(plain.marked(), context.out()).out;
   }
 };
+/// @endcond

@@ -48,6 +48,14 @@ def listed(program):
     return [line.split()[0] for line in section.splitlines() if re.match("  [a-z]", line)]
 
 
+def joined(words, options):
+    """The options behind the words; where both say -o, the options' own."""
+    if "-o" in words and "-o" in options:
+        at = words.index("-o")
+        words = words[:at] + words[at + 2:]
+    return words + options
+
+
 def of_command(name, command, one):
     """The runs of a command on an input."""
     needs = INSTEAD.get((name, one.kind), command.needs)
@@ -55,16 +63,16 @@ def of_command(name, command, one):
     yield Run(words, 0 if works else 2, "computed", "-o" in needs)
     if works:
         for options in command.options:
-            yield Run(words + options, 0, "with " + " ".join(options), "-o" in words + options)
+            yield Run(joined(words, options), 0, "with " + " ".join(options), "-o" in words + options)
         if command.threads:
             yield Run(words + ["--threads", "1"], 0, "again with one thread", "-o" in words, same_as=words)
         if command.file and one.kind not in command.one_file_lacks:
-            yield Run(words + ["-o", "OUT." + command.file], 0, "into a file", True)
+            yield Run(joined(words, ["-o", "OUT." + command.file]), 0, "into a file", True)
     if one.model in ("", "llama"):  # another family is refused in the same places
         for what, more in REFUSALS.items():
             if what.startswith("a layer") and one.kind == "nothing":
                 continue  # the table of stages has no layers
-            yield Run(words + more, 2, "refused: " + what, "-o" in words + more)
+            yield Run(joined(words, more), 2, "refused: " + what, "-o" in words + more)
 
 
 def of_comparison(name, command, one):
@@ -78,7 +86,7 @@ def of_comparison(name, command, one):
     words = [name, *one.words, "--against"]
     yield Run(words + [own], 0, "equal")
     yield Run(words + [own, "--threads", "1"], 0, "equal, again", same_as=words + [own])
-    yield Run(words + [own, "-o", "OUT." + command.file], 0, "equal, into a file", True)
+    yield Run(joined(words + [own], ["-o", "OUT." + command.file]), 0, "equal, into a file", True)
     if one.edit:
         yield Run(words + [changed], 1 if name == "diff" else 0, "differs, explained")
         yield Run(words + [changed, *one.edit], 0, "equal under the same change")

@@ -201,7 +201,7 @@ TEST_CASE("lint: a scale that is not 1/√d_k") {
   check_one(with(R"("scale": 1)"), "scale",
             "not 1/√d_k = 1/√2 = 0.707107: scores are 1.414 times what they would be");
   check_one(with(R"("scale": "d_model")"), "scale", "scale is 0.5");
-  check_one(findings({layer_with("")}, {{"scale", "0.5"}}), "scale", "(--scale)");
+  check_one(findings({layer_with("")}, {{"scale", "0.5"}}), "scale", "scale is 0.5 (scale)");
   CHECK(with(R"("scale": "d_k")").empty());
   CHECK(with(R"("scale": 0.7071)").empty());
 }

@@ -91,7 +91,7 @@ TEST_CASE("names that do not tell where the normalisation is") {
   file.linears("model.encoder.layers.0.self_attn.", {"q_proj", "k_proj", "v_proj", "out_proj"},
                layer);
   CHECK_THROWS_WITH(file.load(layer, with("input_norm", "checkpoint")),
-                    "--input-norm: input_norm is checkpoint, but these files do not say how the "
+                    "input_norm: input_norm is checkpoint, but these files do not say how the "
                     "family normalises; "
                     "give layer or rms");
 }
