@@ -18,7 +18,7 @@ std::string message_of(const std::string& name) {
   try {
     for (const io::Entry& entry : io::open(name).tensors) entry.read();
   } catch (const Error& error) {
-    std::string message = error.what();
+    std::string message = error.line(Wording::command_line);
     for (std::size_t at = 0; (at = message.find(name, at)) != std::string::npos; at += 4)
       message.replace(at, name.size(), "FILE");
     return message;
