@@ -77,7 +77,7 @@ TEST_CASE("an option wins over config.json and says so") {
   file.linears("model.layers.0.self_attn.", projections, layer);
   const mha::LoadedLayer loaded = file.load(layer, with("num_heads", "3"));
   CHECK(difference(loaded.layer, layer) == "");
-  CHECK(notes_say(loaded, "--num-heads 3 wins over 6 (config.json)"));
+  CHECK(notes_say(loaded, "num_heads 3 wins over 6 (config.json)"));
 }
 
 TEST_CASE("a binding reads a square matrix the other way") {
