@@ -125,7 +125,10 @@ std::string told(const std::exception& error) {
   return ours ? ours->line(Wording::command_line) : error.what();
 }
 std::string told(const Note& note) {
-  return note.message.in_words(Wording::command_line);
+  return told(note.message);
+}
+std::string told(const Message& message) {
+  return message.in_words(Wording::command_line);
 }
 
 void print_message(std::string_view text) {

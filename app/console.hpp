@@ -33,9 +33,10 @@ void flush();
 /// words in lines that fit. Names out of files cannot drive the terminal.
 void print_error(std::string_view message);
 void print_note(std::string_view message, Color color, Severity severity = Severity::note);
-/// What an error or a note says in the command line's words.
+/// What an error, a note or a message says in the command line's words.
 std::string told(const std::exception& error);
 std::string told(const Note& note);
+std::string told(const Message& message);
 /// Text on standard error as it is.
 void print_message(std::string_view text);
 

@@ -17,7 +17,7 @@ namespace {
 Inventory::File file_listing(const io::Contents& contents, bool ranges, std::size_t threads) {
   Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, {}};
   for (const Message& note : contents.notes)
-    file.notes.push_back(note.in_words(Wording::command_line));
+    file.notes.push_back(told(note));
   for (const io::Entry& entry : contents.tensors)
     file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt,
                             std::string(entry.blocks ? entry.blocks->name : "")});
@@ -105,7 +105,7 @@ void list_tensors(std::vector<Sources::SourceTensor> tensors, const LoadedLayer&
 void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   for (const Stage stage : available_stages(layer))
     inventory.stages.emplace_back(name_of(stage), layer.shape_of(stage));
-  inventory.missing_X = layer.missing_X.in_words(Wording::command_line);
+  inventory.missing_X = told(layer.missing_X);
   const Settings& settings = layer.settings;
   for (const SettingInfo& info : settings_table()) {
     const auto origin = settings.origins.find(info.name);

@@ -351,8 +351,7 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
 void report_overflow(const Message& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
-  if (!common.quiet)
-    print_note(text.in_words(Wording::command_line), common.color, Severity::warning);
+  if (!common.quiet) print_note(told(text), common.color, Severity::warning);
 }
 
 void report_timings(const Common& common, const std::string& more) {

@@ -36,8 +36,7 @@ std::size_t single(const IndexList& list, std::size_t count, std::string_view wh
   const std::vector<std::size_t> indices = list.resolve(count, what).indices;
   if (indices.size() != 1)
     throw UsageError(fmt::format("{} {} means {} {}; explain tells of one at a time",
-                                 list.option().in_words(Wording::command_line), list.text(),
-                                 indices.size(), what));
+                                 told(list.option()), list.text(), indices.size(), what));
   return indices.front();
 }
 

@@ -1,6 +1,5 @@
 #include <mha/layer/settings.hpp>
 
-#include <mha/layer/origin.hpp>
 #include <mha/layer/words.hpp>
 #include <mha/system/parse.hpp>
 

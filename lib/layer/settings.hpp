@@ -103,6 +103,10 @@ MHA_API std::span<const SettingInfo> settings_table();
 /// The row with this name or alias; nullptr if there is none.
 MHA_API const SettingInfo* find_setting(std::string_view name);
 
+/// Whether a value's origin is the setting itself, as the one who gives it writes it ("causal",
+/// "--causal"), and no file.
+MHA_API bool is_given(std::string_view origin);
+
 /// Sets one value from text and remembers where it came from. Throws Error
 /// "ORIGIN: causal is 'maybe': true or false expected".
 MHA_API void set(Settings& settings, std::string_view name, std::string_view text,

@@ -1,7 +1,6 @@
 #include <mha/lint/lint.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/layer/origin.hpp>
 #include <mha/lint/lint_masks.hpp>
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/lint/lint_rotary.hpp>

@@ -4,7 +4,6 @@
 #include <mha/layer/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/origin.hpp>
 #include <mha/load/check_settings.hpp>
 #include <mha/load/labels.hpp>
 #include <mha/load/latent.hpp>

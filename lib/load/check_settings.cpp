@@ -1,7 +1,6 @@
 #include <mha/load/check_settings.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/layer/origin.hpp>
 
 #include <algorithm>
 #include <cmath>

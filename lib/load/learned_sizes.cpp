@@ -1,7 +1,6 @@
 #include <mha/load/learned_sizes.hpp>
 
 #include <mha/layer/forms.hpp>
-#include <mha/layer/origin.hpp>
 
 #include <algorithm>
 

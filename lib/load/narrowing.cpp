@@ -1,6 +1,5 @@
 #include <mha/load/narrowing.hpp>
 
-#include <mha/layer/origin.hpp>
 #include <mha/tensor/place.hpp>
 
 #include <array>

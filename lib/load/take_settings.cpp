@@ -4,7 +4,6 @@
 
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/origin.hpp>
 #include <mha/layer/spelling.hpp>
 
 #include <algorithm>

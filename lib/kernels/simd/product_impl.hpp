@@ -38,8 +38,9 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
     for (std::size_t j = 0; j < cols; ++j)
       sum[i][j] = accumulate ? read(c + i * c_stride, j) : V::fill(0);
   for (std::size_t p = 0; p < depth; ++p, ++a, b += b_stride) {
+    // Rows of a plain b lie too far apart to be foreseen.
 #pragma GCC unroll 8
-    for (std::size_t j = 0; j < cols; j += of_line) // rows of a plain b lie too far apart to be foreseen
+    for (std::size_t j = 0; j < cols; j += of_line)
       __builtin_prefetch(b + lines_ahead * b_stride + j * width, 0, 3);
     Reg line[cols];
 #pragma GCC unroll 8
