@@ -1,4 +1,4 @@
-"""What `pip install .` calls to build the module `mha` (PEP 517): CMake and a zip archive.
+"""What `pip install ./app/python` calls to build the module `mha` (PEP 517): CMake and a zip archive.
 
 Settings: `--config-settings build-dir=DIR` builds in a folder that stays, or uses what was built there;
 `--config-settings cmake-args="-D…"` goes to CMake.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import re
 import shlex
@@ -20,7 +21,8 @@ import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 NAME = "mha_inspect"
 METADATA = """\
 Metadata-Version: 2.1
@@ -84,7 +86,7 @@ def _write_wheel(path: Path, package: Path) -> None:
 def build_wheel(wheel_directory: str, config_settings=None, metadata_directory=None) -> str:
     settings = dict(config_settings or {})
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(settings["build-dir"]).resolve() if "build-dir" in settings else Path(scratch) / "build"
+        folder = (ROOT / settings["build-dir"]).resolve() if "build-dir" in settings else Path(scratch) / "build"
         package = _build(folder, Path(scratch) / "stage", settings)
         name = f"{NAME}-{_version()}-{_tag()}.whl"
         _write_wheel(Path(wheel_directory) / name, package)
@@ -97,7 +99,10 @@ def build_sdist(sdist_directory: str, config_settings=None) -> str:
     with tarfile.open(Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
         for name in filter(None, listed.split("\0")):
             archive.add(ROOT / name, f"{base}/{name}", recursive=False)
-        with tempfile.TemporaryDirectory() as scratch:
-            (Path(scratch) / "PKG-INFO").write_text(METADATA.format(version=_version()))
-            archive.add(Path(scratch) / "PKG-INFO", f"{base}/PKG-INFO")
+        # pip looks for both at the archive's top, which has the backend in a folder.
+        project = (HERE / "pyproject.toml").read_text().replace('["."]', f'["{HERE.relative_to(ROOT).as_posix()}"]')
+        for name, text in {"PKG-INFO": METADATA.format(version=_version()), "pyproject.toml": project}.items():
+            entry = tarfile.TarInfo(f"{base}/{name}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
     return f"{base}.tar.gz"

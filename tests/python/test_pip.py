@@ -1,14 +1,25 @@
-"""`pip install .` of the checkout, without a network."""
+"""`pip install ./app/python` of the checkout, without a network."""
 
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def backend():
+    """The module that pip calls."""
+    sys.path.insert(0, str(ROOT / "app" / "python"))
+    try:
+        import mha_build
+    finally:
+        sys.path.pop(0)
+    return mha_build
 
 
 class Pip(unittest.TestCase):
@@ -23,7 +34,7 @@ class Pip(unittest.TestCase):
     def pip(self, *words):
         done = subprocess.run(
             [sys.executable, "-m", "pip", *words, "--no-build-isolation", "--no-index", "--no-deps",
-             f"--config-settings=build-dir={self.build}", str(ROOT)],
+             f"--config-settings=build-dir={self.build}", str(ROOT / "app" / "python")],
             capture_output=True, text=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": ""})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
@@ -39,22 +50,27 @@ class Pip(unittest.TestCase):
             self.assertEqual(said.stdout.strip(), f"{folder}/mha/__init__.py True (2, 3, 3)", said.stderr)
 
     def test_a_build_of_another_checkout_is_not_packed(self):
-        sys.path.insert(0, str(ROOT / "app" / "python"))
-        try:
-            import mha_build
-        finally:
-            sys.path.pop(0)
+        mha_build = backend()
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
             with self.assertRaisesRegex(SystemExit, "built from /elsewhere, not from .*; give another build-dir"):
                 mha_build._build(Path(folder), Path(folder) / "stage", {})
 
+    def test_a_source_archive_begins_with_its_project(self):
+        mha_build = backend()
+        if not (ROOT / ".git").exists():
+            self.skipTest("the files of an archive are those of the checkout")
+        with tempfile.TemporaryDirectory() as folder:
+            name = mha_build.build_sdist(folder)
+            with tarfile.open(Path(folder) / name) as archive:
+                archive.extractall(folder)
+            top = Path(folder) / name.removesuffix(".tar.gz")
+            self.assertIn('backend-path = ["app/python"]', (top / "pyproject.toml").read_text())
+            self.assertTrue((top / "app" / "python" / "mha_build.py").exists())
+            self.assertIn("Name: mha-inspect", (top / "PKG-INFO").read_text())
+
     def test_a_wheel_lists_what_it_holds(self):
-        sys.path.insert(0, str(ROOT / "app" / "python"))
-        try:
-            import mha_build
-        finally:
-            sys.path.pop(0)
+        mha_build = backend()
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "mha"
             package.mkdir()

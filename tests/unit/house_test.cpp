@@ -418,8 +418,7 @@ TEST_CASE("the top of the project holds what the design names", "[house]") {
                                       "CONTRIBUTING.md",
                                       "CITATION.cff",
                                       "CMakeLists.txt",
-                                      "CMakePresets.json",
-                                      "pyproject.toml"};
+                                      "CMakePresets.json"};
   for (const auto& entry : fs::directory_iterator(mha::test::source_folder())) {
     const std::string name = entry.path().filename();
     if (name.starts_with('.') || name == "build") continue; // dot-files; what a build leaves
