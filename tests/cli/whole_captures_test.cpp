@@ -111,7 +111,7 @@ TEST_CASE("captures: a longer text of as many tokens as there are heads, columns
   // Six heads of 16 dimensions on a stream of 96: no axis of a longer text's stages is told from
   // others by its size.
   for (const std::string model : {"data/bard-gpt2", "data/bard-llama"})
-    for (const std::size_t tokens : {6, 16, 96}) {
+    for (const std::size_t tokens : {6U, 16U, 96U}) {
       const Folder folder;
       std::string longer = "65,300,12";
       for (std::size_t i = 3; i < tokens; ++i) longer += "," + std::to_string(7 + i);
