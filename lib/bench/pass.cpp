@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace mha {
 
@@ -116,7 +115,7 @@ template <class T> PassSpeed measure(OpenedModel& model, std::optional<std::size
   speed.median_s = median_of(runs.all);
   speed.best_s = *std::min_element(runs.all.begin(), runs.all.end());
   speed.ends = median_of(runs.ends);
-  speed.tokens = std::accumulate(texts.lengths().begin(), texts.lengths().end(), std::size_t{0});
+  speed.tokens = texts.tokens();
   for (std::size_t n = 0; n < texts.layers().size(); ++n)
     speed.layers.push_back(layer_seconds(runs, texts.layers()[n], n));
 

@@ -99,15 +99,18 @@ void Counter::attention() {
 }
 
 void Counter::around() {
+  double rows = 0; // of the queries that are asked for
+  for (const Tile& tile : rows_around(layer_, plan_, [](std::size_t) { return 1; }))
+    rows += static_cast<double>(tile.count);
   if (layer_.block) {
     const FeedForward& mlp = layer_.block->mlp;
-    linear(Stage::mlp_pre, mlp.in.W, queries_);
-    linear(Stage::mlp_up, mlp.up.W, queries_);
-    linear(Stage::mlp_out, mlp.out.W, queries_);
+    linear(Stage::mlp_pre, mlp.in.W, rows);
+    linear(Stage::mlp_up, mlp.up.W, rows);
+    linear(Stage::mlp_out, mlp.out.W, rows);
   }
   if (layer_.ends) {
-    linear(Stage::logits, layer_.ends->head.dense.W, queries_);
-    linear(Stage::logits, layer_.ends->head.decoder.W, queries_);
+    linear(Stage::logits, layer_.ends->head.dense.W, rows);
+    linear(Stage::logits, layer_.ends->head.decoder.W, rows);
   }
 }
 

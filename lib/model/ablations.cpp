@@ -112,16 +112,17 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
   rows_ = PredictionRows(ends(), request.places, request.threads);
 }
 
-Layer Ablations::ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads) const {
+Layer Ablations::ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
+                                    std::size_t threads) const {
   Layer changed = layer(n).with(Stage::head_out, clean_[n].head_out);
   changed.patches.add(patch_of(n, changed, Stage::head_out, clean_[n].head_out, heads));
-  return ends_from(n, changed);
+  return ends_from(n, changed, threads);
 }
 
-Layer Ablations::ends_without_mlp(std::size_t n) const {
+Layer Ablations::ends_without_mlp(std::size_t n, std::size_t threads) const {
   Layer changed = layer(n).with(Stage::output, clean_[n].output);
   changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
-  return ends_from(n, changed);
+  return ends_from(n, changed, threads);
 }
 
 Layer Ablations::ends_without_set() const {
@@ -152,10 +153,10 @@ Layer Ablations::ends_without_set() const {
 Tensor Ablations::replacement(std::size_t n, Stage stage, const Tensor& clean) const {
   if (request_.ablation == Ablation::mean && request_.means) return request_.means->mean(n, stage);
   if (request_.ablation != Ablation::resample) return clean;
-  const auto kept = replacements_.find({n, stage});
-  if (kept != replacements_.end()) return kept->second;
-  std::erase_if(replacements_, [&](const auto& one) { return one.first.first != n; });
-  return replacements_[{n, stage}] = of_next_texts(n, stage, clean);
+  const std::lock_guard hold(replacing_);
+  Tensor& kept = replacements_[{n, stage}];
+  if (kept.empty()) kept = of_next_texts(n, stage, clean);
+  return kept;
 }
 
 Tensor Ablations::of_next_texts(std::size_t n, Stage stage, const Tensor& clean) const {
@@ -221,12 +222,12 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, c
 
 /// From a changed layer to the model's end. Of the last layer only the rows of the predictions are
 /// computed.
-Layer Ablations::ends_from(std::size_t n, const Layer& changed) const {
+Layer Ablations::ends_from(std::size_t n, const Layer& changed, std::size_t threads) const {
   const bool is_last = n + 1 == layers_.count();
   const Tensor stream =
-      stream_behind(changed, is_last ? positions_ : std::vector<std::size_t>(), request_.threads);
+      stream_behind(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
   Advance way;
-  way.threads = request_.threads;
+  way.threads = threads;
   way.positions = positions_;
   const Residual last = advance(layers_, {stream, n + 1}, layers_.count(), way);
   return layers_.ends(last.x);

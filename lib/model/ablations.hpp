@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -21,6 +22,7 @@ std::vector<PatchText> counted_set(std::vector<PatchText> set, std::size_t count
 std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer& layer,
                                   std::size_t n);
 
+/// Its runs may be asked for by several threads.
 class Ablations {
 public:
   /// Computes the clean run and keeps each layer's stream, and what its parts hold.
@@ -33,8 +35,9 @@ public:
 
   /// What stands behind the last layer, which reads the stream of a run with heads of layer n
   /// replaced; empty: all heads.
-  Layer ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads) const;
-  Layer ends_without_mlp(std::size_t n) const;
+  Layer ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
+                           std::size_t threads) const;
+  Layer ends_without_mlp(std::size_t n, std::size_t threads) const;
   /// The same with all places of the set replaced.
   Layer ends_without_set() const;
 
@@ -49,7 +52,7 @@ private:
   StagePatch patch_of(std::size_t n, const Layer& layer, const PatchText& place) const;
   StagePatch patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
                       const std::vector<std::size_t>& heads) const;
-  Layer ends_from(std::size_t n, const Layer& changed) const;
+  Layer ends_from(std::size_t n, const Layer& changed, std::size_t threads) const;
 
   const TextLayers& layers_;
   const EffectsRequest& request_;
@@ -59,7 +62,8 @@ private:
   std::vector<Clean> clean_;
   PredictionRows rows_;
   std::unique_ptr<UnpatchedPass> next_; ///< the texts whose values come in, where they are others
-  /// What replaces stages of the layer that was asked for last.
+  mutable std::mutex replacing_;
+  /// What replaces stages, as they are asked for; while `replacing_` is held.
   mutable std::map<std::pair<std::size_t, Stage>, Tensor> replacements_;
 };
 

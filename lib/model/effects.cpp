@@ -2,6 +2,7 @@
 
 #include <mha/model/ablations.hpp>
 #include <mha/model/direct_effect.hpp>
+#include <mha/model/independent_passes.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -84,6 +85,34 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
          run.plain(versus));
 }
 
+/// What stands behind the last layer of a run without a part, computed with so many threads.
+using PatchedEnds = std::function<Layer(std::size_t)>;
+/// A run without a part, and where the part's effects begin in the list.
+struct PatchedRun {
+  std::size_t first = 0;
+  PatchedEnds ends;
+};
+
+/// Each row is compared where it is computed: all of them are T × vocabulary numbers.
+void compare_runs(const std::vector<PatchedRun>& runs, const Texts& texts,
+                  const EffectsRequest& request, const std::vector<Comparison>& at,
+                  std::vector<Effect>& list) {
+  const auto share = [&](std::size_t done) {
+    const auto all = static_cast<double>(runs.size());
+    if (request.progress) request.progress(runs.empty() ? 1 : static_cast<double>(done) / all);
+  };
+  share(0);
+  independent_passes(
+      runs.size(), texts.tokens(), request.threads,
+      [&](std::size_t r, std::size_t threads) {
+        visit_predictions(runs[r].ends(threads), request.places, threads,
+                          [&](std::size_t i, const PredictionRow& patched) {
+                            at[i].compare(patched, list[runs[r].first + i]);
+                          });
+      },
+      share);
+}
+
 } // namespace
 
 std::string_view name_of(Component part) {
@@ -124,8 +153,9 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::optional<Layer> without_set;
   if (!request.set.empty()) without_set = ablations.ends_without_set();
   std::vector<Effect> list;
-  const auto add = [&](Component part, std::optional<std::size_t> layer,
-                       std::optional<std::size_t> head, const std::optional<Layer>& patched_ends) {
+  std::vector<PatchedRun> runs;
+  const auto add = [&](Component part, std::optional<std::size_t> layer = {},
+                       std::optional<std::size_t> head = {}, PatchedEnds ends = {}) {
     const std::size_t first = list.size();
     list.resize(first + at.size());
     parallel_for(at.size(), request.threads, [&](std::size_t i) {
@@ -134,38 +164,29 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       std::tie(effect.batch, effect.position) = request.places[i];
       effect.direct = direct.of(part, head, i);
     });
-    // Each row is compared where it is computed: all of them are T × vocabulary numbers.
-    if (patched_ends)
-      visit_predictions(*patched_ends, request.places, request.threads,
-                        [&](std::size_t i, const PredictionRow& patched) {
-                          at[i].compare(patched, list[first + i]);
-                        });
-  };
-  // Each head takes about as long as its layer's attention, or its feed-forward.
-  const auto reached = [&](std::size_t n, std::size_t head, std::size_t heads) {
-    const double part = static_cast<double>(head) / static_cast<double>(heads + 2);
-    if (request.progress)
-      request.progress((static_cast<double>(n) + part) / static_cast<double>(layers.count()));
+    if (ends) runs.push_back({first, std::move(ends)});
   };
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
     direct.enter(layer);
-    if (n == 0 && direct.known()) add(Component::embed, std::nullopt, std::nullopt, std::nullopt);
-    for (std::size_t h = 0; h < layer.dims.H; ++h) {
-      reached(n, h, layer.dims.H);
-      add(Component::head, n, h, ablations.ends_without_heads(n, {h}));
-    }
-    reached(n, layer.dims.H, layer.dims.H);
-    add(Component::attention, n, std::nullopt, ablations.ends_without_heads(n, {}));
-    if (direct.known() && !layer.b_o.empty())
-      add(Component::attention_bias, n, std::nullopt, std::nullopt);
+    if (n == 0 && direct.known()) add(Component::embed);
+    for (std::size_t h = 0; h < layer.dims.H; ++h)
+      add(Component::head, n, h, [&ablations, n, h](std::size_t threads) {
+        return ablations.ends_without_heads(n, {h}, threads);
+      });
+    add(Component::attention, n, {}, [&ablations, n](std::size_t threads) {
+      return ablations.ends_without_heads(n, {}, threads);
+    });
+    if (direct.known() && !layer.b_o.empty()) add(Component::attention_bias, n);
     if (layer.block->mlp.present())
-      add(Component::mlp, n, std::nullopt, ablations.ends_without_mlp(n));
+      add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
+        return ablations.ends_without_mlp(n, threads);
+      });
   }
   for (Component part : {Component::final_bias, Component::head_bias})
-    if (direct.known()) add(part, std::nullopt, std::nullopt, std::nullopt);
-  if (!request.set.empty()) add(Component::set, std::nullopt, std::nullopt, without_set);
-  if (request.progress) request.progress(1);
+    if (direct.known()) add(part);
+  if (without_set) add(Component::set, {}, {}, [&](std::size_t) { return *without_set; });
+  compare_runs(runs, run, request, at, list);
   return list;
 }
 

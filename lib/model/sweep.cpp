@@ -1,14 +1,16 @@
 #include <mha/model/sweep.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/model/independent_passes.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/model/unpatched_pass.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <limits>
-#include <map>
+#include <mutex>
 
 #include <fmt/ranges.h>
 
@@ -45,6 +47,13 @@ Extent extent_of(const PatchText& place, const Layer& layer, const SweepRequest&
   return extent;
 }
 
+/// A point, and the place of some layers that is patched for it.
+struct SweepPlace {
+  SweepPoint point;
+  PatchText place;
+  std::size_t first_layer = 0, last_layer = 0;
+};
+
 /// One pair of runs: their streams, and the metric of whatever follows a patch.
 class PatchedPair {
 public:
@@ -76,6 +85,7 @@ public:
   double here = 0, there = 0; ///< M of both runs
   Message same_answer;        ///< why M is 0 whatever is patched; "" where it is not
 
+  std::size_t tokens() const { return here_.layers().texts().tokens(); }
   /// Whether M differs by more than rounding.
   bool differ() const {
     const double eps = here_.layers().texts().weights()->dtype() == DType::f64
@@ -87,25 +97,26 @@ public:
     return std::abs(there - here) > 64 * eps * size;
   }
 
-  /// M with a place of these layers patched; `read`, whether a step has read a patch.
-  double patched(const PatchText& place, std::size_t first, std::size_t last, bool& read) {
+  /// M with a place patched, and whether a step has read the patch. May be asked for by several
+  /// threads.
+  std::pair<double, bool> patched(const SweepPlace& at, std::size_t threads) {
     Advance way;
     std::vector<IsRead> is_read;
-    way.threads = request_.threads;
+    way.threads = threads;
     way.patch = [&](Layer& layer, std::size_t n) {
-      if (n < first || n > last) return;
-      PatchText text = place;
+      if (n < at.first_layer || n > at.last_layer) return;
+      PatchText text = at.place;
       StagePatch patch = resolve_patch(
           text, layer, n, [&](Stage stage, const std::string&) { return other_stage(n, stage); });
       is_read.push_back(patch.is_read);
       layer.patches.add(std::move(patch));
     };
     const TextLayers& layers = here_.layers();
-    const Residual end = advance(layers, here_.before(first), layers.count(), way);
-    read |= is_any_read(is_read);
-    return mean_metric([&](const VisitPrediction& visit) {
-      visit_predictions(layers.ends(end.x), places_, request_.threads, visit);
+    const Residual end = advance(layers, here_.before(at.first_layer), layers.count(), way);
+    const double M = mean_metric([&](const VisitPrediction& visit) {
+      visit_predictions(layers.ends(end.x), places_, threads, visit);
     });
+    return {M, is_any_read(is_read)};
   }
 
 private:
@@ -117,13 +128,16 @@ private:
            counted(a[0], "tokens"), b[0]);
   }
 
-  /// A whole stage of the other run, batch axis first; kept until another is asked for.
+  /// A whole stage of the other run, batch axis first; kept for the places that follow.
   Tensor other_stage(std::size_t n, Stage stage) {
-    const auto kept = others_.find({n, stage});
+    const std::lock_guard hold(others_lock_);
+    const std::pair key{n, stage};
+    const auto kept = std::ranges::find(others_, key, &OtherStage::first);
     if (kept != others_.end()) return kept->second;
-    // Without layers to try one by one, those of all are used together, for every place again.
-    if (is_over(request_, SweepAxis::layer)) others_.clear();
-    return others_[{n, stage}] = there_.stage(n, stage);
+    // Layers that are tried one by one follow each other, and passes side by side are of two at
+    // most; else those of all layers are used together, for every place again.
+    if (is_over(request_, SweepAxis::layer) && others_.size() == 2) others_.pop_front();
+    return others_.emplace_back(key, there_.stage(n, stage)).second;
   }
 
   /// The answer and the token that it is measured against, at each place.
@@ -188,12 +202,14 @@ private:
       predicted_; ///< of the clean rows, where others' divergence is asked for
   std::vector<std::size_t> answer_, versus_;
   std::vector<std::optional<std::size_t>> next_;
-  std::map<std::pair<std::size_t, Stage>, Tensor> others_;
+  using OtherStage = std::pair<std::pair<std::size_t, Stage>, Tensor>;
+  std::mutex others_lock_;
+  std::deque<OtherStage> others_; ///< in the order in which they were asked for
 };
 
-/// use(point, place, first, last) for every place of the sweep, in order.
-template <class Use>
-void each_place(const SweepPair& pair, const SweepRequest& request, const Use& use) {
+/// Every place of the sweep, in order.
+std::vector<SweepPlace> places_of(const SweepPair& pair, const SweepRequest& request) {
+  std::vector<SweepPlace> list;
   const std::size_t layers = pair.here->count();
   const bool by_layer = is_over(request, SweepAxis::layer);
   const Tensor x = pair.here->embedded().x;
@@ -203,9 +219,10 @@ void each_place(const SweepPair& pair, const SweepRequest& request, const Use& u
       for (std::size_t h = 0; h < extent.heads; ++h)
         for (std::size_t t = 0; t < extent.queries; ++t)
           for (std::size_t j = 0; j < extent.keys; ++j) {
-            SweepPoint point;
+            SweepPlace& at = list.emplace_back();
+            SweepPoint& point = at.point;
             point.stage = s;
-            PatchText place = request.stages[s];
+            PatchText& place = at.place = request.stages[s];
             place.axes = {"*", "*", "*"};
             const auto along = [&](SweepAxis axis, std::size_t index, std::size_t number,
                                    std::optional<std::size_t>& of) {
@@ -220,9 +237,42 @@ void each_place(const SweepPair& pair, const SweepRequest& request, const Use& u
             if (by_layer) point.layer = n;
             place.value = "from the other run";
             place.text = fmt::format("{}[{}]", place.place, fmt::join(place.axes, ","));
-            use(point, place, by_layer ? n : 0, by_layer ? n : layers - 1);
+            at.first_layer = by_layer ? n : 0, at.last_layer = by_layer ? n : layers - 1;
           }
     }
+  return list;
+}
+
+void require_same_points(const std::vector<SweepPlace>& places,
+                         const std::vector<SweepPoint>& points) {
+  if (!std::ranges::equal(places, points, [](const SweepPlace& at, const SweepPoint& point) {
+        return at.point.query == point.query && at.point.head == point.head &&
+               at.point.layer == point.layer;
+      }))
+    fail("the pairs have texts of different lengths: their places cannot be averaged; give texts "
+         "of equal lengths, or sweep over layer and head");
+}
+
+/// Adds the metrics of a pair, with each place patched in turn, and their squares.
+void add_pair(PatchedPair& runs, const std::vector<SweepPlace>& places, const SweepRequest& request,
+              std::vector<SweepPoint>& points, std::vector<double>& squares) {
+  std::vector<std::pair<double, bool>> patched(places.size());
+  independent_passes(places.size(), runs.tokens(), request.threads,
+                     [&](std::size_t i, std::size_t threads) {
+                       patched[i] = runs.patched(places[i], threads);
+                     });
+  std::vector<bool> is_read(request.stages.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto& [M, read] = patched[i];
+    const double m = request.raw ? M : (M - runs.here) / (runs.there - runs.here);
+    points[i].value += m, squares[i] += m * m;
+    if (read) is_read[points[i].stage] = true;
+  }
+  for (std::size_t stage = 0; stage < is_read.size(); ++stage)
+    if (!is_read[stage])
+      fail("<sweep> {}: nothing that follows reads it; choose a stage that another is computed "
+           "from",
+           request.stages[stage].place);
 }
 
 } // namespace
@@ -248,11 +298,10 @@ std::optional<std::size_t> index_along(const SweepPoint& point, SweepAxis axis) 
 SweepCost cost_of(const SweepPair& pair, const SweepRequest& request) {
   SweepCost cost{2, 2};
   const auto layers = static_cast<double>(pair.here->count());
-  each_place(pair, request,
-             [&](const SweepPoint&, const PatchText&, std::size_t first, std::size_t) {
-               ++cost.runs;
-               cost.passes += (layers - static_cast<double>(first)) / layers;
-             });
+  for (const SweepPlace& at : places_of(pair, request)) {
+    ++cost.runs;
+    cost.passes += (layers - static_cast<double>(at.first_layer)) / layers;
+  }
   return cost;
 }
 
@@ -263,7 +312,6 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
   std::vector<double> squares;
   for (const SweepPair& pair : pairs) {
     PatchedPair runs(pair, request);
-    std::vector<char> read(request.stages.size());
     if (pairs.size() == 1 && !runs.same_answer.empty()) fail("{}", runs.same_answer);
     if (!runs.same_answer.empty() || (!request.raw && !runs.differ())) {
       ++result.without_difference;
@@ -271,30 +319,11 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
     }
     ++result.pairs;
     result.here += runs.here, result.there += runs.there;
-    std::size_t i = 0;
-    each_place(
-        pair, request,
-        [&](const SweepPoint& point, const PatchText& place, std::size_t first, std::size_t last) {
-          if (i == result.points.size()) result.points.push_back(point), squares.push_back(0);
-          SweepPoint& to = result.points[i];
-          if (to.query != point.query || to.head != point.head || to.layer != point.layer)
-            fail("the pairs have texts of different lengths: their places cannot be "
-                 "averaged; give texts of equal lengths, or sweep over layer and head");
-          bool place_is_read = false;
-          const double M = runs.patched(place, first, last, place_is_read);
-          read[point.stage] |= place_is_read;
-          const double m = request.raw ? M : (M - runs.here) / (runs.there - runs.here);
-          to.value += m, squares[i] += m * m;
-          ++i;
-        });
-    for (std::size_t stage = 0; stage < read.size(); ++stage)
-      if (!read[stage])
-        fail("<sweep> {}: nothing that follows reads it; choose a stage that another is computed "
-             "from",
-             request.stages[stage].place);
-    if (i != result.points.size())
-      fail("the pairs have texts of different lengths: their places cannot be averaged; give texts "
-           "of equal lengths, or sweep over layer and head");
+    const std::vector<SweepPlace> places = places_of(pair, request);
+    if (result.points.empty())
+      for (const SweepPlace& at : places) result.points.push_back(at.point), squares.push_back(0);
+    require_same_points(places, result.points);
+    add_pair(runs, places, request, result.points, squares);
   }
   if (result.pairs == 0)
     fail("both runs measure the same: no place can bring anything back; choose another answer, "

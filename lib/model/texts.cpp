@@ -150,6 +150,10 @@ void Texts::read(const Text& text) {
   batched_ = tokens.batched || text.batch;
 }
 
+std::size_t Texts::tokens() const {
+  return std::accumulate(lengths_.begin(), lengths_.end(), std::size_t{0});
+}
+
 std::string Texts::label(int id) const {
   return tokenizer_ ? tokenizer_->label(id) : fmt::format("{}", id);
 }

@@ -42,6 +42,8 @@ public:
   const std::vector<std::vector<int>>& ids() const { return ids_; }
   /// How many of them are the text's own.
   const std::vector<std::size_t>& lengths() const { return lengths_; }
+  /// How many tokens they have together.
+  std::size_t tokens() const;
   bool batched() const { return batched_; }
   /// What the user should know about the texts and the model.
   const std::vector<Note>& notes() const { return notes_; }

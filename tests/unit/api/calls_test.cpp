@@ -170,7 +170,10 @@ TEST_CASE("model: effects and measures of heads have a place for each head, and 
   std::vector<double> shares;
   const RunOptions watched{.progress = [&](double share) { shares.push_back(share); }};
   (void)clean.effects("kl", -1, watched);
-  CHECK((shares.size() == 4 * 7 + 1 && std::ranges::is_sorted(shares) && shares.back() == 1));
+  CHECK((shares.front() == 0 && std::ranges::is_sorted(shares) && shares.back() == 1));
+  shares.clear();
+  (void)clean.effects("kl", -1, {.threads = 1, .progress = watched.progress});
+  CHECK((shares.size() == 4 * 8 + 1 && std::ranges::is_sorted(shares))); // heads, attention, mlp
   shares.clear();
   (void)clean.heads("entropy", watched);
   CHECK(shares == std::vector<double>{0.25, 0.5, 0.75, 1});

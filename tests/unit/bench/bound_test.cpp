@@ -1,4 +1,7 @@
+#include "support/places.hpp"
 #include <mha/bench/bench.hpp>
+#include <mha/bench/work.hpp>
+#include <mha/model/opened_model.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -53,4 +56,23 @@ TEST_CASE("a machine is measured where a layer needs it") {
   CHECK(rates.of(MemoryLevel::cache_2).read > 0);
   CHECK(rates.of(MemoryLevel::cache_2).copy > 0);
   CHECK(rates.of(MemoryLevel::memory).read == 0);
+}
+
+TEST_CASE("work: the logits of chosen positions are products of their rows alone") {
+  mha::Request request;
+  request.sources = {mha::test::source_folder() + "/data/bard-gpt2"};
+  request.text.ids = {"5,17,20,31,8,9,44"};
+  request.shows_ends = true;
+  const mha::Layer ends = mha::OpenedModel(request).load("").layer;
+  const auto work = [&](const std::vector<std::size_t>& positions) {
+    mha::Selection selection;
+    selection.query = mha::IndexList::of_indices(positions, mha::message("<query>"));
+    const mha::StageWork of = mha::work_of(ends, make_plan(ends, {mha::Stage::logits}, selection));
+    return of[mha::index_of(mha::Stage::logits)];
+  };
+  const auto weights = static_cast<double>(ends.ends->head.decoder.W.count());
+  CHECK(weights > 0);
+  CHECK(work({6}).operations == 2 * weights);
+  CHECK(work({6}).read_bytes == 4 * weights);
+  CHECK(work({2, 3}).operations == 4 * weights);
 }

@@ -109,6 +109,35 @@ TEST_CASE("effects of heads are PyTorch's") {
   }
 }
 
+TEST_CASE("effects have the same bits whatever the threads", "[effects]") {
+  for (const std::string model : {"bard-gpt2", "bard-llama"})
+    for (const Ablation ablation : {Ablation::zero, Ablation::mean, Ablation::resample}) {
+      const Text texts = ids_of({"5,17,20,31,8,9,44", "7,7,120,3,99,12,8"});
+      std::vector<Effect> first;
+      for (const std::size_t threads : {1U, 2U, 5U}) {
+        EffectsRequest request;
+        request.places = {{0, 2}, {0, 6}, {1, 5}};
+        request.ablation = ablation, request.threads = threads;
+        std::vector<double> shares;
+        request.progress = [&](double share) { shares.push_back(share); };
+        Opened opened(model, texts, {}, DType::f32);
+        const std::vector<Effect> found = effects(opened.layers(), request);
+        if (first.empty()) first = found;
+        REQUIRE(found.size() == first.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          INFO(model << ", " << threads << " threads, line " << i);
+          CHECK(found[i].part == first[i].part);
+          CHECK(found[i].kl == first[i].kl);
+          CHECK(found[i].logit_change == first[i].logit_change);
+          CHECK(found[i].direct == first[i].direct);
+        }
+        CHECK(std::is_sorted(shares.begin(), shares.end()));
+        CHECK(shares.front() == 0);
+        CHECK(shares.back() == 1);
+      }
+    }
+}
+
 TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
   for (const std::string model : {"bard-gpt2", "bard-llama", "induction-model"})
     for (const DType dtype : {DType::f32, DType::f64}) {
