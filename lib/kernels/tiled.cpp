@@ -17,6 +17,8 @@ constexpr std::size_t block_rows = 256;
 // of its rows at a time as the first cache holds beside the next ones. Measured, from 8 to 512.
 constexpr std::size_t few_rows_depth = 16;
 constexpr std::size_t packed_bytes = 1 << 20;
+// Of strips that one block of rows uses once, soon after they are packed.
+constexpr std::size_t used_once_bytes = 1 << 16;
 
 template <class T> void clear(Matrix<T> c) {
   for (std::size_t i = 0; i < c.rows; ++i) std::fill_n(c.row(i), c.cols, T(0));
@@ -71,10 +73,10 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
 
   // Packing pays where many tiles share a strip; other rows of a transposed b cannot be read as
   // they are.
-  const bool pack = transposed || m > 128;
+  const bool pack = transposed || m > 48;
   const std::size_t depth = std::min(k, m > few_rows ? most_depth : few_rows_depth);
-  const std::size_t strips =
-      std::max<std::size_t>(1, packed_bytes / sizeof(T) / depth / strip_cols);
+  const std::size_t bytes = m > block_rows ? packed_bytes : used_once_bytes;
+  const std::size_t strips = std::max<std::size_t>(1, bytes / sizeof(T) / depth / strip_cols);
   const std::size_t width = pack ? std::min(n, strips * strip_cols) : n;
   Buffer<T> scratch; // packed strips
   T* const packed = pack ? scratch.room_for((width + strip_cols) * depth) : nullptr;

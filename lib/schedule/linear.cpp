@@ -13,6 +13,15 @@ std::size_t index_of(Routine routine) {
   return routine == Routine::fma ? 0 : 1;
 }
 
+/// Columns of a weight that are multiplied with at once: all of them, or, where they are converted
+/// first, as many as half a second cache holds until they are packed, in tiles.
+template <class T> std::size_t columns_together(const Tensor& W, std::size_t all) {
+  constexpr std::size_t step = 32, converted_bytes = 1 << 18;
+  if (W.dtype() == dtype_of<T>) return all;
+  const std::size_t depth = std::max<std::size_t>(1, W.shape()[0]);
+  return std::max(step, converted_bytes / sizeof(T) / depth / step * step);
+}
+
 template <class T> void add_bias(Matrix<T> y, const Tensor& b, std::size_t first) {
   if (b.empty()) return;
   for (std::size_t t = 0; t < y.rows; ++t) row_add(y.row(t), b.as<T>().data() + first, y.cols);
@@ -33,8 +42,12 @@ template <class T>
 void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const {
   if (packed_) return packed_->matrix().multiply(x, 0, first, y);
   Buffer<T> memory;
-  const auto [b, transposed] = stored_columns<T>(*W_, first, y.cols, memory);
-  PackedMatrix<T>(routine_, b, transposed, x.rows).multiply(x, 0, 0, y);
+  const std::size_t together = columns_together<T>(*W_, y.cols);
+  for (std::size_t j = 0; j < y.cols; j += together) {
+    const std::size_t n = std::min(together, y.cols - j);
+    const auto [b, transposed] = stored_columns<T>(*W_, first + j, n, memory);
+    PackedMatrix<T>(routine_, b, transposed, x.rows).multiply(x, 0, 0, y.cols_from(j, n));
+  }
 }
 
 template <class T> void Linear<T>::prepare(const Usage& usage) {

@@ -24,14 +24,16 @@ template <class T> StoredColumns<T> stored_columns(const Tensor& W, std::size_t 
   const std::size_t rows = transposed ? n : matrix.shape()[0], cols = transposed ? width : n;
   if (matrix.dtype() == dtype_of<T>)
     return {{matrix.as<T>().data() + begin, rows, cols, width}, transposed};
-  T* const to = memory.room_for(rows * cols);
+  // A line of the cache more: rows a power of two apart would share its sets.
+  const std::size_t stride = cols + 64 / sizeof(T);
+  T* const to = memory.room_for(rows * stride);
   const std::byte* const from = matrix.raw();
   const DType dtype = matrix.dtype();
   parallel_for(rows, threads, [&, width = width](std::size_t i) {
     convert(from + (begin + i * width) * element, dtype,
-            reinterpret_cast<std::byte*>(to + i * cols), dtype_of<T>, cols);
+            reinterpret_cast<std::byte*>(to + i * stride), dtype_of<T>, cols);
   });
-  return {{to, rows, cols, cols}, transposed};
+  return {{to, rows, cols, stride}, transposed};
 }
 
 template <class T> PackedWeight<T>::PackedWeight(Routine routine, const Tensor& W, std::size_t rows,
