@@ -112,20 +112,20 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
   rows_ = PredictionRows(ends(), request.places, request.threads);
 }
 
-Layer Ablations::ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
-                                    std::size_t threads) const {
+Tensor Ablations::stream_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
+                                       std::size_t threads) const {
   Layer changed = layer(n).with(Stage::head_out, clean_[n].head_out);
   changed.patches.add(patch_of(n, changed, Stage::head_out, clean_[n].head_out, heads));
-  return ends_from(n, changed, threads);
+  return stream_from(n, changed, threads);
 }
 
-Layer Ablations::ends_without_mlp(std::size_t n, std::size_t threads) const {
+Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
   Layer changed = layer(n).with(Stage::output, clean_[n].output);
   changed.patches.add(patch_of(n, changed, Stage::mlp_out, clean_[n].mlp_out, {}));
-  return ends_from(n, changed, threads);
+  return stream_from(n, changed, threads);
 }
 
-Layer Ablations::ends_without_set() const {
+Tensor Ablations::stream_without_set() const {
   std::size_t first = layers_.count();
   for (const PatchText& place : set_)
     first = std::min(first, place.every_layer ? 0 : place.layers->first);
@@ -145,7 +145,7 @@ Layer Ablations::ends_without_set() const {
     if (!is_any_read(is_read[i]))
       fail("<set> {}: nothing that follows reads it; choose a stage that another is computed from",
            set_[i].place);
-  return layers_.ends(last.x);
+  return last.x;
 }
 
 /// What a stage that is taken out takes its values from, batch axis first: a tensor of which the
@@ -222,15 +222,14 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, c
 
 /// From a changed layer to the model's end. Of the last layer only the rows of the predictions are
 /// computed.
-Layer Ablations::ends_from(std::size_t n, const Layer& changed, std::size_t threads) const {
+Tensor Ablations::stream_from(std::size_t n, const Layer& changed, std::size_t threads) const {
   const bool is_last = n + 1 == layers_.count();
   const Tensor stream =
       stream_behind(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
   Advance way;
   way.threads = threads;
   way.positions = positions_;
-  const Residual last = advance(layers_, {stream, n + 1}, layers_.count(), way);
-  return layers_.ends(last.x);
+  return advance(layers_, {stream, n + 1}, layers_.count(), way).x;
 }
 
 } // namespace mha

@@ -33,13 +33,13 @@ public:
   Layer ends() const { return layers_.ends(streams_.back()); }
   const PredictionRows& clean_rows() const { return rows_; }
 
-  /// What stands behind the last layer, which reads the stream of a run with heads of layer n
-  /// replaced; empty: all heads.
-  Layer ends_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
-                           std::size_t threads) const;
-  Layer ends_without_mlp(std::size_t n, std::size_t threads) const;
+  /// The stream behind the last layer, of the positions of the predictions, of a run with heads of
+  /// layer n replaced; empty: all heads.
+  Tensor stream_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
+                              std::size_t threads) const;
+  Tensor stream_without_mlp(std::size_t n, std::size_t threads) const;
   /// The same with all places of the set replaced.
-  Layer ends_without_set() const;
+  Tensor stream_without_set() const;
 
 private:
   struct Clean {
@@ -52,7 +52,7 @@ private:
   StagePatch patch_of(std::size_t n, const Layer& layer, const PatchText& place) const;
   StagePatch patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
                       const std::vector<std::size_t>& heads) const;
-  Layer ends_from(std::size_t n, const Layer& changed, std::size_t threads) const;
+  Tensor stream_from(std::size_t n, const Layer& changed, std::size_t threads) const;
 
   const TextLayers& layers_;
   const EffectsRequest& request_;

@@ -2,7 +2,7 @@
 
 #include <mha/model/ablations.hpp>
 #include <mha/model/direct_effect.hpp>
-#include <mha/model/independent_passes.hpp>
+#include <mha/model/patched_runs.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -85,33 +85,13 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
          run.plain(versus));
 }
 
-/// What stands behind the last layer of a run without a part, computed with so many threads.
-using PatchedEnds = std::function<Layer(std::size_t)>;
+/// The stream behind the last layer of a run without a part, computed with so many threads.
+using StreamWithout = std::function<Tensor(std::size_t)>;
 /// A run without a part, and where the part's effects begin in the list.
-struct PatchedRun {
+struct RunWithout {
   std::size_t first = 0;
-  PatchedEnds ends;
+  StreamWithout stream;
 };
-
-/// Each row is compared where it is computed: all of them are T × vocabulary numbers.
-void compare_runs(const std::vector<PatchedRun>& runs, const Texts& texts,
-                  const EffectsRequest& request, const std::vector<Comparison>& at,
-                  std::vector<Effect>& list) {
-  const auto share = [&](std::size_t done) {
-    const auto all = static_cast<double>(runs.size());
-    if (request.progress) request.progress(runs.empty() ? 1 : static_cast<double>(done) / all);
-  };
-  share(0);
-  independent_passes(
-      runs.size(), texts.tokens(), request.threads,
-      [&](std::size_t r, std::size_t threads) {
-        visit_predictions(runs[r].ends(threads), request.places, threads,
-                          [&](std::size_t i, const PredictionRow& patched) {
-                            at[i].compare(patched, list[runs[r].first + i]);
-                          });
-      },
-      share);
-}
 
 } // namespace
 
@@ -150,12 +130,12 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
   // First, since a place may not be one.
-  std::optional<Layer> without_set;
-  if (!request.set.empty()) without_set = ablations.ends_without_set();
+  Tensor without_set;
+  if (!request.set.empty()) without_set = ablations.stream_without_set();
   std::vector<Effect> list;
-  std::vector<PatchedRun> runs;
+  std::vector<RunWithout> runs;
   const auto add = [&](Component part, std::optional<std::size_t> layer = {},
-                       std::optional<std::size_t> head = {}, PatchedEnds ends = {}) {
+                       std::optional<std::size_t> head = {}, StreamWithout stream = {}) {
     const std::size_t first = list.size();
     list.resize(first + at.size());
     parallel_for(at.size(), request.threads, [&](std::size_t i) {
@@ -164,7 +144,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       std::tie(effect.batch, effect.position) = request.places[i];
       effect.direct = direct.of(part, head, i);
     });
-    if (ends) runs.push_back({first, std::move(ends)});
+    if (stream) runs.push_back({first, std::move(stream)});
   };
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
@@ -172,21 +152,29 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
     if (n == 0 && direct.known()) add(Component::embed);
     for (std::size_t h = 0; h < layer.dims.H; ++h)
       add(Component::head, n, h, [&ablations, n, h](std::size_t threads) {
-        return ablations.ends_without_heads(n, {h}, threads);
+        return ablations.stream_without_heads(n, {h}, threads);
       });
     add(Component::attention, n, {}, [&ablations, n](std::size_t threads) {
-      return ablations.ends_without_heads(n, {}, threads);
+      return ablations.stream_without_heads(n, {}, threads);
     });
     if (direct.known() && !layer.b_o.empty()) add(Component::attention_bias, n);
     if (layer.block->mlp.present())
       add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
-        return ablations.ends_without_mlp(n, threads);
+        return ablations.stream_without_mlp(n, threads);
       });
   }
   for (Component part : {Component::final_bias, Component::head_bias})
     if (direct.known()) add(part);
-  if (without_set) add(Component::set, {}, {}, [&](std::size_t) { return *without_set; });
-  compare_runs(runs, run, request, at, list);
+  if (!request.set.empty())
+    add(Component::set, {}, {}, [&](std::size_t) { return without_set; });
+  // Each row is compared where it is computed: all of them are T × vocabulary numbers.
+  visit_runs(layers,
+             {runs.size(),
+              [&](std::size_t r, std::size_t threads) { return runs[r].stream(threads); },
+              request.places, request.threads, request.progress},
+             [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
+               at[i].compare(patched, list[runs[r].first + i]);
+             });
   return list;
 }
 

@@ -1,7 +1,7 @@
 #include <mha/model/sweep.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/model/independent_passes.hpp>
+#include <mha/model/patched_runs.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/model/unpatched_pass.hpp>
 
@@ -75,9 +75,9 @@ public:
     for (std::size_t i = 0; request.metric == SweepMetric::kl && i < clean_.count(); ++i)
       predicted_.emplace_back(clean_[i]);
     const auto of_rows = [&](const PredictionRows& rows) {
-      return mean_metric([&](const VisitPrediction& visit) {
-        for (std::size_t i = 0; i < rows.count(); ++i) visit(i, rows[i]);
-      });
+      Metrics metrics;
+      for (std::size_t i = 0; i < rows.count(); ++i) metrics.push_back(metric_of(i, rows[i]));
+      return mean_of(metrics);
     };
     here = of_rows(clean_), there = of_rows(other);
   }
@@ -85,7 +85,6 @@ public:
   double here = 0, there = 0; ///< M of both runs
   Message same_answer;        ///< why M is 0 whatever is patched; "" where it is not
 
-  std::size_t tokens() const { return here_.layers().texts().tokens(); }
   /// Whether M differs by more than rounding.
   bool differ() const {
     const double eps = here_.layers().texts().weights()->dtype() == DType::f64
@@ -97,9 +96,31 @@ public:
     return std::abs(there - here) > 64 * eps * size;
   }
 
-  /// M with a place patched, and whether a step has read the patch. May be asked for by several
-  /// threads.
-  std::pair<double, bool> patched(const SweepPlace& at, std::size_t threads) {
+  /// M with each place patched in turn, and whether a step has read the patch.
+  std::vector<std::pair<double, bool>> patched(const std::vector<SweepPlace>& places) {
+    std::vector<char> read(places.size()); // bytes: threads write side by side
+    std::vector<Metrics> metrics(places.size(), Metrics(places_.size()));
+    const auto stream = [&](std::size_t r, std::size_t threads) {
+      bool is_read = false;
+      Tensor behind = patched_stream(places[r], threads, is_read);
+      read[r] = is_read;
+      return behind;
+    };
+    visit_runs(here_.layers(), {places.size(), stream, places_, request_.threads},
+               [&](std::size_t r, std::size_t i, const PredictionRow& row) {
+                 metrics[r][i] = metric_of(i, row);
+               });
+    std::vector<std::pair<double, bool>> found;
+    for (std::size_t r = 0; r < places.size(); ++r)
+      found.emplace_back(mean_of(metrics[r]), read[r] != 0);
+    return found;
+  }
+
+private:
+  using Metrics = std::vector<std::optional<double>>;
+
+  /// The stream behind the last layer with a place patched, and whether a step has read the patch.
+  Tensor patched_stream(const SweepPlace& at, std::size_t threads, bool& read) {
     Advance way;
     std::vector<IsRead> is_read;
     way.threads = threads;
@@ -113,13 +134,10 @@ public:
     };
     const TextLayers& layers = here_.layers();
     const Residual end = advance(layers, here_.before(at.first_layer), layers.count(), way);
-    const double M = mean_metric([&](const VisitPrediction& visit) {
-      visit_predictions(layers.ends(end.x), places_, threads, visit);
-    });
-    return {M, is_any_read(is_read)};
+    read = is_any_read(is_read);
+    return end.x;
   }
 
-private:
   void require_same_lengths() const {
     const auto &a = here_.layers().texts().lengths(), &b = there_.layers().texts().lengths();
     if (a != b)
@@ -183,13 +201,11 @@ private:
     return std::nullopt;
   }
 
-  /// The mean over the places that have it, of rows that `visit_all` hands out.
-  double mean_metric(const std::function<void(const VisitPrediction&)>& visit_all) const {
-    std::vector<std::optional<double>> at(places_.size());
-    visit_all([&](std::size_t i, const PredictionRow& row) { at[i] = metric_of(i, row); });
+  /// The mean over the places that have it.
+  static double mean_of(const Metrics& metrics) {
     double sum = 0;
     std::size_t count = 0;
-    for (const std::optional<double>& one : at)
+    for (const std::optional<double>& one : metrics)
       if (one) sum += *one, ++count;
     return sum / static_cast<double>(count);
   }
@@ -256,11 +272,7 @@ void require_same_points(const std::vector<SweepPlace>& places,
 /// Adds the metrics of a pair, with each place patched in turn, and their squares.
 void add_pair(PatchedPair& runs, const std::vector<SweepPlace>& places, const SweepRequest& request,
               std::vector<SweepPoint>& points, std::vector<double>& squares) {
-  std::vector<std::pair<double, bool>> patched(places.size());
-  independent_passes(places.size(), runs.tokens(), request.threads,
-                     [&](std::size_t i, std::size_t threads) {
-                       patched[i] = runs.patched(places[i], threads);
-                     });
+  const std::vector<std::pair<double, bool>> patched = runs.patched(places);
   std::vector<bool> is_read(request.stages.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto& [M, read] = patched[i];

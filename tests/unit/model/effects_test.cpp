@@ -11,6 +11,8 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <tuple>
 
 // What heads and feed-forwards do to a prediction, against PyTorch's numbers for data/, against
 // whole patched runs, and by the sum that direct effects are.
@@ -135,6 +137,32 @@ TEST_CASE("effects have the same bits whatever the threads", "[effects]") {
         CHECK(shares.front() == 0);
         CHECK(shares.back() == 1);
       }
+    }
+}
+
+TEST_CASE("effects of a position are the same whether runs share a stream of logits or not",
+          "[effects]") {
+  // One of seven positions: seven runs a stream; four of seven: each run its own, as where a patch
+  // behind the last layer names positions.
+  for (const std::vector<std::string>& patches :
+       {std::vector<std::string>{}, {"final[*,2] = zero"}, {"logits[*,4] *= 2"}})
+    for (const std::string model : {"bard-gpt2", "bard-llama"}) {
+      std::map<std::tuple<Component, std::size_t, std::size_t>, double> kl;
+      for (const std::vector<TextPosition>& places :
+           {std::vector<TextPosition>{{0, 2}, {0, 4}, {0, 5}, {0, 6}}, {{0, 4}}}) {
+        EffectsRequest request;
+        request.places = places;
+        Opened opened(model, ids_of({"5,17,20,31,8,9,44"}), patches);
+        for (const Effect& one : effects(opened.layers(), request)) {
+          if (one.position != 4 || !one.kl) continue;
+          const std::tuple part{one.part, one.layer.value_or(99), one.head.value_or(99)};
+          if (places.size() > 1)
+            kl[part] = *one.kl;
+          else
+            CHECK(kl.at(part) == *one.kl);
+        }
+      }
+      CHECK(kl.size() == 4 * 8);
     }
 }
 

@@ -1,0 +1,85 @@
+#include <mha/model/patched_runs.hpp>
+
+#include <mha/model/independent_passes.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mha {
+
+namespace {
+
+/// How many runs' rows one stream of a lone text holds; 1 of several texts, and where a patch names
+/// positions behind the last layer.
+std::size_t runs_of_stream(const TextLayers& layers, const PatchedRuns& runs, const Tensor& any) {
+  const std::size_t texts = layers.texts().lengths().size(), places = runs.places.size();
+  if (texts > 1 || places == 0 || !layers.ends(any).patches.list.empty()) return 1;
+  return std::max<std::size_t>(1, layers.texts().tokens() / places);
+}
+
+/// Copies rows of streams of a lone text, T, d_model.
+class Rows {
+public:
+  explicit Rows(const Tensor& stream)
+      : bytes_(stream.shape().back() * size_of(stream.dtype())) {}
+  void copy(Tensor& to, std::size_t row, const Tensor& from, std::size_t from_row) const {
+    std::memcpy(to.raw_mutable() + row * bytes_, from.raw() + from_row * bytes_, bytes_);
+  }
+
+private:
+  std::size_t bytes_;
+};
+
+/// The places' rows of a stream behind the last layer: places, d_model.
+Tensor rows_of_places(const Tensor& stream, const std::vector<TextPosition>& places) {
+  Tensor rows = Tensor::uninitialised(stream.dtype(), {places.size(), stream.shape().back()});
+  for (std::size_t i = 0; i < places.size(); ++i)
+    Rows(stream).copy(rows, i, stream, places[i].second);
+  return rows;
+}
+
+/// Visits the rows of runs [first, last) through one stream, which holds them one after the other.
+void visit_together(const TextLayers& layers, const PatchedRuns& runs,
+                    const std::vector<Tensor>& rows, std::size_t first, std::size_t last,
+                    const VisitRun& visit) {
+  const std::size_t places = runs.places.size(), d_model = rows[first].shape()[1];
+  Tensor stream(rows[first].dtype(), {1, layers.texts().tokens(), d_model}); // zeros
+  std::vector<TextPosition> at;
+  for (std::size_t r = first; r < last; ++r)
+    for (std::size_t i = 0; i < places; ++i) {
+      Rows(stream).copy(stream, at.size(), rows[r], i);
+      at.emplace_back(0, at.size());
+    }
+  visit_predictions(layers.ends(stream), at, runs.threads,
+                    [&](std::size_t k, const PredictionRow& row) {
+                      visit(first + k / places, k % places, row);
+                    });
+}
+
+} // namespace
+
+void visit_runs(const TextLayers& layers, const PatchedRuns& runs, const VisitRun& visit) {
+  const auto reached = [&](std::size_t done) {
+    const auto all = static_cast<double>(runs.count);
+    if (runs.progress) runs.progress(runs.count == 0 ? 1 : static_cast<double>(done) / all);
+  };
+  reached(0);
+  const std::size_t together = runs_of_stream(layers, runs, layers.embedded().x);
+  std::vector<Tensor> rows(together > 1 ? runs.count : 0);
+  independent_passes(
+      runs.count, layers.texts().tokens(), runs.threads,
+      [&](std::size_t r, std::size_t threads) {
+        const Tensor stream = runs.stream(r, threads);
+        if (together > 1)
+          rows[r] = rows_of_places(stream, runs.places);
+        else
+          visit_predictions(
+              layers.ends(stream), runs.places, threads,
+              [&](std::size_t i, const PredictionRow& row) { visit(r, i, row); });
+      },
+      reached);
+  for (std::size_t first = 0; first < rows.size(); first += together)
+    visit_together(layers, runs, rows, first, std::min(first + together, rows.size()), visit);
+}
+
+} // namespace mha
