@@ -11,30 +11,23 @@ namespace {
 
 /// How many runs' rows one stream of a lone text holds; 1 of several texts, and where a patch names
 /// positions behind the last layer.
-std::size_t runs_of_stream(const TextLayers& layers, const PatchedRuns& runs, const Tensor& any) {
+std::size_t runs_of_stream(const TextLayers& layers, const PatchedRuns& runs) {
   const std::size_t texts = layers.texts().lengths().size(), places = runs.places.size();
-  if (texts > 1 || places == 0 || !layers.ends(any).patches.list.empty()) return 1;
+  if (texts > 1 || places == 0 || !layers.ends(layers.embedded().x).patches.list.empty()) return 1;
   return std::max<std::size_t>(1, layers.texts().tokens() / places);
 }
 
-/// Copies rows of streams of a lone text, T, d_model.
-class Rows {
-public:
-  explicit Rows(const Tensor& stream)
-      : bytes_(stream.shape().back() * size_of(stream.dtype())) {}
-  void copy(Tensor& to, std::size_t row, const Tensor& from, std::size_t from_row) const {
-    std::memcpy(to.raw_mutable() + row * bytes_, from.raw() + from_row * bytes_, bytes_);
-  }
-
-private:
-  std::size_t bytes_;
-};
+/// Copies row j of a stream of a lone text, or of a matrix, to row i of another.
+void copy_row(Tensor& to, std::size_t i, const Tensor& from, std::size_t j) {
+  const std::size_t bytes = to.shape().back() * size_of(to.dtype());
+  std::memcpy(to.raw_mutable() + i * bytes, from.raw() + j * bytes, bytes);
+}
 
 /// The places' rows of a stream behind the last layer: places, d_model.
 Tensor rows_of_places(const Tensor& stream, const std::vector<TextPosition>& places) {
   Tensor rows = Tensor::uninitialised(stream.dtype(), {places.size(), stream.shape().back()});
   for (std::size_t i = 0; i < places.size(); ++i)
-    Rows(stream).copy(rows, i, stream, places[i].second);
+    copy_row(rows, i, stream, places[i].second);
   return rows;
 }
 
@@ -47,7 +40,7 @@ void visit_together(const TextLayers& layers, const PatchedRuns& runs,
   std::vector<TextPosition> at;
   for (std::size_t r = first; r < last; ++r)
     for (std::size_t i = 0; i < places; ++i) {
-      Rows(stream).copy(stream, at.size(), rows[r], i);
+      copy_row(stream, at.size(), rows[r], i);
       at.emplace_back(0, at.size());
     }
   visit_predictions(layers.ends(stream), at, runs.threads,
@@ -64,7 +57,7 @@ void visit_runs(const TextLayers& layers, const PatchedRuns& runs, const VisitRu
     if (runs.progress) runs.progress(runs.count == 0 ? 1 : static_cast<double>(done) / all);
   };
   reached(0);
-  const std::size_t together = runs_of_stream(layers, runs, layers.embedded().x);
+  const std::size_t together = runs_of_stream(layers, runs);
   std::vector<Tensor> rows(together > 1 ? runs.count : 0);
   independent_passes(
       runs.count, layers.texts().tokens(), runs.threads,
