@@ -12,7 +12,7 @@ namespace {
 // of strips share the second cache. A greater depth was faster than strips that fit the first
 // cache: c is read and written once for each depth.
 constexpr std::size_t most_depth = 512;
-constexpr std::size_t block_rows = 256;
+constexpr std::size_t block_rows = most_bf16_rows;
 // Few rows of a use each element of b few times: b is read in the order in which it lies, as many
 // of its rows at a time as the first cache holds beside the next ones. Measured, from 8 to 512.
 constexpr std::size_t few_rows_depth = 16;
@@ -95,6 +95,23 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
                         accumulate || p0 > 0);
       }
     }
+}
+
+void multiply_bf16(const Kernels<float>& kernels, Matrix<const float> a,
+                   Matrix<const std::uint16_t> b, Matrix<float> c) {
+  const std::size_t line = kernels.strip_cols, k = a.cols;
+  if (k == 0) return clear(c);
+  Buffer<float> scratch;
+  float* const packed = scratch.room_for(line * most_depth);
+  for (std::size_t j = 0; j < c.cols; j += line) {
+    const std::size_t n = std::min(line, c.cols - j);
+    for (std::size_t p = 0; p < k; p += most_depth) {
+      const std::size_t depth = std::min(most_depth, k - p);
+      kernels.pack_transposed_bf16(b.row(j) + p, b.stride, n, depth, packed, line);
+      multiply_strips(kernels, a.cols_from(p, depth), packed, line * depth, line,
+                      c.cols_from(j, n), p > 0);
+    }
+  }
 }
 
 template <class T>

@@ -22,6 +22,12 @@ template <class T> void multiply_tiled(const Kernels<T>& kernels, Matrix<const T
                                        Matrix<const T> b, bool transposed, Matrix<T> c,
                                        bool accumulate);
 
+/// c = a · bᵀ of a b in bfloat16, by its bits, which is converted where it is packed: for up to
+/// `most_bf16_rows` rows, which use a strip once. The same chains as of the converted b.
+inline constexpr std::size_t most_bf16_rows = 256;
+void multiply_bf16(const Kernels<float>& kernels, Matrix<const float> a,
+                   Matrix<const std::uint16_t> b, Matrix<float> c);
+
 /// op(b) of a product packed whole, once for many products: strips of strip_cols columns, each as
 /// deep as b. `packed` has packed_size elements.
 template <class T>

@@ -1,6 +1,8 @@
 #include <mha/schedule/linear.hpp>
 
+#include <mha/kernels/dispatch.hpp>
 #include <mha/kernels/rows.hpp>
+#include <mha/kernels/tiled.hpp>
 #include <mha/schedule/memory.hpp>
 
 #include <algorithm>
@@ -41,6 +43,10 @@ template <class T> void WeightInUse<T>::prepare(Routine routine, const Tensor& W
 template <class T>
 void WeightInUse<T>::multiply(Matrix<const T> x, std::size_t first, Matrix<T> y) const {
   if (packed_) return packed_->matrix().multiply(x, 0, first, y);
+  if constexpr (std::is_same_v<T, float>)
+    if (routine_ == Routine::fma && x.rows > few_rows && x.rows <= most_bf16_rows)
+      if (const auto bits = bf16_columns(*W_, first, y.cols))
+        return multiply_bf16(kernels<float>(), x, *bits, y);
   Buffer<T> memory;
   const std::size_t together = columns_together<T>(*W_, y.cols);
   for (std::size_t j = 0; j < y.cols; j += together) {

@@ -36,6 +36,15 @@ template <class T> StoredColumns<T> stored_columns(const Tensor& W, std::size_t 
   return {{to, rows, cols, stride}, transposed};
 }
 
+std::optional<Matrix<const std::uint16_t>> bf16_columns(const Tensor& W, std::size_t first,
+                                                        std::size_t n) {
+  const auto [matrix, transposed, offset] = stored_form(W);
+  if (matrix.dtype() != DType::bf16 || !transposed) return std::nullopt;
+  const std::size_t width = matrix.shape()[1];
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(matrix.raw());
+  return Matrix<const std::uint16_t>{bits + (offset + first) * width, n, width, width};
+}
+
 template <class T> PackedWeight<T>::PackedWeight(Routine routine, const Tensor& W, std::size_t rows,
                                                  std::size_t threads)
     : stored_(W) {

@@ -27,6 +27,11 @@ template <class T> StoredColumns<T> stored_columns(const Tensor& W, std::size_t 
                                                    std::size_t n, Buffer<T>& memory,
                                                    std::size_t threads = 1);
 
+/// Columns [first, first + n) of a W that is stored transposed in bfloat16, by its bits; none of
+/// another.
+std::optional<Matrix<const std::uint16_t>> bf16_columns(const Tensor& W, std::size_t first,
+                                                        std::size_t n);
+
 /// A whole weight, converted and packed for products of `rows` rows in all.
 template <class T> class PackedWeight {
 public:

@@ -239,6 +239,29 @@ template <class V> void pack(const typename V::T* source, std::size_t stride, st
   }
 }
 
+/// Kernels<T>::pack_transposed_bf16. A strip is used at once, so the next one is fetched meanwhile.
+template <class V>
+void pack_transposed_bf16(const std::uint16_t* source, std::size_t stride, std::size_t rows,
+                          std::size_t depth, typename V::T* panel, std::size_t width) {
+  constexpr std::size_t step = V::width;
+  const std::size_t even_rows = rows - rows % step, even_depth = depth - depth % step;
+  typename V::Reg square[step];
+  RowsAhead<std::uint16_t> next{source + rows * stride, stride, depth};
+  for (std::size_t i = 0; i < even_rows; i += step)
+    for (std::size_t p = 0; p < even_depth; p += step) {
+      next.fetch(step * step);
+#pragma GCC unroll 16
+      for (std::size_t j = 0; j < step; ++j)
+        square[j] = V::load_bf16(source + (i + j) * stride + p);
+      transpose(square);
+#pragma GCC unroll 16
+      for (std::size_t j = 0; j < step; ++j) V::store(panel + (p + j) * width + i, square[j]);
+    }
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t p = i < even_rows ? even_depth : 0; p < depth; ++p)
+      panel[p * width + i] = from_bf16(source[i * stride + p]);
+}
+
 /// Kernels<T>::multiply_adds: chains enough to hide the latency of one.
 template <class V> std::size_t multiply_adds(std::size_t rounds, typename V::T* sums) {
   using Reg = typename V::Reg;

@@ -254,6 +254,13 @@ template <class V> typename V::T row_exp_sum(typename V::T* row, std::size_t n, 
       });
 }
 
+template <class V> constexpr auto packs_bf16() -> decltype(Kernels<typename V::T>::pack_transposed_bf16) {
+  if constexpr (sizeof(typename V::T) == sizeof(float))
+    return pack_transposed_bf16<V>;
+  else
+    return nullptr;
+}
+
 /// The table of an instruction set.
 template <class V, std::size_t most_rows, std::size_t regs>
 constexpr Kernels<typename V::T> table(const char* name) {
@@ -263,6 +270,7 @@ constexpr Kernels<typename V::T> table(const char* name) {
           few_rows_transposed<V>,
           pack_transposed<V>,
           pack<V>,
+          packs_bf16<V>(),
           row_max<V>,
           row_scale<V>,
           row_add<V>,

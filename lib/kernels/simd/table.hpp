@@ -25,6 +25,14 @@ struct RowSums {
 /// would share what is packed.
 inline constexpr std::size_t few_rows = 8;
 
+/// A number in bfloat16, which is the upper half of a float's bits.
+[[maybe_unused]] static float from_bf16(std::uint16_t upper) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(upper) << 16;
+  float number;
+  __builtin_memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
 /// The kernels of one instruction set for one element type.
 template <class T> struct Kernels {
   const char* name;
@@ -48,6 +56,9 @@ template <class T> struct Kernels {
   /// panel[p · width + j] = source[p · stride + j] for p < depth, j < cols.
   void (*pack)(const T* source, std::size_t stride, std::size_t depth, std::size_t cols, T* panel,
                std::size_t width);
+  /// pack_transposed of numbers in bfloat16, by their bits; null in double.
+  void (*pack_transposed_bf16)(const std::uint16_t* source, std::size_t stride, std::size_t rows,
+                               std::size_t depth, T* panel, std::size_t width);
 
   // As kernels/rows.hpp says.
   T (*row_max)(const T* row, std::size_t n);

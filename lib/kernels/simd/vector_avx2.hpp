@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mha {
 namespace {
@@ -23,6 +24,11 @@ struct VectorF32 {
   static Reg fill(T x) { return _mm256_set1_ps(x); }
   static Reg load(const T* p) { return _mm256_loadu_ps(p); }
   static Reg load(const T* p, Mask m) { return _mm256_maskload_ps(p, m); }
+  /// Numbers in bfloat16: the upper halves of their bits.
+  static Reg load_bf16(const std::uint16_t* p) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
   static void store(T* p, Reg x) { _mm256_storeu_ps(p, x); }
   static void store(T* p, Reg x, Mask m) { _mm256_maskstore_ps(p, m, x); }
   static Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }

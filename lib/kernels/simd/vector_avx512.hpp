@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mha {
 namespace {
@@ -23,6 +24,12 @@ struct VectorF32 {
   static Reg fill(T x) { return _mm512_set1_ps(x); }
   static Reg load(const T* p) { return _mm512_loadu_ps(p); }
   static Reg load(const T* p, Mask m) { return _mm512_maskz_loadu_ps(m, p); }
+  /// Numbers in bfloat16: the upper halves of their bits.
+  static Reg load_bf16(const std::uint16_t* p) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm512_castsi512_ps(
+        _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu16_epi32(all, bits), 16));
+  }
   static void store(T* p, Reg x) { _mm512_storeu_ps(p, x); }
   static void store(T* p, Reg x, Mask m) { _mm512_mask_storeu_ps(p, m, x); }
   static Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }

@@ -17,6 +17,7 @@
 #include <limits>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using mha::Matrix;
@@ -119,6 +120,29 @@ template <class T> void check_products(Routine routine, double more = 0) {
 }
 
 } // namespace
+
+TEST_CASE("products of a b in bfloat16 have the bits of the converted b") {
+  std::mt19937 rng(11);
+  for (const mha::Kernels<float>* kernels : mha::available_kernels<float>())
+    for (const auto [m, n, k] : sizes_to_try(rng)) {
+      CAPTURE(kernels->name, m, n, k);
+      const Block<float> a = random_block<float>(m, k, rng);
+      Block<float> b = random_block<float>(n, k, rng); // (out, in)
+      Block<std::uint16_t> bits(n, k);
+      if (n * k > 3) b.at(n - 1, k - 1) = std::numeric_limits<float>::infinity();
+      for (std::size_t i = 0; i < b.data.size(); ++i) {
+        std::uint32_t whole = 0;
+        std::memcpy(&whole, &b.data[i], sizeof whole);
+        bits.data[i] = static_cast<std::uint16_t>(whole >> 16);
+        whole &= 0xffff0000U;
+        std::memcpy(&b.data[i], &whole, sizeof whole);
+      }
+      Block<float> expected = random_block<float>(m, n, rng), found = expected;
+      multiply_tiled<float>(*kernels, a.view(), b.view(), true, expected.view(), false);
+      mha::multiply_bf16(*kernels, a.view(), std::as_const(bits).view(), found.view());
+      CHECK(same_bits(found, expected));
+    }
+}
 
 TEMPLATE_TEST_CASE("a product agrees with the sums in long double", "", float, double) {
   check_products<TestType>(Routine::fma);
