@@ -300,7 +300,7 @@ int DiffCommand::run() {
     throw UsageError(
         "--exact says how far float32 is from float64: with --dtype f64 it has nothing "
         "to say; leave one of them out");
-  OpenedModel model = open_compared(request, common);
+  OpenedModel model = open_compared(request, against, common);
   DiffRun layers(*this, model);
   const WorkCount work;
   for (const std::string& id : model.chosen()) layers.layer(id);
