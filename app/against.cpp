@@ -67,8 +67,9 @@ OpenedModel open_compared(Request& request, const std::vector<std::string>& agai
         OpenedModel model = open_model(of_reference, common);
         request = std::move(of_reference);
         if (!common.quiet)
-          print_note(fmt::format("no text is given: --ids {}, the reference's own", io::shown(path)),
-                     common.color);
+          print_note(
+              fmt::format("no text is given: --ids {}, the reference's own", io::shown(path)),
+              common.color);
         return model;
       } catch (const Error&) { // two dumps, whose layers are computed from nothing
       }

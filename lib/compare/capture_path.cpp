@@ -40,8 +40,8 @@ bool is_step_word(const std::string& word) {
   return (row && !row->output.empty()) || !result_stages(word).empty();
 }
 
-/// {"layer", 3} of "layer_3" and "layer3", {"attn_out", 3} of "attn_out_3"; no number where the word
-/// before it is neither a layer nor a step or cache of one: "fc_1", "transformer_h_0_ln_1".
+/// {"layer", 3} of "layer_3" and "layer3", {"attn_out", 3} of "attn_out_3"; no number where the
+/// word before it is neither a layer nor a step or cache of one: "fc_1", "transformer_h_0_ln_1".
 std::pair<std::string_view, std::optional<std::size_t>> numbered_word(std::string_view part) {
   std::size_t digits = part.size();
   while (digits > 0 && is_digit(part[digits - 1])) --digits;
@@ -169,13 +169,13 @@ std::string joined(const std::vector<std::string>& parts, std::size_t first, std
 }
 
 /// The parts put together to words, each as long as a known one can be; whether all are known.
-struct JoinedParts {
+struct KnownWords {
   std::vector<std::string> words;
   bool all_known = true;
 };
 
-JoinedParts words_from(const std::vector<std::string>& parts, const Vocabulary& known) {
-  JoinedParts result;
+KnownWords words_from(const std::vector<std::string>& parts, const Vocabulary& known) {
+  KnownWords result;
   for (std::size_t i = 0; i < parts.size();) {
     std::size_t last = parts.size();
     auto word = known.end();
@@ -248,7 +248,7 @@ std::vector<CapturePath> flat_paths_of(std::string_view name) {
     paths.push_back(path);
     paths.back().words = std::move(words);
   };
-  const JoinedParts modules = words_from(parts, module_words());
+  const KnownWords modules = words_from(parts, module_words());
   const std::vector<std::string> module = path_at_end(parts, path.layer.has_value());
   if (path.layer && has_word("out output hidden hidden_state hidden_states", whole))
     add({}); // what the layer hands on

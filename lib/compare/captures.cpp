@@ -74,7 +74,8 @@ void take_name(const std::vector<std::string>& words, Capture& capture) {
   capture.anywhere = !capture.layer && (!capture.stages.empty() || !capture.side_by_side.empty());
 }
 
-/// What stands behind a layer's number is one of its caches: keys as attention reads them, or values.
+/// What stands behind a layer's number is one of its caches: keys as attention reads them, or
+/// values.
 bool take_cache(const std::vector<std::string>& words, Capture& capture) {
   const auto cache = std::ranges::find_if(words, is_cache);
   if (!capture.layer || cache == words.end()) return false;
@@ -100,7 +101,8 @@ Capture meaning_of_path(const CapturePath& path, const Surroundings& model) {
   // A dump of our own: layers.3.output is attention's, not the layer's.
   if ((path.own_form || words.size() == 1) && !path.node.present())
     if (const auto stage = own_name(words.back());
-        stage && (path.own_form || *stage != Stage::output || (!capture.layer && model.one_layer))) {
+        stage &&
+        (path.own_form || *stage != Stage::output || (!capture.layer && model.one_layer))) {
       capture.stages = {*stage};
       capture.anywhere = !capture.layer && !is_of_model(*stage);
       return capture;

@@ -27,8 +27,7 @@ std::string without_numbers(const std::string& text) {
   std::string out;
   bool file = false; // the word is one
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i == 0 || text[i - 1] == ' ')
-      file = text.substr(i, text.find(' ', i) - i).ends_with(':');
+    if (i == 0 || text[i - 1] == ' ') file = text.substr(i, text.find(' ', i) - i).ends_with(':');
     if (file || !digit_at(i) || i == 0 || (!one_of_at(i - 1, ".-[/") && !behind_layer_word(i))) {
       out += text[i];
       continue;

@@ -129,7 +129,7 @@ void take_node_of_module(const GraphNode& node, const CaptureMeaning* row,
                                  : rotated                         ? "RotaryEmbedding"
                                  : capture.stages == Stages{embed}
                                      ? (is_norm_word(words.back()) ? norms : "Gather")
-                                                                   : "";
+                                     : "";
   if (!alone.empty()) {
     if (!has_word(alone, name)) leave(capture);
     return;

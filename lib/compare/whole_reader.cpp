@@ -109,12 +109,12 @@ std::string Reader::why_none(const io::Contents& contents, const io::Entry& entr
   // llama.cpp names the product and, where a bias is added, the sum.
   static constexpr std::pair<const char*, const char*> sums[]{
       {"ffn_up-", "ffn_up_b-"}, {"ffn_gate-", "ffn_gate_b-"}, {"ffn_down-", "ffn_out-"}};
-  const bool product = capture.product || std::ranges::any_of(sums, [&](const auto& sum) {
-                         const std::string& name = entry.name;
-                         const std::string from = sum.first;
-                         return name.starts_with(from) &&
-                                contents.find(sum.second + name.substr(from.size()));
-                       });
+  const bool product =
+      capture.product || std::ranges::any_of(sums, [&](const auto& sum) {
+        const std::string& name = entry.name;
+        const std::string from = sum.first;
+        return name.starts_with(from) && contents.find(sum.second + name.substr(from.size()));
+      });
   std::vector<Stage> stages = capture.stages;
   stages.insert(stages.end(), capture.side_by_side.begin(), capture.side_by_side.end());
   if (product && std::ranges::any_of(stages, [&](Stage one) { return has_bias(layer_, one); }))

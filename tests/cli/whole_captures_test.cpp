@@ -232,15 +232,13 @@ TEST_CASE("captures: an exported graph's products are not taken for sums with a 
   };
   const auto only_nodes = std::string("a = {k: v for k, v in a.items() if k[0] == '/' or k == "
                                       "'logits'}");
-  const Result right = captures.edited(weights + node("MatMul", whole + " - " + bias) +
-                                           node("Add", whole) + only_nodes,
-                                       "diff");
+  const Result right = captures.edited(
+      weights + node("MatMul", whole + " - " + bias) + node("Add", whole) + only_nodes, "diff");
   INFO(right.out << right.err);
   CHECK(right.code == 0);
   CHECK_THAT(unwrapped(right.out), Contains("Every layer agrees") &&
                                        Contains("the product before its bias is added) × 4"));
-  const Result wrong =
-      captures.edited(weights + node("Add", whole + " - " + bias) + only_nodes);
+  const Result wrong = captures.edited(weights + node("Add", whole + " - " + bias) + only_nodes);
   INFO(wrong.out << wrong.err);
   CHECK_THAT(wrong.out, Contains("bias.missing.o"));
 }
@@ -275,8 +273,9 @@ TEST_CASE("captures: caches are compared, with what they leave unfilled") {
 TEST_CASE("captures: without a text, a reference's own token numbers are the text") {
   const Folder folder;
   const std::string own = folder.path("own.npz"), path = folder.path("ref.npz");
-  REQUIRE(run({"dump", "data/bard-llama", "--ids", ids, "-q", "-s", "resid_post", "-o", own})
-              .code == 0);
+  REQUIRE(
+      run({"dump", "data/bard-llama", "--ids", ids, "-q", "-s", "resid_post", "-o", own}).code ==
+      0);
   for (const std::string name : {"input_ids", "model.forward_batch_info.input_ids"}) {
     REQUIRE(shell("/usr/bin/python3 -c \"import numpy as np; a = dict(np.load('" + own +
                   "')); t = a.pop('ids'); a['" + name + "'] = t; np.savez('" + path + "', **a)\"")

@@ -80,14 +80,12 @@ std::function<void(Implementation&)> softmax_over_heads(bool constant) {
                            const bool hidden = std::isinf(masked(b, h, t, j));
                            return std::exp(hidden && constant ? 0 : open(b, h, t, j));
                          };
-                         return reference::each(
-                             masked, [&](double, std::size_t b, std::size_t h, std::size_t t,
-                                         std::size_t j) {
-                               double sum = 0;
-                               for (std::size_t g = 0; g < masked.shape[1]; ++g)
-                                 sum += of(b, g, t, j);
-                               return of(b, h, t, j) / sum;
-                             });
+                         return reference::each(masked, [&](double, std::size_t b, std::size_t h,
+                                                            std::size_t t, std::size_t j) {
+                           double sum = 0;
+                           for (std::size_t g = 0; g < masked.shape[1]; ++g) sum += of(b, g, t, j);
+                           return of(b, h, t, j) / sum;
+                         });
                        }});
     o.shown.push_back(drop_rows);
   };

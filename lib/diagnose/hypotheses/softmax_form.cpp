@@ -51,27 +51,26 @@ const char* const over_keys = "take the softmax over the keys, the last axis of 
 /// A key that is hidden from a query is so in every head: over the heads, what hides it counts as
 /// it is, or falls out.
 void add_heads_with_hidden_keys(ChangeList& list) {
-  list.add_rows("softmax.axis", StageSet{Stage::weights},
-                "takes the softmax over the heads, where a hidden key has the same constant in each",
-                over_keys, [](Layer& edited) {
-                  const Tensor masked = value_of(edited, Stage::masked);
-                  const double same = 1 / static_cast<double>(edited.dims.H);
-                  const Tensor weights = softmax_over(masked, true, false, false);
-                  Tensor shown = copied(weights);
-                  by_precision(shown.dtype(), [&]<class N>(N) {
-                    for (std::size_t i = 0; i < shown.count(); ++i)
-                      if (std::isinf(value_at(masked, i)))
-                        shown.as_mutable<N>()[i] = static_cast<N>(same);
-                  });
-                  give(edited, Stage::weights, shown);
-                });
-  list.add_rows("softmax.axis", StageSet{Stage::weights},
-                "takes the softmax over the heads, in which no key is hidden", over_keys,
-                [](Layer& edited) {
-                  const Stage before = inputs_of(edited, Stage::masked)[0];
-                  give(edited, Stage::weights,
-                       softmax_over(value_of(edited, before), true, false, false));
-                });
+  list.add_rows(
+      "softmax.axis", StageSet{Stage::weights},
+      "takes the softmax over the heads, where a hidden key has the same constant in each",
+      over_keys, [](Layer& edited) {
+        const Tensor masked = value_of(edited, Stage::masked);
+        const double same = 1 / static_cast<double>(edited.dims.H);
+        const Tensor weights = softmax_over(masked, true, false, false);
+        Tensor shown = copied(weights);
+        by_precision(shown.dtype(), [&]<class N>(N) {
+          for (std::size_t i = 0; i < shown.count(); ++i)
+            if (std::isinf(value_at(masked, i))) shown.as_mutable<N>()[i] = static_cast<N>(same);
+        });
+        give(edited, Stage::weights, shown);
+      });
+  list.add_rows(
+      "softmax.axis", StageSet{Stage::weights},
+      "takes the softmax over the heads, in which no key is hidden", over_keys, [](Layer& edited) {
+        const Stage before = inputs_of(edited, Stage::masked)[0];
+        give(edited, Stage::weights, softmax_over(value_of(edited, before), true, false, false));
+      });
 }
 
 void add_axes(const Dims& dims, ChangeList& list) {
