@@ -6,6 +6,8 @@
 #include <mha/compare/same_text.hpp>
 #include <mha/compare/settle.hpp>
 #include <mha/files/text.hpp>
+#include <mha/formats/formats.hpp>
+#include <mha/layer/words.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 #include <mha/model/opened_model.hpp>
@@ -34,7 +36,23 @@ void require_against(std::string_view command, const std::vector<std::string>& a
                                  command));
 }
 
-OpenedModel open_compared(const Request& request, Common& common) {
+namespace {
+
+/// The first file of a reference that holds token numbers, by their own name; "": none does.
+std::string file_of_tokens(const std::vector<std::string>& against) {
+  for (const std::string& text : against) {
+    const io::Source source = io::parse_source(text);
+    if (!source.name.empty() || io::mentions_layer(source)) continue;
+    for (const io::Entry& entry : io::open(source.path).tensors)
+      if (has_word("ids input_ids", last_part(entry.name))) return source.path;
+  }
+  return "";
+}
+
+} // namespace
+
+OpenedModel open_compared(Request& request, const std::vector<std::string>& against,
+                          Common& common) {
   try {
     return open_model(request, common);
   } catch (const Error& error) {
@@ -42,6 +60,20 @@ OpenedModel open_compared(const Request& request, Common& common) {
     const bool no_text = request.layer.empty() && !request.has_text() &&
                          message.find("choose with --layer") != std::string::npos;
     if (!no_text) throw;
+    if (const std::string path = file_of_tokens(against); !path.empty()) {
+      Request of_reference = request;
+      of_reference.text.ids = {path};
+      try {
+        OpenedModel model = open_model(of_reference, common);
+        request = std::move(of_reference);
+        if (!common.quiet)
+          print_note(
+              fmt::format("no text is given: --ids {}, the reference's own", io::shown(path)),
+              common.color);
+        return model;
+      } catch (const Error&) { // two dumps, whose layers are computed from nothing
+      }
+    }
     fail("{}; or compare the whole model: give the text that the reference was computed for, by "
          "--text or --ids",
          message);

@@ -14,9 +14,11 @@ void add_against(Cli& cli, std::vector<std::string>& against);
 /// Throws UsageError where it was not given to this command.
 void require_against(std::string_view command, const std::vector<std::string>& against);
 
-/// open_model, whose error says --text and --ids where a model's layers are left without an
-/// input.
-OpenedModel open_compared(const Request& request, Common& common);
+/// open_model. A model's layers that are left without an input are computed for the tokens that the
+/// reference has (input_ids), which `request` has then and a note says; where it has none, the
+/// error says --text and --ids.
+OpenedModel open_compared(Request& request, const std::vector<std::string>& against,
+                          Common& common);
 
 /// What the layers are of, where a text makes their inputs; else nothing.
 std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model);

@@ -7,6 +7,7 @@
 #include "other_layers.hpp"
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/captured.hpp>
+#include <mha/diagnose/gelu_forms.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/through.hpp>
 #include <mha/diagnose/trials.hpp>
@@ -73,6 +74,7 @@ private:
   std::optional<Tensor> own_stream(const LoadedLayer& next, const Reference& reference);
   void judge_last_like_others();
   void name_other_layer();
+  void name_form_of_gelu();
   void from_logits();
   void keep(const std::string& id, const std::string& headline, const Layer& layer,
             Diagnosis diagnosis);
@@ -93,6 +95,7 @@ private:
   ModelAround around_;
   ModelDiagnosis found_;
   ReferenceStream stream_;
+  GeluForms gelu_;
   std::vector<OtherStep> captures_; ///< of the layer that is looked at
   std::vector<Change> likely_;      ///< the causes of the layer before
   std::optional<LoadedLayer> last_; ///< with what it was computed from

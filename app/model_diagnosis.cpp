@@ -12,6 +12,12 @@ std::vector<Stage> stages_in(const Reference& reference) {
 
 namespace {
 
+/// Whether the only cause is the reference's short type.
+bool is_of_precision(const std::vector<Change>& changes) {
+  return std::ranges::all_of(
+      changes, [](const Change& change) { return change.id.starts_with("precision."); });
+}
+
 /// Whether the end of a reference in a short type differs by what rounding a layer's steps does:
 /// the last layer's own are not there to be compared.
 bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& target) {
@@ -183,6 +189,9 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
       kept_changes_ = likely_ = result->first.changes;
     }
   }
+  const bool none = !result || result->first.equal || is_of_precision(result->first.changes);
+  if (none && (!result || result->first.explained))
+    gelu_.add(layer, *read, stream.has_value(), common_.threads);
   last_ = loaded;
   last_->layer = layer;
   for (const Change& change : kept_changes_) last_changes_.push_back(&change);
@@ -214,6 +223,7 @@ void ModelDiagnoser::end() {
   report_reading(readings.front(), common_, false, false);
   found_.coverage.add("", stages_in(readings.front()), readings.front());
   const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);
+  gelu_.add(ends, readings.front(), false, common_.threads);
   if (targets.empty()) return;
   if (lost_ && targets.front().stage != Stage::final) {
     found_.not_judged += (found_.not_judged.empty() ? "" : ", ") + std::string("the model's end");
@@ -244,7 +254,8 @@ void ModelDiagnoser::end() {
     else
       diagnosis.hints.emplace_back(
           "from the model's end alone, one cause in all layers or in one of them, and one layer "
-          "left out, run twice or exchanged are tried; save hidden_states to see where it begins");
+          "left out, run twice or exchanged are tried, not two causes at once and no rows before "
+          "the text (a soft prompt); save hidden_states to see where it begins");
   }
   keep("", headline(model_, loaded, look_), ends, std::move(diagnosis));
 }
@@ -257,6 +268,23 @@ std::vector<Layer> ModelDiagnoser::outlines() const {
     layers.back().X = {};
   }
   return layers;
+}
+
+/// What each layer hides in its rounding shows in all of them: the other form of GELU. Named where
+/// all places are explained by nothing but the rounding.
+void ModelDiagnoser::name_form_of_gelu() {
+  const GeluForms::Verdict verdict = gelu_.verdict();
+  for (const PlaceDiagnosis& place : found_.places)
+    if (!place.diagnosis.explained || !is_of_precision(place.diagnosis.changes)) return;
+  if (verdict == GeluForms::Verdict::open) found_.undecided = gelu_.sentence();
+  if (verdict != GeluForms::Verdict::other) return;
+  for (PlaceDiagnosis& place : found_.places) {
+    if (place.id.empty() || place.id == "embed" || !place.diagnosis.captures.empty()) continue;
+    Diagnosis& told = place.diagnosis;
+    told.equal = false, told.changes = {gelu_.cause()}, told.hints = {gelu_.sentence()};
+    place.text =
+        headline(model_, *last_, look_) + "\n" + render::diagnosis_text(last_->layer, told, look_);
+  }
 }
 
 ModelDiagnosis ModelDiagnoser::run() {
@@ -273,7 +301,7 @@ ModelDiagnosis ModelDiagnoser::run() {
          "logits expected, of this text",
          fmt::join(files_.texts(), " "), whole_.one_layer ? "this layer" : "this model",
          what_is_left(found_.coverage));
-  name_other_layer();
+  name_other_layer(), name_form_of_gelu();
   // An option is every layer's: it reproduces what all of them do.
   const std::string first = [&] {
     for (const PlaceDiagnosis& place : found_.places)

@@ -18,6 +18,7 @@ struct PlaceDiagnosis {
 struct ModelDiagnosis {
   std::vector<PlaceDiagnosis> places; ///< in the order of the computation
   Coverage coverage;
+  std::string undecided; ///< what its precision cannot tell, in a sentence; or ""
   /// Places that the reference has steps of and that could not be judged, and why; or "".
   std::string not_judged;
 };

@@ -78,6 +78,9 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, const render::Text
     text += found.coverage.lacks_steps()
                 ? "What was compared agrees with the model within rounding; the rest is open.\n"
                 : "The reference agrees with the model within rounding: nothing to explain.\n";
+  if (!found.undecided.empty())
+    for (const std::string& line : render::wrapped(found.undecided + ".", look.width))
+      text += line + "\n";
   if (!found.not_judged.empty())
     for (const std::string& line : render::wrapped(
              fmt::format("Not judged: {}: the reference has no stream there, and what comes before "

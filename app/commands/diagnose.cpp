@@ -112,8 +112,8 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look
 
 int DiagnoseCommand::run() {
   require_against("diagnose", against);
-  request.shows_ends = request.has_text();
-  OpenedModel model = open_compared(request, common);
+  request.shows_ends = true;
+  OpenedModel model = open_compared(request, against, common);
   const bool as_json = form_of(output) == "json";
   const render::TextStyle look =
       output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};

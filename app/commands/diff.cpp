@@ -4,16 +4,19 @@
 #include "commands/commands.hpp"
 #include "console.hpp"
 #include "describe.hpp"
+#include "exact_pass.hpp"
 #include "output.hpp"
 #include "retype.hpp"
 #include "weights_diff.hpp"
 #include "work_count.hpp"
 #include <mha/compare/streams.hpp>
+#include <mha/diagnose/gelu_forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/render/diff.hpp>
 #include <mha/render/diff_layers.hpp>
+#include <mha/render/text_table.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
@@ -35,36 +38,6 @@ struct DiffCommand {
 
   int run();
   std::string next_steps(const LoadedLayer& loaded, const Diff& diff) const;
-};
-
-/// The same computation in float64, made when a stage of it is asked for: how far ours is from it
-/// is what rounding does.
-class ExactPass {
-public:
-  explicit ExactPass(const Request& request) : request_(request) {}
-
-  std::map<Stage, Tensor> stages(const std::string& id, const std::vector<Stage>& wanted,
-                                 std::size_t threads) {
-    if (!model_) {
-      request_.dtype = DType::f64;
-      model_.emplace(request_);
-      model_->threads = threads;
-    }
-    const LoadedLayer loaded = model_->load(id);
-    const StageSet available = available_stages(loaded.layer);
-    std::vector<Stage> there;
-    for (Stage stage : wanted)
-      if (contains(available, stage)) there.push_back(stage);
-    std::map<Stage, Tensor> values;
-    if (there.empty()) return values;
-    const Trace kept = trace(loaded.layer, there, {}, threads);
-    for (Stage stage : there) values[stage] = kept.value(stage);
-    return values;
-  }
-
-private:
-  Request request_;
-  std::optional<OpenedModel> model_;
 };
 
 double tolerance_of(std::string_view option, const std::string& text) {
@@ -181,6 +154,7 @@ public:
 
 private:
   Diff compared(const LoadedLayer& loaded, const Reference& reference);
+  std::string form_of_gelu();
   void require_some(const std::string& id, const Diff& found) const;
   void show(const LoadedLayer& loaded, const Reference& reference, const Diff& found);
 
@@ -194,9 +168,10 @@ private:
   ExactPass float64_;
   TextFile file_;
   const render::Sink sink_;
-  bool equal_ = true, compared_ = false, all_read_ = true, first_ = true;
+  bool equal_ = true, compared_ = false, all_read_ = true, first_ = true, first_layer_ = true;
   ReferenceStream stream_;
   std::optional<Tensor> agreed_; ///< what the layer before hands on
+  GeluForms gelu_;
   Coverage coverage_;
   std::vector<render::LayerLine> lines_;
   std::string differs_; ///< the table of the first layer that does
@@ -218,6 +193,12 @@ Diff DiffRun::compared(const LoadedLayer& loaded, const Reference& reference) {
   if (found.follows)
     judge_alone(loaded.layer, reference, stream_.before(reference), command_.tolerances, threads,
                 found);
+  if (found.equal() && equal_) {
+    const std::optional<Tensor> stream = stream_.before(reference);
+    gelu_.add(stream && !loaded.id.empty() ? with_stream(loaded.layer, *stream) : loaded.layer,
+              reference, stream || first_layer_, threads);
+  }
+  first_layer_ = false;
   stream_.pass(loaded.layer, reference);
   agreed_ = agreed_stream(found);
   coverage_.add(loaded.id, compared_stages(found), reference);
@@ -271,16 +252,40 @@ void DiffRun::layer(const std::string& id) {
   show(loaded, reference, found);
 }
 
+/// What is said of the form of GELU where all layers agree within half precision's rounding, and
+/// what finds its cause. The other form is a difference.
+std::string DiffRun::form_of_gelu() {
+  const GeluForms::Verdict verdict = gelu_.verdict();
+  if (!equal_ || (verdict != GeluForms::Verdict::other && verdict != GeluForms::Verdict::open))
+    return "";
+  if (!line_a_layer_) {
+    if (!command_.common.quiet) print_note(gelu_.sentence(), command_.common.color);
+    equal_ = verdict != GeluForms::Verdict::other;
+    return "";
+  }
+  std::string text;
+  for (const std::string& line : render::wrapped(gelu_.sentence() + ".", look_.width))
+    text += line + "\n";
+  if (verdict == GeluForms::Verdict::open) return text;
+  equal_ = false;
+  differs_ =
+      "\n" + fitted_commands("Find why:   mha-inspect diagnose " + retyped(command_.request, "") +
+                                 retyped_against(command_.against) + "\n",
+                             look_);
+  return text;
+}
+
 bool DiffRun::finish() {
   if (!command_.common.quiet && !as_json_)
     for (const std::string& note : coverage_.notes()) print_note(note, command_.common.color);
   const Stopwatch watch(command_.common.write_s);
+  const std::string forms = form_of_gelu();
   const auto asked_for = static_cast<std::size_t>( // the model's end has no number
       std::ranges::count_if(model_.chosen(), [](const std::string& id) { return !id.empty(); }));
   if (as_json_)
     sink_(render::diff_json(objects_));
   else if (line_a_layer_)
-    sink_(render::layers_table(lines_, asked_for, coverage_.lacks_steps(), look_) +
+    sink_(render::layers_table(lines_, asked_for, coverage_.lacks_steps(), look_) + forms +
           coverage_text(coverage_, look_) + differs_);
   file_.finish();
   return equal_ && all_read_;
@@ -300,7 +305,7 @@ int DiffCommand::run() {
     throw UsageError(
         "--exact says how far float32 is from float64: with --dtype f64 it has nothing "
         "to say; leave one of them out");
-  OpenedModel model = open_compared(request, common);
+  OpenedModel model = open_compared(request, against, common);
   DiffRun layers(*this, model);
   const WorkCount work;
   for (const std::string& id : model.chosen()) layers.layer(id);

@@ -34,11 +34,15 @@ struct Capture {
   /// An element of what a layer's module returns: `.0` and `.1` of a pair.
   std::optional<std::size_t> element;
   bool is_layer = false; ///< the layer's module itself
+  bool cached = false;   ///< keys or values of a cache: keys as attention reads them
+  bool of_node = false;  ///< a node of an exported graph
+  bool product = false;  ///< of a linear module, before its bias is added
   bool anywhere = false; ///< a layer's stage without its number
 };
 
 /// The meaning of a name among a whole model's captures: "model.layers.3.mlp.down_proj.input",
-/// "ffn_inp-3", "transformer.h[3].output[0]", "blocks.3.hook_resid_mid", "layers.3.mlp_act".
+/// "ffn_inp-3", "transformer.h[3].output[0]", "blocks.3.hook_resid_mid", "layers.3.mlp_act",
+/// "/model/layers.3/mlp/Mul_output_0", "present.3.key", "model_layers_3_mlp_down_proj".
 Capture capture_of(std::string_view name, const Surroundings& model);
 
 /// The stage of a name whose last words are a module and its parent ("mlp.c_proj"); empty: no such

@@ -1,5 +1,6 @@
 #include <mha/compare/coverage.hpp>
 
+#include <mha/compare/capture_path.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
@@ -13,24 +14,27 @@ namespace mha {
 namespace {
 
 /// "layers.N.mlp" of "layers.3.mlp", "Qcur-N" of "Qcur-3": one line for what all layers have. Sizes
-/// and paths stay.
+/// and files stay ("out.3/ref.npz: …").
 std::string without_numbers(const std::string& text) {
   const auto digit_at = [&](std::size_t i) { return i < text.size() && is_digit(text[i]); };
   const auto one_of_at = [&](std::size_t i, std::string_view these) {
     return i < text.size() && these.find(text[i]) != std::string_view::npos;
   };
+  const auto behind_layer_word = [&](std::size_t i) { // "model_layers_3_mlp"
+    const std::size_t word = text.find_last_not_of("abcdefghijklmnopqrstuvwxyz", i - 2) + 1;
+    return text[i - 1] == '_' && i > 1 && is_layer_word(text.substr(word, i - 1 - word));
+  };
   std::string out;
-  bool path = false; // the word is one
+  bool file = false; // the word is one
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i == 0 || text[i - 1] == ' ')
-      path = text.substr(i, text.find(' ', i) - i).find('/') != std::string::npos;
-    if (path || !digit_at(i) || i == 0 || !one_of_at(i - 1, ".-[")) {
+    if (i == 0 || text[i - 1] == ' ') file = text.substr(i, text.find(' ', i) - i).ends_with(':');
+    if (file || !digit_at(i) || i == 0 || (!one_of_at(i - 1, ".-[/") && !behind_layer_word(i))) {
       out += text[i];
       continue;
     }
     std::size_t last = i;
     while (digit_at(last)) ++last;
-    const bool whole = last == text.size() || one_of_at(last, ".], ):");
+    const bool whole = last == text.size() || one_of_at(last, "./], ):") || text[i - 1] == '_';
     out += whole ? "N" : text.substr(i, last - i);
     i = last - 1;
   }

@@ -4,6 +4,7 @@
 #include <mha/compare/hidden_states.hpp>
 #include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/layer/infer_axes.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/precision.hpp>
 
@@ -217,6 +218,27 @@ std::optional<PartOfStage> one_item(const Layer& layer, Stage stage, const io::E
   return part;
 }
 
+/// Keys or values of a cache that is larger than the text: what stands behind it is zero.
+std::optional<PartOfStage> filled_rows(const Layer& layer, Stage stage, const io::Entry& entry) {
+  const StageInfo& info = info_of(stage);
+  const std::size_t T = layer.dims.T;
+  if (layer.dims.batched || layer.settings.columns || info.kind != Kind::token ||
+      info.letters.size() != 3)
+    return std::nullopt;
+  for (std::size_t axis = 0; axis + 1 < entry.shape.size(); ++axis) {
+    const std::size_t rows = entry.shape[axis];
+    Shape shape = entry.shape;
+    shape[axis] = T;
+    if (rows <= T || !fits(layer, stage, shape)) continue;
+    const Tensor behind = cut(entry, {{axis, T, rows - T}}).read();
+    for (std::size_t i = 0; i < behind.count(); ++i)
+      if (value_at(behind, i) != 0) return std::nullopt;
+    return PartOfStage{cut(entry, {{axis, 0, T}}),
+                       fmt::format("the first {} rows of {}; the others are 0", T, rows)};
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 io::Entry part_of_text(const io::Entry& entry, const TextPlace& place, std::size_t T) {
@@ -274,6 +296,7 @@ std::string what_it_may_be(const Layer& layer, Stage stage, const Shape& shape) 
 std::optional<PartOfStage> part_of_stage(const Layer& layer, Stage stage, const io::Entry& entry) {
   if (std::optional<PartOfStage> part = last_token(layer, stage, entry)) return part;
   if (std::optional<PartOfStage> part = fewer_logits(layer, stage, entry)) return part;
+  if (std::optional<PartOfStage> part = filled_rows(layer, stage, entry)) return part;
   return one_item(layer, stage, entry);
 }
 

@@ -27,7 +27,8 @@ io::Entry part_of_text(const io::Entry& entry, const TextPlace& place, std::size
 
 /// An entry in the shape of a stage of which it holds a part, the rest not_saved(): the last token
 /// alone of a step behind the heads, the first columns of logits. Or one item of a batch, the one
-/// nearest to what the layer computes. Nothing where it holds no such part. `how` says which.
+/// nearest to what the layer computes; the rows of a cache before those that are not filled.
+/// Nothing where it holds no such part. `how` says which.
 struct PartOfStage {
   io::Entry entry;
   std::string how;

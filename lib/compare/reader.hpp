@@ -41,6 +41,10 @@ private:
   };
   void take(const Named& named);
   void take_capture(const io::Contents& contents, const io::Entry& entry, const Capture& capture);
+  std::optional<Stage> stage_beside(const io::Contents& contents, const io::Entry& entry,
+                                    const Capture& capture) const;
+  std::string why_none(const io::Contents& contents, const io::Entry& entry,
+                       const Capture& capture) const;
   void pass_over(const Named& named, const std::string& why, bool meant);
   std::optional<ReferenceStage> part_of(const Named& named, Stage stage);
   void misfit(const Named& named, Stage stage, const Tensor& tensor);

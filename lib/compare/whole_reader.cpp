@@ -1,9 +1,11 @@
 #include <mha/compare/names.hpp>
 #include <mha/compare/reader.hpp>
 #include <mha/files/text.hpp>
+#include <mha/layer/infer_axes.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 namespace mha {
@@ -14,6 +16,31 @@ namespace {
 std::optional<std::size_t> layer_of(std::string_view name) {
   if (const auto number = naming::layer_number(std::string(name))) return number;
   return without_layer_suffix(name).second;
+}
+
+/// Whether the layer adds a bias in the product that makes a stage.
+bool has_bias(const Layer& layer, Stage stage) {
+  const FeedForward* mlp = layer.block ? &layer.block->mlp : nullptr;
+  switch (stage) {
+  case Stage::q:
+    return !layer.b_q.empty();
+  case Stage::k:
+    return !layer.b_k.empty();
+  case Stage::v:
+    return !layer.b_v.empty();
+  case Stage::output:
+    return !layer.b_o.empty();
+  case Stage::mlp_pre:
+    return mlp && !mlp->in.b.empty();
+  case Stage::mlp_up:
+    return mlp && !mlp->up.b.empty();
+  case Stage::mlp_out:
+    return mlp && !mlp->out.b.empty();
+  case Stage::logits:
+    return layer.ends && !layer.ends->head.decoder.b.empty();
+  default:
+    return false;
+  }
 }
 
 } // namespace
@@ -45,6 +72,62 @@ void Reader::bind(const io::Source& source, bool own) {
   take({source.name, where, &entry, source.axes, true});
 }
 
+/// What a name means by what stands beside it in its file, or by what the layer has.
+std::optional<Stage> Reader::stage_beside(const io::Contents& contents, const io::Entry& entry,
+                                          const Capture& capture) const {
+  const std::string& name = entry.name;
+  if (capture.cached && capture.stages == std::vector{Stage::k_rope})
+    return has_step(layer_, Stage::k_rope)   ? Stage::k_rope
+           : has_step(layer_, Stage::k_norm) ? Stage::k_norm
+                                             : Stage::k;
+  if (capture.is_layer && capture.element == 0) { // vLLM's pair: the result apart from the residual
+    std::string other = name;
+    other[other.rfind('0')] = '1';
+    const io::Entry* residual = contents.find(other);
+    if (residual && residual->shape == entry.shape) return Stage::mlp_out;
+  }
+  // Beside a fused projection, the activation's module multiplies by the other factor, too (vLLM).
+  if (const std::size_t at = name.rfind("act_fn"); at != std::string::npos)
+    for (const char* fused : {"gate_up_proj", "gate_up"})
+      if (contents.find(std::string(name).replace(at, 6, fused))) return Stage::mlp_act;
+  // SGLang's dump has what rotates queries and keys under the module that does.
+  if (const std::size_t at = name.rfind("rotary_emb."); at != std::string::npos)
+    if (const io::Entry* queries = contents.find(name.substr(0, at) + "rotary_emb.0");
+        queries && !queries->shape.empty() && capture.element &&
+        queries->shape.back() == width_side_by_side(layer_, {Stage::q_rope}))
+      return *capture.element == 0 ? Stage::q_rope : Stage::k_rope;
+  return std::nullopt;
+}
+
+/// Why a step by its name is none by what stands beside it or by the layer; "": it is one.
+std::string Reader::why_none(const io::Contents& contents, const io::Entry& entry,
+                             const Capture& capture) const {
+  if (entry.name == "model" && contents.find("model.forward_batch_info.input_ids"))
+    return "SGLang writes it into the next pass's file: it is of another text";
+  const bool empty = std::ranges::find(entry.shape, 0) != entry.shape.end();
+  if (capture.cached && empty) return "an empty cache";
+  // llama.cpp names the product and, where a bias is added, the sum.
+  static constexpr std::pair<const char*, const char*> sums[]{
+      {"ffn_up-", "ffn_up_b-"}, {"ffn_gate-", "ffn_gate_b-"}, {"ffn_down-", "ffn_out-"}};
+  const bool product =
+      capture.product || std::ranges::any_of(sums, [&](const auto& sum) {
+        const std::string& name = entry.name;
+        const std::string from = sum.first;
+        return name.starts_with(from) && contents.find(sum.second + name.substr(from.size()));
+      });
+  std::vector<Stage> stages = capture.stages;
+  stages.insert(stages.end(), capture.side_by_side.begin(), capture.side_by_side.end());
+  if (product && std::ranges::any_of(stages, [&](Stage one) { return has_bias(layer_, one); }))
+    return "the product before its bias is added";
+  const auto fitting = [&](Stage stage) {
+    return contains(available_, stage) && fits(layer_, stage, entry.shape);
+  };
+  if (capture.of_node && capture.stages.size() > 0 && capture.layer &&
+      std::ranges::none_of(capture.stages, fitting))
+    return "a node of another shape than its module's result";
+  return "";
+}
+
 /// One tensor of a whole model's captures.
 void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
                           const Capture& capture) {
@@ -54,25 +137,9 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
     pass_over(named, fmt::format("of which layer? layers.N.{} is expected", entry.name), true);
     return;
   }
-  if (capture.is_layer && capture.element == 0) { // vLLM's pair: the result apart from the residual
-    std::string other = entry.name;
-    other[other.rfind('0')] = '1';
-    const io::Entry* residual = contents.find(other);
-    if (residual && residual->shape == entry.shape) named.stage = Stage::mlp_out;
-  }
-  // Beside a fused projection, the activation's module multiplies by the other factor, too (vLLM).
-  if (const std::size_t at = entry.name.rfind("act_fn"); at != std::string::npos)
-    for (const char* fused : {"gate_up_proj", "gate_up"})
-      if (contents.find(std::string(entry.name).replace(at, 6, fused)))
-        named.stage = Stage::mlp_act;
-  // SGLang's dump has what rotates queries and keys under the module that does.
-  if (const std::size_t at = entry.name.rfind("rotary_emb."); at != std::string::npos)
-    if (const io::Entry* queries = contents.find(entry.name.substr(0, at) + "rotary_emb.0");
-        queries && !queries->shape.empty() && capture.element &&
-        queries->shape.back() == width_side_by_side(layer_, {Stage::q_rope}))
-      named.stage = *capture.element == 0 ? Stage::q_rope : Stage::k_rope;
-  if (entry.name == "model" && contents.find("model.forward_batch_info.input_ids")) {
-    pass_over(named, "SGLang writes it into the next pass's file: it is of another text", false);
+  named.stage = stage_beside(contents, entry, capture);
+  if (const std::string why = why_none(contents, entry, capture); !why.empty()) {
+    pass_over(named, why, false);
     return;
   }
   const io::Entry vocabulary = first_columns(entry, layer_.dims.vocabulary);

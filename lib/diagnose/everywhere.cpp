@@ -148,10 +148,22 @@ public:
     if (!best_.is_found()) fit_numbers();
     if (!best_.is_found()) try_chunks();
     if (!best_.is_found()) try_each_layer(others);
+    if (!best_.is_found() && is_rounding()) return rounded();
     return best_.found();
   }
 
 private:
+  /// Whether the end differs by no more than what a short type makes of the model's pass.
+  bool is_rounding() const { return end_.half() && best_.before().error <= end_.rounding(); }
+  Diagnosis rounded() const {
+    Diagnosis found;
+    found.stages.push_back({end_.stage(), best_.before(), best_.before(), {}});
+    found.stages.back().after.agrees = true;
+    found.equal = found.explained = true, found.rounded_to = end_.half();
+    found.error_before = found.error_after = best_.before().error;
+    return found;
+  }
+
   /// Tries on the whole text what the first tokens make likely. Those of the changes that they do
   /// not tell.
   std::vector<std::size_t> try_likely(const std::vector<WholeChange>& changes) {
@@ -252,7 +264,8 @@ private:
       if (fitted[i]) try_whole(numbers[i].change(*fitted[i]));
   }
 
-  /// A text in pieces: they begin with the first token whose end differs.
+  /// A text in pieces: they begin with the first token whose end differs. A prefix without a causal
+  /// mask shows in that token already.
   void try_chunks() {
     const std::vector<std::size_t> saved = end_.saved_tokens(whole_.tokens());
     const auto first = std::ranges::find_if(saved, [&](std::size_t t) {
@@ -260,10 +273,23 @@ private:
       return !here.agrees && here.error > end_.rounding();
     });
     if (first == saved.end()) return;
+    if (*first == 0) return try_prefixes();
     const std::vector<Change> changes = chunk_changes(whole_.layer(0), *first);
     for (std::size_t i = 0; i < changes.size(); ++i) {
       WholeChange tried{changes[i]};
       tried.made = [i, n = *first](const Layer& layer) { return chunk_changes(layer, n).at(i); };
+      try_whole(tried);
+    }
+  }
+
+  /// The first tokens see each other: how many do is not seen at the end, where all differ.
+  void try_prefixes() {
+    constexpr std::size_t most = 24; // a pass each
+    for (std::size_t n = 2; n <= std::min(whole_.tokens(), most) && !best_.is_found(); ++n) {
+      const std::vector<Change> changes = prefix_changes(whole_.layer(0), n);
+      if (changes.empty()) return;
+      WholeChange tried{changes[0]};
+      tried.made = [n](const Layer& layer) { return prefix_changes(layer, n).at(0); };
       try_whole(tried);
     }
   }

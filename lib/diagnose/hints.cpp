@@ -1,6 +1,7 @@
 #include <mha/diagnose/hints.hpp>
 
 #include <mha/compare/not_saved.hpp>
+#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/joined_heads.hpp>
 
@@ -11,68 +12,6 @@
 namespace mha {
 
 namespace {
-
-/// A stage seen as (B, groups, rows, width) of ours and theirs.
-struct Sides {
-  Tensor ours, theirs;
-  std::size_t B = 1, H = 1, T = 1, n = 1; ///< n: keys of a map, a head's width of a token stage
-  bool map = false, packed = false;       ///< packed: B, T, H · n in memory
-
-  std::size_t at(std::size_t b, std::size_t h, std::size_t t, std::size_t j) const {
-    return packed ? ((b * T + t) * H + h) * n + j : ((b * H + h) * T + t) * n + j;
-  }
-};
-
-Sides sides_of(const Layer& layer, const Target& target) {
-  Sides s;
-  s.ours = value_of(layer, target.stage);
-  s.theirs = target.theirs;
-  const Shape& shape = s.theirs.shape();
-  const StageInfo& info = info_of(target.stage);
-  s.map = info.kind == Kind::map;
-  s.B = shape[0];
-  if (info.kind == Kind::token) {
-    const Axis first = axis_of(info.letters[0]);
-    s.packed = true, s.T = shape[1];
-    s.H = first == Axis::head ? layer.dims.H : first == Axis::kv_head ? layer.dims.H_kv : 1;
-    if (target.stage == Stage::concat) s.H = layer.dims.H;
-    s.n = shape[2] / s.H;
-  } else {
-    s.H = shape[1], s.T = shape[2], s.n = shape.size() > 3 ? shape[3] : 1;
-    if (shape.size() > 4) s.n *= shape[4];
-  }
-  return s;
-}
-
-/// Relative differences of the parts that `place(b, h, t, j)` numbers.
-template <class Place>
-std::vector<double> differences(const Sides& s, std::size_t parts, const Place& place) {
-  std::vector<double> difference(parts, 0.0);
-  double all = 0, count = 0;
-  for (std::size_t b = 0; b < s.B; ++b)
-    for (std::size_t h = 0; h < s.H; ++h)
-      for (std::size_t t = 0; t < s.T; ++t)
-        for (std::size_t j = 0; j < s.n; ++j) {
-          const std::size_t i = s.at(b, h, t, j);
-          const double a = value_at(s.ours, i), r = value_at(s.theirs, i);
-          if (a == r || a <= -1e3 || r <= -1e3) continue;
-          double& part = difference[place(b, h, t, j)];
-          if (!std::isfinite(a) || !std::isfinite(r)) part = INFINITY;
-          part = std::max(part, std::fabs(a - r));
-          all += r * r, count += 1;
-        }
-  const double unit = count > 0 && all > 0 ? std::sqrt(all / count) : 1;
-  for (double& part : difference) part /= unit;
-  return difference;
-}
-
-/// The parts that differ, where there are few of them: some, and at most a third of all.
-std::vector<std::size_t> few_of(const std::vector<double>& difference, double tolerance) {
-  std::vector<std::size_t> list;
-  for (std::size_t i = 0; i < difference.size(); ++i)
-    if (difference[i] > 8 * tolerance) list.push_back(i);
-  return list;
-}
 
 std::string numbers(const std::vector<std::size_t>& list) {
   std::string words;
@@ -85,7 +24,7 @@ std::string numbers(const std::vector<std::size_t>& list) {
 std::optional<std::string> parts_that_differ(const std::vector<double>& difference,
                                              double tolerance, const char* one,
                                              const char* several) {
-  const std::vector<std::size_t> list = few_of(difference, tolerance);
+  const std::vector<std::size_t> list = differing_parts(difference, tolerance);
   if (list.empty() || list.size() == difference.size() || difference.size() < 2) return {};
   if (list.size() == 1) return fmt::format("{} {}", one, list[0]);
   if (list.size() <= 4 && 3 * list.size() <= difference.size())
@@ -167,7 +106,7 @@ bool is_rounding(const Layer& layer, const Target& open, double error) {
 /// About the values of the stage as a whole: weights quantised, other weights.
 std::optional<std::string> about_weights(const Layer& layer, const std::vector<Target>& targets,
                                          const Target& open) {
-  const Sides s = sides_of(layer, open);
+  const Sides s = sides_of(layer, open, value_of(layer, open.stage));
   const Likeness like = likeness_of(s.ours, s.theirs);
   const std::vector<double> by_token =
       differences(s, s.B * s.T, [&](std::size_t b, std::size_t, std::size_t t, std::size_t) {
@@ -198,7 +137,7 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
 
 /// Whether theirs are 0 in all columns that differ: they were not written.
 bool zero_where(const Sides& s, const std::vector<double>& columns, double tolerance) {
-  const std::vector<std::size_t> list = few_of(columns, tolerance);
+  const std::vector<std::size_t> list = differing_parts(columns, tolerance);
   for (std::size_t b = 0; b < s.B; ++b)
     for (std::size_t h = 0; h < s.H; ++h)
       for (std::size_t t = 0; t < s.T; ++t)
@@ -228,7 +167,7 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
                              stage == Stage::v_all;
   const std::size_t past = layer.dims.past;
   const auto of_past = [&](const std::vector<double>& difference) {
-    const std::vector<std::size_t> list = few_of(difference, tolerance);
+    const std::vector<std::size_t> list = differing_parts(difference, tolerance);
     return past > 0 && list.size() > 1 && list.back() < past && difference.size() > past;
   };
   if (s.map) {
@@ -239,8 +178,7 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
     else
       add(parts_that_differ(keys, tolerance, "key", "keys"), "");
   }
-  const std::vector<double> rows =
-      differences(s, s.T, [](std::size_t, std::size_t, std::size_t t, std::size_t) { return t; });
+  const std::vector<double> rows = row_differences(s);
   if (keys_are_rows && of_past(rows))
     hints.push_back("all elements that differ are in keys of the past: the cache");
   else
@@ -335,7 +273,7 @@ void about_heads_behind(const Layer& layer, const Target& open, std::vector<std:
   joined.stage = Stage::concat;
   joined.theirs = joined_heads_of(layer, open.theirs);
   if (joined.theirs.empty()) return;
-  const Sides s = sides_of(layer, joined);
+  const Sides s = sides_of(layer, joined, value_of(layer, joined.stage));
   const std::vector<double> difference =
       differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; });
   const double largest = *std::ranges::max_element(difference);
@@ -373,7 +311,7 @@ std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>
       targets, [&](const Target& target) { return target.stage == unexplained; });
   if (open == targets.end() || open->theirs.empty()) return hints;
   try {
-    const Sides s = sides_of(layer, *open);
+    const Sides s = sides_of(layer, *open, value_of(layer, open->stage));
     if (s.ours.shape() != s.theirs.shape()) return hints;
     if (const auto nan = about_nan(s)) return {*nan};
     about_places(s, open->tolerance, unexplained, layer, hints);

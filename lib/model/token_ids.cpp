@@ -3,6 +3,7 @@
 #include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/layer/words.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
@@ -68,9 +69,22 @@ constexpr std::string_view other_inputs[]{"inputs_embeds",
                                           "bbox",
                                           "langs"};
 
+/// `input_ids`, or what a dump of a run has under that name behind a prefix, as SGLang's
+/// "model.forward_batch_info.input_ids"; null: none, or several.
+const io::Entry* input_ids_of(const io::Contents& file) {
+  if (const io::Entry* own = file.find("input_ids")) return own;
+  const io::Entry* found = nullptr;
+  for (const io::Entry& entry : file.tensors)
+    if (last_part(entry.name) == "input_ids") {
+      if (found) return nullptr;
+      found = &entry;
+    }
+  return found;
+}
+
 /// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
 const io::Entry& ids_of(const io::Contents& file) {
-  const io::Entry *const ids = file.find("ids"), *const input_ids = file.find("input_ids");
+  const io::Entry *const ids = file.find("ids"), *const input_ids = input_ids_of(file);
   if (ids && input_ids)
     fail("<ids> {}: holds ids and input_ids: one of the two is to go", file.name);
   if (ids || input_ids) return ids ? *ids : *input_ids;

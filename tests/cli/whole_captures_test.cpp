@@ -219,3 +219,75 @@ TEST_CASE("captures: a state of another layer is named") {
   CHECK(moved.code == 1);
   CHECK_THAT(moved.out, Contains("the reference's resid_post is that of layer 2"));
 }
+
+TEST_CASE("captures: an exported graph's products are not taken for sums with a bias") {
+  const Captures captures("gpt2");
+  const std::string weights = "import sys; sys.path.insert(0, 'tests/models'); import safetensors; "
+                              "w = safetensors.read_folder('data/bard-gpt2')[1]; ",
+                    bias = "np.asarray(w[f'transformer.h.{n}.attn.c_proj.bias'][1])",
+                    whole = "a[f'layers.{n}.output']";
+  const auto node = [](const std::string& name, const std::string& value) {
+    return "a.update({f'/transformer/h.{n}/attn/c_proj/" + name + "_output_0': " + value +
+           " for n in N}); ";
+  };
+  const auto only_nodes = std::string("a = {k: v for k, v in a.items() if k[0] == '/' or k == "
+                                      "'logits'}");
+  const Result right = captures.edited(
+      weights + node("MatMul", whole + " - " + bias) + node("Add", whole) + only_nodes, "diff");
+  INFO(right.out << right.err);
+  CHECK(right.code == 0);
+  CHECK_THAT(unwrapped(right.out), Contains("Every layer agrees") &&
+                                       Contains("the product before its bias is added) × 4"));
+  const Result wrong = captures.edited(weights + node("Add", whole + " - " + bias) + only_nodes);
+  INFO(wrong.out << wrong.err);
+  CHECK_THAT(wrong.out, Contains("bias.missing.o"));
+}
+
+TEST_CASE("captures: caches are compared, with what they leave unfilled") {
+  const Folder folder;
+  const std::string own = folder.path("own.npz"), path = folder.path("ref.npz");
+  const auto saved = [&](const std::string& value) {
+    const Result made = shell(
+        "/usr/bin/python3 -c \"import numpy as np; a = np.load('" + own +
+        "'); f = lambda x: np.pad(x, ((0, 0), (0, 10), (0, 0)))[None]; np.savez('" + path +
+        "', logits=a['logits'], **{f'present.{n}.value': f(a[f'layers.{n}.v']) for n in range(4)}, "
+        "**{f'present.{n}.key': f(" +
+        value + ") for n in range(4)})\"");
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+  };
+  REQUIRE(run({"dump", "data/bard-llama", "--ids", ids, "-q", "-s", "k,v,k_rope,logits", "-o", own})
+              .code == 0);
+  saved("a[f'layers.{n}.k_rope']");
+  const Result right = run({"diff", "data/bard-llama", "--ids", ids, "--against", path});
+  INFO(right.out << right.err);
+  CHECK(right.code == 0);
+  CHECK_THAT(unwrapped(right.out), Contains("compared: v, k_rope of layers 0–3; logits"));
+  CHECK_THAT(unwrapped(right.err), Contains("the first 6 rows of 16; the others are 0"));
+  saved("a[f'layers.{n}.k']");
+  const Result wrong = run({"diagnose", "data/bard-llama", "--ids", ids, "--against", path});
+  INFO(wrong.out << wrong.err);
+  CHECK_THAT(wrong.out, Contains("rope.missing"));
+}
+
+TEST_CASE("captures: without a text, a reference's own token numbers are the text") {
+  const Folder folder;
+  const std::string own = folder.path("own.npz"), path = folder.path("ref.npz");
+  REQUIRE(
+      run({"dump", "data/bard-llama", "--ids", ids, "-q", "-s", "resid_post", "-o", own}).code ==
+      0);
+  for (const std::string name : {"input_ids", "model.forward_batch_info.input_ids"}) {
+    REQUIRE(shell("/usr/bin/python3 -c \"import numpy as np; a = dict(np.load('" + own +
+                  "')); t = a.pop('ids'); a['" + name + "'] = t; np.savez('" + path + "', **a)\"")
+                .code == 0);
+    for (const char* command : {"diff", "diagnose"}) {
+      const Result found = run({command, "data/bard-llama", "--against", path});
+      INFO(name << " " << command << "\n" << found.out << found.err);
+      CHECK(found.code == 0);
+      CHECK_THAT(unwrapped(found.err), Contains("the reference's own"));
+      CHECK(run({command, "data/bard-llama", "--ids", path, "--against", path}).code == 0);
+    }
+  }
+  const Result none = run({"diff", "data/bard-llama", "--against", own, "--layer", "0"});
+  CHECK(none.code == 2);
+}

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -143,10 +144,10 @@ TEST_CASE("whole diagnose: every command that diff and diagnose print gives a ve
 
 TEST_CASE("whole diagnose: a text in pieces is named, and GELU's form through float16's rounding") {
   const Folder folder;
-  plant("gpt2", "chunks.own,chunks.corner,chunks.second,cache.alone,cache.first,cache.late",
+  plant("gpt2", "chunks.own,chunks.corner,chunks.second,cache.alone,cache.first,cache.late,prefix",
         folder);
-  for (const char* mistake :
-       {"chunks.own", "chunks.corner", "chunks.second", "cache.alone", "cache.first", "cache.late"})
+  for (const char* mistake : {"chunks.own", "chunks.corner", "chunks.second", "cache.alone",
+                              "cache.first", "cache.late", "prefix"})
     for (const char* capture : {"states", "logits"}) {
       const Result found =
           diagnosed("gpt2", folder.path(fmt::format("{}-{}.npz", mistake, capture)), true);
@@ -159,6 +160,36 @@ TEST_CASE("whole diagnose: a text in pieces is named, and GELU's form through fl
   const Result gelu = diagnosed("gpt2", half.path("act:gelu-states.npz"), true);
   INFO(gelu.out);
   CHECK(named_in(json::parse(gelu.out)).contains("mlp.activation"));
+}
+
+TEST_CASE("whole diagnose: GELU's form below a short type's rounding is named or said to be open") {
+  const auto words_of = [](const std::string& text) {
+    std::istringstream words(text);
+    return fmt::format("{}", fmt::join(std::istream_iterator<std::string>(words),
+                                       std::istream_iterator<std::string>(), " "));
+  };
+  for (const auto& [model, other] :
+       {std::pair<std::string, std::string>{"gpt2", "act:gelu"}, {"bert", "act:gelu_tanh"}}) {
+    const Folder half;
+    plant(model, "none," + other, half, "float16");
+    for (const std::string& mistake : {std::string("none"), other})
+      for (const std::string capture : {"all", "states", "logits"}) {
+        const std::string path = half.path(mistake + "-" + capture + ".npz");
+        const Result compared =
+            run({"diff", "data/bard-" + model, "--ids", text_ids, "--against", path});
+        const Result found = diagnosed(model, path, true), told = diagnosed(model, path);
+        INFO(model << " " << mistake << " " << capture << "\n"
+                   << compared.out << compared.err << found.out << told.out);
+        const bool open =
+            words_of(compared.out).find("cannot be told at float16") != std::string::npos;
+        const bool named = named_in(json::parse(found.out)).contains("mlp.activation");
+        CHECK(compared.code == (mistake != "none" && !open ? 1 : 0));
+        CHECK(named == (mistake != "none" && !open));
+        CHECK(open == (words_of(told.out).find("cannot be told at float16") != std::string::npos));
+        if (capture == "all") CHECK_FALSE(open);
+        if (capture == "logits") CHECK(open);
+      }
+  }
 }
 
 TEST_CASE("whole diagnose: one cause in all layers is one line, and a lone one is its layer's") {

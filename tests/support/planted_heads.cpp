@@ -17,6 +17,10 @@ bool unmasked_self(Layer& layer, Random&) {
   return layer.X_k.empty();
 }
 
+bool causal_self(Layer& layer, Random&) {
+  return layer.causal = true, layer.X_k.empty();
+}
+
 /// (B, T, H, d) in memory, read as (B, H, T, d).
 Array read_as_heads_first(const Array& x) { // B, H, T, d
   Array y(x.shape);
@@ -57,6 +61,32 @@ std::function<void(Implementation&)> softmax_over(bool heads, bool queries, bool
                  return sum > 0 ? a / sum : 0;
                });
          }});
+    o.shown.push_back(drop_rows);
+  };
+}
+
+/// Softmax over the heads under a causal mask: what is hidden has one constant in all of them, or
+/// nothing hides it.
+std::function<void(Implementation&)> softmax_over_heads(bool constant) {
+  return [=](Implementation& o) {
+    o.steps.push_back({"weights", [=](const Implementation&, const Stages& s) {
+                         const Array& masked = s.at("masked");
+                         const char* before = s.count("biased")   ? "biased"
+                                              : s.count("capped") ? "capped"
+                                                                  : "scaled";
+                         const Array& open = s.at(before);
+                         const auto of = [&](std::size_t b, std::size_t h, std::size_t t,
+                                             std::size_t j) {
+                           const bool hidden = std::isinf(masked(b, h, t, j));
+                           return std::exp(hidden && constant ? 0 : open(b, h, t, j));
+                         };
+                         return reference::each(masked, [&](double, std::size_t b, std::size_t h,
+                                                            std::size_t t, std::size_t j) {
+                           double sum = 0;
+                           for (std::size_t g = 0; g < masked.shape[1]; ++g) sum += of(b, g, t, j);
+                           return of(b, h, t, j) / sum;
+                         });
+                       }});
     o.shown.push_back(drop_rows);
   };
 }
@@ -194,6 +224,8 @@ std::vector<Mistake> other_mistakes() {
        }},
       {"softmax.axis", "weights", unmasked_self, softmax_over(true, false, false)},
       {"softmax.axis", "weights", unmasked_self, softmax_over(true, false, true)},
+      {"softmax.axis", "weights", causal_self, softmax_over_heads(true)},
+      {"softmax.axis", "weights", causal_self, softmax_over_heads(false)},
       {"softmax.base", "weights", unmasked_self,
        [](I& o) {
          o.steps.push_back({"weights", [](const I&, const Stages& s) {

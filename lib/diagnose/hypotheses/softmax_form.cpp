@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/graph.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -45,6 +46,33 @@ Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
   return weights;
 }
 
+const char* const over_keys = "take the softmax over the keys, the last axis of (H, T, S)";
+
+/// A key that is hidden from a query is so in every head: over the heads, what hides it counts as
+/// it is, or falls out.
+void add_heads_with_hidden_keys(ChangeList& list) {
+  list.add_rows(
+      "softmax.axis", StageSet{Stage::weights},
+      "takes the softmax over the heads, where a hidden key has the same constant in each",
+      over_keys, [](Layer& edited) {
+        const Tensor masked = value_of(edited, Stage::masked);
+        const double same = 1 / static_cast<double>(edited.dims.H);
+        const Tensor weights = softmax_over(masked, true, false, false);
+        Tensor shown = copied(weights);
+        by_precision(shown.dtype(), [&]<class N>(N) {
+          for (std::size_t i = 0; i < shown.count(); ++i)
+            if (std::isinf(value_at(masked, i))) shown.as_mutable<N>()[i] = static_cast<N>(same);
+        });
+        give(edited, Stage::weights, shown);
+      });
+  list.add_rows(
+      "softmax.axis", StageSet{Stage::weights},
+      "takes the softmax over the heads, in which no key is hidden", over_keys, [](Layer& edited) {
+        const Stage before = inputs_of(edited, Stage::masked)[0];
+        give(edited, Stage::weights, softmax_over(value_of(edited, before), true, false, false));
+      });
+}
+
 void add_axes(const Dims& dims, ChangeList& list) {
   struct Axes {
     bool heads, queries, keys;
@@ -59,8 +87,7 @@ void add_axes(const Dims& dims, ChangeList& list) {
       give(edited, Stage::weights,
            softmax_over(value_of(edited, Stage::masked), axes.heads, axes.queries, axes.keys));
     };
-    const std::string did = fmt::format("takes the softmax {}", axes.words),
-                      cure = "take the softmax over the keys, the last axis of (H, T, S)";
+    const std::string did = fmt::format("takes the softmax {}", axes.words), cure = over_keys;
     if (axes.queries)
       list.add("softmax.axis", StageSet{Stage::weights}, did, cure, edit);
     else
@@ -72,6 +99,8 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   ChangeList list;
   add_axes(layer.dims, list);
+  if (layer.dims.H > 1 && (layer.settings.causal || !layer.added.empty() || !layer.blocked.empty()))
+    add_heads_with_hidden_keys(list);
   list.add("softmax.missing", StageSet{Stage::weights}, "takes the scores for the weights",
            "take the softmax of the scores over the keys", [](Layer&) {})
       .edit_rows = [](Layer& edited) {

@@ -115,6 +115,88 @@ TEST_CASE("captures: one table of porters' names, read as each family means them
       {&gpt2, "blocks.3.ln1.hook_scale", 3, {}},
       {&gemma, "blocks.3.hook_attn_out", 3, {attn_add}},
       {&gpt2, "ln_final.hook_normalized", std::nullopt, {final}},
+      // nodes of exported graphs: torch.onnx, ONNX Runtime GenAI
+      {&llama, "/model/layers.3/self_attn/o_proj/MatMul_output_0", 3, {output}},
+      {&llama, "/model/layers.3/self_attn/o_proj/MatMul/output_0", 3, {output}},
+      {&llama, "/model/layers.3/attn/q_proj/Add/output_0", 3, {q}},
+      {&llama, "/model/layers.3/self_attn/Softmax_output_0", 3, {weights}},
+      {&llama, "/model/layers.3/self_attn/MatMul_output_0", 3, {scores, scaled}},
+      {&llama, "/model/layers.3/self_attn/MatMul_1_output_0", 3, {head_out}},
+      {&llama, "/model/layers.3/self_attn/Add_1_output_0", 3, {k_rope}},
+      {&llama, "/model/layers.3/self_attn/Reshape_4_output_0", 3, {}},
+      {&llama, "/model/layers.3/attn/k_rotary/RotaryEmbedding/output_0", 3, {k_rope}},
+      {&llama, "/model/layers.3/attn/GroupQueryAttention/output_0", 3, {concat}},
+      {&llama, "/model/layers.3/mlp/act_fn/Mul_output_0", 3, {}},
+      {&llama, "/model/layers.3/mlp/act_fn/Sigmoid_output_0", 3, {}},
+      {&llama, "/model/layers.3/mlp/Mul_output_0", 3, {mlp_act}},
+      {&llama, "/model/layers.3/input_layernorm/Mul_1_output_0", 3, {x}},
+      {&llama, "/model/layers.3/input_layernorm/Mul_output_0", 3, {}},
+      {&llama, "/model/layers.3/input_layernorm/SkipLayerNorm/output_3", 3, {resid_pre}},
+      {&llama, "/model/layers.3/post_attention_layernorm/SkipLayerNorm/output_0", 3, {mlp_x}},
+      {&llama, "/model/layers.3/post_attention_layernorm/SkipLayerNorm/output_3", 3, {residual}},
+      {&llama, "/model/layers.3/Add_output_0", 3, {residual}},
+      {&llama, "/model/layers.3/Add_1_output_0", 3, {resid_post}},
+      {&neox, "/gpt_neox/layers.3/Add_output_0", 3, {}},
+      {&neox, "/gpt_neox/layers.3/Add_1_output_0", 3, {resid_post}},
+      {&gpt2, "/transformer/h.3/attn/c_proj/Add_output_0", 3, {output}},
+      {&gpt2, "/transformer/h.3/attn/c_proj/Reshape_output_0", 3, {}},
+      {&gpt2, "/transformer/h.3/attn/c_proj/Reshape_1_output_0", 3, {output}},
+      {&gpt2, "/transformer/h.3/mlp/act/Tanh_output_0", 3, {}},
+      {&gpt2, "/transformer/h.3/ln_1/LayerNormalization_output_0", 3, {x}},
+      {&bert, "/bert/encoder/layer.3/attention/output/Add_output_0", 3, {residual}},
+      {&bert, "/bert/encoder/layer.3/output/Add_output_0", 3, {}},
+      {&bert,
+       "/bert/encoder/layer.3/intermediate/intermediate_act_fn/Mul_1_output_0",
+       3,
+       {mlp_act}},
+      {&bert, "/bert/embeddings/LayerNorm/LayerNormalization_output_0", std::nullopt, {embed}},
+      {&llama,
+       "/model/layers.32/final_norm_layernorm/SkipLayerNorm/output_0",
+       std::nullopt,
+       {final}},
+      {&llama, "/model/norm/Mul_1_output_0", std::nullopt, {final}},
+      {&llama, "/lm_head/MatMul_output_0", std::nullopt, {logits}},
+      {&llama, "/model/Add_output_0", std::nullopt, {}},
+      // caches
+      {&llama, "present.3.key", 3, {k_rope}},
+      {&llama, "past_key_values.3.value", 3, {v}},
+      {&llama, "past_key_values_3_key", 3, {k_rope}},
+      {&llama, "past_key_values.3.1", 3, {v}},
+      {&llama, "key_cache.3", 3, {k_rope}},
+      {&llama, "v_cache_3", 3, {v}},
+      {&llama, "cache.3.keys", 3, {k_rope}},
+      {&llama, "cache_v_l3", 3, {v}},
+      {&llama, "layers.3.attention.cache_k", 3, {k_rope}},
+      // underscores for separators: torch.fx, torch.compile, files of a program's own
+      {&llama, "model_layers_3_self_attn_q_proj", 3, {q}},
+      {&llama, "model_layers_3_mlp_down_proj", 3, {mlp_out}},
+      {&llama, "model_layers_3", 3, {resid_post}},
+      {&llama, "L__self___model_layers_3_self_attn_o_proj", 3, {output}},
+      {&llama,
+       "l_self_modules_model_modules_layers_modules_3_modules_mlp_modules_up_proj",
+       3,
+       {mlp_up}},
+      {&gpt2, "transformer_h_3_ln_1", 3, {x}},
+      {&gpt2, "transformer_h_3_attn_c_proj", 3, {output}},
+      {&bert, "bert_encoder_layer_3_attention_output_layer_norm", 3, {mlp_x}},
+      {&bert, "bert_encoder_layer_3_output_dropout", 3, {mlp_out}},
+      {&llama, "_model_layers.3_mlp_down_proj_MatMul_output_0", 3, {mlp_out}},
+      {&llama, "layer_3_q_rope", 3, {q_rope}},
+      {&llama, "layer3_mlp_out", 3, {mlp_out}},
+      {&llama, "block3_out", 3, {resid_post}},
+      {&llama, "mlp_out_3", 3, {mlp_out}},
+      {&llama, "lm_head", std::nullopt, {logits}},
+      {&llama, "model_norm", std::nullopt, {final}},
+      // Flax's intermediates, TensorRT-LLM
+      {&llama, "intermediates/model/layers/3/mlp/__call__/0", 3, {mlp_out}},
+      {&llama, "intermediates/layers_3/__call__/0", 3, {resid_post}},
+      {&llama, "intermediates/model/norm/__call__/0", std::nullopt, {final}},
+      {&llama, "transformer.layers.3.attention.dense", 3, {output}},
+      {&llama, "transformer.layers.3.post_layernorm", 3, {mlp_x}},
+      {&llama, "transformer.layers.3.mlp.fc", 3, {mlp_pre}},
+      {&llama, "transformer.layers.3.mlp.gate", 3, {mlp_pre, mlp_up}},
+      {&gpt2, "transformer.layers.3.mlp.fc", 3, {mlp_pre}},
+      {&llama, "transformer.vocab_embedding", std::nullopt, {embed}},
       // ours
       {&llama, "layers.3.output", 3, {output}},
       {&llama, "layers.3.mlp_act", 3, {mlp_act}},
@@ -141,6 +223,14 @@ TEST_CASE("captures: what enters the last norm is the last layer's; fused tensor
   CHECK(capture_of("h.2.attn.c_attn", {}).side_by_side == std::vector{q, k, v});
   CHECK(capture_of("model.layers.2.mlp.gate_up_proj", {}).side_by_side ==
         std::vector{mlp_pre, mlp_up});
+}
+
+TEST_CASE("captures: a product of an exported graph is one before its bias") {
+  CHECK(capture_of("/model/layers.2/mlp/up_proj/MatMul_output_0", {}).product);
+  CHECK(capture_of("/model/layers.2/mlp/up_proj/MatMul/output_0", {}).product);
+  CHECK_FALSE(capture_of("/h.2/mlp/c_fc/Gemm_output_0", {}).product);
+  CHECK_FALSE(capture_of("/h.2/mlp/c_fc/Add_output_0", {}).product);
+  CHECK(capture_of("/h.2/attn/c_attn/Gemm_output_0", {}).side_by_side.size() == 3);
 }
 
 TEST_CASE("captures: the rows of an embedding that adds positions are not embed") {

@@ -1,0 +1,139 @@
+#include <mha/diagnose/gelu_forms.hpp>
+
+#include <mha/compare/diff.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// Roundings are not all at random: their share may be off by so many times what chance makes.
+constexpr double margin = 1.5;
+/// The share of the one form or the other is known so well before it is believed.
+constexpr double known_within = 0.1;
+
+/// The form that the activation is not; nothing: it is no GELU of two forms.
+std::optional<Activation> other_form(Activation form) {
+  switch (form) {
+  case Activation::gelu:
+    return Activation::gelu_tanh;
+  case Activation::gelu_tanh:
+  case Activation::gelu_fast:
+    return Activation::gelu;
+  default:
+    return std::nullopt;
+  }
+}
+
+const char* words_of(Activation form) {
+  return form == Activation::gelu ? "GELU by erf" : "GELU by tanh";
+}
+
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
+Layer with_activation(Layer layer, Activation form) {
+  own_block(layer).mlp.activation = form;
+  return layer;
+}
+
+/// The first stage of a reference that shows the activation.
+const ReferenceStage* stage_behind(const Reference& reference) {
+  for (const Stage stage : {Stage::mlp_act, Stage::mlp_out, Stage::mlp_add, Stage::resid_post})
+    if (const ReferenceStage* found = reference.find(stage); found && !found->in_part) return found;
+  return nullptr;
+}
+
+} // namespace
+
+void GeluForms::add(const Layer& layer, const Reference& reference, bool stream,
+                    std::size_t threads) {
+  for (const ReferenceStage& stage : reference.stages)
+    if (stage.stage != Stage::embed && is_half(stage.stored)) half_ = stage.stored;
+  if (!layer.block || !layer.block->mlp.present()) return;
+  const std::optional<Activation> other = other_form(layer.block->mlp.activation);
+  if (!other) return;
+  form_ = layer.block->mlp.activation;
+  const ReferenceStage* behind = stage_behind(reference);
+  const auto has_whole = [&](Stage stage) {
+    const ReferenceStage* found = reference.find(stage);
+    return found && !found->in_part;
+  };
+  const bool from_input = behind && behind->stage != Stage::resid_post &&
+                          (has_whole(Stage::mlp_x) || has_whole(Stage::mlp_pre));
+  if (!behind || !is_half(behind->stored) || (!stream && !from_input)) return;
+  // What the feed-forward reads, and what it is added to, is computed once for both.
+  Layer own = with_reference_before(layer, behind->stage, reference);
+  const StageSet there = available_stages(own);
+  std::vector<Stage> before, wanted{behind->stage};
+  for (const Stage stage : {Stage::output, Stage::attn_add, Stage::residual, Stage::mlp_x})
+    if (has_step(own, stage) && contains(there, stage)) before.push_back(stage);
+  wanted.insert(wanted.end(), before.begin(), before.end());
+  if (!contains(there, behind->stage)) return;
+  const Trace kept = trace(own, wanted, {}, threads);
+  Layer given = own;
+  for (const Stage stage : before)
+    if (!own.has_given(stage)) given = with_given(std::move(given), stage, kept.value(stage));
+  const Tensor ours = kept.value(behind->stage),
+               moved =
+                   trace(with_activation(std::move(given), *other), {behind->stage}, {}, threads)
+                       .value(behind->stage);
+  double way = 0, along = 0, square = 0;
+  const std::size_t n = ours.count();
+  for (std::size_t i = 0; i < n; ++i) {
+    const double d = value_at(moved, i) - value_at(ours, i),
+                 r = value_at(behind->value, i) - value_at(ours, i);
+    if (!std::isfinite(d) || !std::isfinite(r)) return;
+    way += d * d, along += d * r, square += r * r;
+  }
+  if (!(way > 0)) return;
+  const double part = along / way, noise = std::max(square - part * along, 0.0);
+  if (!(noise > 0)) return;
+  const double sure = way * static_cast<double>(n) / noise; // 1 / variance of the part
+  along_ += part * sure, weight_ += sure;
+}
+
+double GeluForms::spread() const {
+  return weight_ > 0 ? margin / std::sqrt(weight_) : HUGE_VAL;
+}
+
+GeluForms::Verdict GeluForms::verdict() const {
+  if (!form_ || !half_) return Verdict::not_asked;
+  if (spread() > known_within) return Verdict::open;
+  const double near = std::max(0.25, 4 * spread());
+  if (std::fabs(share() - 1) < near) return Verdict::other;
+  return std::fabs(share()) < near ? Verdict::own : Verdict::open;
+}
+
+std::string GeluForms::sentence() const {
+  const char* const other = words_of(*other_form(*form_));
+  if (verdict() == Verdict::other)
+    return fmt::format(
+        "The layers' differences are within rounding, but they go the way of {} where the model "
+        "takes {}: {:.2f} ± {:.2f} of it in all of them",
+        other, words_of(*form_), share(), spread());
+  return fmt::format("Whether the reference takes {} or {}, as the model does, cannot be told at "
+                     "{}: the two differ by less than its rounding",
+                     other, words_of(*form_), name_of(*half_));
+}
+
+Change GeluForms::cause() const {
+  const Activation other = *other_form(*form_);
+  Change change;
+  change.id = "mlp.activation", change.touches = StageSet{Stage::mlp_act};
+  change.did = fmt::format("takes {} in the feed-forward", words_of(other));
+  change.cure = fmt::format("take {}", words_of(*form_));
+  change.edit = [other](Layer& layer) { own_block(layer).mlp.activation = other; };
+  return change;
+}
+
+} // namespace mha
