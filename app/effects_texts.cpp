@@ -43,12 +43,11 @@ Effect load_effect(StateReader& state) {
 } // namespace
 
 void EffectRows::add(const std::vector<Effect>& effects) {
-  const render::EffectsView view{.per_position = true};
   if (form_ == "json") {
     file_.write(is_first_ ? "[\n" : ",\n");
-    file_.write(effects_objects(effects, view));
+    file_.write(effects_objects(effects, view_));
   } else {
-    file_.write(effects_csv(effects, view, form_ == "tsv" ? '\t' : ',', is_first_));
+    file_.write(effects_csv(effects, view_, form_ == "tsv" ? '\t' : ',', is_first_));
   }
   is_first_ = false;
 }

@@ -17,7 +17,10 @@ namespace mha::app {
 /// Rows that are written while texts come in: csv, tsv or json.
 class EffectRows {
 public:
-  EffectRows(const std::string& path, std::string form) : form_(std::move(form)), file_(path) {}
+  EffectRows(const std::string& path, std::string form, std::optional<std::size_t> precision)
+      : form_(std::move(form)), file_(path) {
+    view_.per_position = true, view_.precision = precision;
+  }
   void add(const std::vector<Effect>& effects);
   void finish();
   void save(StateWriter& state) const;
@@ -25,6 +28,7 @@ public:
 
 private:
   std::string form_;
+  render::EffectsView view_;
   GrowingFile file_;
   bool is_first_ = true;
 };

@@ -197,6 +197,19 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
   cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
 }
 
+void add_precision(Cli& cli, std::optional<std::size_t>& precision,
+                   std::function<std::string()> form) {
+  cli.value("--precision", "DIGITS", precision,
+            "significant digits; default: as many as read back to the same number");
+  cli.unused({"--precision"}, [form = std::move(form)] {
+    constexpr std::string_view exact[] = {"csv", "tsv", "json", "ndjson"};
+    return std::ranges::find(exact, form()) != std::end(exact)
+               ? std::string()
+               : std::string("is of CSV, TSV and JSON; tables and pictures round to fit, arrays "
+                             "have every digit");
+  });
+}
+
 render::TextStyle look_of(const OutputOptions& output, Color color) {
   render::TextStyle look = look_of_output(color);
   if (!output.to_standard_output()) look.color = color == Color::always;

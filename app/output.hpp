@@ -6,6 +6,8 @@
 #include <mha/render/renderers.hpp>
 
 #include <array>
+#include <functional>
+#include <optional>
 #include <span>
 
 namespace mha::app {
@@ -32,6 +34,11 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
 /// --output/-o alone, of a command with one format, whatever the path is called.
 void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
                      std::span<const std::string_view> placeholders);
+
+/// --precision of the numbers that CSV, TSV and JSON have; tables, pictures and arrays, by `form`, have
+/// their own.
+void add_precision(Cli& cli, std::optional<std::size_t>& precision,
+                   std::function<std::string()> form);
 
 /// How text looks there: colours of a file are those that were asked for, never a terminal's.
 render::TextStyle look_of(const OutputOptions& output, Color color);

@@ -34,7 +34,8 @@ bool StatsChoice::shows(std::string_view name) const {
 
 std::vector<const Measure*> StatsChoice::columns_asked() const {
   std::vector<const Measure*> columns;
-  for (const std::string& name : measures) columns.push_back(&measure_named(name));
+  for (const std::string& name : measures)
+    if (name != "kind") columns.push_back(&measure_named(name)); // each row has its kind already
   return less_uniform ? all_above_uniform(columns) : each_once(columns);
 }
 

@@ -23,7 +23,8 @@ struct StatsChoice {
   void check_columns() const;
   /// Whether something that is shown depends on a measure that `name` begins: a column, or kinds.
   bool shows(std::string_view name) const;
-  /// Those of --measures, each once.
+  /// Those of --measures, each once. Throws Error for a name that is none; `kind`, which stands in
+  /// each row, adds no column.
   std::vector<const Measure*> columns_asked() const;
 };
 

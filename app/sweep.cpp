@@ -217,7 +217,8 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
                          request.over,
                          options.metric.empty() ? "logit" : options.metric,
                          request.raw,
-                         {}};
+                         {},
+                         to.precision};
   const Texts& shown = pairs[0].here->texts();
   if (pairs.size() == 1)
     for (int id : shown.ids()[0]) view.tokens.push_back(shown.label(id));

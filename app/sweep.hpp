@@ -26,6 +26,7 @@ struct SweepOutput {
   const OutputOptions& output;
   std::string picture;
   const FigureOptions& figure;
+  std::optional<std::size_t> precision; ///< significant digits of CSV and JSON; none: all
 };
 
 /// Computes the sweep and writes it. `request`: answer, versus and places.

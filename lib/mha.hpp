@@ -46,9 +46,9 @@ template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
 template <class T> Tensor borrowed(std::span<const T> numbers, const Shape& shape) {
   if (numbers.size() != count_of(shape))
     fail("{} do not fill the shape {}", counted(numbers.size(), "values"), to_string(shape));
-  return {dtype_for<T>(),
-          shape,
-          {std::shared_ptr<const void>(), reinterpret_cast<const std::byte*>(numbers.data())}};
+  const std::shared_ptr<const std::byte> memory(
+      std::shared_ptr<const void>(), reinterpret_cast<const std::byte*>(numbers.data()));
+  return Tensor(dtype_for<T>(), shape, memory).read_only();
 }
 template <class T> Tensor borrowed(std::vector<T>&& numbers, const Shape& shape) = delete;
 template <class T>
@@ -114,6 +114,7 @@ public:
   /// asked for, or the layer does not have it.
   Tensor tensor(std::string_view name) const;
   Tensor tensor(Stage stage) const;
+  Tensor tensor(TwoNames names) const = delete;
 
   ///@}
   ///@{
@@ -122,6 +123,7 @@ public:
   /// of these converts.
   template <class T, std::size_t N = any_rank> Values<T, N> get(std::string_view name) const;
   template <class T, std::size_t N = any_rank> Values<T, N> get(Stage stage) const;
+  template <class T, std::size_t N = any_rank> Values<T, N> get(TwoNames names) const = delete;
   template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
     return get<T>(name);
   }
@@ -167,6 +169,8 @@ MHA_API void stream(const Layer& layer, Stage stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
 MHA_API void stream(const Layer& layer, std::string_view stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
+void stream(const Layer& layer, TwoNames stages,
+            const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0) = delete;
 /// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
 /// …), each<double> for a float64 layer. Rows are a matrix of p.count rows in their type; of row
 /// values one column. Throws Error where the layer is not in T.
@@ -174,5 +178,7 @@ template <class T = float, class Use>
 void each(const Layer& layer, Stage stage, Use&& use, std::size_t threads = 0);
 template <class T = float, class Use>
 void each(const Layer& layer, std::string_view stage, Use&& use, std::size_t threads = 0);
+template <class T = float, class Use>
+void each(const Layer& layer, TwoNames stages, Use&& use, std::size_t threads = 0) = delete;
 
 } // namespace mha

@@ -97,20 +97,25 @@ public:
   Tokens tokens() const;
   /// The names of what was kept, in the order of the computation: "layers.0.weights".
   std::vector<std::string> kept() const;
+  ///@{
   /// Whether tensor() of this name gives a stage: of several layers' it asks which. Throws Error
   /// for a name that is no stage's.
   bool has(std::string_view name) const;
+  bool has(TwoNames names) const = delete;
+  ///@}
   ///@{
   /// A kept stage: "layers.3.weights", or "weights" where one layer's was kept; "logits". Shape as
   /// docs/stages.md says, batch axis in front for a batch. Throws Error for what was not kept.
   Tensor tensor(std::string_view name) const;
   Tensor tensor(const At& at) const;
+  Tensor tensor(TwoNames names) const = delete;
   ///@}
   ///@{
   /// The same as an expression of xtensor, with <mha/xtensor.hpp>; get<double, 3> has its three
   /// axes in its type. Throws Error, too, where the run is not in T or the stage has not N axes;
   /// none of these converts.
   template <class T, std::size_t N = any_rank> Values<T, N> get(std::string_view name) const;
+  template <class T, std::size_t N = any_rank> Values<T, N> get(TwoNames names) const = delete;
   template <std::same_as<float> T = float> Values<T> operator[](std::string_view name) const {
     return get<T>(name);
   }
@@ -132,11 +137,15 @@ public:
   std::vector<Predicted> predictions(std::int64_t position = -1, std::size_t top = 10,
                                      std::size_t text = 0) const;
 
+  ///@{
   /// A measure of each head's weights or result by its name in docs/stats.md ("entropy",
   /// "previous", "result_norm"): layers × heads in float64, NaN where nothing is known. Measures
   /// that compare tokens ("induction") read the tokenizer. Of the options threads, progress and
   /// stop count. Throws Error for a name that is none, and where streams are not kept.
   Tensor heads(std::string_view measure, const RunOptions& options = {}) const;
+  Tensor heads(TwoNames measures, const RunOptions& options = {}) const = delete;
+  ///@}
+  ///@{
   /// What the predictions behind some positions of each text (negative: from its end) lose without
   /// each head, zero in its place: "kl"; "loss_change" and, of the most probable token,
   /// "logit_change", without the head less with it; or "direct", what the head adds to that logit
@@ -145,6 +154,9 @@ public:
   /// behind no position a token follows (-1).
   Tensor effects(std::string_view column = "kl", const Indexes& positions = -1,
                  const RunOptions& options = {}) const;
+  Tensor effects(TwoNames columns, const Indexes& positions = -1,
+                 const RunOptions& options = {}) const = delete;
+  ///@}
 
   /// The same run with further patches, behind those that it has. Nothing before the first patched
   /// layer is computed again. Of the options, `patches` is empty.
@@ -227,7 +239,7 @@ public:
   template <std::convertible_to<std::string_view> Text>
   Tokens batch(std::initializer_list<std::initializer_list<Text>> texts) const = delete;
   ///@}
-  /// What token numbers stand for.
+  /// What token numbers stand for. Throws Error for a number that is no token of the model.
   std::string text(const std::vector<int>& ids) const;
 
   /// Computes texts. Throws Error before anything is computed where what is to be kept would not
@@ -248,11 +260,14 @@ public:
   Layer layer(const LayerId& layer) const;
   Layer layer(const LayerId& layer, const Tokens& tokens, const RunOptions& options = {}) const;
   ///@}
+  ///@{
   /// A weight as products read it, in the model's precision: "layers.3.W_q", (in, out);
   /// "layers.-1.mlp.out" of the last layer; "W_E" (vocabulary, d_model), without the factor that
   /// embed has, "W_pos", "final_norm.weight" as it lies, "W_U" (d_model, vocabulary), "b_U". A
   /// fused one is read by its parts. Throws Error for a name that the model has no weight of.
   Tensor weight(std::string_view name) const;
+  Tensor weight(TwoNames names) const = delete;
+  ///@}
   /// The model with another weight of attention in this one's place, of the same shape. This one
   /// stays.
   Model with(std::string_view name, Tensor weight) const;

@@ -4,10 +4,15 @@
 #include <mha/system/error.hpp>
 
 #include <concepts>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
 namespace mha {
+
+/// {"q", "k"} where one name is taken: a std::string_view would take the two for the ends of one
+/// text, and read what lies between them. Such overloads are deleted.
+using TwoNames = std::initializer_list<const char*>;
 
 /// State that copies share. An object that was moved from has none; to use it then is an Error.
 template <class State> class Shared {

@@ -24,7 +24,7 @@ struct CircuitsCommand {
   std::vector<std::string> composition;
   std::string grid, sort;
   std::optional<std::int64_t> offset;
-  std::optional<std::size_t> top;
+  std::optional<std::size_t> top, precision;
   bool spectrum = false, beyond_random = false;
   Common common;
 
@@ -147,16 +147,16 @@ void CircuitsCommand::write_numbers(const std::string& form) const {
   };
   std::string text;
   if (!composition.empty()) {
-    text = form == "json"    ? render::compositions_json(pairs_)
+    text = form == "json"    ? render::compositions_json(pairs_, precision)
            : form == "table" ? titled(render::compositions_table(pairs_, look))
-                             : render::compositions_csv(pairs_, separator);
+                             : render::compositions_csv(pairs_, separator, precision);
   } else if (form == "json") {
-    text = render::circuits_json(heads_);
+    text = render::circuits_json(heads_, precision);
   } else if (spectrum) {
-    text = render::spectra_csv(heads_, separator);
+    text = render::spectra_csv(heads_, separator, precision);
   } else {
     text = form == "table" ? titled(render::circuits_table(heads_, look))
-                           : render::circuits_csv(heads_, separator);
+                           : render::circuits_csv(heads_, separator, precision);
   }
   file.sink()(text);
   file.finish();
@@ -255,6 +255,10 @@ Run declare_circuits(Cli& cli) {
   add_figure(cli, circuits->figure, "a table has the numbers");
   add_output(cli, circuits->output, {"table", "csv", "tsv", "json", "text", "png", "svg", "pdf"},
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
+  add_precision(cli, circuits->precision, [circuits] {
+    const std::string form = picture_or_form(circuits->output, !circuits->grid.empty());
+    return circuits->spectrum && form == "table" ? std::string("csv") : form;
+  });
   add_layer(cli, circuits->request);
   add_unused_of_weights(cli, [] { return true; });
   cli.unused({"--above-random"}, [circuits] {

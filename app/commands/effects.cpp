@@ -23,7 +23,7 @@ struct EffectsCommand {
   Selection selection;
   OutputOptions output;
   std::string ablate = "zero", align, set, answer, versus, grid;
-  std::optional<std::size_t> answer_id, versus_id, top;
+  std::optional<std::size_t> answer_id, versus_id, top, precision;
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   FigureOptions figure;
@@ -164,9 +164,10 @@ EffectsRequest EffectsCommand::request_for(const Texts& text) const {
 
 std::string EffectsCommand::resumable_options(const std::string& form) const {
   const auto number = [](const auto& id) { return id ? std::to_string(*id) : std::string("-"); };
-  return fmt::format("effects\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ablate, align, set,
-                     answer, versus, number(answer_id), number(versus_id), centre, per_position,
-                     selection.query ? selection.query->text() : "-", form, top.has_value());
+  return fmt::format("effects\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ablate, align,
+                     set, answer, versus, number(answer_id), number(versus_id), centre,
+                     per_position, selection.query ? selection.query->text() : "-", form,
+                     top.has_value(), number(precision));
 }
 
 int EffectsCommand::run() {
@@ -184,7 +185,7 @@ int EffectsCommand::run() {
     swept.answer = token_of(text, answer, "--answer", answer_id);
     swept.versus = token_of(text, versus, "--versus", versus_id);
     swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
-    run_sweep(sweep, model, std::move(swept), {output, picture, figure}, common);
+    run_sweep(sweep, model, std::move(swept), {output, picture, figure, precision}, common);
     report_timings(common);
     return 0;
   }
@@ -194,7 +195,7 @@ int EffectsCommand::run() {
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
   ResumeFile resume_file(resume, output.path);
   const bool streams = per_position && !top && form != "table";
-  EffectRows rows(streams ? output.path : "", form);
+  EffectRows rows(streams ? output.path : "", form, precision);
   TextEffects texts(
       {request_for(text), selection.query, per_position, patch_of_all(request).empty()}, model,
       common);
@@ -228,7 +229,8 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   }
   const Stopwatch watch(common.write_s);
   TextFile file(output.path);
-  render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>()};
+  render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>(),
+                           precision};
   const auto token_text = [](const std::string& token, const std::optional<std::size_t>& id) {
     if (id) return fmt::format("token {}", *id);
     return token.empty() ? std::string() : fmt::format("'{}'", render::visible(token));
@@ -305,6 +307,8 @@ Run declare_effects(Cli& cli) {
   add_output(cli, effects->output,
              {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
+  add_precision(cli, effects->precision,
+                [effects] { return picture_or_form(effects->output, !effects->grid.empty()); });
   add_layer(cli, effects->request);
   cli.unused({"--tokens", "--key-tokens"}, [] {
     return std::string("changes nothing: effects are of parts, and no label is printed");

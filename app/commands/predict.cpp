@@ -26,7 +26,7 @@ struct Predict {
   Request request;
   Selection selection;
   OutputOptions output;
-  std::optional<std::size_t> top;
+  std::optional<std::size_t> top, precision;
   bool all = false, each_layer = false;
   std::string of;
   Common common;
@@ -145,7 +145,7 @@ void Predict::write_part(const OpenedModel& model) {
   const Texts& text = *model.texts();
   const TextLayers layers(model.sources(), model.texts());
   render::PartView view;
-  view.part = of, view.top = top.value_or(10);
+  view.part = of, view.top = top.value_or(10), view.precision = precision;
   std::vector<PartLogits> parts;
   const io::Source source = io::parse_source("vector=" + of);
   {
@@ -231,7 +231,8 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
 void Predict::predict_all(const OpenedModel& model) {
   const Texts& text = *model.texts();
   PredictionFiles files(
-      output.path, {form(), all, each_layer, text.batched(), text.model().causal(), &text.ids()},
+      output.path,
+      {form(), all, each_layer, text.batched(), text.model().causal(), &text.ids(), precision},
       names_of(text), look_of(output, common.color));
   const auto predict_group = [&](const TextGroup& group, bool first) {
     std::vector<Prediction> predictions = predictions_of(model, group, first);
@@ -293,6 +294,7 @@ Run declare_predict(Cli& cli) {
              "write to a file; {batch} in PATH writes one a text, {layer} with --each-layer one a "
              "layer",
              std::span(all_placeholders).first(2));
+  add_precision(cli, predict->precision, [predict] { return form_of(predict->output); });
   add_layer(cli, predict->request);
   add_common(cli, predict->common);
   cli.example("predict data/bard-llama --text 'To be, or not to'",

@@ -65,7 +65,7 @@ void Stats::check() const {
   if (!sort.empty()) stats_order_of(sort);
   if (!grid.empty()) measure_named(grid);
   for (const std::string& kind : kinds) head_kind_named(kind);
-  for (const std::string& name : measures) measure_named(name);
+  columns_asked(); // throws Error for a name that is no measure
   if (texts.resume && !texts.asked())
     throw UsageError("--resume is for many texts: --text-file FILE --each-line with --spread, --by "
                      "or --top-texts");
@@ -75,12 +75,11 @@ void Stats::check() const {
 /// them where nothing else is measured.
 bool Stats::asks_for_projections(const std::string& form) const {
   if (all || (measures.empty() && grid.empty() && form != "table")) return true;
-  std::vector<std::string> named = measures;
-  if (!grid.empty()) named.push_back(grid);
+  std::vector<const Measure*> named = columns_asked();
+  if (!grid.empty()) named.push_back(&measure_named(grid));
   const Measure* const order = sort.empty() ? nullptr : stats_order_of(sort).measure;
   return (order && is_of_projections(*order)) ||
-         std::ranges::any_of(
-             named, [](const std::string& name) { return is_of_projections(measure_named(name)); });
+         std::ranges::any_of(named, [](const Measure* one) { return is_of_projections(*one); });
 }
 
 std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) const {
@@ -174,6 +173,8 @@ int Stats::run_texts() {
   TextStatsRequest asked{texts,           measuring, {},        less_uniform, order.measure,
                          order.ascending, top,       precision, output,       {}};
   asked.columns = columns_asked();
+  if (!measures.empty() && asked.columns.empty())
+    throw UsageError("--measures kind: a head's kind stands beside its measures; name one");
   figure.check(form_of(output), request, common);
   if (all)
     throw UsageError("--all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
@@ -362,16 +363,9 @@ Run declare_stats(Cli& cli) {
   add_output(cli, stats->output, forms,
              "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
              all_placeholders);
-  cli.value("--precision", "DIGITS", stats->precision,
-            "significant digits; default: as many as read back to the same number");
+  add_precision(cli, stats->precision,
+                [stats] { return picture_or_form(stats->output, !stats->grid.empty()); });
   add_figure(cli, stats->figure, "without --grid they are numbers");
-  cli.unused({"--precision"}, [stats] {
-    const std::string form = picture_or_form(stats->output, !stats->grid.empty());
-    const bool exact = form == "csv" || form == "tsv" || form == "json" || form == "ndjson";
-    return exact
-               ? ""
-               : std::string("is of CSV, TSV, JSON and NDJSON; a table and a picture round to fit");
-  });
   for (const std::string name : {"window", "separator"})
     cli.unused({name == "window" ? "--window" : "--separators"}, [stats, name] {
       return stats->shows(name) ? ""

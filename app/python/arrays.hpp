@@ -3,6 +3,7 @@
 
 #include "unlocked.hpp"
 
+#include <mha/layer/dims.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <pybind11/numpy.h>
@@ -98,7 +99,12 @@ template <class T> py::class_<T> class_of(py::module_& module, const char* name)
   return made;
 }
 
+/// The sizes of a layer that no input changes, by their letters.
+py::dict sizes_of(const Dims& dims);
+
 /// mha::Model and what belongs to it.
 void add_model(py::module_& module);
+/// mha::Layer, and the tables of settings and tensors.
+void add_layer(py::module_& module);
 
 } // namespace mha::python

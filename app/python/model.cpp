@@ -73,19 +73,6 @@ void stream(const Model& model, const Tokens& tokens, const std::vector<std::str
       options);
 }
 
-py::dict sizes_of(const Dims& dims) {
-  py::dict sizes;
-  for (const auto& [name, size] : {std::pair("H", dims.H),
-                                   {"H_kv", dims.H_kv},
-                                   {"d_model", dims.d_model},
-                                   {"d_k", dims.d_k},
-                                   {"d_v", dims.d_v},
-                                   {"d_ff", dims.d_ff},
-                                   {"vocabulary", dims.vocabulary}})
-    sizes[name] = size;
-  return sizes;
-}
-
 std::vector<std::pair<bool, std::string>> notes_of(const std::vector<Note>& notes) {
   std::vector<std::pair<bool, std::string>> list;
   for (const Note& note : notes) list.emplace_back(note.is_warning(), in_python(note.text));
@@ -165,6 +152,19 @@ void add_run(py::module_& module) {
 
 } // namespace
 
+py::dict sizes_of(const Dims& dims) {
+  py::dict sizes;
+  for (const auto& [name, size] : {std::pair("H", dims.H),
+                                   {"H_kv", dims.H_kv},
+                                   {"d_model", dims.d_model},
+                                   {"d_k", dims.d_k},
+                                   {"d_v", dims.d_v},
+                                   {"d_ff", dims.d_ff},
+                                   {"vocabulary", dims.vocabulary}})
+    sizes[name] = size;
+  return sizes;
+}
+
 void add_model(py::module_& module) {
   add_patch(module);
   add_tokens(module);
@@ -202,6 +202,13 @@ void add_model(py::module_& module) {
              return without_lock([&] { return model.run(tokens, options); });
            })
       .def("stream", &stream)
+      .def("layer",
+           [](const Model& model, const std::string& layer, const std::optional<Tokens>& tokens,
+              std::size_t threads, const py::object& progress) {
+             const RunOptions options = options_of({}, {}, true, threads, progress);
+             return without_lock(
+                 [&] { return tokens ? model.layer(layer, *tokens, options) : model.layer(layer); });
+           })
       .def("weight",
            [](const Model& model, const std::string& name) {
              return array_of(without_lock([&] { return model.weight(name); }));

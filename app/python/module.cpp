@@ -101,16 +101,23 @@ struct Room {
     const bool of_each = std::ranges::none_of(
         names, [](const auto& name) { return mha::naming::layer_number(name).has_value(); });
     mha::require_memory(kept + bytes * (of_each ? layers : 1), "the stages asked for",
-                        "ask for fewer, stages=[…], or stream them: mha.Model.stream");
+                        "ask for fewer, stages=[…], or stream them");
     kept += bytes, --layers;
   }
 };
 
-Computed compute_layer(mha::OpenedModel& model, const std::string& id,
+std::vector<std::pair<bool, std::string>> notes_of(const mha::Layer& layer,
+                                                   std::vector<mha::Note> notes) {
+  if (!layer.block) std::ranges::move(mha::not_finite_inputs(layer), std::back_inserter(notes));
+  std::vector<std::pair<bool, std::string>> list;
+  for (const mha::Note& note : notes) list.emplace_back(note.is_warning(), in_python(note.text));
+  return list;
+}
+
+/// Computes stages of a layer, called `id` in their names.
+Computed compute_layer(const mha::Layer& layer, const std::string& id,
                        const std::vector<std::string>& names, std::size_t threads, Room& room) {
-  mha::LoadedLayer loaded = model.load(id);
-  const mha::Layer& layer = loaded.layer;
-  Computed computed{id, loaded.naming, {}, {}};
+  Computed computed{id, {}, {}, {}};
   const std::vector<mha::Stage> wanted = stages_wanted(layer, id, names);
   room.require(layer, wanted, names);
   mha::Trace kept(layer, wanted);
@@ -123,13 +130,15 @@ Computed compute_layer(mha::OpenedModel& model, const std::string& id,
   mha::compute(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
-  if (!layer.block)
-    std::ranges::move(mha::not_finite_inputs(layer), std::back_inserter(loaded.notes));
-  for (const mha::Note& note : loaded.notes)
-    computed.notes.emplace_back(note.is_warning(), in_python(note.text));
   if (const mha::Message told = overflow.report(layer); !told.empty())
     computed.notes.emplace_back(true, in_python(told.in_words(mha::Wording::program)));
   return computed;
+}
+
+py::dict arrays_of(const Computed& layer) {
+  py::dict stages;
+  for (const auto& [name, tensor] : layer.stages) stages[py::str(name)] = array_of(tensor);
+  return stages;
 }
 
 /// Everything that run() is told, as mha/__init__.py sorts it.
@@ -174,17 +183,60 @@ py::tuple run(const Request& given) {
       model.threads = given.threads;
       title = model.title();
       Room room{.layers = model.chosen().size()};
-      for (const std::string& id : model.chosen())
-        layers.push_back(compute_layer(model, id, given.stages, given.threads, room));
+      for (const std::string& id : model.chosen()) {
+        mha::LoadedLayer loaded = model.load(id);
+        Computed done = compute_layer(loaded.layer, id, given.stages, given.threads, room);
+        std::vector<std::pair<bool, std::string>> notes =
+            notes_of(loaded.layer, std::move(loaded.notes));
+        done.naming = loaded.naming, done.notes.insert(done.notes.begin(), notes.begin(), notes.end());
+        layers.push_back(std::move(done));
+      }
     });
   }
   py::list results;
-  for (const Computed& layer : layers) {
-    py::dict stages;
-    for (const auto& [name, tensor] : layer.stages) stages[py::str(name)] = array_of(tensor);
-    results.append(py::make_tuple(layer.id, layer.naming, stages, layer.notes));
-  }
+  for (const Computed& layer : layers)
+    results.append(py::make_tuple(layer.id, layer.naming, arrays_of(layer), layer.notes));
   return py::make_tuple(title, results);
+}
+
+/// Computes stages of a layer that is made: ({stage: array}, [(warning, note)]).
+py::tuple run_layer(const mha::Layer& layer, const std::string& id,
+                    const std::vector<std::string>& stages, std::size_t threads) {
+  Computed done;
+  {
+    const mha::python::Unlocked free;
+    mha::api::visiting([&] {
+      for (const std::string& name : stages) {
+        if (!stages_wanted(layer, id, {name}).empty()) continue;
+        mha::require_stage(layer, mha::stage_named(name));
+        mha::fail("{}: this is layer {}", name, id);
+      }
+      Room room{.layers = 1};
+      done = compute_layer(layer, id, stages, threads, room);
+    });
+  }
+  return py::make_tuple(arrays_of(done), done.notes);
+}
+
+/// One layer of sources: (title, id, naming, [(warning, note)], layer).
+py::tuple load(const Request& given) {
+  mha::Request request = request_of(given);
+  request.X_is_stream = true;
+  std::string title;
+  mha::LoadedLayer loaded;
+  {
+    const mha::python::Unlocked free;
+    mha::api::visiting([&] {
+      mha::OpenedModel model(std::move(request));
+      title = model.title();
+      if (model.chosen().size() != 1)
+        mha::fail("{}: {} layers are chosen, and one is loaded at a time", title,
+                  model.chosen().size());
+      loaded = model.load(model.chosen()[0]);
+    });
+  }
+  const auto notes = notes_of(loaded.layer, std::move(loaded.notes));
+  return py::make_tuple(title, loaded.id, loaded.naming, notes, std::move(loaded.layer));
 }
 
 /// The ids of the layers that the sources hold.
@@ -248,8 +300,11 @@ PYBIND11_MODULE(_core, module) {
       .def_readwrite("batch", &Request::batch)
       .def_readwrite("threads", &Request::threads);
   mha::python::Computing::watch_for_end();
+  mha::python::add_layer(module);
   mha::python::add_model(module);
   module.def("run", &run);
+  module.def("run_layer", &run_layer);
+  module.def("load", &load);
   module.def("layers", &layers);
   module.def("stages", &table_of_stages);
   module.def("stage_named", [](const std::string& name) {

@@ -59,7 +59,7 @@ void InOrder::hand_out(Place place, Tensor rows) {
     }
   }
   stopped_ = true; // unless it comes back
-  use_(place, std::move(rows));
+  use_(place, rows.read_only());
   stopped_ = false;
 }
 

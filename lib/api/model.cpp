@@ -128,8 +128,7 @@ Layer Model::layer(const LayerId& layer) const {
     const std::size_t n = state_->number_of(layer);
     Layer alone = state_->layer_of_one_token(n);
     alone.X = Tensor();
-    alone.missing_X = fmt::format(
-        ": Model::layer({}, tokens), or mha::load(folder, {}, {{{{\"X\", stream}}}})", n, n);
+    alone.missing_X = message(": layer({}, tokens) has one, or load the layer with <X=FILE>", n);
     return alone;
   });
 }

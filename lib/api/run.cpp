@@ -84,7 +84,7 @@ namespace {
 Cache run_stages(const Layer& layer, const StageSet& stages, std::size_t threads) {
   require_memory(
       api::bytes_of(layer, stages), "the stages asked for",
-      "ask for fewer, mha::run(layer, {stages…}), or stream one: mha::each, mha::stream");
+      "ask for fewer, or stream one: mha::stream");
   return api::computed(layer, stages, threads);
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace mha {
 
@@ -60,16 +61,19 @@ public:
     keep_before(first);
     streams_.push_back(at.x);
     at = advance(*run_->layers, at, layers, on_the_way());
+    // Patches behind the last layer are checked where nothing there is kept, too: logits() comes
+    // later.
+    Layer ends = run_->layers->ends(at.x);
+    std::vector<PutPatch> of_ends;
+    api::put_patches(*run_, ends, layers, of_ends);
+    report_doubts(put_), report_doubts(of_ends);
     if (wishes_.any(layers)) {
-      Layer ends = run_->layers->ends(at.x);
-      put(ends, layers);
       keep(ends, layers);
+      std::ranges::move(of_ends, std::back_inserter(put_));
     } else {
       keep_nothing();
     }
     api::require_read(*run_, put_, inherited);
-    for (const PutPatch& one : put_)
-      if (!one.doubt.empty()) run_->doubts.push_back(warning(one.doubt));
     if (options_.streams) run_->streams = std::move(streams_);
   }
 
@@ -113,6 +117,11 @@ private:
       report(at.layer);
     };
     return way;
+  }
+
+  void report_doubts(const std::vector<PutPatch>& put) {
+    for (const PutPatch& one : put)
+      if (!one.doubt.empty()) run_->doubts.push_back(warning(one.doubt));
   }
 
   void report(std::size_t layers_done) const {

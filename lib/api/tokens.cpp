@@ -10,7 +10,6 @@ namespace mha {
 namespace {
 
 void require_in_vocabulary(const std::vector<int>& ids, std::size_t vocabulary) {
-  if (ids.empty()) fail("ids: there is no token to compute with");
   for (const int id : ids)
     if (id < 0 || static_cast<std::size_t>(id) >= vocabulary)
       fail("ids: {} is no token: the vocabulary has 0 to {}", id, vocabulary - 1);
@@ -18,8 +17,10 @@ void require_in_vocabulary(const std::vector<int>& ids, std::size_t vocabulary) 
 
 Tokens of_ids(const Model::State& model, std::vector<std::vector<int>> ids, bool batched) {
   if (ids.empty()) fail("batch: there is no text");
-  for (const std::vector<int>& text : ids)
+  for (const std::vector<int>& text : ids) {
+    if (text.empty()) fail("ids: there is no token to compute with");
     require_in_vocabulary(text, model.weights->model().vocabulary());
+  }
   auto state = std::make_shared<Tokens::State>();
   state->weights = model.weights;
   state->ids = std::move(ids), state->batched = batched;
@@ -100,6 +101,7 @@ Tokens Model::batch(std::initializer_list<std::initializer_list<int>> ids) const
 
 std::string Model::text(const std::vector<int>& ids) const {
   return api::visiting([&] {
+    require_in_vocabulary(ids, state_->weights->model().vocabulary());
     const tokenizers::Tokenizer& tokenizer = state_->weights->tokenizer();
     std::string text;
     for (const int id : ids) text += tokenizer.text_in_utf8(id);

@@ -5,10 +5,7 @@
 #include <mha/system/parallel.hpp>
 #include <mha/tensor/precision.hpp>
 
-#include <xtensor/xadapt.hpp>
-#include <xtensor/xtensor.hpp>
-#include <xtensor/xview.hpp>
-
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -25,20 +22,17 @@ struct Task {
   ProjectionMeasures result;
 };
 
-/// The block in double precision; of W_o the transpose's rows, which has the same singular values.
-template <class T> xt::xtensor<double, 2> block_of(const Task& task) {
-  const Shape& shape = task.W->shape();
-  const auto W = xt::adapt(task.W->as<T>().data(), task.W->count(), xt::no_ownership(), shape);
-  const std::size_t width = shape[task.rows ? 0 : 1] / task.parts; // of one head
-  auto own = xt::range(task.part * width, (task.part + 1) * width);
-  if (task.rows) return xt::cast<double>(xt::view(W, own, xt::all()));
-  return xt::cast<double>(xt::view(W, xt::all(), own));
-}
-
 ProjectionMeasures measure(const Task& task) {
-  const xt::xtensor<double, 2> block =
-      by_precision(task.W->dtype(), [&]<class T>(T) { return block_of<T>(task); });
-  const std::size_t rows = block.shape(0), cols = block.shape(1);
+  // The block in double precision: columns of W, or rows of W_o.
+  const std::size_t in = task.W->shape()[0], out = task.W->shape()[1];
+  const std::size_t rows = task.rows ? in / task.parts : in,
+                    cols = task.rows ? out : out / task.parts;
+  const std::size_t first = task.part * (task.rows ? rows * out : cols);
+  std::vector<double> block(rows * cols);
+  by_precision(task.W->dtype(), [&]<class T>(T) {
+    const T* const W = task.W->as<T>().data() + first;
+    for (std::size_t i = 0; i < rows; ++i) std::copy_n(W + i * out, cols, block.data() + i * cols);
+  });
   const std::optional<std::vector<double>> values =
       singular_values({block.data(), rows, cols, cols});
   if (!values || values->empty()) return {};

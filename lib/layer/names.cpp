@@ -40,7 +40,7 @@ const std::vector<TensorInfo> tensor_table{
    {.member = &L::b_v, .readers = {Stage::v}, .can_be_added = true}},
   {"b_o", weight, "O", {{d_out}}, "bias of the output", "bo b_out b_output", false,
    {.member = &L::b_o, .readers = {Stage::output}, .can_be_added = true}},
-  {"W_qkv", weight, "IO", {{d_in, widths}}, "queries', keys' and values' projections in one; --qkv-order says how", "Wqkv w_qkv", true},
+  {"W_qkv", weight, "IO", {{d_in, widths}}, "queries', keys' and values' projections in one; qkv_order says how", "Wqkv w_qkv", true},
   {"b_qkv", weight, "O", {{widths}}, "their biases in one", "bqkv"},
   {"norm.weight", weight, "C", {{d_model}}, "weight of the normalisation before the layer (input_norm)", "", false,
    {.member = &L::norm_weight, .readers = {Stage::x}, .can_be_added = true}},

@@ -25,10 +25,10 @@ std::string lines_of(const std::vector<std::vector<std::string>>& rows, char sep
   return out;
 }
 
-std::string list_json(const std::vector<double>& numbers) {
+std::string list_json(const std::vector<double>& numbers, Digits digits) {
   std::string text;
   for (const double number : numbers)
-    text += (text.empty() ? "" : ", ") + exact(number, Dialect::json);
+    text += (text.empty() ? "" : ", ") + exact(number, Dialect::json, digits);
   return "[" + text + "]";
 }
 
@@ -53,43 +53,46 @@ std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextSty
   return grid.text(look);
 }
 
-std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator) {
+std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits) {
   std::vector<std::vector<std::string>> rows{{"layer", "head"}};
   for (const CircuitMeasure& measure : circuit_measures()) rows[0].emplace_back(measure.name);
   for (const HeadCircuits& one : heads) {
     std::vector<std::string>& cells = rows.emplace_back();
     cells = {one.layer, fmt::format("{}", one.head)};
     for (const CircuitMeasure& measure : circuit_measures())
-      cells.push_back(exact(one.*measure.of, Dialect::csv));
+      cells.push_back(exact(one.*measure.of, Dialect::csv, digits));
   }
   return lines_of(rows, separator);
 }
 
-std::string circuits_json(const std::vector<HeadCircuits>& heads) {
+std::string circuits_json(const std::vector<HeadCircuits>& heads, Digits digits) {
   std::string list;
   for (const HeadCircuits& one : heads) {
     list += fmt::format("{}  {{\"layer\": {}, \"head\": {}", list.empty() ? "\n" : ",\n",
                         layer_json(one.layer), one.head);
     for (const CircuitMeasure& measure : circuit_measures())
-      list += fmt::format(", \"{}\": {}", measure.name, exact(one.*measure.of, Dialect::json));
+      list +=
+          fmt::format(", \"{}\": {}", measure.name, exact(one.*measure.of, Dialect::json, digits));
     std::string eigenvalues;
     for (const std::complex<double>& lambda : one.ov_eigenvalues)
-      eigenvalues += (eigenvalues.empty() ? "" : ", ") + list_json({lambda.real(), lambda.imag()});
+      eigenvalues +=
+          (eigenvalues.empty() ? "" : ", ") + list_json({lambda.real(), lambda.imag()}, digits);
     list += fmt::format(", \"qk_singular_values\": {}, \"ov_singular_values\": {}, "
                         "\"ov_eigenvalues\": [{}]}}",
-                        list_json(one.qk_singular_values), list_json(one.ov_singular_values),
-                        eigenvalues);
+                        list_json(one.qk_singular_values, digits),
+                        list_json(one.ov_singular_values, digits), eigenvalues);
   }
   return "[" + list + "\n]\n";
 }
 
-std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator) {
+std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits) {
   std::vector<std::vector<std::string>> rows{
       {"layer", "head", "value", "index", "real", "imaginary"}};
   for (const HeadCircuits& one : heads) {
     const auto add = [&](const char* name, std::size_t index, std::complex<double> value) {
       rows.push_back({one.layer, fmt::format("{}", one.head), name, fmt::format("{}", index),
-                      exact(value.real(), Dialect::csv), exact(value.imag(), Dialect::csv)});
+                      exact(value.real(), Dialect::csv, digits),
+                      exact(value.imag(), Dialect::csv, digits)});
     };
     for (std::size_t i = 0; i < one.qk_singular_values.size(); ++i)
       add("qk_singular_value", i, one.qk_singular_values[i]);
@@ -106,7 +109,7 @@ std::string compositions_table(const std::vector<Composition>& pairs, const Text
                   {"head", true},
                   {"to_layer", true},
                   {"to_head", true},
-                  {"through"},
+                  {"kind"},
                   {"composition", true},
                   {"random", true}});
   for (const Composition& one : pairs)
@@ -116,24 +119,27 @@ std::string compositions_table(const std::vector<Composition>& pairs, const Text
   return grid.text(look);
 }
 
-std::string compositions_csv(const std::vector<Composition>& pairs, char separator) {
+std::string compositions_csv(const std::vector<Composition>& pairs, char separator,
+                             Digits digits) {
   std::vector<std::vector<std::string>> rows{
       {"kind", "layer", "head", "to_layer", "to_head", "composition", "random"}};
   for (const Composition& one : pairs)
     rows.push_back({std::string(name_of(one.kind)), one.layer, fmt::format("{}", one.head),
-                    one.to_layer, fmt::format("{}", one.to_head), exact(one.value, Dialect::csv),
-                    exact(one.random, Dialect::csv)});
+                    one.to_layer, fmt::format("{}", one.to_head),
+                    exact(one.value, Dialect::csv, digits),
+                    exact(one.random, Dialect::csv, digits)});
   return lines_of(rows, separator);
 }
 
-std::string compositions_json(const std::vector<Composition>& pairs) {
+std::string compositions_json(const std::vector<Composition>& pairs, Digits digits) {
   std::string list;
   for (const Composition& one : pairs)
     list += fmt::format("{}  {{\"kind\": \"{}\", \"layer\": {}, \"head\": {}, \"to_layer\": {}, "
                         "\"to_head\": {}, \"composition\": {}, \"random\": {}}}",
                         list.empty() ? "\n" : ",\n", name_of(one.kind), layer_json(one.layer),
                         one.head, layer_json(one.to_layer), one.to_head,
-                        exact(one.value, Dialect::json), exact(one.random, Dialect::json));
+                        exact(one.value, Dialect::json, digits),
+                        exact(one.random, Dialect::json, digits));
   return "[" + list + "\n]\n";
 }
 

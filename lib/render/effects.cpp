@@ -127,8 +127,9 @@ std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& v
     if (view.per_position)
       cells.insert(cells.end(), {fmt::format("{}", one.batch), fmt::format("{}", one.position)});
     for (const EffectColumn& column : columns) {
-      cells.push_back(exact(one.*column.number, Dialect::csv));
-      if (spreads) cells.push_back(exact(view.deviations[i].*column.number, Dialect::csv));
+      cells.push_back(exact(one.*column.number, Dialect::csv, view.precision));
+      if (spreads)
+        cells.push_back(exact(view.deviations[i].*column.number, Dialect::csv, view.precision));
     }
     line(cells);
   }
@@ -148,10 +149,13 @@ std::string effects_objects(const std::vector<Effect>& effects, const EffectsVie
     if (view.per_position)
       list += fmt::format(", \"batch\": {}, \"position\": {}", one.batch, one.position);
     for (const EffectColumn& column : columns) {
-      list += fmt::format(", \"{}\": {}", column.name, exact(one.*column.number, Dialect::json));
+      const auto json = [&](const std::optional<double>& number) {
+        return exact(number, Dialect::json, view.precision);
+      };
+      list += fmt::format(", \"{}\": {}", column.name, json(one.*column.number));
       if (!view.deviations.empty())
         list += fmt::format(", \"{}_sd\": {}", column.name,
-                            exact(view.deviations[i].*column.number, Dialect::json));
+                            json(view.deviations[i].*column.number));
     }
     list += "}";
   }

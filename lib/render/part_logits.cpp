@@ -88,7 +88,8 @@ std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView
             separated_line({place(part.at.first), place(part.at.second),
                             part.head ? std::to_string(*part.head) : "", side,
                             std::to_string(rank + 1), std::to_string(id),
-                            names.text(static_cast<int>(id)), exact(part.logits[id], Dialect::csv)},
+                            names.text(static_cast<int>(id)),
+                            exact(part.logits[id], Dialect::csv, view.precision)},
                            separator);
       }
   }
@@ -108,7 +109,8 @@ std::string part_logits_json(const std::vector<PartLogits>& parts, const PartVie
       for (const std::size_t id : ids)
         text += fmt::format(
             "{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
-            json_string(names.text(static_cast<int>(id))), exact(part.logits[id], Dialect::json));
+            json_string(names.text(static_cast<int>(id))),
+            exact(part.logits[id], Dialect::json, view.precision));
       return text;
     };
     list += fmt::format(

@@ -57,21 +57,23 @@ std::vector<std::string> titles_of(const PredictView& view) {
 }
 
 /// What CSV says of a position in a line of --all, behind batch, position and layer.
-void add_cells_of_all(const Prediction& one, int id, const TokenNames& names,
+void add_cells_of_all(const Prediction& one, const PredictView& view, const TokenNames& names,
                       std::vector<std::string>& cells) {
+  const int id = (*view.ids)[one.batch][one.position];
+  const auto csv = [&](double value) { return exact(value, Dialect::csv, view.precision); };
   cells.insert(cells.end(), {fmt::format("{}", id), names.text(id), names.piece(id)});
   if (!one.candidates.empty()) {
     const Candidate& predicted = one.candidates[0];
     cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
-                               exact(predicted.probability, Dialect::csv)});
+                               csv(predicted.probability)});
   } else {
     cells.insert(cells.end(), 3, "");
   }
   if (one.actual)
     cells.insert(cells.end(),
                  {fmt::format("{}", one.actual->id), names.text(one.actual->id),
-                  exact(one.actual->probability, Dialect::csv), fmt::format("{}", one.actual->rank),
-                  exact(one.actual->surprise, Dialect::csv)});
+                  csv(one.actual->probability), fmt::format("{}", one.actual->rank),
+                  csv(one.actual->surprise)});
   else
     cells.insert(cells.end(), 5, "");
 }
@@ -123,7 +125,7 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
                                     one.layer ? fmt::format("{}", *one.layer) : ""};
   if (view_.all) {
     std::vector<std::string> cells = at;
-    add_cells_of_all(one, (*view_.ids)[one.batch][one.position], names_, cells);
+    add_cells_of_all(one, view_, names_, cells);
     out += separated_line(cells, separator);
     return;
   }
@@ -132,8 +134,8 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
     std::vector<std::string> cells = at;
     cells.insert(cells.end(),
                  {fmt::format("{}", i + 1), fmt::format("{}", next.id), names_.text(next.id),
-                  names_.piece(next.id), exact(next.probability, Dialect::csv),
-                  exact(next.logit, Dialect::csv)});
+                  names_.piece(next.id), exact(next.probability, Dialect::csv, view_.precision),
+                  exact(next.logit, Dialect::csv, view_.precision)});
     out += separated_line(cells, separator);
   }
 }
@@ -145,7 +147,7 @@ std::string PredictionText::json_token(int id) const {
 }
 
 void PredictionText::add_object(const Prediction& one, std::string& out) {
-  const auto json = [](double value) { return exact(value, Dialect::json); };
+  const auto json = [&](double value) { return exact(value, Dialect::json, view_.precision); };
   out += is_first_ ? "\n    {" : ",\n    {";
   is_first_ = false;
   if (view_.batched) out += fmt::format("\"batch\": {}, ", one.batch);
@@ -193,7 +195,7 @@ std::string PredictionText::finish() {
   const double mean = known ? loss_.mean() : 0, perplexity = std::exp(mean);
   if (view_.form == "json") {
     const auto json = [&](double value) {
-      return known ? exact(value, Dialect::json) : std::string("null");
+      return known ? exact(value, Dialect::json, view_.precision) : std::string("null");
     };
     return out + fmt::format("\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", json(mean),
                              json(perplexity));

@@ -20,6 +20,7 @@ struct PredictView {
   bool causal = true;
   /// The tokens of each text, by number.
   const std::vector<std::vector<int>>* ids = nullptr;
+  std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 
 /// The mean of −log probability of the tokens that came, and how many they are: of the model's

@@ -97,13 +97,16 @@ std::string sweep_csv(const SweepResult& sweep, const SweepView& view, char sepa
     out += separated_field(view.stages[point.stage], separator);
     for (const SweepAxis axis : view.over)
       out += fmt::format("{}{}", separator, *index_along(point, axis));
-    out += fmt::format("{}{}{}{}\n", separator, exact(point.value, Dialect::csv), separator,
-                       exact(point.spread, Dialect::csv));
+    out += fmt::format("{}{}{}{}\n", separator, exact(point.value, Dialect::csv, view.precision),
+                       separator, exact(point.spread, Dialect::csv, view.precision));
   }
   return out;
 }
 
 std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
+  const auto json = [&](const std::optional<double>& number) {
+    return exact(number, Dialect::json, view.precision);
+  };
   std::string points;
   for (const SweepPoint& point : sweep.points) {
     points += fmt::format("{}    {{\"stage\": {}", points.empty() ? "\n" : ",\n",
@@ -114,14 +117,14 @@ std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
       points +=
           fmt::format(", \"{}\": {}", name_of(axis), index ? fmt::format("{}", *index) : "null");
     }
-    points += fmt::format(", \"value\": {}, \"spread\": {}}}", exact(point.value, Dialect::json),
-                          exact(point.spread, Dialect::json));
+    points +=
+        fmt::format(", \"value\": {}, \"spread\": {}}}", json(point.value), json(point.spread));
   }
   return fmt::format(
       "{{\n  \"metric\": \"{}\",\n  \"raw\": {},\n  \"this\": {},\n  \"other\": {},\n"
       "  \"pairs\": {},\n  \"without_difference\": {},\n  \"points\": [{}\n  ]\n}}\n",
-      view.metric, view.raw, exact(sweep.here, Dialect::json), exact(sweep.there, Dialect::json),
-      sweep.pairs, sweep.without_difference, points);
+      view.metric, view.raw, json(sweep.here), json(sweep.there), sweep.pairs,
+      sweep.without_difference, points);
 }
 
 } // namespace mha::render

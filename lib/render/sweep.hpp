@@ -17,6 +17,7 @@ struct SweepView {
   std::string metric; ///< "logit"
   bool raw = false;
   std::vector<std::string> tokens; ///< labels of queries and keys, of one pair; else empty
+  std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 
 /// One stage's points as rows and columns: its first axis downwards, the second across; points of

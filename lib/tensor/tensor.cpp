@@ -310,7 +310,7 @@ Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
       if (lengths[axis] > 1 && steps[axis] != dense[axis]) return false;
     return true;
   };
-  if (lies_as(shape, strides)) return {dtype, shape, memory};
+  if (lies_as(shape, strides)) return Tensor(dtype, shape, memory).read_only();
   if (shape.size() == 2 && lies_as({shape[1], shape[0]}, {strides[1], strides[0]}))
     return transposed_when_read({dtype, {shape[1], shape[0]}, memory});
   return copy_of(ArrayView{dtype, data, shape, strides});

@@ -161,6 +161,24 @@ TEST_CASE("stats: --kind keeps the heads that look like it; none is exit code 1"
   CHECK(empty.err.empty());
 }
 
+TEST_CASE("stats: --measures kind is the kind alone, which adds no column to others") {
+  const json kinds = json::parse(clean(stats_of_induction({"--measures", "kind", "-f", "json"})));
+  const json all = json::parse(clean(stats_of_induction({"-f", "json"})));
+  REQUIRE(kinds.size() == all.size());
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    CHECK(kinds[i].size() == 3);
+    CHECK(kinds[i]["kind"] == all[i]["kind"]);
+  }
+  CHECK_THAT(clean(stats_of_induction({"--measures", "kind"})),
+             Contains("kind") && Contains("induction") && !Contains("entropy"));
+  CHECK(clean(stats_of_induction({"--measures", "kind,entropy", "-f", "csv"})) ==
+        clean(stats_of_induction({"--measures", "entropy", "-f", "csv"})));
+  const Result texts =
+      shell("\"$MHA\" stats data/bard-gpt2 --text 'To be' --text 'or not' --spread --measures kind");
+  CHECK(texts.code == 2);
+  CHECK_THAT(texts.err, Contains("--measures kind: a head's kind stands beside its measures"));
+}
+
 TEST_CASE("stats: --sort orders by a measure, --top cuts") {
   const auto heads = [](const std::vector<std::string>& options) {
     std::vector<std::string> arguments{"-f", "ndjson"};

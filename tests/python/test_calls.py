@@ -125,7 +125,7 @@ class Calls(unittest.TestCase):
 
     def test_the_native_classes_make_no_empty_objects(self):
         core = mha._core
-        for kind in (core.Run, core.Model, core.Tokens, core.Patch, core.Memory, core.Request):
+        for kind in (core.Run, core.Model, core.Layer, core.Tokens, core.Patch, core.Memory, core.Request):
             for make in (kind, lambda: kind.__new__(kind), lambda: object.__new__(kind), lambda: type("Own", (kind,), {})()):
                 with self.assertRaises(TypeError):
                     make()

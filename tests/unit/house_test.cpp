@@ -255,7 +255,7 @@ TEST_CASE("JSON stays inside the .cpp files of formats, load, render and heads",
 
 TEST_CASE("xtensor is where it says something shorter, and in one header", "[house]") {
   // docs/design.md says why: never products, ordered sums or headers that others include.
-  const std::vector<std::string> users{"lib/xtensor.hpp", "lib/heads/measure_projections.cpp"};
+  const std::vector<std::string> users{"lib/xtensor.hpp"};
   for (const Source& source : sources_in("lib")) {
     INFO(source.path);
     CHECK(source.mentions("<xtensor/") == one_of(source.path, users));
@@ -263,11 +263,11 @@ TEST_CASE("xtensor is where it says something shorter, and in one header", "[hou
 }
 
 TEST_CASE("messages of the library speak of settings, not of options", "[house]") {
-  // Not where results are written for the command line alone, nor in the table that `names` prints.
+  // Not where results are written for the command line alone.
   const std::regex option(R"re("(?:[^"\n]*[ (`'};])?--[a-z{])re");
   const std::regex of_program(
       "lib/(bench|circuits|compare|diagnose|explain|heads|lint|render|report)/.*|"
-      "lib/system/message.cpp|lib/layer/names.cpp|lib/load/description_schema.cpp");
+      "lib/system/message.cpp|lib/load/description_schema.cpp");
   for (const Source& source : sources_in("lib")) {
     if (std::regex_match(source.path, of_program)) continue;
     std::istringstream lines(source.code);

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -21,30 +21,39 @@ import numpy.typing as npt
 
 from . import _core
 from ._arrays import (
-    array, dtype_name, flag, is_scalar, is_words, json_text, path, rows_of_ids, setting, text_of, whole, word, words,
+    array, dtype_name, flag, is_scalar, is_words, json_text, kept, path, rows_of_ids, setting, text_of, whole, word, words,
 )
 from ._core import Error, __version__
 from ._errors import StageError, Warning, key_of, shown, stage_named, warn_of
+from .layer import Layer, stream
 from .model import Model, Names, Patch, Prediction, Run, Tokens, _names
 
 __all__ = [
     "Cache",
     "Error",
+    "Layer",
     "Model",
     "Patch",
     "Prediction",
     "Run",
+    "Setting",
     "Stage",
     "StageError",
+    "Tensor",
     "Tokens",
     "Warning",
     "__version__",
     "layers",
+    "load",
     "run",
+    "settings",
     "stages",
+    "stream",
+    "tensors",
 ]
 
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Take = Callable[[str, Any], tuple[npt.NDArray[Any], str]]
 
 
 class Stage(NamedTuple):
@@ -58,6 +67,24 @@ class Stage(NamedTuple):
     text: str
     part: str
     """When it is part of a layer."""
+
+
+class Setting(NamedTuple):
+    """A row of the table of settings."""
+
+    name: str
+    values: str
+    text: str
+    aliases: tuple[str, ...]
+
+
+class Tensor(NamedTuple):
+    """A row of the table of tensors."""
+
+    name: str
+    shape: str
+    text: str
+    aliases: tuple[str, ...]
 
 
 class Cache(Mapping[str, npt.NDArray[Any]]):
@@ -171,7 +198,9 @@ def _config(config: Mapping[str, Any]) -> dict[str, str]:
     return flat
 
 
-def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, Any]]) -> _core.Memory:
+def _memory(
+    name: str, values: Mapping[str, Any], config: Optional[Mapping[str, Any]], take: Take = array
+) -> _core.Memory:
     memory = _core.Memory.empty()
     memory.name = name
     tensors, scalars, labels = [], [], []
@@ -181,7 +210,7 @@ def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, 
         elif is_scalar(value):
             scalars.append((key, text_of(value)))
         else:
-            tensors.append((key, array(key, value)))
+            tensors.append((key, take(key, value)))
     memory.tensors, memory.scalars, memory.labels = tensors, scalars, labels
     if config is not None:
         memory.config = _config(config)
@@ -189,13 +218,13 @@ def _memory(name: str, values: Mapping[str, Any], config: Optional[Mapping[str, 
 
 
 def _sources(
-    source: Union[Source, Sequence[Source]], config: Optional[Mapping[str, Any]]
+    source: Union[Source, Sequence[Source]], config: Optional[Mapping[str, Any]], take: Take = array
 ) -> tuple[list[str], list[_core.Memory]]:
     """Files, and dictionaries with what their config says."""
     if not isinstance(source, (str, os.PathLike, Mapping, Sequence)) or isinstance(source, (bytes, bytearray)):
         raise Error(f"{shown(source)} is no source: a file, a checkpoint folder or a dictionary of arrays expected")
     given = [source] if isinstance(source, (str, os.PathLike, Mapping)) else list(source)
-    memory = [_memory("dict", one, config) for one in given if isinstance(one, Mapping)]
+    memory = [_memory("dict", one, config, take) for one in given if isinstance(one, Mapping)]
     return [path("a source", one) for one in given if not isinstance(one, Mapping)], memory
 
 
@@ -209,8 +238,70 @@ def _layer(layer: Any) -> str:
     return ",".join(str(whole("layer", one, None)) for one in given)
 
 
+def _request(
+    source: Union[Source, Sequence[Source]],
+    arguments: Mapping[str, Any],
+    take: Take,
+    *,
+    layer: Any,
+    text: Any,
+    ids: Any,
+    dtype: Any,
+    tokens: Any,
+    key_tokens: Any,
+    config: Any,
+    naming: Any,
+    prefix: Any,
+    bos: Any,
+    special: Any,
+    same_x: Any,
+) -> _core.Request:
+    """What run() and load() are told; ``take`` makes of values what the library reads."""
+    request = _core.Request.empty()
+    bound, settings = [], []
+    said = config if isinstance(config, Mapping) else None
+    files, memory = _sources(source, said, take)
+    if said is not None and not memory:
+        memory.append(_memory("config", {}, said))
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        if _core.is_setting(name):
+            settings.append((name, setting(name, value)))
+        elif isinstance(value, (str, os.PathLike)):
+            files.append(f"{name}={os.fspath(value)}")
+        elif is_scalar(value):
+            setting(name, value)
+        else:
+            bound.append((name, take(name, value)))
+    labels = {"tokens": tokens, "key_tokens": key_tokens}
+    listed = {
+        key: words(key, value, "a label for each")
+        for key, value in labels.items()
+        if value is not None and not isinstance(value, str)
+    }
+    if listed:
+        memory.append(_memory("argument", listed, None))
+    request.tokens = tokens if isinstance(tokens, str) else ""
+    request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
+    request.sources, request.memory, request.bound, request.settings = files, memory, bound, settings
+    request.layer = _layer(layer)
+    if text is not None:
+        request.texts = words("text", text, "a text, or a list of them")
+        if not request.texts:
+            raise Error("text: there is no text to compute with")
+    if ids is not None:
+        rows, request.batch = rows_of_ids(ids)
+        request.ids = [",".join(map(str, row)) for row in rows]
+    request.dtype = dtype_name(dtype)
+    request.naming, request.prefix, request.same_x = path("naming", naming), word("prefix", prefix), flag("same_x", same_x)
+    request.config = "" if config is None or said is not None else path("config", config)
+    request.bos, request.special = None if bos is None else flag("bos", bos), flag("special", special)
+    return request
+
+
 def run(
-    source: Union[Source, Sequence[Source]] = (),
+    source: Union[Source, Sequence[Source], Layer] = (),
     /,
     *,
     layer: Union[int, str, Sequence[int], None] = None,
@@ -231,7 +322,8 @@ def run(
 ) -> Cache:
     """Computes attention step by step and keeps every stage, or those that are asked for.
 
-    ``source``: a file, a checkpoint folder, a dictionary of arrays and settings, or several of them.
+    ``source``: a file, a checkpoint folder, a dictionary of arrays and settings, or several of them; or a mha.Layer, of
+    which nothing but ``stages`` and ``threads`` is said.
     ``layer``: its number or name, a list of numbers, "0-3" or "all". ``text``, ``ids``: what a whole model is run for.
     ``stages``: which ones to keep; None keeps all of them. ``dtype``: float32 or float64.
 
@@ -242,54 +334,61 @@ def run(
 
     Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
     """
-    request = _core.Request.empty()
-    bound, settings = [], []
-    said = config if isinstance(config, Mapping) else None
-    files, memory = _sources(source, said)
-    if said is not None and not memory:
-        memory.append(_memory("config", {}, said))
-    for name, value in arguments.items():
-        if value is None:
-            continue
-        if _core.is_setting(name):
-            settings.append((name, setting(name, value)))
-        elif isinstance(value, (str, os.PathLike)):
-            files.append(f"{name}={os.fspath(value)}")
-        elif is_scalar(value):
-            setting(name, value)
-        else:
-            bound.append((name, array(name, value)))
-    labels = {"tokens": tokens, "key_tokens": key_tokens}
-    listed = {
-        key: words(key, value, "a label for each")
-        for key, value in labels.items()
-        if value is not None and not isinstance(value, str)
-    }
-    if listed:
-        memory.append(_memory("argument", listed, None))
-    request.tokens = tokens if isinstance(tokens, str) else ""
-    request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
-    request.sources, request.memory, request.bound, request.settings = files, memory, bound, settings
-    request.layer = _layer(layer)
-    if text is not None:
-        request.texts = words("text", text, "a text, or a list of them")
-        if not request.texts:
-            raise Error("text: there is no text to compute with")
-    if ids is not None:
-        rows, request.batch = rows_of_ids(ids)
-        request.ids = [",".join(map(str, row)) for row in rows]
-    if stages is not None:
-        request.stages = _names("stages", stages)
-        if not request.stages:
-            raise Error("stages: no stage is named; None keeps all of them")
-    request.dtype = dtype_name(dtype)
-    request.naming, request.prefix, request.same_x = path("naming", naming), word("prefix", prefix), flag("same_x", same_x)
-    request.config = "" if config is None or said is not None else path("config", config)
-    request.bos, request.special = None if bos is None else flag("bos", bos), flag("special", special)
+    named = [] if stages is None else _names("stages", stages)
+    if stages is not None and not named:
+        raise Error("stages: no stage is named; None keeps all of them")
+    if isinstance(source, Layer):
+        said = {"layer": layer, "text": text, "ids": ids, "dtype": dtype, "tokens": tokens, "key_tokens": key_tokens,
+                "config": config, "naming": naming or None, "prefix": prefix or None, "bos": bos,
+                "special": None if special is True else special, "same_x": same_x or None, **arguments}
+        return _computed(source, named, threads, [name for name, value in said.items() if value is not None])
+    request = _request(
+        source, arguments, array, layer=layer, text=text, ids=ids, dtype=dtype, tokens=tokens, key_tokens=key_tokens,
+        config=config, naming=naming, prefix=prefix, bos=bos, special=special, same_x=same_x)
+    request.stages = named
     request.threads = whole("threads", threads)
     title, computed = _core.run(request)
-    warn_of((note for *_, notes in computed for note in notes), 3)
+    warn_of((note for *_, notes in computed for note in notes), 2)
     return Cache(title, computed)
+
+
+def _computed(layer: Layer, stages: list[str], threads: int, said: list[str]) -> Cache:
+    """Stages of a layer that is made."""
+    if said:
+        raise Error(f"{said[0]}: the layer is made already; say it where it is made, or change it by with_")
+    arrays, notes = _core.run_layer(layer._layer, layer.id, stages, whole("threads", threads))
+    warn_of(notes, 3)
+    return Cache(layer.title, [(layer.id, layer.naming, arrays, layer._notes + notes)])
+
+
+def load(
+    source: Union[Source, Sequence[Source]] = (),
+    /,
+    *,
+    layer: Union[int, str, Sequence[int], None] = None,
+    text: Union[str, Iterable[str], None] = None,
+    ids: Union[Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], None] = None,
+    dtype: Any = None,
+    tokens: Union[str, Sequence[str], None] = None,
+    key_tokens: Union[str, Sequence[str], None] = None,
+    config: Union[str, "os.PathLike[str]", Mapping[str, Any], None] = None,
+    naming: Union[str, "os.PathLike[str]"] = "",
+    prefix: str = "",
+    bos: Optional[bool] = None,
+    special: bool = True,
+    same_x: bool = False,
+    **arguments: Any,
+) -> Layer:
+    """One layer, ready to be computed many times: ``mha.run(layer)``, ``mha.stream(layer, stage, use)``.
+
+    Arguments are those of ``run``; of arrays it keeps copies. Of a whole model's folder, ``X`` is the stream that enters the layer.
+    """
+    request = _request(
+        source, arguments, kept, layer=layer, text=text, ids=ids, dtype=dtype, tokens=tokens, key_tokens=key_tokens,
+        config=config, naming=naming, prefix=prefix, bos=bos, special=special, same_x=same_x)
+    title, id, naming, notes, made = _core.load(request)
+    warn_of(notes, 2)
+    return Layer(made, title, id, naming, notes)
 
 
 def layers(source: Union[Source, Sequence[Source]], /) -> list[str]:
@@ -302,3 +401,13 @@ def layers(source: Union[Source, Sequence[Source]], /) -> list[str]:
 def stages() -> list[Stage]:
     """The stage table, in the order of the computation."""
     return [Stage(*row) for row in _core.stages()]
+
+
+def settings() -> list[Setting]:
+    """The table of settings: what ``num_heads=…`` and others may be."""
+    return [Setting(name, values, text, tuple(aliases.split())) for name, values, text, aliases in _core.settings()]
+
+
+def tensors() -> list[Tensor]:
+    """The table of the tensors that a layer is made of."""
+    return [Tensor(name, shape, text, tuple(aliases.split())) for name, shape, text, aliases in _core.tensors()]

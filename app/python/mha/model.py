@@ -14,6 +14,8 @@ from . import _core
 from ._arrays import array, dtype_name, flag, kept, path, rows_of_ids, setting, text_of, whole, word, words
 from ._core import Error
 from ._errors import StageError, is_layer, key_of, shown, stage_named, warn_of
+from ._whole import Whole
+from .layer import Layer
 
 Text = Union[str, Iterable[str], Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], "Tokens"]
 Key = Union[str, tuple[str, Union[int, str]]]
@@ -30,25 +32,12 @@ class Prediction(NamedTuple):
     probability: float
 
 
-class _Whole:
-    """What never changes: a copy is the same object."""
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self
-
-    def __reduce__(self) -> Any:
-        raise TypeError(f"{self!r} is not pickled: it shares a model; take its arrays and numbers, dict(run), tokens.ids")
-
-
 def _place(place: Any) -> str:
     """The place that a text or a key names, ("weights", 2)."""
     return word("a patch's place", key_of(place) if isinstance(place, tuple) else place)
 
 
-class Patch(_Whole):
+class Patch(Whole):
     """What a run changes while it is computed.
 
     As written on the command line, ``Patch("layers.3.head_result[5] = zero")``, or an array in a
@@ -151,7 +140,7 @@ def _progress(progress: Optional[Progress]) -> Optional[Progress]:
     return progress
 
 
-class Tokens(_Whole):
+class Tokens(Whole):
     """One text, or a batch of texts each of its own length, as a model's token numbers."""
 
     def __init__(self, tokens: _core.Tokens):
@@ -169,6 +158,11 @@ class Tokens(_Whole):
         return every if self.batched else list(every[0])
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known about the texts: invalid UTF-8 was replaced …"""
+        return tuple(text for _, text in self._tokens.notes())
+
+    @property
     def pieces(self) -> list[Any]:
         """What each token stands for in the text."""
         every: list[Any] = [self._tokens.pieces(text) for text in range(self._tokens.count())]
@@ -182,7 +176,7 @@ class Tokens(_Whole):
         return f"<mha.Tokens: {len(self)} {'texts' if self.batched else 'tokens'}>"
 
 
-class Run(_Whole, Mapping[str, npt.NDArray[Any]]):
+class Run(Whole, Mapping[str, npt.NDArray[Any]]):
     """A model's run over texts: what was kept, by name, as arrays that are only read.
 
     ``run["layers.3.weights"]``, ``run["weights", 3]``, ``run["logits"]``; other tools' names are
@@ -459,6 +453,21 @@ class Model:
         self._model.stream(
             self.tokens(text)._tokens, _names("stages", stages), use, _patches(patches), whole("threads", threads),
             _progress(progress))
+
+    def layer(
+        self,
+        layer: Union[int, str],
+        text: Optional[Text] = None,
+        *,
+        threads: int = 0,
+        progress: Optional[Progress] = None,
+    ) -> Layer:
+        """A layer by itself: its weights and settings, without an input; or with the input that texts give it."""
+        if not is_layer(layer):
+            raise Error(f"the layer is {shown(layer)}: a number or a name expected")
+        model, tokens = self._model, None if text is None else self.tokens(text)._tokens
+        made = model.layer(str(layer), tokens, whole("threads", threads), _progress(progress))
+        return Layer(made, self.folder, str(layer))
 
     def weight(self, name: Key) -> npt.NDArray[Any]:
         """A weight, (in, out): ``"layers.3.W_q"`` or ``("W_q", 3)``, ``"layers.3.mlp.in"``, ``"W_U"``.

@@ -422,8 +422,8 @@ TEST_CASE("api: numbers at their limits", "[api][model]") {
        [&] {
          (void)model.text({-1, 5});
        },
-       ""},
-      {"ids behind all", [&] { (void)model.text({std::numeric_limits<int>::max()}); }, ""},
+       "-1 is no token"},
+      {"ids behind all", [&] { (void)model.text({std::numeric_limits<int>::max()}); }, "no token"},
       {"unequal texts",
        [&] {
          std::vector<std::vector<int>> texts(40, {5});

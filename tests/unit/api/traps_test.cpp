@@ -238,3 +238,40 @@ TEST_CASE("api: the host's rounding does not change a bit, and stays the host's"
   CHECK(same_bits(found, expected));
   CHECK(same_bits(others, weights));
 }
+
+TEST_CASE("api: nothing is written through what is borrowed or handed out in rows", "[api]") {
+  const std::vector<float> mine{1, 2, 3, 4};
+  for (Tensor borrowed : {mha::borrowed(std::span<const float>(mine), {2, 2}),
+                          mha::borrowed(mine.data(), {2, 2}, {2, 1})})
+    CHECK_THROWS_WITH(borrowed.as_mutable<float>(), Contains("read-only"));
+  CHECK(mine == std::vector<float>{1, 2, 3, 4});
+  const auto refuses = [](Tensor rows) {
+    CHECK_THROWS_WITH(rows.as_mutable<float>(), Contains("read-only"));
+  };
+  stream(large_layer(), Stage::weights, [&](Place, const Tensor& rows) { refuses(rows); });
+  const Model model(data("bard-gpt2"));
+  model.stream(model.tokens({5, 6}), {"q"},
+               [&](const At&, Place, const Tensor& rows) { refuses(rows); });
+}
+
+TEST_CASE("api: a patch behind the last layer is checked where nothing there is kept", "[api]") {
+  const Model model(data("bard-gpt2"));
+  const Run run = model.run(model.tokens({5, 6, 7}));
+  for (const char* wrong : {"logits[5] = 1", "final[*,9] = zero", "logits[*,*,9999] = 0"}) {
+    INFO(wrong);
+    CHECK_THROWS_AS(run.with({wrong}), Error);
+    CHECK_THROWS_AS(model.run(run.tokens(), {.patches = {wrong}}), Error);
+  }
+  const Tensor logits = run.logits(), twice = run.with({"logits *= 2"}).logits();
+  CHECK(twice.as<float>()[7] == 2 * logits.as<float>()[7]);
+  const Run lost = run.with({"final = nan"}); // a doubt that is told before logits are asked for
+  REQUIRE_FALSE(lost.notes().empty());
+  CHECK_THAT(lost.notes().back().text, Contains("NaN"));
+}
+
+TEST_CASE("api: text() refuses numbers that are no token of the model", "[api]") {
+  const Model model(data("bard-gpt2"));
+  CHECK(model.text({}).empty());
+  for (const int id : {-1, 1024, 99999})
+    CHECK_THROWS_WITH(model.text({5, id}), Contains("the vocabulary has 0 to 1023"));
+}

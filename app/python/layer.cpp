@@ -1,0 +1,99 @@
+// mha::Layer for Python. What users see of it is in mha/layer.py.
+
+#include "arrays.hpp"
+
+#include <mha/layer/graph.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/mha.hpp>
+
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mha::python {
+
+namespace {
+
+/// The settings in force, as a file would have them.
+py::dict settings_of(const Layer& layer) {
+  py::dict said;
+  for (const SettingInfo& info : settings_table())
+    said[py::str(std::string(info.name))] = info.get(layer.settings);
+  return said;
+}
+
+py::dict dims_of(const Layer& layer) {
+  const Dims& dims = layer.dims;
+  py::dict sizes = sizes_of(dims);
+  if (dims.batched) sizes["B"] = dims.B;
+  sizes["T"] = dims.T, sizes["S"] = dims.S_all;
+  return sizes;
+}
+
+std::vector<std::string> stages_of(const Layer& layer) {
+  std::vector<std::string> names;
+  const StageSet available = available_stages(layer);
+  for (const StageInfo& info : stages())
+    if (contains(available, info.stage)) names.emplace_back(info.name);
+  return names;
+}
+
+void stream(const Layer& layer, const std::string& stage, const py::function& use,
+            std::size_t threads) {
+  const Unlocked free;
+  mha::stream(
+      layer, stage,
+      [&](Place place, Tensor rows) {
+        const Call call;
+        use(py::make_tuple(place.batch, place.head, place.token), array_of(rows));
+      },
+      threads);
+}
+
+/// (name, values or shape, text, aliases) of each row of a table.
+using Rows = std::vector<std::tuple<std::string, std::string, std::string, std::string>>;
+
+Rows table_of_settings() {
+  Rows rows;
+  for (const SettingInfo& info : settings_table())
+    rows.emplace_back(info.name,
+                      info.kind == SettingKind::boolean ? "true|false" : std::string(info.values),
+                      info.text, info.aliases);
+  return rows;
+}
+
+Rows table_of_tensors() {
+  Rows rows;
+  for (const TensorInfo& info : tensor_names())
+    rows.emplace_back(info.name, shape_text(info), info.text, info.aliases);
+  return rows;
+}
+
+} // namespace
+
+void add_layer(py::module_& module) {
+  class_of<Layer>(module, "Layer")
+      .def("dims", &dims_of)
+      .def("dtype", [](const Layer& layer) { return std::string(name_of(layer.dtype)); })
+      .def("settings", &settings_of)
+      .def("stages", &stages_of)
+      .def("shape_of",
+           [](const Layer& layer, const std::string& stage) {
+             const Stage named = stage_named(stage);
+             require_stage(layer, named);
+             return layer.shape_of(named);
+           })
+      .def("with_",
+           [](const Layer& layer, const std::string& name, const Array& value) {
+             Tensor tensor = tensor_of(value);
+             const Unlocked free;
+             return layer.with(name, tensor);
+           })
+      .def("stream", &stream);
+  module.def("settings", &table_of_settings);
+  module.def("tensors", &table_of_tensors);
+}
+
+} // namespace mha::python
