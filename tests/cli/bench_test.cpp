@@ -13,7 +13,7 @@ namespace {
 
 struct BenchLayer {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   Result bench(std::vector<std::string> options) const {
     if (std::ranges::find(options, "--repeat") == options.end())

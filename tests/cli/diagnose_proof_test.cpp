@@ -25,7 +25,7 @@ std::vector<std::string> proof_in(const std::string& text) {
 
 struct ProofLayer {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   std::string reference(std::vector<std::string> options, const std::string& name) const {
     options.insert(options.begin(), {"dump", path, "--quiet", "-o", folder.path(name)});

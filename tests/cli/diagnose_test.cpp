@@ -11,7 +11,7 @@ namespace {
 
 struct DiagnoseLayer {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   /// What the layer gives with some options, as another implementation's results.
   std::string reference(std::vector<std::string> options,
@@ -76,7 +76,7 @@ TEST_CASE_METHOD(DiagnoseLayer, "diagnose: two changes, and the command that sho
 }
 
 TEST_CASE_METHOD(DiagnoseLayer, "diagnose: the option for a transposed weight names its file") {
-  const json layer = json::parse(small_layer());
+  const json layer = json::parse(small_layer_json());
   const std::string turned = reference({"W_v=" + path + ":W_v@OI"});
   const json d = found({"--against", turned});
   REQUIRE(d["changes"].size() == 1);
@@ -87,7 +87,7 @@ TEST_CASE_METHOD(DiagnoseLayer, "diagnose: the option for a transposed weight na
 }
 
 TEST_CASE_METHOD(DiagnoseLayer, "diagnose: the order of a fused weight is an option") {
-  json layer = json::parse(small_layer());
+  json layer = json::parse(small_layer_json());
   json fused = json::array();
   for (std::size_t i = 0; i < layer["W_q"].size(); ++i) {
     json row = json::array();

@@ -13,7 +13,7 @@ namespace {
 
 struct DiffLayer {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   /// A dump of the layer, computed with some options.
   std::string dump(const std::string& name, std::vector<std::string> options = {}) const {
@@ -290,7 +290,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: trouble is exit code 2, and one line that say
 }
 
 TEST_CASE_METHOD(DiffLayer, "diff: keys as GPT-2 keeps them, (H, d_k, T), where T is d_k") {
-  json layer = json::parse(small_layer());
+  json layer = json::parse(small_layer_json());
   layer["X"].erase(2), layer.erase("tokens");
   const std::string square = folder.write("square.json", layer.dump()); // two tokens, heads of two
   const Result dumped =

@@ -13,7 +13,7 @@ namespace {
 
 struct Layer {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   Result dump(std::vector<std::string> options) const {
     options.insert(options.begin(), {"dump", path});
@@ -111,14 +111,14 @@ TEST_CASE("dump: numbers beyond --dump-dtype are told, or an error") {
 
 TEST_CASE("dump: what is read is not written over") {
   const Folder folder;
-  const std::string layer = folder.write("layer.json", small_layer());
+  const std::string layer = folder.write("layer.json", small_layer_json());
   for (const char* command : {"dump", "show"}) {
     const Result result = run({command, layer, "-s", "weights", "-f",
                                std::string(command) == "dump" ? "json" : "npy", "-o", layer});
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains("layer.json: is read, and would be replaced"));
   }
-  CHECK(folder.read("layer.json") == small_layer());
+  CHECK(folder.read("layer.json") == small_layer_json());
 }
 
 TEST_CASE("dump: several layers share a file as layers.N.STAGE, or get one each") {

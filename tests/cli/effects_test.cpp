@@ -17,7 +17,7 @@ using Catch::EndsWith;
 namespace {
 
 /// `mha-inspect LINE`, as a shell reads it.
-Result run(const std::string& line) {
+Result run_line(const std::string& line) {
   return shell("\"$MHA\" " + line);
 }
 
@@ -26,7 +26,7 @@ const std::string gpt2 = "effects data/bard-gpt2 --text 'O Romeo, Romeo!' ";
 } // namespace
 
 TEST_CASE("effects: JSON has a line for every part, null where nothing applies") {
-  const Result result = ::run(gpt2 + "-f json");
+  const Result result = run_line(gpt2 + "-f json");
   REQUIRE(result.code == 0);
   const nlohmann::json list = nlohmann::json::parse(result.out);
   const auto count = [&](const std::string& part) {
@@ -46,54 +46,54 @@ TEST_CASE("effects: JSON has a line for every part, null where nothing applies")
 }
 
 TEST_CASE("effects: a line a position, CSV, the largest heads, answers by text and number") {
-  const Result each = ::run(gpt2 + "--query 0,2 --per-position -f csv");
+  const Result each = run_line(gpt2 + "--query 0,2 --per-position -f csv");
   REQUIRE(each.code == 0);
   CHECK(each.out.starts_with("part,layer,head,batch,position,kl,loss_change,logit_change,direct"));
   CHECK(std::count(each.out.begin(), each.out.end(), '\n') == 1 + 2 * (24 + 4 + 4 + 4 + 1 + 2));
-  CHECK(::run(gpt2 + "--query all -f csv").out == ::run(gpt2 + "--query 0: -f csv").out);
-  const Result top = ::run(gpt2 + "--top 3");
+  CHECK(run_line(gpt2 + "--query all -f csv").out == run_line(gpt2 + "--query 0: -f csv").out);
+  const Result top = run_line(gpt2 + "--top 3");
   CHECK(std::count(top.out.begin(), top.out.end(), '\n') == 6);
   CHECK_THAT(top.out, EndsWith("\n\nkl in nats; logit_change and direct: of the logit of the clean "
                                "run's most probable token\n"));
-  CHECK_THAT(::run(gpt2 + "--top 3 --answer ' I' --versus-id 5").out,
+  CHECK_THAT(run_line(gpt2 + "--top 3 --answer ' I' --versus-id 5").out,
              EndsWith("of the logit of ' I', less that of token 5\n"));
-  const Result by_text = ::run(gpt2 + "--answer ' I' -f json"),
-               by_number = ::run(gpt2 + "--answer-id 292 -f json");
+  const Result by_text = run_line(gpt2 + "--answer ' I' -f json"),
+               by_number = run_line(gpt2 + "--answer-id 292 -f json");
   CHECK(by_text.code == 0);
   CHECK(by_text.out == by_number.out);
-  CHECK(::run(gpt2 + "--answer I -f json").code == 0);
+  CHECK(run_line(gpt2 + "--answer I -f json").code == 0);
 }
 
 TEST_CASE("effects: a sweep as table, CSV, JSON and array") {
   const std::string sweep =
       "effects data/bard-gpt2 --text 'What news from' --patch-from 'What says "
       "my' --sweep resid_pre,mlp_out ";
-  const Result table = ::run(sweep);
+  const Result table = run_line(sweep);
   CHECK(table.code == 0);
   CHECK(table.err == "mha-inspect: 34 runs, 22 whole passes\n");
   CHECK_THAT(table.out, Contains("resid_pre\nlayer  0 What") && Contains("\nmlp_out\n"));
-  const nlohmann::json json = nlohmann::json::parse(::run(sweep + "-f json -q").out);
+  const nlohmann::json json = nlohmann::json::parse(run_line(sweep + "-f json -q").out);
   CHECK(json["metric"] == "logit");
   CHECK(json["points"].size() == 32);
   CHECK(json["points"][0]["head"].is_null());
   CHECK(json["points"][0]["spread"].is_null());
-  const Result csv = ::run(sweep + "-f csv -q");
+  const Result csv = run_line(sweep + "-f csv -q");
   CHECK(csv.err.empty());
   CHECK(csv.out.starts_with("stage,layer,query,value,spread\nresid_pre,0,0,0,\n"));
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 33);
   const Result heads =
-      ::run("effects data/bard-gpt2 --ids 1,2,3 --ids 4,5,6 --patch-from-ids 7,8,9 "
-            "--patch-from-ids 9,8,7 --sweep k --over head,layer --metric kl -q -f json");
+      run_line("effects data/bard-gpt2 --ids 1,2,3 --ids 4,5,6 --patch-from-ids 7,8,9 "
+               "--patch-from-ids 9,8,7 --sweep k --over head,layer --metric kl -q -f json");
   const nlohmann::json pairs = nlohmann::json::parse(heads.out);
   CHECK(pairs["pairs"] == 2);
   CHECK(pairs["points"].size() == 24);
   CHECK(pairs["points"][1]["spread"].is_number());
-  const Result shape = ::run(sweep + "-q -f npy | \"$MHA\" info - -f json");
+  const Result shape = run_line(sweep + "-q -f npy | \"$MHA\" info - -f json");
   CHECK_THAT(shape.out, Contains("4"));
 }
 
 TEST_CASE("effects --timings: what the ablations took, beside whole passes") {
-  const Result result = ::run(gpt2 + "--timings");
+  const Result result = run_line(gpt2 + "--timings");
   const nlohmann::json cost = nlohmann::json::parse(result.err);
   CHECK(cost["ablations"] == 24 + 4 + 4);
   // A head of layer 3 takes half of layer 3, one of layer 0 nearly all of a pass.
@@ -105,7 +105,7 @@ TEST_CASE("effects --timings: what the ablations took, beside whole passes") {
 }
 
 TEST_CASE("effects: a set is a line more") {
-  const Result set = ::run(gpt2 + "--set 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
+  const Result set = run_line(gpt2 + "--set 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
   REQUIRE(set.code == 0);
   const nlohmann::json last = nlohmann::json::parse(set.out).back();
   CHECK(last["part"] == "set");
@@ -116,39 +116,40 @@ TEST_CASE("effects: a set is a line more") {
 
 TEST_CASE("predict --of: what a part writes") {
   const std::string of = "predict data/bard-gpt2 --text 'The king is' --top 2 --of ";
-  const Result table = ::run(of + "layers.3.head_result[2]");
+  const Result table = run_line(of + "layers.3.head_result[2]");
   CHECK(table.code == 0);
   CHECK_THAT(table.out, Contains("by the run's statistics") && Contains("position 2, head 2"));
   const nlohmann::json parts =
-      nlohmann::json::parse(::run(of + "layers.3.head_result --query 0,1 -f json").out);
+      nlohmann::json::parse(run_line(of + "layers.3.head_result --query 0,1 -f json").out);
   CHECK(parts.size() == 12);
   CHECK(parts[7]["head"] == 1);
   CHECK(parts[0]["promotes"][0]["logit"] > parts[0]["promotes"][1]["logit"]);
   CHECK(parts[0]["suppresses"][0]["logit"] < parts[0]["suppresses"][1]["logit"]);
-  const Result csv = ::run(of + "layers.0.mlp_out -f csv");
+  const Result csv = run_line(of + "layers.0.mlp_out -f csv");
   CHECK(csv.out.starts_with("batch,position,head,side,rank,id,token,logit\n0,2,,promotes,1,"));
 }
 
 TEST_CASE("a stage with its layer's number chooses the layer") {
-  const Result named = ::run("show data/bard-gpt2 --text 'The king' -s layers.2.resid_pre -f csv"),
+  const Result named =
+                   run_line("show data/bard-gpt2 --text 'The king' -s layers.2.resid_pre -f csv"),
                chosen =
-                   ::run("show data/bard-gpt2 --text 'The king' -s resid_pre --layer 2 -f csv");
+                   run_line("show data/bard-gpt2 --text 'The king' -s resid_pre --layer 2 -f csv");
   CHECK(named.code == 0);
   CHECK(named.out == chosen.out);
-  const Result other = ::run("show data/bard-gpt2 --text 'The king' -s layers.2.q --layer 1");
+  const Result other = run_line("show data/bard-gpt2 --text 'The king' -s layers.2.q --layer 1");
   CHECK(other.code == 2);
   CHECK_THAT(other.err, Contains("leave the number out"));
-  CHECK_THAT(::run("show data/bard-gpt2 --text 'The king' -s layers.2.q,layers.1.k").err,
+  CHECK_THAT(run_line("show data/bard-gpt2 --text 'The king' -s layers.2.q,layers.1.k").err,
              Contains("stages of several layers are named"));
 }
 
 TEST_CASE("effects: layers × heads as a picture, by the first effect or the one that is named") {
   const std::string repeat = "effects data/induction-model --text-file "
                              "data/induction-model/expected/repeat.txt --query 17-31 ";
-  const Result text = ::run(repeat + "--grid loss_change");
+  const Result text = run_line(repeat + "--grid loss_change");
   CHECK_THAT(text.out, Contains("loss_change\n0 │      ██│\n1 │        │\n   0   2\n") &&
                            Contains("0.54") && Contains("down: layer, across: head"));
-  const Result first = ::run(repeat + "-f svg");
+  const Result first = run_line(repeat + "-f svg");
   CHECK(first.code == 0);
   CHECK_THAT(first.out, Contains("<svg") && Contains(">kl<"));
 }
@@ -183,7 +184,7 @@ TEST_CASE("effects: what cannot be told is refused, with the cure") {
            {"predict data/bard-gpt2 --text a --of layers.1.q", "a stage of the stream"},
            {"predict data/bard-gpt2 --text a --of layers.1.output --all", "change nothing"},
        }) {
-    const Result result = ::run(arguments);
+    const Result result = run_line(arguments);
     INFO(arguments << "\n" << result.err);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains(expected));
@@ -268,10 +269,10 @@ TEST_CASE("effects: pairs of a sweep that predict the same are left out, and cou
 }
 
 TEST_CASE("effects: one set a call, and a grid of another name has the names that there are") {
-  const Result twice = ::run(gpt2 + "--set layers.1.mlp_out --set layers.2.mlp_out");
+  const Result twice = run_line(gpt2 + "--set layers.1.mlp_out --set layers.2.mlp_out");
   CHECK(twice.code == 2);
   CHECK_THAT(twice.err, Contains("--set is given twice") && Contains("' + '"));
-  const Result grid = ::run(gpt2 + "--grid banana");
+  const Result grid = run_line(gpt2 + "--grid banana");
   CHECK(grid.code == 2);
   CHECK_THAT(grid.err, Contains("there are kl, loss_change, logit_change, direct"));
 }
@@ -279,17 +280,17 @@ TEST_CASE("effects: one set a call, and a grid of another name has the names tha
 TEST_CASE("effects: a sweep's picture says what 0 and 1 are") {
   const std::string sweep = "effects data/bard-gpt2 --text 'What news from' --patch-from "
                             "'What says my' --sweep resid_pre --over layer --quiet -f svg ";
-  CHECK_THAT(::run(sweep).out, Contains("logit, 0: this run, 1: the other"));
-  CHECK_THAT(::run(sweep + "--metric kl").out, Contains("kl, 1: as far as the other run"));
-  CHECK_THAT(::run(sweep + "--raw").out, !Contains("the other"));
+  CHECK_THAT(run_line(sweep).out, Contains("logit, 0: this run, 1: the other"));
+  CHECK_THAT(run_line(sweep + "--metric kl").out, Contains("kl, 1: as far as the other run"));
+  CHECK_THAT(run_line(sweep + "--raw").out, !Contains("the other"));
 }
 
 TEST_CASE("effects: a stage that nothing reads is no row of zeros") {
-  const Result sweep = ::run("effects data/bard-gpt2 --text 'What news from' --patch-from "
-                             "'What says my' --sweep logsumexp --over layer");
+  const Result sweep = run_line("effects data/bard-gpt2 --text 'What news from' --patch-from "
+                                "'What says my' --sweep logsumexp --over layer");
   CHECK(sweep.code == 2);
   CHECK_THAT(sweep.err, Contains("--sweep logsumexp: nothing that follows reads it"));
-  const Result set = ::run(gpt2 + "--set layers.1.mlp_out+layers.2.logsumexp");
+  const Result set = run_line(gpt2 + "--set layers.1.mlp_out+layers.2.logsumexp");
   CHECK(set.code == 2);
   CHECK_THAT(set.err, Contains("--set layers.2.logsumexp: nothing that follows reads it"));
 }

@@ -73,7 +73,7 @@ int try_all(Faulty faulty, const std::string& before, const std::vector<std::str
 /// A layer, an empty folder `new`, and `old` with what would be replaced.
 struct Place : Folder {
   Place() {
-    write("layer.json", small_layer());
+    write("layer.json", small_layer_json());
     for (const std::string name : {"new", "old", "old/stages"})
       std::filesystem::create_directory(path(name));
     for (const std::string name :

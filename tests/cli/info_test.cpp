@@ -14,7 +14,7 @@ using nlohmann::json;
 
 TEST_CASE("info: lists tensors with type, shape and range, and where settings come from") {
   Folder folder;
-  const std::string path = folder.write("layer.json", small_layer());
+  const std::string path = folder.write("layer.json", small_layer_json());
   const Result result = run({"info", path});
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains("3 × 4") && Contains("float64") && Contains("num_heads") &&
@@ -93,7 +93,7 @@ TEST_CASE("stages: the table, for eyes and for documents") {
 
 TEST_CASE("stages: with the shapes of a layer") {
   Folder folder;
-  const std::string path = folder.write("layer.json", small_layer());
+  const std::string path = folder.write("layer.json", small_layer_json());
   CHECK_THAT(run({"stages", path}).out, Contains("2 × 3 × 3"));
   const json parsed = json::parse(run({"stages", path, "-f", "json"}).out);
   const auto shape_of = [&](const char* stage) {

@@ -43,7 +43,7 @@ std::string empty_npy(const std::string& shape) {
 
 struct Inputs : Folder {
   Inputs() {
-    write("l.json", small_layer());
+    write("l.json", small_layer_json());
     write("t.json", R"({"tokens": ["a", "b", "c"]})");
     write("config.json", R"({"num_attention_heads": 2})");
     for (const char* to : {"l.npz", "l.safetensors", "folder"})
@@ -260,7 +260,7 @@ TEST_CASE("inputs: of what lies in a folder, only regular files are read") {
   CHECK_THAT(refused(folder, "/dev/zero"), Contains("is a device"));
   CHECK_THAT(refused(folder, "X=/dev/urandom:f32[2,2] --num-heads 1"), Contains("is a device"));
   CHECK_THAT(refused(folder, "- < /dev/zero"), Contains("standard input: is a device"));
-  folder.write("l.json", small_layer());
+  folder.write("l.json", small_layer_json());
   CHECK(shell("\"$MHA\" show <(cat l.json)", {.folder = folder.path()}).code == 0);
 }
 

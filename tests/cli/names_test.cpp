@@ -11,12 +11,12 @@ using Catch::Contains;
 TEST_CASE("names: paths with spaces, other scripts, quotes and a leading dash") {
   const Folder folder;
   const Result plain =
-      run({"show", folder.write("layer.json", small_layer()), "-s", "output", "-f", "csv"});
+      run({"show", folder.write("layer.json", small_layer_json()), "-s", "output", "-f", "csv"});
   for (const std::string name :
        {"a layer.json", "слой.json", "层.json", "it's \"one\".json", "-s.json", "--help.json",
         "a\\b.json", "*.json", "100%.json", "tab\tin.json"}) {
     INFO(name);
-    folder.write(name, small_layer());
+    folder.write(name, small_layer_json());
     const Setting here{.folder = folder.path()};
     const Result shown = run({"show", "-s", "output", "-f", "csv", "--", name}, here);
     CHECK(shown.out == plain.out);
@@ -37,7 +37,7 @@ TEST_CASE("names: paths with spaces, other scripts, quotes and a leading dash") 
 
 TEST_CASE("names: labels of tokens reach no terminal unescaped, in any command") {
   const Folder folder;
-  std::string layer = small_layer();
+  std::string layer = small_layer_json();
   const std::string tokens = R"(["the", "cat", "sat"])";
   // A tab, quotes, a clear-screen, a C1 escape, a newline, an override of direction; an emoji of
   // several code points and right-to-left words, which stay what they are.

@@ -28,7 +28,7 @@ struct Model {
 
 TEST_CASE("output: a file that /proc or /dev leads to is replaced whole") {
   const Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   const std::string dump = "\"$MHA\" dump layer.json -q -f npz -o ";
   const Setting there{.folder = folder.path()};
   REQUIRE(shell(dump + "right.npz", there).code == 0);

@@ -14,7 +14,7 @@ const std::string induction = "data/induction",
 
 struct NamedTensors {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   /// Dumps as a whole and in parts, joins these in an odd order, and compares the bytes.
   void require_same(std::vector<std::string> source, const std::string& name,

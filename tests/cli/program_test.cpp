@@ -33,7 +33,7 @@ TEST_CASE("tells its version") {
 
 TEST_CASE("the help of every command ends with examples that work") {
   Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   REQUIRE(run({"convert", folder.path("layer.json"), "-o", folder.path("layer.npz")}).code == 0);
   std::filesystem::copy(mha::test::source_folder() + "/data", folder.path("data"),
                         std::filesystem::copy_options::recursive);
@@ -127,7 +127,7 @@ TEST_CASE("needs a source") {
 
 TEST_CASE("options stand before or after sources, and lists never swallow a source") {
   Folder folder;
-  const std::string layer = folder.write("layer.json", small_layer());
+  const std::string layer = folder.write("layer.json", small_layer_json());
   const Result after =
       run({"show", layer, "--stage", "weights,masked", "--head", "0,1", "-f", "csv"});
   REQUIRE(after.code == 0);
@@ -141,7 +141,7 @@ TEST_CASE("options stand before or after sources, and lists never swallow a sour
 
 TEST_CASE("a value may begin with a dash") {
   Folder folder;
-  const std::string layer = folder.write("layer.json", small_layer());
+  const std::string layer = folder.write("layer.json", small_layer_json());
   const Result result =
       run({"show", layer, "-s", "weights", "--query", "-1", "--window-left", "-1", "-f", "csv"});
   CHECK(result.code == 0);
@@ -150,7 +150,7 @@ TEST_CASE("a value may begin with a dash") {
 
 TEST_CASE("of two contradicting options none wins") {
   Folder folder;
-  const std::string layer = folder.write("layer.json", small_layer());
+  const std::string layer = folder.write("layer.json", small_layer_json());
   const auto shown = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"show", layer, "-s", "weights", "-f", "csv"});
     return run(options);
@@ -167,7 +167,8 @@ TEST_CASE("of two contradicting options none wins") {
 }
 
 TEST_CASE("reads a layer from standard input") {
-  const Result result = run({"show", "-", "-s", "output", "-f", "csv"}, {small_layer(), {}, {}});
+  const Result result =
+      run({"show", "-", "-s", "output", "-f", "csv"}, {small_layer_json(), {}, {}});
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains("output"));
 }
@@ -230,7 +231,7 @@ TEST_CASE("colours are for terminals that want them") {
 TEST_CASE("timings are one line of JSON on standard error") {
   Folder folder;
   const Result result =
-      run({"show", folder.write("layer.json", small_layer()), "--timings", "--quiet"});
+      run({"show", folder.write("layer.json", small_layer_json()), "--timings", "--quiet"});
   CHECK(result.code == 0);
   CHECK(std::regex_match(
       result.err, std::regex("\\{\"read_s\": [\\d.]+, \"pack_s\": [\\d.]+, \"compute_s\": [\\d.]+, "

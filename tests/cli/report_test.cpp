@@ -17,7 +17,7 @@ namespace {
 
 struct ReportPage {
   Folder folder;
-  std::string layer = folder.write("layer.json", small_layer());
+  std::string layer = folder.write("layer.json", small_layer_json());
 
   Result report(std::vector<std::string> words) const {
     words.insert(words.begin(), "report");
@@ -102,7 +102,7 @@ TEST_CASE_METHOD(ReportPage, "report: labels and names are data, whatever they h
   CHECK(page.find("<!--") == std::string::npos);
   CHECK(page.find("\u2028") == std::string::npos);
   CHECK(data_of(page)["layers"][0]["tokens"] == json({hostile, "<!--", "a&b⏎"}));
-  const std::string named = folder.write("<b>&.json", small_layer());
+  const std::string named = folder.write("<b>&.json", small_layer_json());
   CHECK_THAT(this->page({named}), Contains("&lt;b&gt;&amp;.json · attention</title>"));
 }
 

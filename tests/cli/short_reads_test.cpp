@@ -70,7 +70,7 @@ TEST_CASE("short reads: a mapped file that another program changes meanwhile is 
 TEST_CASE("short reads: so is a small file that is cut before it is read") {
   if (sanitized) return;
   const Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   Faulty faulty{folder, "cut:layer.json", "fstat"};
   const Result result = faulty({"show", "layer.json"}, 1);
   CHECK(result.code == 2);
@@ -79,7 +79,7 @@ TEST_CASE("short reads: so is a small file that is cut before it is read") {
 
 TEST_CASE("short reads: a file that cannot be read is named, whatever it is") {
   const Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   std::filesystem::create_directory(folder.path("folder.npz"));
   const auto message = [&](const std::string& line) {
     const Result result = shell(line, {.folder = folder.path()});
@@ -107,7 +107,7 @@ TEST_CASE("short reads: a file that cannot be read is named, whatever it is") {
 
 TEST_CASE("short reads: a FIFO gives what it has") {
   const Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   const std::string line = "mkfifo pipe.json && { cat layer.json > pipe.json & } && \"$MHA\" show "
                            "pipe.json -s output -f csv";
   CHECK(shell(line, {.folder = folder.path()}).out ==
@@ -117,7 +117,7 @@ TEST_CASE("short reads: a FIFO gives what it has") {
 TEST_CASE("short reads: an error of the disk is told") {
   if (sanitized) return;
   const Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   Faulty faulty{folder, std::to_string(EIO), "read"};
   CHECK(faulty({"show", "layer.json"}, 1).err ==
         "mha-inspect: layer.json: cannot read: Input/output error\n");
@@ -126,7 +126,7 @@ TEST_CASE("short reads: an error of the disk is told") {
 TEST_CASE("memory: a request that gets none is a message, wherever it is") {
   if (sanitized) return;
   const Folder folder;
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   for (const std::string mode : {"memory:", "once:"})
     for (int request = 0; request < 1200; request += 37) {
       Faulty faulty{folder, mode + std::to_string(request), "open"};

@@ -20,7 +20,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 struct Layer {
   Folder folder;
-  std::string path = folder.write("layer.json", small_layer());
+  std::string path = folder.write("layer.json", small_layer_json());
 
   Result show(std::vector<std::string> options) const {
     options.insert(options.begin(), {"show", path});
@@ -254,7 +254,7 @@ TEST_CASE("show: agrees with what another implementation computed") {
 }
 
 TEST_CASE("refuses a W_q that does not split into the heads") {
-  const Result result = run({"show", "-", "--num-heads", "3"}, {small_layer(), {}, {}});
+  const Result result = run({"show", "-", "--num-heads", "3"}, {small_layer_json(), {}, {}});
   CHECK(result.code == 2);
   CHECK(one_line(result.err));
   CHECK_THAT(result.err, Contains("W_q") && Contains("3 heads"));

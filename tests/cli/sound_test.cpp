@@ -148,7 +148,7 @@ TEST_CASE("sound: a text of gigabytes is refused before it is read") {
 TEST_CASE("sound: the value of a letter follows without an equals sign") {
   const Folder folder;
   const Setting there{.folder = folder.path()};
-  folder.write("layer.json", small_layer());
+  folder.write("layer.json", small_layer_json());
   for (const std::string command : {"show", "dump"}) {
     const Result result = run({command, "layer.json", "-o=x.npz"}, there);
     INFO(result.err);
@@ -162,7 +162,7 @@ TEST_CASE("sound: the value of a letter follows without an equals sign") {
 
 TEST_CASE("sound: settings of a layer that is not there are told") {
   const Folder folder;
-  const std::string layers = fmt::format(R"("layers": {{"0": {0}, "1": {0})", small_layer());
+  const std::string layers = fmt::format(R"("layers": {{"0": {0}, "1": {0})", small_layer_json());
   for (const std::string& text : {"{" + layers + R"(, "9": {"causal": false}}})",
                                   "{" + layers + R"(}, "layers.9.causal": false})"}) {
     const Result result = run({"show", folder.write("layers.json", text), "--layer", "all"});

@@ -22,7 +22,7 @@ const std::string square = "[[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1,
 TEST_CASE("texts: options of a text that change nothing") {
   const Folder folder;
   const std::string file = folder.write("lines.txt", "To be\nor not\n"),
-                    layer = folder.write("layer.json", small_layer());
+                    layer = folder.write("layer.json", small_layer_json());
   const std::string model = "data/bard-llama";
   for (const auto& [words, says] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"predict", model, "--text", "To be", "--each-line"}, "--each-line is for"},
@@ -65,8 +65,8 @@ TEST_CASE("texts: a batch's warnings say which text") {
 TEST_CASE("texts: names in brackets, one file of a checkpoint") {
   const Folder folder;
   std::filesystem::create_directory(folder.path("[a,b]"));
-  folder.write("[a,b]/layer.json", small_layer());
-  folder.write("[0]", small_layer());
+  folder.write("[a,b]/layer.json", small_layer_json());
+  folder.write("[0]", small_layer_json());
   const Setting there{.folder = folder.path()};
   CHECK(run({"convert", "[a,b]/layer.json", "-q", "-o", "[1,2]"}, there).code == 0);
   for (const char* name : {"[1,2]", "[a,b]/layer.json"}) {
@@ -74,7 +74,7 @@ TEST_CASE("texts: names in brackets, one file of a checkpoint") {
     INFO(name << result.err);
     CHECK(result.code == 0);
     CHECK(result.out ==
-          run({"show", "-", "-s", "output", "-f", "csv"}, {.input = small_layer()}).out);
+          run({"show", "-", "-s", "output", "-f", "csv"}, {.input = small_layer_json()}).out);
   }
   CHECK(run({"tokens", "data/bard-llama", "--text", "[a,b]"}).out ==
         run({"tokens", "data/bard-llama", "--text=[a,b]"}).out);
@@ -132,7 +132,7 @@ TEST_CASE("texts: a converted batch of texts keeps their lengths") {
 TEST_CASE("texts: NaN in a weight is named, and no head behind it looks like anything") {
   const Folder folder;
   for (const std::string letter : {"q", "k", "v", "o"}) {
-    std::string text = small_layer();
+    std::string text = small_layer_json();
     const std::size_t at = text.find("\"W_" + letter + "\": [[") + 9;
     text.replace(at, text.find(',', at) - at, "NaN");
     const std::string path = folder.write("nan.json", text);

@@ -34,7 +34,7 @@ const std::string hidden = "X=data/induction/hidden.npz:layers.";
 
 TEST_CASE("told: settings beyond float32 are refused where float32 computes") {
   const Folder folder;
-  folder.write("f64.json", small_layer());
+  folder.write("f64.json", small_layer_json());
   folder.write("f32.json",
                R"({"X": {"dtype": "float32", "data": [[1, 2], [3, 4]]}, "num_heads": 1})");
   const Setting here{.folder = folder.path()};

@@ -140,7 +140,7 @@ std::vector<std::string> Folder::names() const {
   return names;
 }
 
-std::string small_layer() {
+std::string small_layer_json() {
   return R"({"num_heads": 2, "causal": true, "tokens": ["the", "cat", "sat"],
   "X": [[0.5, -1.0, 2.0, 0.25], [1.5, 0.75, -0.5, 1.0], [-2.0, 0.125, 0.375, 3.0]],
   "W_q": [[1, 0.5, -0.25, 0], [0.5, 2, 0, 1], [-1, 0, 0.75, 0.5], [0.25, -0.5, 1, 1.5]],

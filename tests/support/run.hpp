@@ -45,7 +45,7 @@ private:
 };
 
 /// A layer of 3 tokens, 4 wide, 2 heads of 2, causal, as JSON; its numbers are all different.
-std::string small_layer();
+std::string small_layer_json();
 
 /// Whether a text is one line that ends.
 inline bool one_line(const std::string& text) {

@@ -1,6 +1,6 @@
 // A layer from tensors or files, its stages, and a patched one.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>

@@ -1,7 +1,7 @@
 // Calls as programs write them: braces of numbers and texts, objects that were moved from, numbers
 // that are none of an enumeration, options of what takes long.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/xtensor.hpp>
 

@@ -1,7 +1,7 @@
 // What a program gives is checked where it comes in: settings as members, arrays of no elements,
 // null pointers, places of the whole model, numbers that are none.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/xtensor.hpp>
 

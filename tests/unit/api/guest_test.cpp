@@ -1,8 +1,8 @@
 // A good guest: what belongs to the process is as it was after every call.
 
-#include "layers.hpp"
 #include "support/run.hpp"
 #include "support/sanitizers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <dlfcn.h>
 #include <signal.h>

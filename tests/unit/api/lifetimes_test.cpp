@@ -2,8 +2,8 @@
 // of functions that the library calls, calls from within them, numbers and names at their limits.
 // Each is an Error or works; `SANITIZE=address,undefined sh tests/guest.sh` watches the memory.
 
-#include "layers.hpp"
 #include "support/run.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/xtensor.hpp>
 

@@ -1,6 +1,6 @@
 // What goes wrong is an Error that says what there is, in the words of a program.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/forward/attention.hpp>
 #include <mha/observe/trace.hpp>

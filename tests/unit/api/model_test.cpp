@@ -1,6 +1,6 @@
 // A whole model for programs: made once, run many times.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/formats/formats.hpp>
 #include <mha/load/load.hpp>

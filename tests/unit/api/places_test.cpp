@@ -1,6 +1,6 @@
 // Stages, weights and patches of a whole model by name: which layer a name means.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <cstring>
 #include <thread>

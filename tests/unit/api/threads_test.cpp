@@ -1,8 +1,8 @@
 // Every call of a model from eight threads at once, each with the bits of a lone call.
 // `tests/guest.sh` runs it under ThreadSanitizer.
 
-#include "layers.hpp"
 #include "support/sanitizers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <sys/resource.h>
 

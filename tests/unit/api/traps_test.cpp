@@ -1,6 +1,6 @@
 // Traps closed: types, lifetimes, memory that others keep, the host's floating-point environment.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/xtensor.hpp>
 #include <xtensor/xmath.hpp>

@@ -1,6 +1,6 @@
 // What a program's author reads: errors and notes without the command line, whatever goes wrong.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/system/watch.hpp>
 

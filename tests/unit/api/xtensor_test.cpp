@@ -1,6 +1,6 @@
 // Arrays of xtensor in and out: the calls of docs/library.md.
 
-#include "layers.hpp"
+#include "unit/api/layers.hpp"
 
 #include <mha/xtensor.hpp>
 #include <xtensor/xmath.hpp>

@@ -40,7 +40,7 @@ private:
 } // namespace
 
 TEST_CASE("files that cannot be read say why", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   folder.file("layer.npz", "x");
   CHECK_THROWS_WITH(read_bytes(folder / "layr.npz"), (folder / "layr.npz") +
                                                          ": no such file; did you mean '" +
@@ -51,20 +51,20 @@ TEST_CASE("files that cannot be read say why", "[io]") {
 }
 
 TEST_CASE("standard input is read from a pipe and from a file", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::f64, {100, 200}); // more than a pipe holds
-  test::write(folder / "a.npz", "", {{"X", tensor}});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::f64, {100, 200}); // more than a pipe holds
+  io::test::write(folder / "a.npz", "", {{"X", tensor}});
   SECTION("a file is mapped") {
     const int file = ::open((folder / "a.npz").c_str(), O_RDONLY);
     const Redirected input(0, file);
-    CHECK(test::same(open("-").find("X")->read(), tensor));
+    CHECK(io::test::same(open("-").find("X")->read(), tensor));
     ::close(file);
   }
   SECTION("a pipe is read to its end") {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     std::thread feeder([&] {
-      const std::string bytes = test::contents_of(folder / "a.npz");
+      const std::string bytes = io::test::contents_of(folder / "a.npz");
       for (std::size_t at = 0; at < bytes.size();)
         at += static_cast<std::size_t>(::write(ends[1], bytes.data() + at, bytes.size() - at));
       ::close(ends[1]);
@@ -73,7 +73,7 @@ TEST_CASE("standard input is read from a pipe and from a file", "[io]") {
       const Redirected input(0, ends[0]);
       const Contents contents = open("-");
       CHECK(contents.name == "standard input");
-      CHECK(test::same(contents.find("X")->read(), tensor));
+      CHECK(io::test::same(contents.find("X")->read(), tensor));
     }
     feeder.join();
     ::close(ends[0]);
@@ -81,11 +81,11 @@ TEST_CASE("standard input is read from a pipe and from a file", "[io]") {
 }
 
 TEST_CASE("the first bytes tell the format where the name does not", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::vector<std::pair<std::string, Tensor>> tensors{
-      {"X", test::numbers(DType::f32, {2, 3})}};
+      {"X", io::test::numbers(DType::f32, {2, 3})}};
   for (const std::string format : {"npz", "npy", "safetensors", "json"}) {
-    test::write(folder / "unnamed", format, tensors);
+    io::test::write(folder / "unnamed", format, tensors);
     CHECK(open(folder / "unnamed").format == format);
     CHECK(open(folder / "unnamed").tensors.size() == 1);
   }
@@ -95,22 +95,22 @@ TEST_CASE("the first bytes tell the format where the name does not", "[io]") {
 }
 
 TEST_CASE("a checkpoint folder is read with its shards and its config", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::bf16, {2, 3});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::bf16, {2, 3});
   fs::create_directory(folder / "m");
   folder.file("m/config.json",
               R"({"num_attention_heads": 12, "rope_scaling": {"factor": 8.0}, "eps": 1e-5,
                   "architectures": ["A", "B"], "sliding_window": null, "tie": true,
                   "lists": [{"a": 1}]})");
   SECTION("one file") {
-    test::write(folder / "m/model.safetensors", "", {{"a", tensor}, {"b", tensor}});
+    io::test::write(folder / "m/model.safetensors", "", {{"a", tensor}, {"b", tensor}});
   }
   SECTION("one file of another name") {
-    test::write(folder / "m/adapter.safetensors", "", {{"a", tensor}, {"b", tensor}});
+    io::test::write(folder / "m/adapter.safetensors", "", {{"a", tensor}, {"b", tensor}});
   }
   SECTION("shards") {
-    test::write(folder / "m/s1.safetensors", "", {{"a", tensor}});
-    test::write(folder / "m/s2.safetensors", "", {{"b", tensor}, {"unlisted", tensor}});
+    io::test::write(folder / "m/s1.safetensors", "", {{"a", tensor}});
+    io::test::write(folder / "m/s2.safetensors", "", {{"b", tensor}, {"unlisted", tensor}});
     folder.file("m/model.safetensors.index.json",
                 R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
   }
@@ -119,7 +119,7 @@ TEST_CASE("a checkpoint folder is read with its shards and its config", "[io]") 
   // What no index names is read, too, as in Transformers.
   CHECK(contents.tensors.size() == (contents.find("unlisted") ? 3 : 2));
   CHECK(contents.notes.size() == (contents.find("unlisted") ? 1 : 0));
-  CHECK(test::same(contents.find("b")->read(), tensor));
+  CHECK(io::test::same(contents.find("b")->read(), tensor));
   CHECK(contents.config.at("num_attention_heads") == "12");
   CHECK(contents.config.at("rope_scaling.factor") == "8");
   CHECK(contents.config.at("eps") == "1e-05");
@@ -129,15 +129,15 @@ TEST_CASE("a checkpoint folder is read with its shards and its config", "[io]") 
 }
 
 TEST_CASE("a tensor in two shards is one where its numbers are the same", "[io]") {
-  const Tensor tensor = test::numbers(DType::f32, {2, 3}), turned = tensor.reshaped({3, 2});
+  const Tensor tensor = io::test::numbers(DType::f32, {2, 3}), turned = tensor.reshaped({3, 2});
   Tensor other = Tensor::of<float>({2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
   for (const auto& [second, sound] : {std::pair(tensor, true),
                                       {other, false},
                                       {turned, false},
                                       {convert(tensor, DType::f64), false}}) {
-    const test::Folder folder;
-    test::write(folder / "s1.safetensors", "", {{"a", tensor}, {"b", tensor}});
-    test::write(folder / "s2.safetensors", "", {{"b", second}, {"c", tensor}});
+    const io::test::Folder folder;
+    io::test::write(folder / "s1.safetensors", "", {{"a", tensor}, {"b", tensor}});
+    io::test::write(folder / "s2.safetensors", "", {{"b", second}, {"c", tensor}});
     folder.file("model.safetensors.index.json",
                 R"({"weight_map": {"a": "s1.safetensors", "b": "s1.safetensors",
                     "c": "s2.safetensors"}})");
@@ -151,8 +151,8 @@ TEST_CASE("a tensor in two shards is one where its numbers are the same", "[io]"
 }
 
 TEST_CASE("config.json: what is no plain value, or is there twice, is seen", "[io]") {
-  const test::Folder folder;
-  test::write(folder / "model.safetensors", "", {{"a", test::numbers(DType::f32, {2, 3})}});
+  const io::test::Folder folder;
+  io::test::write(folder / "model.safetensors", "", {{"a", io::test::numbers(DType::f32, {2, 3})}});
   const auto read = [&](const std::string& text) -> std::string {
     folder.file("config.json", text);
     try {
@@ -207,18 +207,18 @@ TEST_CASE("config.json: what is no plain value, or is there twice, is seen", "[i
 }
 
 TEST_CASE("an unfinished writer leaves nothing behind, and the old file untouched", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::f32, {2, 3});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::f32, {2, 3});
   for (const std::string name : {"a.npz", "a.npy", "a.safetensors", "a.json"}) {
     folder.file(name, "old");
     {
       const auto writer = create(folder / name, "", one_item());
       writer->write(0, 0, tensor.raw(), 3);
-      CHECK(test::contents_of(folder / name) == "old");
+      CHECK(io::test::contents_of(folder / name) == "old");
       CHECK_THROWS_WITH(writer->finish(), Contains("not written once and whole"));
       writer->write(0, 3, tensor.raw(), 3);
     }
-    CHECK(test::contents_of(folder / name) == "old");
+    CHECK(io::test::contents_of(folder / name) == "old");
     fs::remove(folder / name);
   }
   { create(folder / "new/deep/", "", one_item())->write(0, 0, tensor.raw(), 6); }
@@ -226,8 +226,8 @@ TEST_CASE("an unfinished writer leaves nothing behind, and the old file untouche
 }
 
 TEST_CASE("elements outside of an item, or twice, are refused", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::f32, {2, 3});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::f32, {2, 3});
   const auto writer = create(folder / "a.npz", "", one_item());
   CHECK_THROWS_AS(writer->write(0, 4, tensor.raw(), 3), Error);
   CHECK_THROWS_AS(writer->write(1, 0, tensor.raw(), 1), Error);
@@ -243,11 +243,12 @@ TEST_CASE("elements outside of an item, or twice, are refused", "[io]") {
 TEST_CASE("a full disk and a folder that is not there are errors", "[io]") {
   CHECK_THROWS_WITH(write_whole("/dev/full", "text"),
                     "/dev/full: cannot write: No space left on device");
-  CHECK_THROWS_WITH(test::write("/dev/full", "npz", {{"X", test::numbers(DType::f32, {2})}}),
-                    "/dev/full: cannot write: No space left on device");
+  CHECK_THROWS_WITH(
+      io::test::write("/dev/full", "npz", {{"X", io::test::numbers(DType::f32, {2})}}),
+      "/dev/full: cannot write: No space left on device");
   CHECK_THROWS_WITH(write_whole("/no/such/folder/x", "text"),
                     Contains("there is no folder /no/such/folder; make it first"));
-  const test::Folder folder;
+  const io::test::Folder folder;
   CHECK_THROWS_WITH(write_whole(folder.path(), "text"), Contains("it is a folder"));
   if (::geteuid() != 0) {
     const std::string path = folder.file("locked", "old");
@@ -257,27 +258,27 @@ TEST_CASE("a full disk and a folder that is not there are errors", "[io]") {
 }
 
 TEST_CASE("a written file keeps the old one's mode, and links stay links", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::string path = folder.file("a.txt", "old");
   ::chmod(path.c_str(), 0640);
   fs::create_symlink("a.txt", folder / "link");
   write_whole(folder / "link", "new");
   CHECK(fs::is_symlink(folder / "link"));
-  CHECK(test::contents_of(path) == "new");
+  CHECK(io::test::contents_of(path) == "new");
   CHECK((fs::status(path).permissions() & fs::perms::all) == fs::perms(0640));
   CHECK(folder.size() == 2);
 }
 
 TEST_CASE("standard output gets everything at the end, and may be closed", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::f32, {2, 3});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::f32, {2, 3});
   const int file = ::open((folder / "out.npy").c_str(), O_RDWR | O_CREAT, 0600);
   {
     const Redirected output(1, file);
-    test::write("-", "", {{"X", tensor}});
+    io::test::write("-", "", {{"X", tensor}});
   }
   ::close(file);
-  CHECK(test::same(open(folder / "out.npy").tensors.at(0).read(), tensor));
+  CHECK(io::test::same(open(folder / "out.npy").tensors.at(0).read(), tensor));
 
   ::signal(SIGPIPE, SIG_IGN);
   int ends[2];
@@ -292,11 +293,11 @@ TEST_CASE("standard output gets everything at the end, and may be closed", "[io]
 }
 
 TEST_CASE("the path and the number of tensors choose the format", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::f32, {2, 3});
-  test::write(folder / "many", "npy", {{"a", tensor}, {"b", tensor}});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::f32, {2, 3});
+  io::test::write(folder / "many", "npy", {{"a", tensor}, {"b", tensor}});
   CHECK(fs::is_directory(folder / "many"));
-  test::write(folder / "one.npy", "", {{"a", tensor}});
+  io::test::write(folder / "one.npy", "", {{"a", tensor}});
   CHECK(fs::is_regular_file(folder / "one.npy"));
   CHECK_THROWS_WITH(create(folder / "x.zzz", "", one_item()), Contains("'.zzz' is no extension"));
   CHECK_THROWS_WITH(
@@ -305,6 +306,6 @@ TEST_CASE("the path and the number of tensors choose the format", "[io]") {
   // More files than may be open at once.
   std::vector<std::pair<std::string, Tensor>> many;
   for (int i = 0; i < 2000; ++i) many.emplace_back(fmt::format("t{}", i), tensor);
-  test::write(folder / "lots/", "", many);
+  io::test::write(folder / "lots/", "", many);
   CHECK(open(folder / "lots").tensors.size() == 2000);
 }

@@ -33,7 +33,7 @@ std::vector<double> values(const Tensor& tensor) {
 } // namespace
 
 TEST_CASE("NPY is read in every version, byte order and axis order", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::string little("\1\0\2\0\3\0\4\0\5\0\6\0", 12), big("\0\1\0\2\0\3\0\4\0\5\0\6", 12);
   const std::vector<double> rows{1, 2, 3, 4, 5, 6}, columns{1, 3, 5, 2, 4, 6};
   const auto read = [&](const std::string& bytes) {
@@ -50,7 +50,7 @@ TEST_CASE("NPY is read in every version, byte order and axis order", "[io]") {
 }
 
 TEST_CASE("an NPY header's keys come in any order and spacing", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::string text = "{ \"shape\":(2 ,3) , 'fortran_order' : False,'descr':\"|u1\"}";
   const Contents contents = open(folder.file("W_q.npy", npy(text, "abcdef")));
   CHECK(contents.tensors.at(0).name == "W_q");
@@ -59,7 +59,7 @@ TEST_CASE("an NPY header's keys come in any order and spacing", "[io]") {
 }
 
 TEST_CASE("arrays without axes are settings, texts are labels", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   folder.file("f/num_heads.npy", npy(header("<i4", "False", "()"), std::string("\x08\0\0\0", 4)));
   folder.file("f/big.npy", npy(header(">i4", "False", "()"), std::string("\0\0\0\x08", 4)));
   folder.file("f/causal.npy", npy(header("|b1", "False", "()"), std::string("\1", 1)));
@@ -74,7 +74,7 @@ TEST_CASE("arrays without axes are settings, texts are labels", "[io]") {
 }
 
 TEST_CASE("elements that do not lie aligned are copied", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   // The header is 62 bytes long: doubles after it lie at no multiple of 8.
   const double number = 2.5;
   std::string data(8, '\0');
@@ -86,7 +86,7 @@ TEST_CASE("elements that do not lie aligned are copied", "[io]") {
 }
 
 TEST_CASE("2-byte void elements are bfloat16 where the binding says so", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::string path =
       folder.file("w.npy", npy(header("|V2", "False", "(2,)"), std::string("\x80\x3f\0\xc0", 4)));
   const Entry entry = bound_entry(parse_source("W_q=" + path + ":bf16"));
@@ -96,9 +96,10 @@ TEST_CASE("2-byte void elements are bfloat16 where the binding says so", "[io]")
 }
 
 TEST_CASE("names of members may have folders; what is no array is passed over", "[io]") {
-  const test::Folder folder;
-  test::write(folder / "a.npz", "", {{"layers/0/X", test::numbers(DType::f32, {2, 2})}});
+  const io::test::Folder folder;
+  io::test::write(folder / "a.npz", "", {{"layers/0/X", io::test::numbers(DType::f32, {2, 2})}});
   CHECK(open(folder / "a.npz").find("layers/0/X") != nullptr);
-  CHECK_THROWS_WITH(test::write(folder / "f/", "", {{"../X", test::numbers(DType::f32, {2})}}),
-                    Contains("cannot be a file's name"));
+  CHECK_THROWS_WITH(
+      io::test::write(folder / "f/", "", {{"../X", io::test::numbers(DType::f32, {2})}}),
+      Contains("cannot be a file's name"));
 }

@@ -29,7 +29,7 @@ Output extras() {
 } // namespace
 
 TEST_CASE("every format gives back every dtype that it can carry", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   for (const std::string name : {"a.npz", "a.safetensors", "a.json", "folder"})
     for (const DType dtype : every) {
       const bool numpy = name == "a.npz" || name == "folder";
@@ -38,23 +38,23 @@ TEST_CASE("every format gives back every dtype that it can carry", "[io]") {
       std::vector<std::pair<std::string, Tensor>> tensors;
       for (const Shape& shape :
            {Shape{2, 3, 5}, Shape{7}, Shape{0, 3}, Shape{1, 1}, Shape{3, 0, 2}})
-        tensors.emplace_back(fmt::format("t{}", tensors.size()), test::numbers(dtype, shape));
-      test::write(folder / name, "", tensors);
+        tensors.emplace_back(fmt::format("t{}", tensors.size()), io::test::numbers(dtype, shape));
+      io::test::write(folder / name, "", tensors);
       const Contents contents = open(folder / name);
       REQUIRE(contents.tensors.size() == tensors.size());
       for (const auto& [label, tensor] : tensors) {
         REQUIRE(contents.find(label) != nullptr);
-        CHECK(test::same(contents.find(label)->read(), tensor));
+        CHECK(io::test::same(contents.find(label)->read(), tensor));
         CHECK_FALSE(contents.find(label)->weak_dtype);
       }
     }
 }
 
 TEST_CASE("settings and labels come back from every format", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   for (const std::string name : {"a.npz", "a.safetensors", "a.json", "folder"}) {
     INFO(name);
-    test::write(folder / name, "", {{"X", test::numbers(DType::f32, {2, 3})}}, extras());
+    io::test::write(folder / name, "", {{"X", io::test::numbers(DType::f32, {2, 3})}}, extras());
     Contents contents = open(folder / name);
     std::ranges::sort(contents.scalars);
     auto expected = extras();
@@ -65,29 +65,29 @@ TEST_CASE("settings and labels come back from every format", "[io]") {
 }
 
 TEST_CASE("special numbers survive as text", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::vector<double> values{infinity, -infinity, std::nan(""), 0.1, -0.0, 5e-324, 1.7e308};
   const Tensor doubles = Tensor::of<double>({7}, values);
   const Tensor floats = convert(Tensor::of<double>({2}, std::vector{0.1, 1e-45}), DType::f32);
-  test::write(folder / "a.json", "", {{"d", doubles}, {"f", floats}});
-  const std::string text = test::contents_of(folder / "a.json");
+  io::test::write(folder / "a.json", "", {{"d", doubles}, {"f", floats}});
+  const std::string text = io::test::contents_of(folder / "a.json");
   CHECK_THAT(text, Contains(R"(["Infinity", "-Infinity", "NaN", 0.1, -0, 5e-324, 1.7e+308])"));
   CHECK_THAT(text, Contains("[0.1, 1e-45]"));
   const Tensor back = open(folder / "a.json").find("d")->read();
   for (std::size_t i = 0; i < values.size(); ++i)
     CHECK((back.as<double>()[i] == values[i] || std::isnan(values[i])));
   CHECK(std::isnan(back.as<double>()[2]));
-  CHECK(test::same(open(folder / "a.json").find("f")->read(), floats));
+  CHECK(io::test::same(open(folder / "a.json").find("f")->read(), floats));
 }
 
 TEST_CASE("what is written lies aligned and is mapped without a copy", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   for (const std::string name : {"a.npz", "a.safetensors"}) {
-    test::write(folder / name, "",
-                {{"odd", test::numbers(DType::u8, {3})},
-                 {"h", test::numbers(DType::f16, {5})},
-                 {"X", test::numbers(DType::f64, {3, 3})}});
+    io::test::write(folder / name, "",
+                    {{"odd", io::test::numbers(DType::u8, {3})},
+                     {"h", io::test::numbers(DType::f16, {5})},
+                     {"X", io::test::numbers(DType::f64, {3, 3})}});
     const Contents contents = open(folder / name);
     const Entry* entry = contents.find("X");
     CHECK(entry->read().raw() == entry->read().raw());
@@ -96,8 +96,8 @@ TEST_CASE("what is written lies aligned and is mapped without a copy", "[io]") {
 }
 
 TEST_CASE("pieces are written in any order from several threads", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::f32, {64, 1000});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::f32, {64, 1000});
   for (const std::string name : {"a.npz", "a.safetensors", "a.json", "a.npy", "folder"}) {
     Output output;
     output.items = {{"a", DType::f32, tensor.shape()}};
@@ -110,17 +110,17 @@ TEST_CASE("pieces are written in any order from several threads", "[io]") {
       });
     for (std::thread& thread : threads) thread.join();
     writer->finish();
-    CHECK(test::same(open(folder / name).find("a")->read(), tensor));
+    CHECK(io::test::same(open(folder / name).find("a")->read(), tensor));
   }
 }
 
 TEST_CASE("an archive beyond 4 GiB is ZIP64", "[io][.slow]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   Output output;
   const std::size_t count = (std::size_t{1} << 32) + 1000;
   output.items = {{"big", DType::u8, {count}}, {"after", DType::f32, {3}}};
   const Tensor zeros(DType::u8, {std::size_t{1} << 24});
-  const Tensor after = test::numbers(DType::f32, {3});
+  const Tensor after = io::test::numbers(DType::f32, {3});
   const auto writer = create(folder / "big.npz", "", output);
   for (std::size_t at = 0; at < count; at += zeros.count())
     writer->write(0, at, zeros.raw(), std::min(zeros.count(), count - at));
@@ -128,11 +128,11 @@ TEST_CASE("an archive beyond 4 GiB is ZIP64", "[io][.slow]") {
   writer->finish();
   const Contents contents = open(folder / "big.npz");
   CHECK(contents.find("big")->read().count() == count);
-  CHECK(test::same(contents.find("after")->read(), after));
+  CHECK(io::test::same(contents.find("after")->read(), after));
 }
 
 TEST_CASE("bfloat16 is refused by NumPy's formats with the way out", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   Output output;
   output.items = {{"X", DType::bf16, {2, 3}}};
   CHECK_THROWS_WITH(create(folder / "a.npz", "", output), Contains("safetensors"));

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-namespace mha {
+using namespace mha;
 
 namespace {
 
@@ -162,5 +162,3 @@ TEST_CASE("graph: what stands before a stage, and what may follow it") {
   CHECK(follows(exp, exp));
   CHECK_FALSE(follows(masked, exp));
 }
-
-} // namespace mha

@@ -59,11 +59,11 @@ TEST_CASE("axes are letters of the list, none twice", "[io]") {
 }
 
 TEST_CASE("a file that exists is a file, whatever its name", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   for (const std::string name : {"X=a.npz", "run:1.npz", "at@BT"}) {
-    test::write(name, "npz", {{"h", test::numbers(DType::f32, {2})}});
+    io::test::write(name, "npz", {{"h", io::test::numbers(DType::f32, {2})}});
     CHECK(parse_source(name).path == name);
     CHECK(parse_source("Y=" + name).path == name);
   }
@@ -83,11 +83,11 @@ TEST_CASE("{layer} is filled in", "[io]") {
 }
 
 TEST_CASE("a binding finds the tensor that it means", "[io]") {
-  const test::Folder folder;
-  test::write(folder / "one.npz", "", {{"h", test::numbers(DType::f32, {2})}});
-  test::write(
-      folder / "two.npz", "",
-      {{"X", test::numbers(DType::f32, {3})}, {"layers.0", test::numbers(DType::f32, {4})}});
+  const io::test::Folder folder;
+  io::test::write(folder / "one.npz", "", {{"h", io::test::numbers(DType::f32, {2})}});
+  io::test::write(folder / "two.npz", "",
+                  {{"X", io::test::numbers(DType::f32, {3})},
+                   {"layers.0", io::test::numbers(DType::f32, {4})}});
   const auto entry = [&](const std::string& text) {
     return bound_entry(parse_source("X=" + (folder / text)));
   };
@@ -103,20 +103,20 @@ TEST_CASE("a binding finds the tensor that it means", "[io]") {
 }
 
 TEST_CASE("raw bytes are read where the size is right, and only there", "[io]") {
-  const test::Folder folder;
-  const Tensor tensor = test::numbers(DType::i16, {2, 3});
+  const io::test::Folder folder;
+  const Tensor tensor = io::test::numbers(DType::i16, {2, 3});
   const std::string path = folder.file(
       "q.bin", std::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes()));
   const Entry entry = bound_entry(parse_source("q=" + path + ":i16[2,3]"));
   CHECK(entry.name == "q");
-  CHECK(test::same(entry.read(), tensor));
+  CHECK(io::test::same(entry.read(), tensor));
   CHECK_THROWS_WITH(bound_entry(parse_source("q=" + path + ":i16[2,4]")),
                     Contains("12 bytes; int16 of (2, 4) needs 16"));
   CHECK_THROWS_WITH(open(path), Contains("raw bytes have no shape"));
 }
 
 TEST_CASE("labels come from JSON, text lines, NumPy texts and token numbers", "[io]") {
-  const test::Folder folder;
+  const io::test::Folder folder;
   const std::vector<std::string> expected{"the", "cat"};
   const auto labels = [&](const std::string& name, const std::string& bytes) {
     return read_labels(parse_source("tokens=" + folder.file(name, bytes)));
@@ -128,7 +128,7 @@ TEST_CASE("labels come from JSON, text lines, NumPy texts and token numbers", "[
   CHECK(labels("e.json", "[101, 7592]") == std::vector<std::string>{"101", "7592"});
   Output output;
   output.labels = {{"words", expected}};
-  test::write(folder / "f.npz", "", {}, output);
+  io::test::write(folder / "f.npz", "", {}, output);
   CHECK(read_labels(parse_source("tokens=" + (folder / "f.npz"))) == expected);
   CHECK(read_labels(parse_source("tokens=" + (folder / "b.json") + ":other")).at(0) == "x");
   CHECK_THROWS_AS(labels("g.json", R"({"X": [[1]]})"), Error);

@@ -35,7 +35,7 @@ Value row_max() {
 std::string rendered(std::string_view form, const std::vector<Value>& values,
                      Options options = {}) {
   std::string out;
-  for (const Form& candidate : forms()) {
+  for (const render::Form& candidate : forms()) {
     if (candidate.name != form) continue;
     const auto renderer = candidate.make(options, [&](std::string_view text) { out += text; });
     for (const Value& value : values) renderer->add(value);
