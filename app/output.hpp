@@ -35,8 +35,8 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
 void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
                      std::span<const std::string_view> placeholders);
 
-/// --precision of the numbers that CSV, TSV and JSON have; tables, pictures and arrays, by `form`, have
-/// their own.
+/// --precision of the numbers that CSV, TSV and JSON have; tables, pictures and arrays, by `form`,
+/// have their own.
 void add_precision(Cli& cli, std::optional<std::size_t>& precision,
                    std::function<std::string()> form);
 

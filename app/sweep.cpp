@@ -213,12 +213,9 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
   }
   const Stopwatch watch(common.write_s);
   if (form_of(output) == "npy") return write_npy(found, request, output.path);
-  render::SweepView view{options.stages,
-                         request.over,
-                         options.metric.empty() ? "logit" : options.metric,
-                         request.raw,
-                         {},
-                         to.precision};
+  render::SweepView view{
+      options.stages, request.over, options.metric.empty() ? "logit" : options.metric,
+      request.raw,    {},           to.precision};
   const Texts& shown = pairs[0].here->texts();
   if (pairs.size() == 1)
     for (int id : shown.ids()[0]) view.tokens.push_back(shown.label(id));

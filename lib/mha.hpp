@@ -46,8 +46,8 @@ template <class T> Tensor tensor(std::vector<T> values, const Shape& shape) {
 template <class T> Tensor borrowed(std::span<const T> numbers, const Shape& shape) {
   if (numbers.size() != count_of(shape))
     fail("{} do not fill the shape {}", counted(numbers.size(), "values"), to_string(shape));
-  const std::shared_ptr<const std::byte> memory(
-      std::shared_ptr<const void>(), reinterpret_cast<const std::byte*>(numbers.data()));
+  const std::shared_ptr<const std::byte> memory(std::shared_ptr<const void>(),
+                                                reinterpret_cast<const std::byte*>(numbers.data()));
   return Tensor(dtype_for<T>(), shape, memory).read_only();
 }
 template <class T> Tensor borrowed(std::vector<T>&& numbers, const Shape& shape) = delete;
@@ -169,8 +169,8 @@ MHA_API void stream(const Layer& layer, Stage stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
 MHA_API void stream(const Layer& layer, std::string_view stage,
                     const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0);
-void stream(const Layer& layer, TwoNames stages,
-            const std::function<void(Place, Tensor rows)>& use, std::size_t threads = 0) = delete;
+void stream(const Layer& layer, TwoNames stages, const std::function<void(Place, Tensor rows)>& use,
+            std::size_t threads = 0) = delete;
 /// The same with rows of xtensor, with <mha/xtensor.hpp>: each(layer, stage, [](Place p, auto rows)
 /// …), each<double> for a float64 layer. Rows are a matrix of p.count rows in their type; of row
 /// values one column. Throws Error where the layer is not in T.

@@ -206,8 +206,9 @@ void add_model(py::module_& module) {
            [](const Model& model, const std::string& layer, const std::optional<Tokens>& tokens,
               std::size_t threads, const py::object& progress) {
              const RunOptions options = options_of({}, {}, true, threads, progress);
-             return without_lock(
-                 [&] { return tokens ? model.layer(layer, *tokens, options) : model.layer(layer); });
+             return without_lock([&] {
+               return tokens ? model.layer(layer, *tokens, options) : model.layer(layer);
+             });
            })
       .def("weight",
            [](const Model& model, const std::string& name) {

@@ -188,7 +188,8 @@ py::tuple run(const Request& given) {
         Computed done = compute_layer(loaded.layer, id, given.stages, given.threads, room);
         std::vector<std::pair<bool, std::string>> notes =
             notes_of(loaded.layer, std::move(loaded.notes));
-        done.naming = loaded.naming, done.notes.insert(done.notes.begin(), notes.begin(), notes.end());
+        done.naming = loaded.naming,
+        done.notes.insert(done.notes.begin(), notes.begin(), notes.end());
         layers.push_back(std::move(done));
       }
     });

@@ -82,9 +82,8 @@ Tensor Cache::tensor(std::string_view name) const {
 namespace {
 
 Cache run_stages(const Layer& layer, const StageSet& stages, std::size_t threads) {
-  require_memory(
-      api::bytes_of(layer, stages), "the stages asked for",
-      "ask for fewer, or stream one: mha::stream");
+  require_memory(api::bytes_of(layer, stages), "the stages asked for",
+                 "ask for fewer, or stream one: mha::stream");
   return api::computed(layer, stages, threads);
 }
 

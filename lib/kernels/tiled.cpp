@@ -108,8 +108,8 @@ void multiply_bf16(const Kernels<float>& kernels, Matrix<const float> a,
     for (std::size_t p = 0; p < k; p += most_depth) {
       const std::size_t depth = std::min(most_depth, k - p);
       kernels.pack_transposed_bf16(b.row(j) + p, b.stride, n, depth, packed, line);
-      multiply_strips(kernels, a.cols_from(p, depth), packed, line * depth, line,
-                      c.cols_from(j, n), p > 0);
+      multiply_strips(kernels, a.cols_from(p, depth), packed, line * depth, line, c.cols_from(j, n),
+                      p > 0);
     }
   }
 }

@@ -2,7 +2,7 @@
 
 #include <mha/model/ablations.hpp>
 #include <mha/model/direct_effect.hpp>
-#include <mha/model/patched_runs.hpp>
+#include <mha/model/patched_passes.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -88,7 +88,7 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
 /// The stream behind the last layer of a run without a part, computed with so many threads.
 using StreamWithout = std::function<Tensor(std::size_t)>;
 /// A run without a part, and where the part's effects begin in the list.
-struct RunWithout {
+struct PassWithout {
   std::size_t first = 0;
   StreamWithout stream;
 };
@@ -133,7 +133,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   Tensor without_set;
   if (!request.set.empty()) without_set = ablations.stream_without_set();
   std::vector<Effect> list;
-  std::vector<RunWithout> runs;
+  std::vector<PassWithout> passes;
   const auto add = [&](Component part, std::optional<std::size_t> layer = {},
                        std::optional<std::size_t> head = {}, StreamWithout stream = {}) {
     const std::size_t first = list.size();
@@ -144,7 +144,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
       std::tie(effect.batch, effect.position) = request.places[i];
       effect.direct = direct.of(part, head, i);
     });
-    if (stream) runs.push_back({first, std::move(stream)});
+    if (stream) passes.push_back({first, std::move(stream)});
   };
   for (std::size_t n = 0; n < layers.count(); ++n) {
     const Layer layer = ablations.layer(n);
@@ -165,16 +165,15 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   }
   for (Component part : {Component::final_bias, Component::head_bias})
     if (direct.known()) add(part);
-  if (!request.set.empty())
-    add(Component::set, {}, {}, [&](std::size_t) { return without_set; });
+  if (!request.set.empty()) add(Component::set, {}, {}, [&](std::size_t) { return without_set; });
   // Each row is compared where it is computed: all of them are T × vocabulary numbers.
-  visit_runs(layers,
-             {runs.size(),
-              [&](std::size_t r, std::size_t threads) { return runs[r].stream(threads); },
-              request.places, request.threads, request.progress},
-             [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
-               at[i].compare(patched, list[runs[r].first + i]);
-             });
+  visit_passes(layers,
+               {passes.size(),
+                [&](std::size_t r, std::size_t threads) { return passes[r].stream(threads); },
+                request.places, request.threads, request.progress},
+               [&](std::size_t r, std::size_t i, const PredictionRow& patched) {
+                 at[i].compare(patched, list[passes[r].first + i]);
+               });
   return list;
 }
 

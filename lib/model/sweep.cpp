@@ -1,7 +1,7 @@
 #include <mha/model/sweep.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/model/patched_runs.hpp>
+#include <mha/model/patched_passes.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/model/unpatched_pass.hpp>
 
@@ -106,10 +106,10 @@ public:
       read[r] = is_read;
       return behind;
     };
-    visit_runs(here_.layers(), {places.size(), stream, places_, request_.threads},
-               [&](std::size_t r, std::size_t i, const PredictionRow& row) {
-                 metrics[r][i] = metric_of(i, row);
-               });
+    visit_passes(here_.layers(), {places.size(), stream, places_, request_.threads},
+                 [&](std::size_t r, std::size_t i, const PredictionRow& row) {
+                   metrics[r][i] = metric_of(i, row);
+                 });
     std::vector<std::pair<double, bool>> found;
     for (std::size_t r = 0; r < places.size(); ++r)
       found.emplace_back(mean_of(metrics[r]), read[r] != 0);

@@ -119,8 +119,7 @@ std::string compositions_table(const std::vector<Composition>& pairs, const Text
   return grid.text(look);
 }
 
-std::string compositions_csv(const std::vector<Composition>& pairs, char separator,
-                             Digits digits) {
+std::string compositions_csv(const std::vector<Composition>& pairs, char separator, Digits digits) {
   std::vector<std::vector<std::string>> rows{
       {"kind", "layer", "head", "to_layer", "to_head", "composition", "random"}};
   for (const Composition& one : pairs)
@@ -134,12 +133,12 @@ std::string compositions_csv(const std::vector<Composition>& pairs, char separat
 std::string compositions_json(const std::vector<Composition>& pairs, Digits digits) {
   std::string list;
   for (const Composition& one : pairs)
-    list += fmt::format("{}  {{\"kind\": \"{}\", \"layer\": {}, \"head\": {}, \"to_layer\": {}, "
-                        "\"to_head\": {}, \"composition\": {}, \"random\": {}}}",
-                        list.empty() ? "\n" : ",\n", name_of(one.kind), layer_json(one.layer),
-                        one.head, layer_json(one.to_layer), one.to_head,
-                        exact(one.value, Dialect::json, digits),
-                        exact(one.random, Dialect::json, digits));
+    list +=
+        fmt::format("{}  {{\"kind\": \"{}\", \"layer\": {}, \"head\": {}, \"to_layer\": {}, "
+                    "\"to_head\": {}, \"composition\": {}, \"random\": {}}}",
+                    list.empty() ? "\n" : ",\n", name_of(one.kind), layer_json(one.layer), one.head,
+                    layer_json(one.to_layer), one.to_head, exact(one.value, Dialect::json, digits),
+                    exact(one.random, Dialect::json, digits));
   return "[" + list + "\n]\n";
 }
 

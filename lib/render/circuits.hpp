@@ -13,7 +13,8 @@ using Digits = std::optional<std::size_t>;
 
 /// A line a head; columns that no head has are left out.
 std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& look);
-std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits = {});
+std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator,
+                         Digits digits = {});
 /// A list of objects, with the singular values of QK and OV and the eigenvalues of OV, [re, im].
 std::string circuits_json(const std::vector<HeadCircuits>& heads, Digits digits = {});
 /// A line a singular value or eigenvalue: layer, head, circuit, index, value, imaginary part.

@@ -154,8 +154,8 @@ std::string effects_objects(const std::vector<Effect>& effects, const EffectsVie
       };
       list += fmt::format(", \"{}\": {}", column.name, json(one.*column.number));
       if (!view.deviations.empty())
-        list += fmt::format(", \"{}_sd\": {}", column.name,
-                            json(view.deviations[i].*column.number));
+        list +=
+            fmt::format(", \"{}_sd\": {}", column.name, json(view.deviations[i].*column.number));
     }
     list += "}";
   }

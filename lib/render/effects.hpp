@@ -9,7 +9,7 @@ namespace mha::render {
 struct EffectsView {
   bool per_position = false;           ///< a line a part and prediction, with text and position
   std::vector<Effect> deviations = {}; ///< of each line, beside it; or none
-  std::optional<std::size_t> precision = {};  ///< significant digits of CSV and JSON; none: all
+  std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
   std::string answer = "the clean run's most probable token"; ///< whose logit is followed
 };
 

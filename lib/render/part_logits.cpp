@@ -84,13 +84,12 @@ std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView
          {std::pair("promotes", &sides.promoted), std::pair("suppresses", &sides.suppressed)})
       for (std::size_t rank = 0; rank < tokens->size(); ++rank) {
         const std::size_t id = (*tokens)[rank];
-        out +=
-            separated_line({place(part.at.first), place(part.at.second),
-                            part.head ? std::to_string(*part.head) : "", side,
-                            std::to_string(rank + 1), std::to_string(id),
-                            names.text(static_cast<int>(id)),
-                            exact(part.logits[id], Dialect::csv, view.precision)},
-                           separator);
+        out += separated_line({place(part.at.first), place(part.at.second),
+                               part.head ? std::to_string(*part.head) : "", side,
+                               std::to_string(rank + 1), std::to_string(id),
+                               names.text(static_cast<int>(id)),
+                               exact(part.logits[id], Dialect::csv, view.precision)},
+                              separator);
       }
   }
   return out;
@@ -107,10 +106,10 @@ std::string part_logits_json(const std::vector<PartLogits>& parts, const PartVie
     const auto tokens = [&](const std::vector<std::size_t>& ids) {
       std::string text;
       for (const std::size_t id : ids)
-        text += fmt::format(
-            "{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ", id,
-            json_string(names.text(static_cast<int>(id))),
-            exact(part.logits[id], Dialect::json, view.precision));
+        text +=
+            fmt::format("{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ",
+                        id, json_string(names.text(static_cast<int>(id))),
+                        exact(part.logits[id], Dialect::json, view.precision));
       return text;
     };
     list += fmt::format(

@@ -9,7 +9,7 @@ namespace mha::render {
 struct PartView {
   std::string part; ///< "layers.3.head_result[5]", or a file
   PartNorm norm = PartNorm::frozen;
-  std::size_t top = 10; ///< tokens of each side
+  std::size_t top = 10;                      ///< tokens of each side
   std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 

@@ -70,10 +70,9 @@ void add_cells_of_all(const Prediction& one, const PredictView& view, const Toke
     cells.insert(cells.end(), 3, "");
   }
   if (one.actual)
-    cells.insert(cells.end(),
-                 {fmt::format("{}", one.actual->id), names.text(one.actual->id),
-                  csv(one.actual->probability), fmt::format("{}", one.actual->rank),
-                  csv(one.actual->surprise)});
+    cells.insert(cells.end(), {fmt::format("{}", one.actual->id), names.text(one.actual->id),
+                               csv(one.actual->probability), fmt::format("{}", one.actual->rank),
+                               csv(one.actual->surprise)});
   else
     cells.insert(cells.end(), 5, "");
 }

@@ -173,8 +173,8 @@ TEST_CASE("stats: --measures kind is the kind alone, which adds no column to oth
              Contains("kind") && Contains("induction") && !Contains("entropy"));
   CHECK(clean(stats_of_induction({"--measures", "kind,entropy", "-f", "csv"})) ==
         clean(stats_of_induction({"--measures", "entropy", "-f", "csv"})));
-  const Result texts =
-      shell("\"$MHA\" stats data/bard-gpt2 --text 'To be' --text 'or not' --spread --measures kind");
+  const Result texts = shell(
+      "\"$MHA\" stats data/bard-gpt2 --text 'To be' --text 'or not' --spread --measures kind");
   CHECK(texts.code == 2);
   CHECK_THAT(texts.err, Contains("--measures kind: a head's kind stands beside its measures"));
 }

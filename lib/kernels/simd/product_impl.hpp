@@ -240,9 +240,9 @@ template <class V> void pack(const typename V::T* source, std::size_t stride, st
 }
 
 /// Kernels<T>::pack_transposed_bf16. A strip is used at once, so the next one is fetched meanwhile.
-template <class V>
-void pack_transposed_bf16(const std::uint16_t* source, std::size_t stride, std::size_t rows,
-                          std::size_t depth, typename V::T* panel, std::size_t width) {
+template <class V> void pack_transposed_bf16(const std::uint16_t* source, std::size_t stride,
+                                             std::size_t rows, std::size_t depth,
+                                             typename V::T* panel, std::size_t width) {
   constexpr std::size_t step = V::width;
   const std::size_t even_rows = rows - rows % step, even_depth = depth - depth % step;
   typename V::Reg square[step];

@@ -254,7 +254,8 @@ template <class V> typename V::T row_exp_sum(typename V::T* row, std::size_t n, 
       });
 }
 
-template <class V> constexpr auto packs_bf16() -> decltype(Kernels<typename V::T>::pack_transposed_bf16) {
+template <class V> constexpr auto packs_bf16()
+    -> decltype(Kernels<typename V::T>::pack_transposed_bf16) {
   if constexpr (sizeof(typename V::T) == sizeof(float))
     return pack_transposed_bf16<V>;
   else

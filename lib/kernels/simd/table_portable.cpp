@@ -91,7 +91,8 @@ template <class T> void pack(const T* source, std::size_t stride, std::size_t de
 void pack_transposed_bf16(const std::uint16_t* source, std::size_t stride, std::size_t rows,
                           std::size_t depth, float* panel, std::size_t width) {
   for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t p = 0; p < depth; ++p) panel[p * width + i] = from_bf16(source[i * stride + p]);
+    for (std::size_t p = 0; p < depth; ++p)
+      panel[p * width + i] = from_bf16(source[i * stride + p]);
 }
 
 template <class T> T row_max(const T* row, std::size_t n) {
@@ -164,10 +165,10 @@ template <class T> std::size_t multiply_adds(std::size_t rounds, T* sums) {
 }
 
 template <class T> constexpr Kernels<T> table(decltype(Kernels<T>::pack_transposed_bf16) packs) {
-  return {"portable",         tile_cols<T>, strip<T>,     few_rows_transposed<T>,
-          pack_transposed<T>, pack<T>,      packs,        row_max<T>,
-          row_scale<T>,       row_add<T>,   row_subtract<T>, row_exp_sum<T>,
-          row_sum<T>,         row_divide<T>, row_sums<T>, multiply_adds<T>};
+  return {"portable",         tile_cols<T>,  strip<T>,        few_rows_transposed<T>,
+          pack_transposed<T>, pack<T>,       packs,           row_max<T>,
+          row_scale<T>,       row_add<T>,    row_subtract<T>, row_exp_sum<T>,
+          row_sum<T>,         row_divide<T>, row_sums<T>,     multiply_adds<T>};
 }
 
 } // namespace

@@ -33,16 +33,27 @@ concept BorrowsOfNothing = requires(V&& vector) {
 
 /// Two names where one is taken would be the ends of one text.
 template <class R>
-concept TakesTwoNames = requires(const R& run) { run.tensor({"q", "k"}); };
+concept TakesTwoNames = requires(const R& run) {
+  run.tensor({"q", "k"});
+};
 template <class R>
-concept MeasuresTwoNames = requires(const R& run) { run.heads({"q", "k"}); } ||
-    requires(const R& run) { run.effects({"q", "k"}); } ||
-    requires(const R& run) { run.has({"q", "k"}); };
+concept MeasuresTwoNames = requires(const R& run) {
+  run.heads({"q", "k"});
+}
+|| requires(const R& run) {
+  run.effects({"q", "k"});
+}
+|| requires(const R& run) {
+  run.has({"q", "k"});
+};
 template <class M>
-concept WeighsTwoNames = requires(const M& model) { model.weight({"q", "k"}); };
+concept WeighsTwoNames = requires(const M& model) {
+  model.weight({"q", "k"});
+};
 template <class L>
-concept StreamsTwoNames =
-    requires(const L& layer) { stream(layer, {"q", "k"}, [](Place, const Tensor&) {}); };
+concept StreamsTwoNames = requires(const L& layer) {
+  stream(layer, {"q", "k"}, [](Place, const Tensor&) {});
+};
 
 static_assert(!TakesTwoNames<Run> && !TakesTwoNames<Cache> && !MeasuresTwoNames<Run>);
 static_assert(!WeighsTwoNames<Model> && !StreamsTwoNames<Layer>);

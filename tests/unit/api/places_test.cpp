@@ -150,8 +150,9 @@ TEST_CASE("model: a layer by itself has no input", "[api][model]") {
   const Layer alone = model.layer(1);
   CHECK(alone.X.empty());
   CHECK_FALSE(alone.W_q.empty());
-  CHECK_THAT(error_of([&] { run(alone, {Stage::q}); }),
-             Contains("X is missing") && Contains("layer(1, tokens) has one") && Contains("{\"X\", tensor}"));
+  CHECK_THAT(error_of([&] { run(alone, {Stage::q}); }), Contains("X is missing") &&
+                                                            Contains("layer(1, tokens) has one") &&
+                                                            Contains("{\"X\", tensor}"));
   CHECK(model.dims(1).d_model == 96);
 }
 
