@@ -391,17 +391,21 @@ TEST_CASE("whole diff: one mistake is no second one, and a second one is told") 
                                 Contains("layer 3 (in mlp_act) differs by itself, too"));
 }
 
-TEST_CASE("whole diff: a forgotten text is asked for") {
+TEST_CASE("whole diff: a forgotten text is the reference's own, or asked for") {
   const Folder folder;
-  const std::string path = folder.path("own.npz");
-  REQUIRE(run({"dump", "data/bard-gpt2", "--ids", ids, "-s", "logits", "-q", "-o", path}).code ==
-          0);
+  const std::string own = folder.path("own.npz"), bare = folder.path("logits.npy");
+  for (const std::string& path : {own, bare})
+    REQUIRE(run({"dump", "data/bard-gpt2", "--ids", ids, "-s", "logits", "-q", "-o", path}).code ==
+            0);
   for (const char* command : {"diff", "diagnose"}) {
-    const Result result = run({command, "data/bard-gpt2", "--against", path});
+    const Result result = run({command, "data/bard-gpt2", "--against", bare});
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
     CHECK_THAT(result.err, Contains("give the text that the reference was computed for, by --text "
                                     "or --ids"));
+    const Result found = run({command, "data/bard-gpt2", "--against", own}); // has its ids
+    CHECK(found.code == 0);
+    CHECK_THAT(found.err, Contains("no text is given: --ids " + own));
   }
 }
 
