@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -66,6 +67,7 @@ TEST_CASE("the error of a pass ends the others and reaches the caller") {
                                        [&](std::size_t i, std::size_t) {
                                          ++begun;
                                          if (i == 3) fail("layer 3: no such file");
+                                         std::this_thread::sleep_for(std::chrono::milliseconds(1));
                                        }),
                     Error);
     CHECK(begun < 1000);
