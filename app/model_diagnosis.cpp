@@ -22,8 +22,7 @@ bool is_of_precision(const std::vector<Change>& changes) {
 /// the last layer's own are not there to be compared.
 bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& target) {
   constexpr double steps = 3;
-  const bool half = target.stored == DType::f16 || target.stored == DType::bf16;
-  return half && diagnosis.changes.empty() &&
+  return is_short(target.stored) && diagnosis.changes.empty() &&
          diagnosis.error_before <= steps * storing_error(target.stored);
 }
 

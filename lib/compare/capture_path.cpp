@@ -10,6 +10,8 @@
 #include <cctype>
 #include <map>
 
+#include <fmt/ranges.h>
+
 namespace mha {
 
 namespace {
@@ -163,9 +165,8 @@ const Vocabulary& all_words() {
 }
 
 std::string joined(const std::vector<std::string>& parts, std::size_t first, std::size_t last) {
-  std::string word;
-  for (std::size_t i = first; i < last; ++i) word += (i > first ? "_" : "") + parts[i];
-  return word;
+  return fmt::format("{}", fmt::join(parts.begin() + static_cast<std::ptrdiff_t>(first),
+                                     parts.begin() + static_cast<std::ptrdiff_t>(last), "_"));
 }
 
 /// The parts put together to words, each as long as a known one can be; whether all are known.
@@ -194,8 +195,10 @@ std::vector<std::string> path_at_end(const std::vector<std::string>& parts, bool
   const auto paths_of = [](const std::vector<CaptureMeaning>& table) {
     Paths paths;
     for (const CaptureMeaning& row : table)
-      for (std::string_view path : words_of(row.words))
-        paths.emplace(squeezed(joined(split_at(path, "."), 0, split_at(path, ".").size())), path);
+      for (std::string_view path : words_of(row.words)) {
+        const std::vector<std::string> words = split_at(path, ".");
+        paths.emplace(squeezed(joined(words, 0, words.size())), path);
+      }
     return paths;
   };
   static const Paths layer = paths_of(layer_meanings()), model = paths_of(model_meanings());

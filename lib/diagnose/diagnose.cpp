@@ -18,10 +18,6 @@ namespace mha {
 
 namespace {
 
-bool is_short(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
-}
-
 Target target_of(const Layer& layer, const ReferenceStage& known) {
   Target target;
   target.stage = known.stage;

@@ -22,7 +22,7 @@ EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size
   ends_.dims.batched = true;
   theirs_ = with_given(ends_, stage_, known.value).given[index_of(stage_)];
   tolerance_ = std::max(tolerance_of(ends_.dtype), tolerance_of(known.stored));
-  if (known.stored != DType::f16 && known.stored != DType::bf16) return;
+  if (!is_short(known.stored)) return;
   half_ = known.stored;
   rounding_ = rounded_steps * storing_error(known.stored);
 }

@@ -3,6 +3,7 @@
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -37,10 +38,6 @@ const char* words_of(Activation form) {
   return form == Activation::gelu ? "GELU by erf" : "GELU by tanh";
 }
 
-bool is_half(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
-}
-
 Layer with_activation(Layer layer, Activation form) {
   own_block(layer).mlp.activation = form;
   return layer;
@@ -58,7 +55,7 @@ const ReferenceStage* stage_behind(const Reference& reference) {
 void GeluForms::add(const Layer& layer, const Reference& reference, bool stream,
                     std::size_t threads) {
   for (const ReferenceStage& stage : reference.stages)
-    if (stage.stage != Stage::embed && is_half(stage.stored)) half_ = stage.stored;
+    if (stage.stage != Stage::embed && is_short(stage.stored)) half_ = stage.stored;
   if (!layer.block || !layer.block->mlp.present()) return;
   const std::optional<Activation> other = other_form(layer.block->mlp.activation);
   if (!other) return;
@@ -70,7 +67,7 @@ void GeluForms::add(const Layer& layer, const Reference& reference, bool stream,
   };
   const bool from_input = behind && behind->stage != Stage::resid_post &&
                           (has_whole(Stage::mlp_x) || has_whole(Stage::mlp_pre));
-  if (!behind || !is_half(behind->stored) || (!stream && !from_input)) return;
+  if (!behind || !is_short(behind->stored) || (!stream && !from_input)) return;
   // What the feed-forward reads, and what it is added to, is computed once for both.
   Layer own = with_reference_before(layer, behind->stage, reference);
   const StageSet there = available_stages(own);

@@ -49,6 +49,10 @@ void rotate_in_half(Layer& layer, DType half) {
 
 } // namespace
 
+bool is_short(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 double storing_error(std::optional<DType> half) {
   return half ? 0.6 * half_unit(*half) : 0;
 }

@@ -139,7 +139,7 @@ std::optional<Diagnosis> best_entering(const Layer& layer, const Tensor& as_it_i
       // Saved by a program that rounds its steps to half precision: about three of them lie between
       // the stream and a stage.
       constexpr double steps = 3;
-      const bool half = one.stored == DType::f16 || one.stored == DType::bf16;
+      const bool half = is_short(one.stored);
       if (before && !now.agrees &&
           !explains_end(stages.back().before, now, half ? steps * storing_error(one.stored) : 0))
         break;

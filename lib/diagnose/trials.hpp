@@ -18,6 +18,8 @@ struct Target {
   std::optional<DType> half;
 };
 
+/// Whether a reference of this type is in half precision: float16 or bfloat16.
+bool is_short(DType dtype);
 /// What storing in a short type does to a stage, relative to it; 0 for other types.
 double storing_error(std::optional<DType> half);
 
