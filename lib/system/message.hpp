@@ -106,18 +106,18 @@ template <class T> struct fmt::formatter<mha::detail::PlainArgument<T>> : fmt::f
   std::string_view spec; ///< what follows the colon
 
   /// Keeps the specification.
-  constexpr auto parse(fmt::format_parse_context& context) {
-    const auto begin = context.begin(), end = fmt::formatter<T>::parse(context);
+  constexpr auto parse(fmt::format_parse_context& parsing) {
+    const auto begin = parsing.begin(), end = fmt::formatter<T>::parse(parsing);
     spec = std::string_view(&*begin, static_cast<std::size_t>(end - begin));
     return end;
   }
   /// Writes the part as plain text.
   template <class Context>
-  auto format(const mha::detail::PlainArgument<T>& part, Context& context) const {
+  auto format(const mha::detail::PlainArgument<T>& part, Context& written) const {
     const std::string text =
         fmt::vformat(fmt::format("{{:{}}}", spec), fmt::make_format_args(part.value));
     const mha::Message plain(text);
-    return std::ranges::copy(plain.marked(), context.out()).out;
+    return std::ranges::copy(plain.marked(), written.out()).out;
   }
 };
 /// @endcond

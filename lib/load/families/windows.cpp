@@ -1,5 +1,6 @@
 #include <mha/load/families/windows.hpp>
 
+#include <mha/files/text.hpp>
 #include <mha/load/families/positions.hpp>
 
 namespace mha::naming {
