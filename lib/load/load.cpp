@@ -231,7 +231,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
       const bool other_letters = !same_name(entry.name).empty() && !find_tensor_name(entry.name);
       const std::string source = fmt::format("{}: {}", file.name, entry.name);
       AppliedAxes arranged = apply_axes(name, entry.read(), "", number_of(id), source);
-      add(parts, blocks(entry.name, arranged.tensor, to) ? "block_mask" : arranged.name,
+      const bool blocking = blocks(entry.name, arranged.tensor, to);
+      add(parts, blocking ? "block_mask" : arranged.name,
           {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters});
     }
     index->judged(file, unknown);
@@ -253,7 +254,8 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
     const io::Entry entry = io::bound_entry(source, opened);
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
     if (name == "X") parts.erase("X"); // resid_pre of a whole model's layer
-    add(parts, blocks(binding.name, arranged.tensor, to) ? "block_mask" : arranged.name,
+    const bool blocking = blocks(binding.name, arranged.tensor, to);
+    add(parts, blocking ? "block_mask" : arranged.name,
         {std::move(arranged.tensor),
          source.memory.empty() ? fmt::format("{}: {}", source.path, entry.name) : source.name, true,
          entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});

@@ -50,29 +50,25 @@ Tensor Tensor::of_stored(StoredMatrix stored, std::size_t cols, DType dtype) {
   const std::size_t rows = shape[stored.transposed ? 1 : 0];
   if (stored.first + cols > shape[stored.transposed ? 0 : 1])
     fail("columns {} to {} are not in {}", stored.first, stored.first + cols, to_string(shape));
-  Tensor tensor;
-  tensor.dtype_ = dtype;
-  tensor.shape_ = {rows, cols};
-  tensor.count_ = count_of(tensor.shape_);
   const auto later = std::make_shared<Later>();
   later->stored = std::move(stored);
-  tensor.later_ = later;
-  return tensor;
+  return Tensor(Content{dtype, {rows, cols}, nullptr, false, later});
 }
 
 const StoredMatrix* Tensor::stored() const {
-  return later_ ? &later_->stored : nullptr;
+  return content().later ? &content().later->stored : nullptr;
 }
 
 const std::shared_ptr<const std::byte>& Tensor::made() const {
-  std::call_once(later_->once, [&] {
-    const auto& [matrix, turned, first] = later_->stored;
-    const std::size_t cols = shape_[1];
+  const Later& later = *content().later;
+  std::call_once(later.once, [&] {
+    const auto& [matrix, turned, first] = later.stored;
+    const std::size_t cols = shape()[1];
     const Tensor part =
         turned ? transposed(rows_of(matrix, first, cols)) : columns_of(matrix, first, cols);
-    later_->data = convert(part, dtype_).share();
+    later.data = convert(part, dtype()).share();
   });
-  return later_->data;
+  return later.data;
 }
 
 Tensor transposed_when_read(const Tensor& matrix) {

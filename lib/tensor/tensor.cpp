@@ -52,8 +52,8 @@ const DTypeRow& row_of(DType dtype) {
   return dtypes[number];
 }
 
-std::shared_ptr<const std::byte> memory_for(std::size_t bytes, Fill fill, DType dtype,
-                                            const Shape& shape) {
+std::shared_ptr<const std::byte> new_memory(Fill fill, DType dtype, const Shape& shape) {
+  const std::size_t bytes = count_of(shape) * size_of(dtype);
   std::shared_ptr<const std::byte> memory = take_memory(bytes, fill);
   if (!memory)
     fail("not enough memory for {} numbers of {}: {} bytes", to_string(shape), name_of(dtype),
@@ -105,60 +105,57 @@ std::size_t count_of(const Shape& shape) {
   return none ? 0 : product / sizeof(double);
 }
 
+const Tensor::Content Tensor::nothing{DType::f32, {}, nullptr, false, nullptr, 0};
+
 Tensor::Tensor(DType dtype, Shape shape)
-    : dtype_(dtype),
-      shape_(std::move(shape)),
-      count_(count_of(shape_)),
-      data_(memory_for(bytes(), Fill::zeros, dtype_, shape_)) {}
+    : Tensor(Content{dtype, shape, new_memory(Fill::zeros, dtype, shape)}) {}
 
 Tensor Tensor::uninitialised(DType dtype, Shape shape) {
-  auto memory = memory_for(count_of(shape) * mha::size_of(dtype), Fill::anything, dtype, shape);
-  return {dtype, std::move(shape), std::move(memory)};
+  return Tensor(Content{dtype, shape, new_memory(Fill::anything, dtype, shape)});
 }
 
 Tensor sparse_zeros(DType dtype, Shape shape) {
-  auto memory = memory_for(count_of(shape) * mha::size_of(dtype), Fill::sparse_zeros, dtype, shape);
-  return {dtype, std::move(shape), std::move(memory)};
+  return Tensor(Tensor::Content{dtype, shape, new_memory(Fill::sparse_zeros, dtype, shape)});
 }
 
 Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)
-    : dtype_(dtype), shape_(std::move(shape)), count_(count_of(shape_)), data_(std::move(data)) {
+    : Tensor(Content{dtype, std::move(shape), std::move(data), true}) {
   // Memory of no elements may have no address (std::vector's has none): the array is there all the
   // same.
   alignas(std::max_align_t) static constexpr std::byte no_elements{};
-  if (count_ == 0 && !data_) data_ = {std::shared_ptr<const void>(), &no_elements};
+  if (count() == 0 && empty())
+    *this = {dtype, this->shape(), {std::shared_ptr<const void>(), &no_elements}};
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
-  if (shape == shape_) return *this;
-  if (count_of(shape) != count_)
-    fail("{} cannot be seen as {}: {} elements, not {}", to_string(shape_), to_string(shape),
-         count_, count_of(shape));
-  Tensor result(dtype_, std::move(shape), share());
-  result.read_only_ = read_only_;
-  return result;
+  if (shape == this->shape()) return *this;
+  if (count_of(shape) != count())
+    fail("{} cannot be seen as {}: {} elements, not {}", to_string(this->shape()), to_string(shape),
+         count(), count_of(shape));
+  return Tensor(Content{dtype(), std::move(shape), share(), content().read_only});
 }
 
 Tensor Tensor::at(std::size_t index) const {
-  if (shape_.empty() || index >= shape_[0])
-    fail("index {} is outside of shape {}", index, to_string(shape_));
-  Shape rest(shape_.begin() + 1, shape_.end());
-  const std::size_t step = count_ / shape_[0] * size_of(dtype_);
-  Tensor result(dtype_, std::move(rest), {share(), raw() + index * step});
-  result.read_only_ = read_only_;
-  return result;
+  if (rank() == 0 || index >= shape()[0])
+    fail("index {} is outside of shape {}", index, to_string(shape()));
+  const std::size_t step = count() / shape()[0] * size_of(dtype());
+  return Tensor(Content{dtype(),
+                        {shape().begin() + 1, shape().end()},
+                        {share(), raw() + index * step},
+                        content().read_only});
 }
 
 Tensor Tensor::read_only() const {
-  Tensor result = *this;
-  result.read_only_ = true;
-  return result;
+  if (content().read_only) return *this;
+  Content same = content();
+  same.read_only = true;
+  return Tensor(std::move(same));
 }
 
 void Tensor::refuse_type(DType asked) const {
   fail("the tensor {} is {}, and is read as {}: read it as {}, or mha::convert it",
-       to_string(shape_), name_of(dtype_), name_of(asked),
-       dtype_ == DType::f16 || dtype_ == DType::bf16 ? "its bits (uint16)" : name_of(dtype_));
+       to_string(shape()), name_of(dtype()), name_of(asked),
+       dtype() == DType::f16 || dtype() == DType::bf16 ? "its bits (uint16)" : name_of(dtype()));
 }
 
 void Tensor::refuse_writing() {

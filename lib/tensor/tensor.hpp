@@ -85,30 +85,12 @@ struct StoredMatrix;
 class MHA_API Tensor {
 public:
   Tensor() = default;
-  ///@{
-  /// Shares the memory, or takes it: what was moved from is empty.
-  Tensor(const Tensor&) = default;
-  Tensor& operator=(const Tensor&) = default;
-  Tensor(Tensor&& other) noexcept
-      : dtype_(other.dtype_),
-        shape_(std::exchange(other.shape_, {})),
-        count_(std::exchange(other.count_, 0)),
-        data_(std::move(other.data_)),
-        later_(std::move(other.later_)),
-        read_only_(other.read_only_) {}
-  Tensor& operator=(Tensor&& other) noexcept {
-    dtype_ = other.dtype_, read_only_ = other.read_only_;
-    shape_ = std::exchange(other.shape_, {}), count_ = std::exchange(other.count_, 0);
-    data_ = std::move(other.data_), later_ = std::move(other.later_);
-    return *this;
-  }
-  ~Tensor() = default;
-  ///@}
   /// New memory, zeroed lazily by the system (a page that is never written costs nothing).
   Tensor(DType dtype, Shape shape);
   /// New memory whose contents are anything: every element is to be written.
   static Tensor uninitialised(DType dtype, Shape shape);
   /// Shares memory of another owner: `data` keeps it (an aliasing pointer into a mapping).
+  /// Read-only.
   Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data);
   /// A matrix of `cols` columns that lies in another form: its numbers are made, once for all
   /// copies, when they are first read. Products read the stored form itself (stored()).
@@ -118,25 +100,27 @@ public:
 
   ///@{
   /// What it is: whether it is there at all, its element type, shape, axes, elements and bytes.
-  bool empty() const { return data_ == nullptr && later_ == nullptr; }
-  DType dtype() const { return dtype_; }
-  const Shape& shape() const& { return shape_; }
-  Shape shape() && { return std::move(shape_); }
-  std::size_t rank() const { return shape_.size(); }
-  std::size_t count() const { return count_; }
-  std::size_t bytes() const { return count_ * size_of(dtype_); }
+  bool empty() const { return !content().data && !content().later; }
+  DType dtype() const { return content().dtype; }
+  const Shape& shape() const& { return content().shape; }
+  Shape shape() && { return content().shape; }
+  std::size_t rank() const { return shape().size(); }
+  std::size_t count() const { return content().count; }
+  std::size_t bytes() const { return count() * size_of(dtype()); }
 
   ///@}
   /// The first element's bytes; the last axis is contiguous.
   const std::byte* raw() const { return share().get(); }
   ///@{
   /// The memory, which may outlive the tensor.
-  const std::shared_ptr<const std::byte>& share() const& { return later_ ? made() : data_; }
-  std::shared_ptr<const std::byte> share() && { return later_ ? made() : data_; }
+  const std::shared_ptr<const std::byte>& share() const& {
+    return content().later ? made() : content().data;
+  }
+  std::shared_ptr<const std::byte> share() && { return std::as_const(*this).share(); }
   ///@}
   /// For the maker of the tensor only. Throws Error where it is read-only.
   std::byte* raw_mutable() {
-    if (read_only_) refuse_writing();
+    if (content().read_only) refuse_writing();
     return const_cast<std::byte*>(raw());
   }
   /// The form in which a matrix is stored, where that is another one; else null.
@@ -147,15 +131,15 @@ public:
   /// Throws Error where T is not the C++ type of dtype() (float, double; std::uint8_t or bool for
   /// bool, std::uint16_t for the bits of half precision).
   template <class T> std::span<const T> as() const& {
-    if (!is_type_of<T>(dtype_)) refuse_type(dtype_for<T>());
-    return {reinterpret_cast<const T*>(raw()), count_};
+    if (!is_type_of<T>(dtype())) refuse_type(dtype_for<T>());
+    return {reinterpret_cast<const T*>(raw()), count()};
   }
   template <class T> std::span<const T> as() const&& = delete;
   ///@}
   /// The same for the maker of the tensor only. Throws Error, too, where it is read-only.
   template <class T> std::span<T> as_mutable() & {
-    if (!is_type_of<T>(dtype_)) refuse_type(dtype_for<T>());
-    return {reinterpret_cast<T*>(raw_mutable()), count_};
+    if (!is_type_of<T>(dtype())) refuse_type(dtype_for<T>());
+    return {reinterpret_cast<T*>(raw_mutable()), count()};
   }
   /// The same tensor, through which nothing is written any more: nor through its copies.
   Tensor read_only() const;
@@ -166,17 +150,26 @@ public:
   Tensor at(std::size_t index) const;
 
 private:
+  friend MHA_API Tensor sparse_zeros(DType dtype, Shape shape);
   struct Later; ///< a stored matrix, and the memory that is made of it
+  /// What copies of a tensor share: a copy counts one owner more, and no shape is copied.
+  struct Content {
+    DType dtype = DType::f32;
+    Shape shape;
+    std::shared_ptr<const std::byte> data;
+    bool read_only = false;
+    std::shared_ptr<const Later> later = nullptr;
+    std::size_t count = count_of(shape);
+  };
+  static const Content nothing; ///< an empty tensor's
+  explicit Tensor(Content content)
+      : content_(std::make_shared<const Content>(std::move(content))) {}
+  const Content& content() const { return content_ ? *content_ : nothing; }
   [[noreturn]] void refuse_type(DType asked) const;
   [[noreturn]] static void refuse_writing();
   const std::shared_ptr<const std::byte>& made() const;
 
-  DType dtype_ = DType::f32;
-  Shape shape_;
-  std::size_t count_ = 0;
-  std::shared_ptr<const std::byte> data_;
-  std::shared_ptr<const Later> later_;
-  bool read_only_ = false;
+  std::shared_ptr<const Content> content_;
 };
 
 /// Where the numbers of a matrix lie: columns [first, …) of `matrix`, or its rows where it is

@@ -232,6 +232,51 @@ TEST_CASE("who writes through an iterator includes <fmt/format.h>", "[house]") {
   CHECK(users > 3);
 }
 
+TEST_CASE("a name of another namespace is included by who uses it", "[house]") {
+  // Where a folder's files are compiled together, the next file's include would do.
+  std::map<std::string, Source> sources;
+  for (const char* top : {"lib", "app"})
+    for (Source& source : sources_in(top)) sources.emplace(source.path, std::move(source));
+  const auto path_of = [&](const Source& from, const std::string& name) -> std::string {
+    if (name.starts_with("<mha/")) return "lib/" + name.substr(5, name.size() - 6);
+    const std::string beside = from.path.substr(0, from.path.rfind('/') + 1) + name;
+    return sources.contains(beside) ? beside : "app/" + name;
+  };
+  const std::function<void(const Source&, std::set<std::string>&)> reach =
+      [&](const Source& source, std::set<std::string>& seen) {
+        if (!seen.insert(source.path).second) return;
+        for (const std::string& name : source.includes)
+          if (const auto next = sources.find(path_of(source, name)); next != sources.end())
+            reach(next->second, seen);
+      };
+
+  static const std::regex declaration(
+      R"((?:(?:struct|class|enum class) (\w+)[^;]* \{|[A-Za-z_][\w:<>,&*\[\] ]*? [&*]?(\w+)\(.*))");
+  std::map<std::string, std::set<std::string>> headers_of; // of "io::shown"
+  for (const auto& [path, source] : sources) {
+    std::istringstream lines(source.code);
+    std::string space;
+    for (std::string line; source.is_header() && std::getline(lines, line);) {
+      std::smatch found;
+      if (line.starts_with("namespace mha"))
+        space = line.starts_with("namespace mha::") ? line.substr(15, line.size() - 17) : "";
+      else if (!space.empty() && std::regex_match(line, found, declaration))
+        headers_of[space + "::" + found[1].str() + found[2].str()].insert(path);
+    }
+  }
+  CHECK(headers_of.size() > 500);
+  static const std::regex use(R"(\b\w+::\w+\b)");
+  for (const auto& [path, source] : sources) {
+    std::set<std::string> seen;
+    reach(source, seen);
+    for (std::sregex_iterator at(source.code.begin(), source.code.end(), use), end; at != end; ++at)
+      if (const auto declared = headers_of.find(at->str()); declared != headers_of.end())
+        if (std::ranges::none_of(declared->second,
+                                 [&](const std::string& header) { return seen.contains(header); }))
+          FAIL_CHECK(path << " uses " << at->str() << " of " << *declared->second.begin());
+  }
+}
+
 TEST_CASE("MPI stays inside one file", "[house]") {
   for (const char* folder : {"app", "lib"})
     for (const Source& source : sources_in(folder)) {
