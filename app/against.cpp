@@ -12,6 +12,7 @@
 #include <mha/load/source.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/references.hpp>
 
 #include <fmt/format.h>
 
@@ -56,9 +57,8 @@ OpenedModel open_compared(Request& request, const std::vector<std::string>& agai
   try {
     return open_model(request, common);
   } catch (const Error& error) {
-    const std::string message = told(error);
-    const bool no_text = request.layer.empty() && !request.has_text() &&
-                         message.find("choose with --layer") != std::string::npos;
+    const bool no_text =
+        request.layer.empty() && !request.has_text() && refers_to(error.message(), "which layer");
     if (!no_text) throw;
     if (const std::string path = file_of_tokens(against); !path.empty()) {
       Request of_reference = request;
@@ -76,7 +76,7 @@ OpenedModel open_compared(Request& request, const std::vector<std::string>& agai
     }
     fail("{}; or compare the whole model: give the text that the reference was computed for, by "
          "--text or --ids",
-         message);
+         error.message());
   }
 }
 

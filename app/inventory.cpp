@@ -16,8 +16,7 @@ namespace {
 
 Inventory::File file_listing(const io::Contents& contents, bool ranges, std::size_t threads) {
   Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, {}};
-  for (const Message& note : contents.notes)
-    file.notes.push_back(told(note));
+  for (const Message& note : contents.notes) file.notes.push_back(told(note));
   for (const io::Entry& entry : contents.tensors)
     file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt,
                             std::string(entry.blocks ? entry.blocks->name : "")});
@@ -70,7 +69,7 @@ void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory&
       row.dtype = loaded.layer.dtype;
       notes.add(loaded.notes, row.listing.id);
       for (Finding& finding : lint(make_lint_subject(std::move(tensors), &loaded, threads))) {
-        finding.text = fmt::format("layer {}: {}", row.listing.id, finding.text);
+        finding.text = message("layer {}: {}", row.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }
     } catch (const Error& error) {

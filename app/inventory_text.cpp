@@ -221,7 +221,8 @@ std::string inventory_text(const Inventory& inventory, const TextStyle& look) {
   };
   list("notes", inventory.notes,
        [](const Note& note) { return (note.is_warning() ? "warning: " : "") + told(note); });
-  list("worth a look", inventory.findings, [](const Finding& finding) { return finding.text; });
+  list("worth a look", inventory.findings,
+       [](const Finding& finding) { return told(finding.text); });
   return out;
 }
 
@@ -255,7 +256,8 @@ std::string inventory_json(const Inventory& inventory) {
         }
         list("notes", inventory.notes, [&](const Note& note) { json.value(told(note)); });
         list("checks", inventory.findings, [&](const Finding& finding) {
-          json.object([&] { json.member("check", finding.check).member("text", finding.text); });
+          json.object(
+              [&] { json.member("check", finding.check).member("text", told(finding.text)); });
         });
       },
       {"\n  ", "\n  ", "\n"});

@@ -11,6 +11,7 @@
 #include <mha/ranks/compute.hpp>
 #include <mha/render/font.hpp>
 #include <mha/render/map_layout.hpp>
+#include <mha/system/references.hpp>
 
 #include <algorithm>
 
@@ -143,9 +144,8 @@ OpenedModel MapCommand::opened_minus() {
   try {
     return open_model(minus.request_of(request), common);
   } catch (const Error& error) {
-    const std::string message = told(error), option = "--layer";
-    if (minus.layer.empty() || !message.starts_with(option)) throw;
-    fail("--minus-layer{}", message.substr(option.size()));
+    if (minus.layer.empty() || !refers_to(error.message(), "layer")) throw;
+    throw Error(with_reference(error.message(), "layer", "minus_layer"));
   }
 }
 

@@ -75,7 +75,7 @@ Tensor ModelDiagnoser::predicted() {
 void ModelDiagnoser::keep(const std::string& id, const std::string& headline, const Layer& layer,
                           Diagnosis diagnosis) {
   for (Change& change : diagnosis.changes)
-    if (change.option.find("=FILE") != std::string::npos) change.option.clear();
+    if (!change.reproduction.transposed.empty()) change.reproduction = {};
   // What enters a layer and the layer itself are one place.
   if (!found_.places.empty() && found_.places.back().id == id) {
     if (diagnosis.equal && diagnosis.captures.empty()) return;
@@ -314,7 +314,7 @@ ModelDiagnosis ModelDiagnoser::run() {
   });
   if (!everywhere)
     for (PlaceDiagnosis& place : found_.places)
-      for (Change& change : place.diagnosis.changes) change.option.clear();
+      for (Change& change : place.diagnosis.changes) change.reproduction = {};
   return std::move(found_);
 }
 

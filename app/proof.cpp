@@ -1,36 +1,25 @@
 #include "proof.hpp"
 
 #include "against.hpp"
+#include "console.hpp"
 #include "retype.hpp"
 #include <mha/compare/diff.hpp>
 #include <mha/model/opened_model.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 namespace mha::app {
 
 namespace {
 
-/// "--scale 1 --no-causal W_v=w.npy@OI" typed after the request: options replace its own.
-void type_options(Request& request, const std::string& options) {
-  std::istringstream words(options);
-  std::string word;
-  while (words >> word) {
-    if (!word.starts_with("--")) {
-      request.sources.push_back(word);
-      continue;
-    }
-    std::string name = word.substr(2), value = "true";
-    std::replace(name.begin(), name.end(), '-', '_');
-    if (name.starts_with("no_")) name = name.substr(3), value = "false";
-    const SettingInfo* info = find_setting(name);
-    if (!info) fail("{} is no setting", word);
-    if (info->kind != SettingKind::boolean && !(words >> value)) fail("{} has no value", word);
-    std::erase_if(request.settings, [&](const auto& one) { return one.first == name; });
-    request.settings.emplace_back(name, value);
+/// What reproduces a change, typed after the request: settings replace its own.
+void type_reproduction(Request& request, const Reproduction& reproduction) {
+  for (const SettingValue& setting : reproduction.settings.values()) {
+    std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.name; });
+    request.settings.emplace_back(setting.name, setting.shown);
   }
+  if (!reproduction.transposed.empty()) request.sources.push_back(told(reproduction.text()));
 }
 
 /// A number of one digit, no less than this.
@@ -46,8 +35,8 @@ std::string proof_of(const Request& request, const std::string& layer, const Dia
   if (!diagnosis.explained || diagnosis.equal) return "";
   Request typed = request;
   for (const Change& change : diagnosis.changes) {
-    if (change.option.empty()) return "";
-    type_options(typed, change.option);
+    if (change.reproduction.empty()) return "";
+    type_reproduction(typed, change.reproduction);
   }
   std::string words = "mha-inspect diff " + retyped(typed, layer);
   Common quietly = common;

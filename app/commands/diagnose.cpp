@@ -58,22 +58,20 @@ std::pair<Diagnosis, const Reference&> best_reading(const LoadedLayer& loaded,
   return {std::move(*best), *chosen};
 }
 
-/// The options of a change name the file that a tensor comes from; "" where a tensor was not read
-/// as it lies there.
+/// A tensor that is to be read otherwise is of a file; one that was not read as it lies there
+/// cannot be.
 void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   for (Change& change : diagnosis.changes) {
-    const std::size_t file = change.option.find("=FILE");
-    if (file == std::string::npos) continue;
-    const std::string name = change.option.substr(0, file);
-    const auto origin = std::find_if(loaded.origins.begin(), loaded.origins.end(),
-                                     [&](const Origin& one) { return one.name == name; });
+    Reproduction& reproduction = change.reproduction;
+    if (reproduction.transposed.empty()) continue;
+    const auto origin = std::ranges::find(loaded.origins, reproduction.transposed, &Origin::name);
     const std::size_t tensor =
         origin == loaded.origins.end() ? std::string::npos : origin->source.find(": ");
     if (loaded.naming != "canonical" || tensor == std::string::npos)
-      change.option.clear();
+      reproduction = {};
     else
-      change.option.replace(
-          file + 1, 4, origin->source.substr(0, tensor) + ":" + origin->source.substr(tensor + 2));
+      reproduction.source =
+          origin->source.substr(0, tensor) + ":" + origin->source.substr(tensor + 2);
   }
 }
 

@@ -31,39 +31,38 @@ bool begins_with(const Ids& longer, const Ids& ids) {
 }
 
 /// A reference's tokens are others: how, and what to do.
-std::string other_tokens(const Ids& theirs, const Ids& own) {
+Message other_tokens(const Ids& theirs, const Ids& own) {
   if (theirs.size() > own.size() && ends_with(theirs, own)) {
     const Ids more(theirs.begin(), theirs.end() - static_cast<std::ptrdiff_t>(own.size()));
     if (more.size() == 1)
-      return fmt::format("its text begins with token {} that this one has not: the same tokens are "
-                         "needed, with --bos, or by --ids {}",
-                         more[0], list_of_ids(theirs));
+      return message("its text begins with token {} that this one has not: the same tokens are "
+                     "needed, with <bos>, or by <ids> {}",
+                     more[0], list_of_ids(theirs));
     const bool alike =
         std::ranges::count(more, more[0]) == static_cast<std::ptrdiff_t>(more.size());
-    return fmt::format("its text begins with {} tokens that this one has not, {}: the same tokens "
-                       "are needed, by --ids {}{}",
-                       more.size(), list_of_ids(more), list_of_ids(theirs),
-                       alike ? "; if they are padding, save attention_mask beside it" : "");
+    return message("its text begins with {} tokens that this one has not, {}: the same tokens "
+                   "are needed, by <ids> {}{}",
+                   more.size(), list_of_ids(more), list_of_ids(theirs),
+                   alike ? "; if they are padding, save attention_mask beside it" : "");
   }
   if (theirs.size() + 1 == own.size() && ends_with(own, theirs))
-    return fmt::format("its text lacks the first token {} that this one begins with: the same "
-                       "tokens are needed, with --no-special, or by --ids {}",
-                       own[0], list_of_ids(theirs));
+    return message("its text lacks the first token {} that this one begins with: the same "
+                   "tokens are needed, with <special false>, or by <ids> {}",
+                   own[0], list_of_ids(theirs));
   if (theirs.size() == own.size() && !own.empty() && theirs[0] != own[0]) {
     const int by = theirs[0] - own[0];
     bool moved = own.size() > 1;
     for (std::size_t i = 0; i < own.size(); ++i) moved = moved && theirs[i] - own[i] == by;
     if (moved)
-      return fmt::format(
-          "its tokens are this text's, each number {} by {}: its tokenizer counts "
-          "otherwise, or its embedding's rows are moved; for the same tokens, --ids {}",
-          by > 0 ? "larger" : "smaller", std::abs(by), list_of_ids(theirs));
+      return message("its tokens are this text's, each number {} by {}: its tokenizer counts "
+                     "otherwise, or its embedding's rows are moved; for the same tokens, <ids> {}",
+                     by > 0 ? "larger" : "smaller", std::abs(by), list_of_ids(theirs));
   }
   const bool doubled = theirs.size() == own.size() && theirs.size() > 1 && theirs[0] == theirs[1] &&
                        std::equal(theirs.begin() + 1, theirs.end(), own.begin());
-  return fmt::format("its tokens are {}, this text's {}: the same ones are needed, by --ids {}{}",
-                     list_of_ids(theirs), list_of_ids(own), list_of_ids(theirs),
-                     doubled ? " (a first token is doubled there)" : "");
+  return message("its tokens are {}, this text's {}: the same ones are needed, by <ids> {}{}",
+                 list_of_ids(theirs), list_of_ids(own), list_of_ids(theirs),
+                 doubled ? " (a first token is doubled there)" : "");
 }
 
 /// Where the one text lies in a reference of these tokens; nothing: nowhere.
@@ -133,13 +132,14 @@ std::string note_of(const TextPlace& place, std::size_t T, bool masked, bool cau
 }
 
 /// Of rows alone: how many more or fewer there are.
-std::string other_rows(std::size_t rows, std::size_t T) {
-  return fmt::format("it is of {} tokens, this text has {}: {}", rows, T,
-                     rows == T + 1   ? "a first token more (--bos)? The same text is needed"
-                     : rows + 1 == T ? "a first token less (--no-special)? The same text is needed"
-                     : rows > T ? "the same text is needed, without padding; or save input_ids and "
-                                  "attention_mask beside it"
-                                : "the same text is needed");
+Message other_rows(std::size_t rows, std::size_t T) {
+  const Message cure =
+      rows == T + 1   ? message("a first token more (<bos>)? The same text is needed")
+      : rows + 1 == T ? message("a first token less (<special false>)? The same text is needed")
+      : rows > T      ? message("the same text is needed, without padding; or save input_ids and "
+                                     "attention_mask beside it")
+                      : message("the same text is needed");
+  return message("it is of {} tokens, this text has {}: {}", rows, T, cure);
 }
 
 /// Notes the padding around a text of T tokens, which begins at row `first` of these.
@@ -164,7 +164,7 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
     const TokensOfReference theirs = tokens_of(*file, text);
     if (theirs.ids.empty()) {
       if (theirs.rows > 1 && theirs.rows != T) {
-        result.why = fmt::format("{}: {}", name, other_rows(theirs.rows, T));
+        result.why = message("{}: {}", name, other_rows(theirs.rows, T));
         return result;
       }
       continue;
@@ -180,12 +180,12 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
       continue;
     }
     if (text.ids.size() > 1) {
-      result.why = fmt::format("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
+      result.why = message("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
       return result;
     }
     const std::optional<TextPlace> place = place_in(theirs, text.ids[0], text.pad);
     if (!place) {
-      result.why = fmt::format("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
+      result.why = message("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
       return result;
     }
     files.keep_text(source.path, *place, T);

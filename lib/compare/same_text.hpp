@@ -3,6 +3,7 @@
 
 #include <mha/compare/reference_files.hpp>
 #include <mha/layer/block.hpp>
+#include <mha/system/message.hpp>
 
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ struct ComputedText {
 };
 
 struct SameText {
-  std::string why;                ///< why a reference is of another text, in a sentence; or ""
+  Message why;                    ///< why a reference is of another text, in a sentence; or ""
   std::vector<std::string> notes; ///< which part of a reference is this text's
   /// The tokens that a reference has before and behind each text, padding as a rule; empty: not
   /// known, or it is of the text alone.

@@ -99,16 +99,12 @@ Tensor behind_all(const std::vector<Layer>& layers, const Layer& ends, const Mod
 }
 
 Change change_of(Counted counted) {
-  Change change;
-  change.id = "mask.missing";
-  change.touches = StageSet{Stage::masked};
-  change.did = fmt::format("lets tokens attend to the padding beside their text{}",
-                           counted == Counted::through ? ", and counts positions through it" : "");
-  change.cure = counted == Counted::through
-                    ? "give attention_mask, and count positions from each text's first token"
-                    : "hide the keys where attention_mask is 0";
-  change.edit = [](Layer&) {};
-  return change;
+  const bool through = counted == Counted::through;
+  return {"mask.missing", StageSet{Stage::masked},
+          fmt::format("lets tokens attend to the padding beside their text{}",
+                      through ? ", and counts positions through it" : ""),
+          through ? "give attention_mask, and count positions from each text's first token"
+                  : "hide the keys where attention_mask is 0"};
 }
 
 } // namespace

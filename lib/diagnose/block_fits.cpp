@@ -79,20 +79,18 @@ constexpr const char* name_of(Scaled which) {
 } // namespace
 
 Change scaled_change(const Layer& layer, Scaled which, double factor) {
-  Change change;
-  change.id = "block.residual.scaled";
   const StageSet first = has_step(layer, Stage::residual) && which != Scaled::feed_forward
                              ? StageSet{Stage::residual}
                              : StageSet{};
-  change.touches =
-      which == Scaled::attention && first.any() ? first : first | StageSet{Stage::resid_post};
-  change.did = fmt::format("multiplies {} by {:.4g}{}", name_of(which), factor,
-                           which == Scaled::sums ? "" : " before the sum");
-  change.cure = which == Scaled::stream ? "add to the stream as it is"
+  Change change{"block.residual.scaled",
+                which == Scaled::attention && first.any() ? first
+                                                          : first | StageSet{Stage::resid_post},
+                fmt::format("multiplies {} by {:.4g}{}", name_of(which), factor,
+                            which == Scaled::sums ? "" : " before the sum"),
+                which == Scaled::stream ? "add to the stream as it is"
                 : which == Scaled::sums ? "hand on the sums as they are"
                 : which == Scaled::both ? "add them as they are"
-                                        : "add it as it is";
-  change.edit = [](Layer&) {};
+                                        : "add it as it is"};
   change.edit_rows = [by = factors_of(which, factor)](Layer& edited) { scale_sums(edited, by); };
   change.fitted = change.rare = true;
   return change;

@@ -281,17 +281,14 @@ namespace {
 
 /// Every query head reads another key/value head.
 Change kv_heads_change(const std::vector<std::size_t>& heads) {
-  Change change;
-  change.id = "gqa.map";
-  change.touches = StageSet{Stage::scores, Stage::head_out};
   std::string words;
   for (std::size_t h = 0; h < std::min<std::size_t>(heads.size(), 12); ++h)
     words += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
-  change.did = fmt::format("lets query heads 0, 1, … read key/value heads {}{}", words,
-                           heads.size() > 12 ? ", …" : "");
-  change.cure = "let query head h read key/value head ⌊h · H_kv / H⌋";
-  change.edit = [heads](Layer& edited) { edited.kv_heads = heads; };
-  return change;
+  return {"gqa.map", StageSet{Stage::scores, Stage::head_out},
+          fmt::format("lets query heads 0, 1, … read key/value heads {}{}", words,
+                      heads.size() > 12 ? ", …" : ""),
+          "let query head h read key/value head ⌊h · H_kv / H⌋",
+          [heads](Layer& edited) { edited.kv_heads = heads; }};
 }
 
 /// The sum of squares of ours − theirs of each head of a stage with heads.

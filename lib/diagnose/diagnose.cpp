@@ -245,10 +245,12 @@ void add_others(const std::vector<Cause>& found, const Cause& best,
     const bool listed = std::any_of(diagnosis.runners_up.begin(), diagnosis.runners_up.end(),
                                     [&](const Diagnosis::RunnerUp& one) { return one.ids == ids; });
     if (listed || diagnosis.runners_up.size() == 3) continue;
-    std::string option;
-    for (const Change* change : close.changes)
-      option += change->option.empty() || option.empty() ? change->option : " " + change->option;
-    diagnosis.runners_up.push_back({ids, option, close.error});
+    Message reproduction;
+    for (const Change* change : close.changes) {
+      if (!reproduction.empty() && !change->reproduction.empty()) reproduction += " ";
+      reproduction += change->reproduction.text();
+    }
+    diagnosis.runners_up.push_back({ids, reproduction, close.error});
   }
 }
 

@@ -26,8 +26,8 @@ struct Diagnosis {
   /// The next best.
   struct RunnerUp {
     std::vector<std::string> ids;
-    std::string option;
-    double error = 0; ///< of the first stage that differs
+    Message reproduction; ///< of all of them, where settings or tensors reproduce them
+    double error = 0;     ///< of the first stage that differs
   };
   std::vector<RunnerUp> runners_up;
   std::optional<Stage> unexplained; ///< the first stage that no change explains

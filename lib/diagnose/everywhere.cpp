@@ -202,7 +202,7 @@ private:
                               });
         if (left_out) continue;
         WholeChange alone{change};
-        alone.change.option.clear(); // every layer's
+        alone.change.reproduction = {}; // every layer's
         alone.alone = n, alone.which = fmt::format(", in layer {} alone", n);
         list.push_back(std::move(alone));
       }

@@ -16,9 +16,7 @@ namespace {
 
 Change fitted_change(const char* id, Stage stage, std::string did, std::string cure,
                      std::function<void(Layer&)> edit) {
-  Change change;
-  change.id = id, change.touches = StageSet{stage}, change.did = std::move(did),
-  change.cure = std::move(cure), change.edit = std::move(edit);
+  Change change{id, StageSet{stage}, std::move(did), std::move(cure), std::move(edit)};
   change.fitted = true;
   return change;
 }

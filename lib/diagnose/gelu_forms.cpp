@@ -125,12 +125,10 @@ std::string GeluForms::sentence() const {
 
 Change GeluForms::cause() const {
   const Activation other = *other_form(*form_);
-  Change change;
-  change.id = "mlp.activation", change.touches = StageSet{Stage::mlp_act};
-  change.did = fmt::format("takes {} in the feed-forward", words_of(other));
-  change.cure = fmt::format("take {}", words_of(*form_));
-  change.edit = [other](Layer& layer) { own_block(layer).mlp.activation = other; };
-  return change;
+  return {"mlp.activation", StageSet{Stage::mlp_act},
+          fmt::format("takes {} in the feed-forward", words_of(other)),
+          fmt::format("take {}", words_of(*form_)),
+          [other](Layer& layer) { own_block(layer).mlp.activation = other; }};
 }
 
 } // namespace mha

@@ -70,19 +70,19 @@ constexpr Outputs all_outputs[]{
 
 Change parts_change(const std::vector<const Outputs*>& outputs,
                     const std::vector<std::size_t>& order, std::size_t n) {
-  Change change;
-  change.id = outputs.front()->id;
-  for (const Outputs* one : outputs) change.touches.add(one->stage);
-  change.did =
+  StageSet touched;
+  for (const Outputs* one : outputs) touched.add(one->stage);
+  Change change{
+      outputs.front()->id, touched,
       fmt::format("takes parts {} of {} in this order", fmt::join(order, ", "),
-                  outputs.size() > 1 ? "the feed-forward's first weights" : outputs.front()->name);
-  change.cure = fmt::format("join the {} ranks' parts from the first to the last", order.size());
-  change.edit = [outputs, order, n](Layer& edited) {
-    const std::size_t part = n / order.size();
-    for (const Outputs* one : outputs)
-      one->take(edited,
-                [&](std::size_t i) { return order[within(i, n) / part] * part + i % part; });
-  };
+                  outputs.size() > 1 ? "the feed-forward's first weights" : outputs.front()->name),
+      fmt::format("join the {} ranks' parts from the first to the last", order.size()),
+      [outputs, order, n](Layer& edited) {
+        const std::size_t part = n / order.size();
+        for (const Outputs* one : outputs)
+          one->take(edited,
+                    [&](std::size_t i) { return order[within(i, n) / part] * part + i % part; });
+      }};
   change.fitted = change.rare = true;
   return change;
 }

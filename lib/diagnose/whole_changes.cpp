@@ -19,11 +19,7 @@ namespace mha {
 namespace {
 
 Change change_of_order(std::string id, std::string did, std::string cure) {
-  Change change;
-  change.id = std::move(id), change.did = std::move(did), change.cure = std::move(cure);
-  change.touches = StageSet{Stage::resid_post};
-  change.edit = [](Layer&) {};
-  return change;
+  return {std::move(id), StageSet{Stage::resid_post}, std::move(did), std::move(cure)};
 }
 
 /// One layer left out, run twice, exchanged with the next; each layer with its neighbour's weights.
@@ -218,7 +214,8 @@ std::vector<WholeNumber> whole_numbers(const PassesOfModel& model, const ModelAr
   const double scale = first.scale();
   if (scale > 0)
     add(scale / 16, scale * 16, [](const Layer& layer, double value) {
-      return scale_change(layer, "scale.constant", value, "", fmt::format("{:.6g}", value));
+      const std::string shown = fmt::format("{:.6g}", value);
+      return scale_change(layer, "scale.constant", value, shown, shown);
     });
   if (first.settings.rope != Rope::none) {
     add(100, 1e8, rope_base_change);

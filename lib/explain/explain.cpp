@@ -216,10 +216,10 @@ void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation&
         head.relative_norm = norm_of(part) / length;
       head.share = share_of(part, output);
     }
-    std::string overflow;
+    Message overflow;
     if (has_strange_numbers(result, head))
       if (const auto found = find_overflow(layer, request.batch, head.head, request.query))
-        overflow = overflow_text(layer, *found).in_words(Wording::command_line);
+        overflow = overflow_text(layer, *found);
     head.notes = notes_on(result, head, overflow);
   }
   if (result.has(Stage::output) && result.has_b_o)

@@ -2,6 +2,7 @@
 // One query token, step by step: every number that a textbook would write down for it.
 
 #include <mha/layer/layer.hpp>
+#include <mha/system/message.hpp>
 
 #include <map>
 #include <optional>
@@ -40,7 +41,7 @@ struct HeadExplanation {
   std::optional<double> relative_norm; ///< ‖head_result‖ / ‖output‖
   /// head_result · output / ‖output‖²: with b_o's, the shares of all heads sum to 1.
   std::optional<double> share;
-  std::vector<std::string> notes; ///< what a reader should know: nothing to attend to, overflow …
+  std::vector<Message> notes; ///< what a reader should know: nothing to attend to, overflow …
 
   bool has(Stage stage) const { return values.count(stage) > 0; }
   /// The only number of a row stage.

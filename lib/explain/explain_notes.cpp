@@ -29,29 +29,29 @@ std::string exponentials_are(std::size_t count) {
 
 /// The softmax without subtracting the maximum, where it fails.
 void note_naive(const Explanation& explanation, const HeadExplanation& head,
-                std::vector<std::string>& notes) {
+                std::vector<Message>& notes) {
   if (!head.has(Stage::exp) || !head.has(Stage::row_sum)) return;
   const bool f64 = explanation.dtype == DType::f64;
   const std::size_t infinite = count_if_seen(head, Stage::exp, is_infinite);
   const double sum = head.value(Stage::row_sum);
   if (infinite > 0)
-    notes.push_back(fmt::format(
-        "overflow: {} infinite, since {} ends at e^{} and naive subtracts no maximum; "
-        "α = inf / inf = nan. --softmax stable gives the weights",
-        exponentials_are(infinite), name_of(explanation.dtype), f64 ? "709.8" : "88.7"));
+    notes.push_back(
+        message("overflow: {} infinite, since {} ends at e^{} and naive subtracts no maximum; "
+                "α = inf / inf = nan. <softmax> stable gives the weights",
+                exponentials_are(infinite), name_of(explanation.dtype), f64 ? "709.8" : "88.7"));
   else if (std::isinf(sum))
     notes.emplace_back(
         "overflow: the exponentials are finite but their sum is not, so every α is 0");
   else if (sum == 0)
-    notes.push_back(fmt::format(
-        "underflow: every exponential is 0, since {} ends at e^{} and naive subtracts no "
-        "maximum; α = 0 / 0 = nan. --softmax stable gives the weights",
-        name_of(explanation.dtype), f64 ? "-745.1" : "-103.9"));
+    notes.push_back(
+        message("underflow: every exponential is 0, since {} ends at e^{} and naive subtracts no "
+                "maximum; α = 0 / 0 = nan. <softmax> stable gives the weights",
+                name_of(explanation.dtype), f64 ? "-745.1" : "-103.9"));
 }
 
 /// Nothing that may be attended to: what `masked_rows` made of it.
 void note_masked_row(const Explanation& explanation, const HeadExplanation& head,
-                     std::vector<std::string>& notes) {
+                     std::vector<Message>& notes) {
   if (head.sink) {
     notes.emplace_back("every key is masked: the sink takes everything, and head_out is 0");
     return;
@@ -64,7 +64,7 @@ void note_masked_row(const Explanation& explanation, const HeadExplanation& head
     notes.emplace_back("every key is masked: masked_rows nan makes every α nan (0 / 0)");
     break;
   case MaskedRows::uniform:
-    notes.push_back(fmt::format(
+    notes.emplace_back(fmt::format(
         "every key is masked: masked_rows uniform makes every α 1/{}, so head_out is the "
         "mean of the values",
         explanation.dims.S_all));
@@ -106,9 +106,9 @@ const StageInfo* first_not_finite(const Explanation& explanation, const HeadExpl
 }
 
 void note_first_not_finite(const Explanation& explanation, const HeadExplanation& head,
-                           std::vector<std::string>& notes) {
+                           std::vector<Message>& notes) {
   if (const StageInfo* info = first_not_finite(explanation, head))
-    notes.push_back(fmt::format("nan or infinity comes in at {}", info->name));
+    notes.emplace_back(fmt::format("nan or infinity comes in at {}", info->name));
 }
 
 } // namespace
@@ -117,9 +117,9 @@ bool has_strange_numbers(const Explanation& explanation, const HeadExplanation& 
   return first_not_finite(explanation, head) != nullptr;
 }
 
-std::vector<std::string> notes_on(const Explanation& explanation, const HeadExplanation& head,
-                                  const std::string& overflow) {
-  std::vector<std::string> notes;
+std::vector<Message> notes_on(const Explanation& explanation, const HeadExplanation& head,
+                              const Message& overflow) {
+  std::vector<Message> notes;
   const bool computed = head.has(Stage::weights) && !contains(explanation.given, Stage::weights);
   const bool nothing_allowed = !head.masked.empty() && head.masked_count() == head.masked.size();
   if (computed && nothing_allowed) {
@@ -134,7 +134,7 @@ std::vector<std::string> notes_on(const Explanation& explanation, const HeadExpl
     double sum = 0;
     for (double weight : head.values.at(Stage::weights)) sum += weight;
     if (std::isfinite(sum) && std::abs(sum - 1) > 1e-2)
-      notes.push_back(fmt::format(
+      notes.emplace_back(fmt::format(
           "the weights are given and sum to {:.4g}: a sink, dropout, or no softmax over "
           "these keys",
           sum));

@@ -59,7 +59,7 @@ struct HeadMeasures : PlaceMeasures {
 struct Measure {
   enum class Form : std::uint8_t { number, count, boolean };
   std::string_view name; ///< "entropy_share"
-  std::string_view text; ///< what it is, in a line
+  std::string_view text; ///< what it is, in a line with references (`of_literal`)
   Form form = Form::number;
   std::optional<double> (*of)(const HeadMeasures& head) = nullptr;
 };

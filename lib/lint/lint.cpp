@@ -29,16 +29,16 @@ void find_thirds(const LintSubject& subject, Texts& texts) {
   const std::size_t width = fused->tensor.shape()[columns ? 0 : 1];
   if (!subject.loaded) {
     if (width % 3 != 0)
-      texts.push_back(fmt::format(
+      texts.push_back(message(
           "{} has {} columns, which are no three equal parts: key/value heads are fewer than query "
-          "heads; give --num-heads and --num-kv-heads",
+          "heads; give <num_heads> and <num_kv_heads>",
           fused->source, width));
     return;
   }
   const Dims& d = subject.loaded->layer.dims;
   if (d.H == d.H_kv && d.d_k == d.d_v) return;
   const std::size_t q = d.H * d.d_k, k = d.H_kv * d.d_k, v = d.H_kv * d.d_v;
-  texts.push_back(fmt::format(
+  texts.emplace_back(fmt::format(
       "{} holds {} columns of queries, {} of keys, {} of values: its thirds (chunk(3)) are none of "
       "them. Split it at {} and {}{}",
       fused->source, q, k, v, q, q + k,
@@ -53,7 +53,7 @@ void find_unproven_squares(const LintSubject& subject, Texts& texts) {
   for (const Origin& origin : subject.loaded->origins) {
     if (!origin.name.starts_with("W_") || !origin.orientation_unknown) continue;
     if (origin.shape.size() != 2 || origin.shape[0] != origin.shape[1]) continue;
-    texts.push_back(fmt::format(
+    texts.emplace_back(fmt::format(
         "{} is square, {}: taken as (in, out), applied as X W. Nothing proves it, and PyTorch's "
         "nn.Linear stores (out, in): say which, {}=FILE@IO or @OI",
         origin.source, to_string(origin.shape), origin.name));
@@ -85,9 +85,10 @@ void find_not_finite(const LintSubject& subject, Texts& texts) {
     std::string what;
     if (s.nan > 0) what = fmt::format("{} NaN", s.nan);
     if (infinite > 0) what += fmt::format("{}{} infinite", what.empty() ? "" : " and ", infinite);
-    texts.push_back(fmt::format("{} has {} of {} numbers, the first at [{}]: everything computed "
-                                "from them is lost; look at how the file was written",
-                                entry.source, what, s.count, fmt::join(place, ", ")));
+    texts.emplace_back(
+        fmt::format("{} has {} of {} numbers, the first at [{}]: everything computed "
+                    "from them is lost; look at how the file was written",
+                    entry.source, what, s.count, fmt::join(place, ", ")));
   }
 }
 
@@ -112,7 +113,7 @@ void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
   }
   if (wrong == 0) return;
   const std::size_t T = layer.dims.T;
-  texts.push_back(fmt::format(
+  texts.emplace_back(fmt::format(
       "{}: {} of {} rows do not sum to 1 (head {} query {}: {:.6g}). Dropout left on, weights of "
       "another axis, or a sink that was dropped: save them in eval mode, and check the axes",
       weights_read ? weights_read->source : "weights", wrong, rows, worst_row / T % layer.dims.H,
@@ -134,7 +135,7 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
   const double factor = scale / usual, latent = factor / scale_of_mscale(layer.settings);
   if (latent > 0.999 && latent < 1.001) return;
   if (factor > 0.95 && factor < 1.05) return;
-  texts.push_back(
+  texts.emplace_back(
       fmt::format("scale is {:.6g} ({}), not 1/√d_k = 1/√{} = {:.6g}: scores are {:.4g} times what "
                   "they would be. If that is not meant, leave it out",
                   scale, origin->second, layer.dims.d_k, usual, factor));
@@ -143,8 +144,8 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
 /// A score beyond the type's range is not masked, and its row is lost.
 void find_overflow_of_scores(const LintSubject& subject, Texts& texts) {
   if (!subject.loaded) return;
-  if (const Message text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
-    texts.push_back(text.in_words(Wording::command_line));
+  if (Message text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
+    texts.push_back(std::move(text));
 }
 
 constexpr std::array all_checks{
@@ -174,9 +175,9 @@ std::span<const Check> checks() {
 std::vector<Finding> lint(const LintSubject& subject) {
   std::vector<Finding> findings;
   for (const Check& check : all_checks) {
-    std::vector<std::string> texts;
+    Texts texts;
     check.run(subject, texts);
-    for (std::string& text : texts) findings.push_back({check.name, std::move(text)});
+    for (Message& text : texts) findings.push_back({check.name, std::move(text)});
   }
   return findings;
 }

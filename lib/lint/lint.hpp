@@ -26,14 +26,14 @@ struct LintSubject {
 /// Something worth a look: what was found, and what to do.
 struct Finding {
   std::string_view check; ///< "mask.inverted"
-  std::string text;
+  Message text;
 };
 
 /// One check: adds a text for each thing that it finds.
 struct Check {
   std::string_view name;
   std::string_view looks_for; ///< in words, for docs
-  void (*run)(const LintSubject& subject, std::vector<std::string>& texts);
+  void (*run)(const LintSubject& subject, std::vector<Message>& texts);
 };
 
 /// Every check, in the order in which findings are listed.

@@ -86,10 +86,10 @@ void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
     if (entry.name != "bias" || !is_square_map(entry.tensor)) continue;
     if (!only_zeros_and_ones(entry.tensor)) continue;
     if (has_pattern(entry.tensor, [](std::size_t i, std::size_t j) { return j <= i; }))
-      texts.push_back(fmt::format(
-          "{} is the lower triangle of ones, a causal mask's buffer as GPT-2 has it, not a "
-          "position bias: leave it out and give --causal",
-          entry.source));
+      texts.push_back(
+          message("{} is the lower triangle of ones, a causal mask's buffer as GPT-2 has it, not a "
+                  "position bias: leave it out and give <causal>",
+                  entry.source));
   }
 }
 
@@ -98,7 +98,7 @@ void find_inverted_mask(const LintSubject& subject, Texts& texts) {
   const Layer& layer = subject.loaded->layer;
   for (const Broadcast& mask : layer.blocked)
     if (shows_the_future(layer, mask))
-      texts.push_back(fmt::format(
+      texts.emplace_back(fmt::format(
           "{} lets every query see later keys only, as if a causal mask were inverted. `mask` is "
           "true where a query may attend, `block_mask` where it may not: bind it as the other one",
           mask.origin));
@@ -124,8 +124,8 @@ void find_masked_rows(const LintSubject& subject, Texts& texts) {
       places += fmt::format("{} {}", queries.size() == 1 ? "query" : "queries", runs_text(queries));
     }
   if (rows == 0) return;
-  texts.push_back(fmt::format(
-      "{}{} may attend to no key at all: {} here (--masked-rows), NaN or the mean of the values "
+  texts.push_back(message(
+      "{}{} may attend to no key at all: {} here (<masked_rows>), NaN or the mean of the values "
       "elsewhere. Leave these rows out of a comparison, or let them see themselves",
       places, listed > 3 ? " and more" : "",
       layer.settings.masked_rows == MaskedRows::zero      ? "weights of 0"
@@ -155,7 +155,7 @@ void find_small_mask_constant(const LintSubject& subject, Texts& texts) {
     compute(layer, make_plan(layer, wanted), range, subject.threads);
     const Summary scores = range.of(before[0]);
     if (scores.finite == 0 || constant < scores.min - scores.max - negligible) continue;
-    texts.push_back(fmt::format(
+    texts.emplace_back(fmt::format(
         "{} adds {:g} where a query may not attend, but the scores span {:.4g} to {:.4g}: hidden "
         "keys get weights, and may win. Use -inf, or a boolean mask",
         mask.origin, constant, scores.min, scores.max));

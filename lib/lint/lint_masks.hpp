@@ -5,7 +5,7 @@
 
 namespace mha {
 
-using Texts = std::vector<std::string>;
+using Texts = std::vector<Message>;
 
 void find_mask_named_bias(const LintSubject& subject, Texts& texts);
 void find_inverted_mask(const LintSubject& subject, Texts& texts);

@@ -48,9 +48,9 @@ private:
 void describe(const Change& change, bool proved, Text& text) {
   text.title(change.id);
   text.entry("found", fmt::format("the reference {}.", change.did));
-  if (!change.option.empty())
+  if (!change.reproduction.empty())
     text.entry("reproduce",
-               fmt::format("{} {}.", change.option,
+               fmt::format("{} {}.", typed(change.reproduction.text()),
                            proved ? "gives the reference's numbers here" : "does the same here"));
   text.entry("to fix", fmt::format("in the other implementation, {}.", change.cure));
 }
@@ -141,7 +141,7 @@ std::string stage_table(const Diagnosis& d, const TextStyle& look) {
 void put_change(JsonText& json, const Change& change) {
   json.object([&] {
     json.member("id", change.id).member("stage", mha::name_of(stage_of(change)));
-    json.key("option").words_or_null(change.option);
+    json.key("option").words_or_null(typed(change.reproduction.text()));
     json.member("change", "the reference " + change.did).member("cure", change.cure);
   });
 }
@@ -155,7 +155,7 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
     json.key("runners_up").list(d.runners_up, [&](const Diagnosis::RunnerUp& one) {
       json.object([&] {
         json.key("changes").list(one.ids);
-        json.key("option").words_or_null(one.option);
+        json.key("option").words_or_null(typed(one.reproduction));
         json.member("error", one.error);
       });
     });

@@ -104,14 +104,15 @@ std::string tolerance_text(const Tolerance& tolerance) {
 std::string about_tolerance(const Diff& diff, bool one_for_all, bool heads) {
   const auto rounded = std::find_if(diff.stages.begin(), diff.stages.end(),
                                     [](const StageDiff& row) { return row.rounding > 0; });
-  return fmt::format("differ: elements with |ours − reference| > {}{}{}",
-                     one_for_all ? tolerance_text(diff.stages[0].tolerance)
-                                 : "the tolerance of their stage (--format json lists them)",
-                     rounded == diff.stages.end()
-                         ? ""
-                         : fmt::format(", and beyond what rounding to {} grows to along the chain",
-                                       mha::name_of(rounded->precision)),
-                     heads ? " · head: the worst one" : "");
+  return fmt::format(
+      "differ: elements with |ours − reference| > {}{}{}",
+      one_for_all ? tolerance_text(diff.stages[0].tolerance)
+                  : typed(message("the tolerance of their stage (<format> json lists them)")),
+      rounded == diff.stages.end()
+          ? ""
+          : fmt::format(", and beyond what rounding to {} grows to along the chain",
+                        mha::name_of(rounded->precision)),
+      heads ? " · head: the worst one" : "");
 }
 
 /// "h2 q17 't9' k4": a place as short as a table needs it.
@@ -189,17 +190,16 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
                info_of(one.stage).letters == info_of(row.stage).letters;
       });
   if (row.reference->doubtful && !settled)
-    text += fmt::format(" Its shape fits tokens first, too; if that is meant, say so: --against "
-                        "{}=FILE@AXES.",
-                        mha::name_of(row.stage));
+    text += typed(message(" Its shape fits tokens first, too; if that is meant, say so: <against> "
+                          "{}=FILE@AXES.",
+                          mha::name_of(row.stage)));
   return text;
 }
 
 /// What is known about the first difference, in words.
 std::string first_step(const Layer& layer, const Diff& diff, const Reference& reference) {
   if (!diff.first) return agreement(diff);
-  const auto row = std::find_if(diff.stages.begin(), diff.stages.end(),
-                                [&](const StageDiff& one) { return one.stage == *diff.first; });
+  const auto row = std::ranges::find(diff.stages, *diff.first, &StageDiff::stage);
   const Difference& found = row->difference;
   std::string text =
       fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",

@@ -96,11 +96,11 @@ std::string heading(const TextStyle& look, std::string_view title,
   return text + "\n";
 }
 
-std::string note_lines(const TextStyle& look, const std::vector<std::string>& notes) {
+std::string note_lines(const TextStyle& look, const std::vector<Message>& notes) {
   std::string text;
-  for (const std::string& note : notes) {
+  for (const Message& note : notes) {
     std::string_view start = "! ";
-    for (const std::string& line : wrapped(note, look.width > 24 ? look.width - 4 : 20)) {
+    for (const std::string& line : wrapped(typed(note), look.width > 24 ? look.width - 4 : 20)) {
       text += fmt::format("  {}{}\n", start, line);
       start = "  ";
     }

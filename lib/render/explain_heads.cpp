@@ -169,23 +169,23 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
 }
 
 /// The notes of all heads; one that several heads share is said once.
-std::vector<std::string> all_notes(const Explanation& explanation) {
-  std::vector<std::string> notes;
+std::vector<Message> all_notes(const Explanation& explanation) {
+  std::vector<Message> notes;
   for (const HeadExplanation& head : explanation.heads)
-    for (const std::string& note : head.notes) {
+    for (const Message& note : head.notes) {
       std::vector<std::size_t> who;
       for (const HeadExplanation& other : explanation.heads)
         if (std::find(other.notes.begin(), other.notes.end(), note) != other.notes.end())
           who.push_back(other.head);
       if (who.front() != head.head) continue;
       const std::string list = ranges(who, 8);
-      notes.push_back(who.size() == explanation.heads.size()
-                          ? note
-                          : fmt::format("head{} {}: {}", who.size() == 1 ? "" : "s",
-                                        list.empty() ? fmt::format("{} of {}", who.size(),
-                                                                   explanation.heads.size())
-                                                     : list,
-                                        note));
+      notes.push_back(
+          who.size() == explanation.heads.size()
+              ? note
+              : message("head{} {}: {}", who.size() == 1 ? "" : "s",
+                        list.empty() ? fmt::format("{} of {}", who.size(), explanation.heads.size())
+                                     : list,
+                        note));
     }
   return notes;
 }

@@ -94,7 +94,7 @@ OrderedJson head_json(const Explanation& explanation, const HeadExplanation& hea
     json["head_result"] = numbers.list(head.values.at(Stage::head_result));
   if (head.relative_norm) json["relative_norm"] = number(*head.relative_norm);
   if (head.share) json["share"] = number(*head.share);
-  if (!head.notes.empty()) json["notes"] = head.notes;
+  for (const Message& note : head.notes) json["notes"].push_back(typed(note));
   return json;
 }
 

@@ -38,7 +38,7 @@ std::string projection(const Explanation& explanation, std::string_view input, s
 std::string heading(const TextStyle& look, std::string_view title,
                     const std::vector<std::string>& formulas);
 /// "note: …" lines, wrapped.
-std::string note_lines(const TextStyle& look, const std::vector<std::string>& notes);
+std::string note_lines(const TextStyle& look, const std::vector<Message>& notes);
 /// The heading line of both forms: query, label, heads, widths, scale, keys seen.
 std::string title_lines(const Explanation& explanation, const ExplainStyle& style);
 /// concat and output, with the ruler of heads above; the end of both forms.

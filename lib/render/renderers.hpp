@@ -42,7 +42,6 @@ std::unique_ptr<Renderer> make_ndjson(const Options& options, Sink sink);
 struct Form {
   std::string_view name;       ///< "csv"
   std::string_view extensions; ///< ".csv", comma-separated where there are several
-  std::string_view title;      ///< for help and docs
   std::unique_ptr<Renderer> (*make)(const Options& options, Sink sink);
 };
 

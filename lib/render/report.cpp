@@ -5,6 +5,8 @@
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/report_template.hpp>
+#include <mha/render/text.hpp>
+#include <mha/system/references.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -180,7 +182,7 @@ void report_page(const std::vector<LayerReport>& layers, const ReportTitle& titl
   for (const LayerReport& layer : layers) data["layers"].push_back(object_of(layer, chunks));
   for (const Measure& measure : measures())
     data["measures"].push_back({{"name", measure.name},
-                                {"text", measure.text},
+                                {"text", typed(of_literal(measure.text))},
                                 {"count", measure.form == Measure::Form::count}});
   for (const HeadNumbers& numbers : layers.empty() ? std::vector<HeadNumbers>() : layers[0].effects)
     data["measures"].push_back({{"name", numbers.name}, {"text", numbers.text}, {"count", false}});

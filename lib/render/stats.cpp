@@ -197,7 +197,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
   for (const Measure& measure : measures()) known += some_have(rows, measure);
   for (const Measure* measure : order) columns.push_back(column_of(rows, *measure)), ++shown;
   std::string text = grid_text(columns, rows.size(), look);
-  if (known > shown) text += look.dim("more measures: --all shows them") + "\n";
+  if (known > shown) text += look.dim(typed(message("more measures: <all> shows them"))) + "\n";
   return text;
 }
 

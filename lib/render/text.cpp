@@ -47,6 +47,10 @@ std::string TextStyle::dim(std::string_view text) const {
   return color && !text.empty() ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
 }
 
+std::string typed(const Message& message) {
+  return message.in_words(Wording::command_line);
+}
+
 std::size_t display_width(std::string_view text) {
   if (is_plain_ascii(text)) return text.size();
   std::size_t columns = 0;

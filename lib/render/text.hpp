@@ -1,6 +1,8 @@
 #pragma once
 // Text for eyes: what it looks like on its reader's screen, widths of Unicode, padding.
 
+#include <mha/system/message.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,6 +30,9 @@ struct TextStyle {
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
 };
+
+/// A message in the words of the command line, whose user reads what is rendered.
+std::string typed(const Message& message);
 
 /// Columns that UTF-8 text takes on a terminal (wide characters two, combining ones none).
 std::size_t display_width(std::string_view text);

@@ -76,7 +76,8 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
   while (view.usual && shown > 1 && first_columns(rows, view, shown).width() > look.width) --shown;
   std::string text = first_columns(rows, view, shown).text(look);
   if (shown < known)
-    text += look.dim(fmt::format("{} more measures: --measures names them", known - shown)) + "\n";
+    text +=
+        look.dim(typed(message("{} more measures: <measures> names them", known - shown))) + "\n";
   return text;
 }
 

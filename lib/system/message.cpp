@@ -1,5 +1,7 @@
 #include <mha/system/message.hpp>
 
+#include <mha/system/references.hpp>
+
 #include <algorithm>
 #include <array>
 
@@ -51,6 +53,24 @@ std::string reference_in_words(std::string_view reference, Wording wording) {
   return setting_in_words(reference, wording);
 }
 
+/// The plain text, with words(reference) for each reference.
+template <class Words> std::string text_of(std::string_view marked, const Words& words) {
+  std::string text, reference;
+  bool inside = false;
+  for (std::size_t i = 0; i < marked.size(); ++i) {
+    const char c = marked[i];
+    if (c == opening_mark) {
+      inside = true, reference.clear();
+    } else if (c == closing_mark) {
+      inside = false, text += words(reference);
+    } else {
+      const bool plain = c == plain_mark && i + 1 < marked.size();
+      (inside ? reference : text) += plain ? marked[++i] : c;
+    }
+  }
+  return text;
+}
+
 } // namespace
 
 std::string setting_in_words(std::string_view setting, Wording wording) {
@@ -76,20 +96,33 @@ Message Message::of_marked(std::string text) {
 }
 
 std::string Message::in_words(Wording wording) const {
-  std::string text, reference;
-  bool inside = false;
-  for (std::size_t i = 0; i < marked_.size(); ++i) {
-    const char c = marked_[i];
-    if (c == opening_mark) {
-      inside = true, reference.clear();
-    } else if (c == closing_mark) {
-      inside = false, text += reference_in_words(reference, wording);
-    } else {
-      const bool plain = c == plain_mark && i + 1 < marked_.size();
-      (inside ? reference : text) += plain ? marked_[++i] : c;
-    }
-  }
-  return text;
+  return text_of(marked_, [&](const std::string& reference) {
+    return reference_in_words(reference, wording);
+  });
+}
+
+bool refers_to(const Message& message, std::string_view reference) {
+  bool found = false;
+  text_of(message.marked(), [&](const std::string& one) {
+    found = found || one == reference;
+    return one;
+  });
+  return found;
+}
+
+Message with_reference(const Message& message, std::string_view from, std::string_view to) {
+  const auto marked = [](std::string_view reference) {
+    return opening_mark + std::string(reference) + closing_mark;
+  };
+  std::string text = message.marked();
+  const std::string old = marked(from), other = marked(to);
+  for (std::size_t at = 0; (at = text.find(old, at)) != std::string::npos; at += other.size())
+    text.replace(at, old.size(), other);
+  return Message::of_marked(std::move(text));
+}
+
+Message of_literal(std::string_view text) {
+  return Message::of_marked(detail::with_marks(text));
 }
 
 std::string detail::with_marks(std::string_view literal) {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <sstream>
 
 using namespace mha::test;
@@ -81,6 +82,33 @@ TEST_CASE_METHOD(ProofLayer,
   CHECK(std::count(words.begin(), words.end(), "--scale") == 1);
   CHECK(std::count(words.begin(), words.end(), "0.3") == 0);
   CHECK(run(words).code == 0);
+}
+
+TEST_CASE_METHOD(ProofLayer, "diagnose: a file whose name has a space is proof, too") {
+  std::filesystem::create_directory(folder.path("a b"));
+  const std::string spaced = folder.write("a b/layer.json", small_layer_json());
+  const std::string turned = reference({"W_v=" + path + ":W_v@OI"}, "ref.npz");
+  const Result text = run({"diagnose", spaced, "--against", turned});
+  INFO(text.out);
+  const std::string see = "See it: mha-inspect ";
+  const std::size_t at = text.out.find(see);
+  REQUIRE(at != std::string::npos);
+  CHECK(shell("\"$MHA\" " + text.out.substr(at + see.size())).code == 0);
+}
+
+TEST_CASE("diagnose: a scale that the logits alone show is an option with its number") {
+  const Folder folder;
+  const std::vector<std::string> text{"data/bard-llama", "--ids", "65,30,12,7,81,9,22,13"};
+  const auto with = [&](const std::string& command, std::vector<std::string> more) {
+    more.insert(more.begin(), text.begin(), text.end());
+    more.insert(more.begin(), command);
+    return run(more);
+  };
+  const std::string saved = folder.path("logits.npz");
+  REQUIRE(with("dump", {"--scale", "0.1", "-s", "logits", "-q", "-o", saved}).code == 0);
+  const Result found = with("diagnose", {"--against", saved, "--format", "json"});
+  INFO(found.out << found.err);
+  CHECK(json::parse(found.out)["changes"][0]["option"] == "--scale 0.1");
 }
 
 TEST_CASE("diagnose: a reference that is another layer's is told so") {

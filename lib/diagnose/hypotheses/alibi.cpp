@@ -35,18 +35,11 @@ void both_ways(Layer& layer) {
 
 std::vector<Change> alibi_changes(const Subject& subject) {
   const Settings& s = subject.layer.settings;
-  std::vector<Change> list;
-  const auto add = [&](const char* id, std::string did, std::string cure, std::string option,
-                       std::function<void(Layer&)> edit) {
-    Change change;
-    change.id = id, change.touches = StageSet{Stage::biased};
-    change.did = std::move(did), change.cure = std::move(cure), change.option = std::move(option);
-    change.edit = std::move(edit);
-    list.push_back(std::move(change));
-  };
+  const StageSet biased = StageSet{Stage::biased};
+  ChangeList list;
   if (s.alibi != Alibi::none)
-    add("alibi.missing", "adds no ALiBi", "add ALiBi's slope · distance to the scaled scores",
-        "--alibi false", [](Layer& edited) { edited.settings.alibi = Alibi::none; });
+    list.add_settings("alibi.missing", biased, "adds no ALiBi",
+                      "add ALiBi's slope · distance to the scaled scores", {{"alibi", "false"}});
   struct Form {
     Alibi form;
     const char *word, *text;
@@ -59,13 +52,13 @@ std::vector<Change> alibi_changes(const Subject& subject) {
     if (form.form == s.alibi) continue;
     const std::string cure = s.alibi == Alibi::none ? "leave out ALiBi: this layer has none"
                                                     : "use the form of ALiBi that the layer names";
-    add("alibi.form", fmt::format("adds {}", form.text), cure, fmt::format("--alibi {}", form.word),
-        [form](Layer& edited) { edited.settings.alibi = form.form; });
+    list.add_settings("alibi.form", biased, fmt::format("adds {}", form.text), cure,
+                      {{"alibi", form.word}});
   }
   if (s.alibi != Alibi::none && !s.causal)
-    add("alibi.form", "adds −slope · |key − query|, the same both ways",
-        "add slope · (key − query), which favours later keys", "", both_ways);
-  return list;
+    list.add("alibi.form", biased, "adds −slope · |key − query|, the same both ways",
+             "add slope · (key − query), which favours later keys", both_ways);
+  return list.take();
 }
 
 } // namespace

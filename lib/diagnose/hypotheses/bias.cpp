@@ -20,53 +20,42 @@ constexpr Bias of_q{'q', Stage::q, &Layer::b_q}, of_k{'k', Stage::k, &Layer::b_k
     of_v{'v', Stage::v, &Layer::b_v}, of_o{'o', Stage::output, &Layer::b_o};
 
 /// Two biases of one length: nothing but the numbers shows that they are exchanged.
-void add_exchanges(const Layer& layer, std::vector<Change>& list) {
+void add_exchanges(const Layer& layer, ChangeList& list) {
   for (const auto& [a, b] : {std::pair(of_q, of_k), std::pair(of_k, of_v), std::pair(of_q, of_v)}) {
     const Tensor &one = layer.*a.bias, &other = layer.*b.bias;
     if (one.empty() || other.empty() || one.shape() != other.shape()) continue;
-    Change change;
-    change.id = fmt::format("bias.swapped.{}{}", a.letter, b.letter);
-    change.touches = StageSet{a.stage, b.stage};
-    change.did = fmt::format("adds b_{1} to {0} and b_{0} to {1}", a.letter, b.letter);
-    change.cure = fmt::format("exchange the biases of {} and {}", a.letter, b.letter);
-    change.edit = [a = a.bias, b = b.bias](Layer& edited) { std::swap(edited.*a, edited.*b); };
-    change.rare = true;
-    list.push_back(change);
+    list.add(fmt::format("bias.swapped.{}{}", a.letter, b.letter), StageSet{a.stage, b.stage},
+             fmt::format("adds b_{1} to {0} and b_{0} to {1}", a.letter, b.letter),
+             fmt::format("exchange the biases of {} and {}", a.letter, b.letter),
+             [a = a.bias, b = b.bias](Layer& edited) { std::swap(edited.*a, edited.*b); })
+        .rare = true;
   }
 }
 
 /// Every rank of a tensor-parallel computation adds the bias of W_o, and the sum has it so often.
-void add_ranks(std::vector<Change>& list) {
-  for (int times : {2, 4, 8}) {
-    Change change;
-    change.id = "bias.times.o";
-    change.touches = StageSet{Stage::output};
-    change.did = fmt::format("adds b_o {} times, as ranks that each add it do", times);
-    change.cure = "add b_o once, behind the sum over ranks";
-    change.edit = [times](Layer& edited) {
-      edited.b_o =
-          each_number(convert(edited.b_o, edited.dtype), [times](double b) { return times * b; });
-    };
-    change.rare = true;
-    list.push_back(change);
-  }
+void add_ranks(ChangeList& list) {
+  for (int times : {2, 4, 8})
+    list.add("bias.times.o", StageSet{Stage::output},
+             fmt::format("adds b_o {} times, as ranks that each add it do", times),
+             "add b_o once, behind the sum over ranks",
+             [times](Layer& edited) {
+               edited.b_o = each_number(convert(edited.b_o, edited.dtype),
+                                        [times](double b) { return times * b; });
+             })
+        .rare = true;
 }
 
 std::vector<Change> bias_changes(const Subject& subject) {
-  std::vector<Change> list;
-  for (const Bias& b : {of_q, of_k, of_v, of_o}) {
-    if ((subject.layer.*b.bias).empty()) continue;
-    Change change;
-    change.id = fmt::format("bias.missing.{}", b.letter);
-    change.touches = StageSet{b.stage};
-    change.did = fmt::format("leaves out b_{}", b.letter);
-    change.cure = fmt::format("add b_{} after the product with W_{}", b.letter, b.letter);
-    change.edit = [bias = b.bias](Layer& edited) { edited.*bias = {}; };
-    list.push_back(change);
-  }
+  ChangeList list;
+  for (const Bias& b : {of_q, of_k, of_v, of_o})
+    if (!(subject.layer.*b.bias).empty())
+      list.add(fmt::format("bias.missing.{}", b.letter), StageSet{b.stage},
+               fmt::format("leaves out b_{}", b.letter),
+               fmt::format("add b_{} after the product with W_{}", b.letter, b.letter),
+               [bias = b.bias](Layer& edited) { edited.*bias = {}; });
   add_exchanges(subject.layer, list);
   if (!subject.layer.b_o.empty()) add_ranks(list);
-  return list;
+  return list.take();
 }
 
 } // namespace

@@ -52,19 +52,12 @@ void block_diagonal(Layer& layer) {
 std::vector<Change> causal_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const bool causal = layer.settings.causal;
-  std::vector<Change> list;
-  const auto add = [&](const char* id, bool moves, std::string did, std::string cure,
-                       std::string option, std::function<void(Layer&)> edit) {
-    Change change;
-    change.id = id, change.touches = touched(layer, moves);
-    change.did = std::move(did), change.cure = std::move(cure), change.option = std::move(option);
-    change.edit = std::move(edit);
-    list.push_back(std::move(change));
-  };
+  const StageSet masked = StageSet{Stage::masked};
+  ChangeList list;
   if (causal)
-    add("causal.missing", false, "applies no causal mask",
-        "let a query attend to keys up to its own position only", "--no-causal",
-        [](Layer& edited) { edited.settings.causal = false; });
+    list.add_settings("causal.missing", masked, "applies no causal mask",
+                      "let a query attend to keys up to its own position only",
+                      {{"causal", false}});
   for (CausalAlign align : {CausalAlign::top_left, CausalAlign::bottom_right}) {
     const bool top = align == CausalAlign::top_left;
     Layer aligned = layer;
@@ -73,31 +66,27 @@ std::vector<Change> causal_changes(const Subject& subject) {
     if (causal && same) continue;
     if (!causal && !top && layer.dims.T == layer.dims.past + layer.dims.S) continue; // as top_left
     const char* const corner = top ? "top left" : "bottom right";
-    add(top ? "causal.top_left" : "causal.bottom_right", !same,
-        fmt::format("aligns a causal mask with the {} corner of the scores", corner),
-        causal ? fmt::format("align the causal mask so that query t sees keys up to t + {}",
-                             layer.causal_offset(0))
-               : "apply no causal mask: this layer has none",
-        causal || !is_default(layer, align)
-            ? fmt::format("{}--causal-align {}", causal ? "" : "--causal ",
-                          top ? "top_left" : "bottom_right")
-            : "--causal",
-        [align](Layer& edited) {
-          edited.settings.causal = true;
-          edited.settings.causal_align = align;
-        });
+    const SettingValue to{"causal_align", top ? "top_left" : "bottom_right"};
+    list.add_settings(
+            top ? "causal.top_left" : "causal.bottom_right", touched(layer, !same),
+            fmt::format("aligns a causal mask with the {} corner of the scores", corner),
+            causal ? fmt::format("align the causal mask so that query t sees keys up to t + {}",
+                                 layer.causal_offset(0))
+                   : "apply no causal mask: this layer has none",
+            {{"causal", true}, to})
+        .reproduction.settings = causal                     ? SettingsEdit{to}
+                                 : is_default(layer, align) ? SettingsEdit{{"causal", true}}
+                                                            : SettingsEdit{{"causal", true}, to};
   }
-  if (!causal) return list;
-  add("causal.strict", false, "hides a query's own key, too (key < query)",
-      "let a query attend to its own position: key ≤ query", "", block_diagonal);
+  if (!causal) return list.take();
+  list.add("causal.strict", masked, "hides a query's own key, too (key < query)",
+           "let a query attend to its own position: key ≤ query", block_diagonal);
   if (layer.settings.window_right < 0)
-    add("causal.plus_one", false, "lets a query see the key after its own (key ≤ query + 1)",
-        "let a query attend to keys up to its own position only: key ≤ query",
-        "--no-causal --window-right 1", [](Layer& edited) {
-          edited.settings.causal = false;
-          edited.settings.window_right = 1;
-        });
-  return list;
+    list.add_settings("causal.plus_one", masked,
+                      "lets a query see the key after its own (key ≤ query + 1)",
+                      "let a query attend to keys up to its own position only: key ≤ query",
+                      {{"causal", false}, {"window_right", 1}});
+  return list.take();
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // layer.
 
 #include <mha/layer/layer.hpp>
+#include <mha/layer/settings_edit.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -12,21 +13,35 @@
 
 namespace mha {
 
+/// What makes a layer as it was given do as the reference does; nothing where neither settings nor
+/// another reading of a tensor do.
+struct Reproduction {
+  SettingsEdit settings = {};
+  std::string transposed = {}; ///< a tensor that is read as (out, in): "W_q"
+  std::string source = "FILE"; ///< where that tensor lies, once it is known
+
+  bool empty() const { return settings.empty() && transposed.empty(); }
+  /// "--rope-base 500", "W_q=FILE@OI" as it is typed.
+  Message text() const {
+    return transposed.empty() ? settings.text() : message("<{}={}@OI>", transposed, source);
+  }
+};
+
 /// One change of convention, seen from the layer as given.
 struct Change {
-  std::string id;     ///< "scale.missing"
-  StageSet touches;   ///< the stages whose formula it changes: it acts on the first of them
-  std::string did;    ///< what the reference did, after "the reference": "leaves out b_q"
-  std::string cure;   ///< what to change in the other implementation, one sentence
-  std::string option; ///< of mha-inspect, reproduces it; "" where no setting does
+  std::string id = {};   ///< "scale.missing"
+  StageSet touches = {}; ///< the stages whose formula it changes: it acts on the first of them
+  std::string did = {};  ///< what the reference did, after "the reference": "leaves out b_q"
+  std::string cure = {}; ///< what to change in the other implementation, one sentence
   /// Makes a layer compute what the reference did. Stages before those touched may be given.
-  std::function<void(Layer&)> edit;
+  std::function<void(Layer&)> edit = [](Layer&) {};
+  Reproduction reproduction = {};
   /// The rest of the edit, where it goes query by query: it also works on a layer that holds some
   /// of the queries only. May be empty.
-  std::function<void(Layer&)> edit_rows;
+  std::function<void(Layer&)> edit_rows = {};
   /// Of a change of the last stage alone: the reference's value of it, with the change undone.
   /// Where some of the queries are looked at, this stands for edit_rows.
-  std::function<Tensor(const Tensor& theirs)> undo;
+  std::function<Tensor(const Tensor& theirs)> undo = {};
   /// Found by fitting a number: any named change that explains as much is preferred.
   bool fitted = false;
   /// Not tried beside another change on one stage of a large layer: people seldom do it, or it
@@ -39,26 +54,38 @@ struct Change {
   bool other_tokens = false, other_logits = false;
 };
 
+/// A change of settings alone, which they reproduce.
+inline Change settings_change(std::string id, StageSet touches, std::string did, std::string cure,
+                              SettingsEdit settings) {
+  const auto edit = [settings](Layer& edited) { settings.apply(edited.settings); };
+  return {std::move(id), touches, std::move(did), std::move(cure), edit, {std::move(settings)}};
+}
+
 /// What a theme proposes: a line a change.
 class ChangeList {
 public:
+  /// `settings` reproduce the edit; none where it takes more.
   Change& add(std::string id, StageSet touches, std::string did, std::string cure,
-              std::function<void(Layer&)> edit, std::string option = "") {
-    Change change;
-    change.id = std::move(id), change.touches = touches, change.did = std::move(did);
-    change.cure = std::move(cure), change.edit = std::move(edit);
-    change.option = std::move(option);
-    return add(std::move(change));
+              std::function<void(Layer&)> edit, SettingsEdit settings = {}) {
+    return add(Change{std::move(id),
+                      touches,
+                      std::move(did),
+                      std::move(cure),
+                      std::move(edit),
+                      {std::move(settings)}});
   }
-  Change& add(Change change) {
-    list_.push_back(std::move(change));
-    return list_.back();
+  Change& add(Change change) { return list_.emplace_back(std::move(change)); }
+  /// The same, of settings alone.
+  Change& add_settings(std::string id, StageSet touches, std::string did, std::string cure,
+                       SettingsEdit settings) {
+    return add(settings_change(std::move(id), touches, std::move(did), std::move(cure),
+                               std::move(settings)));
   }
-  /// The same, of an edit that goes query by query.
+  /// The same, of an edit that goes query by query; `settings` reproduce it.
   Change& add_rows(std::string id, StageSet touches, std::string did, std::string cure,
-                   std::function<void(Layer&)> edit_rows) {
-    Change& change = add(std::move(id), touches, std::move(did), std::move(cure), [](Layer&) {});
-    change.edit_rows = std::move(edit_rows);
+                   std::function<void(Layer&)> edit_rows, SettingsEdit settings = {}) {
+    Change& change = add({std::move(id), touches, std::move(did), std::move(cure)});
+    change.edit_rows = std::move(edit_rows), change.reproduction.settings = std::move(settings);
     return change;
   }
   /// All of them are seldom made.

@@ -25,14 +25,12 @@ template <class Sees> void hide_others(Layer& layer, const Sees& sees) {
 
 template <class Sees>
 Change chunk_change(std::string did, const char* cure, const Sees& sees, bool causal = true) {
-  Change change;
-  change.id = "causal.chunks", change.touches = StageSet{Stage::masked};
-  change.did = std::move(did), change.cure = cure;
+  Change change{"causal.chunks", StageSet{Stage::masked}, std::move(did), cure,
+                [sees, causal](Layer& edited) {
+                  edited.settings.causal = edited.settings.causal && causal;
+                  hide_others(edited, sees);
+                }};
   change.fitted = true;
-  change.edit = [sees, causal](Layer& edited) {
-    edited.settings.causal = edited.settings.causal && causal;
-    hide_others(edited, sees);
-  };
   return change;
 }
 

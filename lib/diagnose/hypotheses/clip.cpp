@@ -29,15 +29,11 @@ std::vector<Change> clip_changes(const Subject& subject) {
 
 Change clip_change(const Layer& layer, double limit) {
   const double now = layer.settings.clip_qkv;
-  Change change;
-  change.id = now == 0 ? "clip.added" : "clip.value";
-  change.touches = clipped(layer);
-  change.did = fmt::format("clips q, k and v to ±{:.6g}", limit);
-  change.cure = now == 0 ? "do not clip q, k and v: this layer has no clip_qkv"
-                         : fmt::format("clip them to ±{:.6g}", now);
-  change.option = fmt::format("--clip-qkv {:.9g}", limit);
-  change.edit = [limit](Layer& edited) { edited.settings.clip_qkv = limit; };
-  return change;
+  return settings_change(now == 0 ? "clip.added" : "clip.value", clipped(layer),
+                         fmt::format("clips q, k and v to ±{:.6g}", limit),
+                         now == 0 ? "do not clip q, k and v: this layer has no clip_qkv"
+                                  : fmt::format("clip them to ±{:.6g}", now),
+                         {{"clip_qkv", limit, 9}});
 }
 
 const Theme clip_theme{"clip", "clip.missing clip.value clip.added", clip_changes};

@@ -254,15 +254,12 @@ std::optional<Change> swish_change(const Layer& layer, double beta) {
   if (!layer.block || !layer.block->mlp.present()) return std::nullopt;
   const FeedForward& mlp = layer.block->mlp;
   if (mlp.inner.present() || !mlp.product_bias.empty()) return std::nullopt;
-  Change change;
-  change.id = "mlp.activation", change.touches = StageSet{Stage::mlp_act};
-  change.did = fmt::format("takes x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta);
-  change.cure = "take the model's activation";
-  change.edit = [beta](Layer& edited) {
-    set_activation(edited, Activation::identity,
-                   [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
-  };
-  return change;
+  return Change{"mlp.activation", StageSet{Stage::mlp_act},
+                fmt::format("takes x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta),
+                "take the model's activation", [beta](Layer& edited) {
+                  set_activation(edited, Activation::identity,
+                                 [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
+                }};
 }
 
 namespace {

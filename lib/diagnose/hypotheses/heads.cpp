@@ -28,21 +28,15 @@ void interleave(Layer& layer, const Split& split, std::size_t heads, std::size_t
 
 std::vector<Change> heads_changes(const Subject& subject) {
   const Dims& dims = subject.layer.dims;
-  std::vector<Change> list;
-  const auto add = [&](std::string id, StageSet touches, std::string did, std::string cure,
-                       std::function<void(Layer&)> edit) {
-    Change change;
-    change.id = std::move(id), change.touches = touches;
-    change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
-    list.push_back(std::move(change));
-  };
+  ChangeList list;
   for (const Split& split : {Split{'q', Stage::q, &Layer::W_q, &Layer::b_q},
                              Split{'k', Stage::k, &Layer::W_k, &Layer::b_k},
                              Split{'v', Stage::v, &Layer::W_v, &Layer::b_v}}) {
     const std::size_t heads = split.letter == 'q' ? dims.H : dims.H_kv;
     const std::size_t d = split.letter == 'v' ? dims.d_v : dims.d_k;
     if (heads < 2 || d < 2) continue;
-    add(fmt::format("heads.interleaved.{}", split.letter), StageSet{split.stage},
+    list.add(
+        fmt::format("heads.interleaved.{}", split.letter), StageSet{split.stage},
         fmt::format("splits {} into heads column by column: head h has the columns h, h + H, …",
                     split.letter),
         fmt::format("split the columns of {} as (heads, width), not as (width, heads): head h has "
@@ -51,21 +45,23 @@ std::vector<Change> heads_changes(const Subject& subject) {
         [=](Layer& edited) { interleave(edited, split, heads, d); });
   }
   if (dims.H > 1 && dims.T > 1)
-    add("heads.unmerged", StageSet{Stage::concat},
-        "joins the heads without bringing tokens first: (H, T, d_v) is read as (T, H · d_v)",
-        "transpose (H, T, d_v) to (T, H, d_v) before joining the heads", [](Layer& edited) {
-          give(edited, Stage::concat, unmerged(value_of(edited, Stage::head_out), edited.dims.H));
-        });
+    list.add("heads.unmerged", StageSet{Stage::concat},
+             "joins the heads without bringing tokens first: (H, T, d_v) is read as (T, H · d_v)",
+             "transpose (H, T, d_v) to (T, H, d_v) before joining the heads", [](Layer& edited) {
+               give(edited, Stage::concat,
+                    unmerged(value_of(edited, Stage::head_out), edited.dims.H));
+             });
   if (dims.H_kv > 1 && dims.H_kv < dims.H)
-    add("gqa.tiled", StageSet{Stage::scores, Stage::head_out},
-        "lets query head h read key/value head h mod H_kv (the heads are tiled)",
-        "repeat each key/value head for its group: query head h reads key/value head "
-        "⌊h · H_kv / H⌋",
-        [](Layer& edited) {
-          edited.kv_heads.resize(edited.dims.H);
-          for (std::size_t h = 0; h < edited.dims.H; ++h) edited.kv_heads[h] = h % edited.dims.H_kv;
-        });
-  return list;
+    list.add("gqa.tiled", StageSet{Stage::scores, Stage::head_out},
+             "lets query head h read key/value head h mod H_kv (the heads are tiled)",
+             "repeat each key/value head for its group: query head h reads key/value head "
+             "⌊h · H_kv / H⌋",
+             [](Layer& edited) {
+               edited.kv_heads.resize(edited.dims.H);
+               for (std::size_t h = 0; h < edited.dims.H; ++h)
+                 edited.kv_heads[h] = h % edited.dims.H_kv;
+             });
+  return list.take();
 }
 
 } // namespace

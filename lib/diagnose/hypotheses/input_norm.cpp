@@ -22,13 +22,11 @@ const char* name_of_norm(InputNorm norm) {
 /// Where this layer takes X as it is.
 void add_norms(const Layer& layer, ChangeList& list) {
   for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
-    list.add(
-        "input_norm.added", input(),
-        fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
-                    layer.norm_weight.empty() ? ", without weights" : ""),
-        "give the projections X as it is here, or let X here be the normalised input",
-        [kind](Layer& edited) { edited.settings.input_norm = kind; },
-        fmt::format("--input-norm {}", word_of(kind)));
+    list.add_settings("input_norm.added", input(),
+                      fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
+                                  layer.norm_weight.empty() ? ", without weights" : ""),
+                      "give the projections X as it is here, or let X here be the normalised input",
+                      {{"input_norm", word_of(kind)}});
 }
 
 /// Only some of the projections see the normalised input.
@@ -94,16 +92,15 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
     list.all_rare();
     return list.take();
   }
-  list.add(
+  list.add_settings(
       "input_norm.missing", input(), "does not normalise X",
       fmt::format("normalise X ({}) before the projections", name_of_norm(s.input_norm)),
-      [](Layer& edited) { edited.settings.input_norm = InputNorm::none; }, "--input-norm none");
+      {{"input_norm", "none"}});
   const InputNorm other = s.input_norm == InputNorm::rms ? InputNorm::layer : InputNorm::rms;
-  list.add(
-      "input_norm.kind", input(), fmt::format("normalises X with {}", name_of_norm(other)),
-      fmt::format("use {} before the projections", name_of_norm(s.input_norm)),
-      [other](Layer& edited) { edited.settings.input_norm = other; },
-      fmt::format("--input-norm {}", word_of(other)));
+  list.add_settings("input_norm.kind", input(),
+                    fmt::format("normalises X with {}", name_of_norm(other)),
+                    fmt::format("use {} before the projections", name_of_norm(s.input_norm)),
+                    {{"input_norm", word_of(other)}});
   list.add("input_norm.twice", input(), "normalises X twice", "normalise X once",
            [](Layer& edited) {
              const Tensor once = value_of(edited, Stage::x);
@@ -114,12 +111,9 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
            });
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
     if (eps != s.input_norm_eps)
-      list.add(
-              "input_norm.eps", input(), fmt::format("normalises X with ε = {:g}", eps),
-              fmt::format("normalise X with ε = {:g}", s.input_norm_eps),
-              [eps](Layer& edited) { edited.settings.input_norm_eps = eps; },
-              fmt::format("--input-norm-eps {:g}", eps))
-          .rare = true;
+      list.add_settings("input_norm.eps", input(), fmt::format("normalises X with ε = {:g}", eps),
+                        fmt::format("normalise X with ε = {:g}", s.input_norm_eps),
+                        {{"input_norm_eps", eps}});
   add_forms(layer, list);
   add_sides(layer, list);
   std::vector<Change> all = list.take();

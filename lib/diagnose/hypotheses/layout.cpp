@@ -27,23 +27,19 @@ std::vector<Change> layout_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
   const Stage last = layer.settings.residual ? Stage::residual : Stage::output;
-  std::vector<Change> list;
+  ChangeList list;
   const auto add = [&](StageSet touches, std::string did, std::string cure, bool input,
                        bool output) {
-    Change change;
-    change.id = "layout.columns";
-    change.touches = touches;
-    change.did = std::move(did), change.cure = std::move(cure);
-    change.edit = [input](Layer& edited) {
-      if (input) read_inputs(edited);
-    };
+    Change& change = list.add("layout.columns", touches, std::move(did), std::move(cure),
+                              [input](Layer& edited) {
+                                if (input) read_inputs(edited);
+                              });
     if (output) {
       change.edit_rows = [last](Layer& edited) {
         give(edited, last, written_as_columns(value_of(edited, last)));
       };
       change.undo = read_as_columns;
     }
-    list.push_back(std::move(change));
   };
   StageSet inputs = StageSet{Stage::x, Stage::residual};
   if (!layer.X_k.empty()) inputs |= StageSet{Stage::k, Stage::v};
@@ -58,7 +54,7 @@ std::vector<Change> layout_changes(const Subject& subject) {
   if (turns_input && turns_output)
     add(inputs | StageSet{last}, "reads X and writes the output with tokens as columns",
         "keep a token in each row, of X and of the output", true, true);
-  return list;
+  return list.take();
 }
 
 } // namespace

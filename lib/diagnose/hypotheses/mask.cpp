@@ -64,13 +64,10 @@ void pad_left(Layer& layer) {
 
 std::vector<Change> mask_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
-  std::vector<Change> list;
+  ChangeList list;
   const auto add = [&](const char* id, std::string did, std::string cure,
                        std::function<void(Layer&)> edit) {
-    Change change;
-    change.id = id, change.touches = StageSet{Stage::masked};
-    change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
-    list.push_back(std::move(change));
+    list.add(id, StageSet{Stage::masked}, std::move(did), std::move(cure), std::move(edit));
   };
   // Lengths also say where causal's diagonal and windows lie: these are left alone then.
   const bool lengths = !layer.kv_lengths.empty() && !layer.settings.causal &&
@@ -117,7 +114,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
     add("padding.side", "takes the last keys of each batch item for the valid ones",
         "put the padding after the keys: the first kv_lengths keys are valid", pad_left);
   }
-  return list;
+  return list.take();
 }
 
 } // namespace

@@ -80,12 +80,10 @@ private:
                                  {MaskedRows::zero, "zero", "gives zeros"},
                                  {MaskedRows::nan, "nan", "gives NaN"}})
       if (policy.rows != layer_.settings.masked_rows)
-        list_.add(
-            "masked_rows", StageSet{Stage::weights},
-            fmt::format("{} where a query may attend to nothing", policy.text),
-            "treat queries that may attend to nothing as this layer does",
-            [rows = policy.rows](Layer& edited) { edited.settings.masked_rows = rows; },
-            fmt::format("--masked-rows {}", policy.word));
+        list_.add_settings("masked_rows", StageSet{Stage::weights},
+                           fmt::format("{} where a query may attend to nothing", policy.text),
+                           "treat queries that may attend to nothing as this layer does",
+                           {{"masked_rows", policy.word}});
   }
 
   void add_constants() {
@@ -134,15 +132,10 @@ private:
                 "lets a query see later keys only: the mask's meaning is inverted",
                 "let a query attend to its own and earlier keys: key ≤ query", hide_earlier_keys);
     if (layer_.settings.causal && layer_.dims.T == layer_.dims.S_all && layer_.dims.T > 1)
-      list_.add(
-          "causal.inverted", StageSet{Stage::masked},
-          "lets a query see its own key and later ones only (triu for tril)",
-          "let a query attend to its own and earlier keys: key ≤ query",
-          [](Layer& edited) {
-            edited.settings.causal = false;
-            edited.settings.window_left = 0;
-          },
-          "--no-causal --window-left 0");
+      list_.add_settings("causal.inverted", StageSet{Stage::masked},
+                         "lets a query see its own key and later ones only (triu for tril)",
+                         "let a query attend to its own and earlier keys: key ≤ query",
+                         {{"causal", false}, {"window_left", 0}});
   }
 
   /// The keys that causal lets a query see are hidden, and the others seen.

@@ -74,53 +74,44 @@ std::vector<Change> norm_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.q_norm_weight.empty() && layer.k_norm_weight.empty()) return {};
   const Dims& dims = layer.dims;
-  std::vector<Change> list;
-  const auto add = [&](const char* id, StageSet touches, std::string did, std::string cure,
-                       std::string option, std::function<void(Layer&)> edit) {
-    Change change;
-    change.id = id, change.touches = touches, change.did = std::move(did),
-    change.cure = std::move(cure), change.option = std::move(option), change.edit = std::move(edit);
-    list.push_back(std::move(change));
-  };
-  add("norm.missing", qk_norm_stages(), "does not normalise q and k",
-      "normalise q and k (RMS) before the "
-      "scores",
-      "", [](Layer& edited) { edited.q_norm_weight = {}, edited.k_norm_weight = {}; });
+  ChangeList list;
+  list.add("norm.missing", qk_norm_stages(), "does not normalise q and k",
+           "normalise q and k (RMS) before the scores",
+           [](Layer& edited) { edited.q_norm_weight = {}, edited.k_norm_weight = {}; });
   const bool one_plus = layer.settings.qk_norm_one_plus;
-  add("norm.one_plus", qk_norm_stages(),
+  list.add_settings(
+      "norm.one_plus", qk_norm_stages(),
       fmt::format("multiplies the normalised q and k by {}", one_plus ? "w" : "1 + w"),
       fmt::format("multiply the normalised q and k by {}", one_plus ? "1 + w" : "w"),
-      one_plus ? "--no-qk-norm-one-plus" : "--qk-norm-one-plus",
-      [](Layer& edited) { edited.settings.qk_norm_one_plus ^= true; });
+      {{"qk_norm_one_plus", !one_plus}});
   const std::size_t width =
       layer.q_norm_weight.empty() ? layer.k_norm_weight.count() : layer.q_norm_weight.count();
   if (dims.H > 1 && width == dims.d_k)
-    add("norm.full", qk_norm_stages(), "normalises q and k over all heads at once",
-        "normalise each head of q and k by itself", "", [](Layer& edited) {
-          if (!edited.q_norm_weight.empty())
-            edited.q_norm_weight = repeated(edited.q_norm_weight, edited.dims.H);
-          if (!edited.k_norm_weight.empty())
-            edited.k_norm_weight = repeated(edited.k_norm_weight, edited.dims.H_kv);
-        });
+    list.add("norm.full", qk_norm_stages(), "normalises q and k over all heads at once",
+             "normalise each head of q and k by itself", [](Layer& edited) {
+               if (!edited.q_norm_weight.empty())
+                 edited.q_norm_weight = repeated(edited.q_norm_weight, edited.dims.H);
+               if (!edited.k_norm_weight.empty())
+                 edited.k_norm_weight = repeated(edited.k_norm_weight, edited.dims.H_kv);
+             });
   else if (dims.H > 1)
-    add("norm.full", qk_norm_stages(), "normalises each head of q and k by itself",
-        "normalise q and k over all heads at once, before they are split", "", [](Layer& edited) {
-          normalise_per_head(edited, Stage::q_norm, &Layer::q_norm_weight);
-          normalise_per_head(edited, Stage::k_norm, &Layer::k_norm_weight);
-        });
-  if (layer.settings.rope == Rope::none) return list;
-  const char* const did = "rotates q and k first and normalises them after";
-  const char* const cure = "normalise q and k before they are rotated";
-  add("norm.after_rope", rotary_stages(), did, cure, "",
-      [](Layer& edited) { normalise_after_rope(edited, Saved::result); });
-  if ((subject.reference & qk_norm_stages()).any())
-    add("norm.after_rope", qk_norm_stages() | rotary_stages(), did, cure, "",
-        [](Layer& edited) { normalise_after_rope(edited, Saved::places); });
-  if ((subject.reference & (qk_norm_stages() | rotary_stages())).any())
-    add("norm.after_rope",
-        qk_norm_stages() | rotary_stages() | StageSet{Stage::k_all, Stage::scores}, did, cure, "",
-        [](Layer& edited) { normalise_after_rope(edited, Saved::operations); });
-  return list;
+    list.add("norm.full", qk_norm_stages(), "normalises each head of q and k by itself",
+             "normalise q and k over all heads at once, before they are split", [](Layer& edited) {
+               normalise_per_head(edited, Stage::q_norm, &Layer::q_norm_weight);
+               normalise_per_head(edited, Stage::k_norm, &Layer::k_norm_weight);
+             });
+  if (layer.settings.rope == Rope::none) return list.take();
+  const auto add_after_rope = [&](StageSet touches, Saved saved) {
+    list.add("norm.after_rope", touches, "rotates q and k first and normalises them after",
+             "normalise q and k before they are rotated",
+             [saved](Layer& edited) { normalise_after_rope(edited, saved); });
+  };
+  const StageSet both = qk_norm_stages() | rotary_stages();
+  add_after_rope(rotary_stages(), Saved::result);
+  if ((subject.reference & qk_norm_stages()).any()) add_after_rope(both, Saved::places);
+  if ((subject.reference & both).any())
+    add_after_rope(both | StageSet{Stage::k_all, Stage::scores}, Saved::operations);
+  return list.take();
 }
 
 } // namespace

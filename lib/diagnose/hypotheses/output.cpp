@@ -10,47 +10,40 @@ namespace {
 std::vector<Change> output_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
-  std::vector<Change> list;
-  const auto add = [&](const char* id, StageSet touches, std::string did, std::string cure,
-                       std::string option) -> Change& {
-    Change change;
-    change.id = id, change.touches = touches;
-    change.did = std::move(did), change.cure = std::move(cure), change.option = std::move(option);
-    change.edit = [](Layer&) {};
-    list.push_back(std::move(change));
-    return list.back();
-  };
+  ChangeList list;
   const StageSet projected = StageSet{Stage::head_result, Stage::output};
   if (!layer.W_o.empty() && dims.H * dims.d_v == dims.d_out) {
     const std::string cure = "multiply the joined heads by W_o";
-    add("output.missing", projected, "hands out the joined heads, without W_o", cure, "").edit =
-        [](Layer& edited) { edited.W_o = {}, edited.b_o = {}; };
+    list.add("output.missing", projected, "hands out the joined heads, without W_o", cure,
+             [](Layer& edited) { edited.W_o = {}, edited.b_o = {}; });
     if (!layer.b_o.empty())
-      add("output.missing", projected, "leaves out W_o, but adds b_o", cure, "").edit =
-          [](Layer& edited) { edited.W_o = {}; };
+      list.add("output.missing", projected, "leaves out W_o, but adds b_o", cure,
+               [](Layer& edited) { edited.W_o = {}; });
     if (dims.d_out > 1)
-      add("output.transposed", projected, "multiplies by W_oᵀ",
-          fmt::format("transpose W_o: it is (H · d_v, d_model) = ({}, {}), applied as concat W_o",
-                      dims.H * dims.d_v, dims.d_out),
-          "W_o=FILE@OI")
-          .edit = [](Layer& edited) {
-        if (!edited.W_o.empty()) edited.W_o = transposed(edited.W_o);
-      };
+      list.add("output.transposed", projected, "multiplies by W_oᵀ",
+               fmt::format("transpose W_o: it is (H · d_v, d_model) = ({}, {}), applied as concat "
+                           "W_o",
+                           dims.H * dims.d_v, dims.d_out),
+               [](Layer& edited) {
+                 if (!edited.W_o.empty()) edited.W_o = transposed(edited.W_o);
+               })
+          .reproduction.transposed = "W_o";
   }
-  if (layer.X.empty() || dims.d_out != dims.d_model) return list;
+  if (layer.X.empty() || dims.d_out != dims.d_model) return list.take();
   if (layer.settings.residual)
-    add("residual.missing", StageSet{Stage::residual}, "does not add the input back",
-        "add the input to the output", "--no-residual")
-        .edit_rows = [](Layer& edited) {
-      give(edited, Stage::residual, value_of(edited, Stage::output));
-    };
+    list.add_rows(
+        "residual.missing", StageSet{Stage::residual}, "does not add the input back",
+        "add the input to the output",
+        [](Layer& edited) { give(edited, Stage::residual, value_of(edited, Stage::output)); },
+        {{"residual", false}});
   else
-    add("residual.added", StageSet{Stage::output}, "adds the input to the output",
-        "compare before the residual connection: the output alone", "--residual")
-        .edit_rows = [](Layer& edited) {
-      give(edited, Stage::output, sum_of(value_of(edited, Stage::output), edited.X));
-    };
-  return list;
+    list.add_rows("residual.added", StageSet{Stage::output}, "adds the input to the output",
+                  "compare before the residual connection: the output alone",
+                  [](Layer& edited) {
+                    give(edited, Stage::output, sum_of(value_of(edited, Stage::output), edited.X));
+                  },
+                  {{"residual", true}});
+  return list.take();
 }
 
 } // namespace

@@ -13,12 +13,7 @@
 namespace mha {
 
 Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
-  Change change;
-  change.id = "alibi.slopes";
-  change.touches = StageSet{Stage::biased};
-  change.did = fmt::format("adds ALiBi with other slopes: {}", words);
-  change.cure = "use the slopes 2^(−8 (h + 1) / H) of ALiBi, in the order of the heads";
-  change.edit = [slopes](Layer& layer) {
+  const auto edit = [slopes](Layer& layer) {
     const Dims& d = layer.dims;
     Broadcast bias;
     bias.tensor = Tensor(layer.dtype, {d.B, d.H, d.T, d.S_all});
@@ -38,7 +33,9 @@ Change alibi_slopes_change(const std::vector<double>& slopes, const std::string&
     layer.settings.alibi = Alibi::none;
     layer.bias.push_back(std::move(bias));
   };
-  return change;
+  return {"alibi.slopes", StageSet{Stage::biased},
+          fmt::format("adds ALiBi with other slopes: {}", words),
+          "use the slopes 2^(−8 (h + 1) / H) of ALiBi, in the order of the heads", edit};
 }
 
 namespace {
@@ -49,8 +46,8 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   const auto add = [&](const char* id, const std::vector<double>& slopes,
                        const std::string& words) {
     if (slopes == now) return;
-    const Change change = alibi_slopes_change(slopes, words);
-    list.add(id, change.touches, change.did, change.cure, change.edit).rare = true;
+    Change& change = list.add(alibi_slopes_change(slopes, words));
+    change.id = id, change.rare = true;
   };
   const auto series = [&](auto f) {
     std::vector<double> slopes;
@@ -137,21 +134,19 @@ void add_relative(const Layer& layer, ChangeList& list) {
   const StageSet biased = StageSet{Stage::biased};
   const bool two = s.relative_bidirectional;
   const std::size_t now = s.relative_max_distance;
-  list.add(
-      "relative.direction", biased,
-      two ? "takes all buckets of the relative bias for earlier keys (a decoder's)"
-          : "gives half of the buckets of the relative bias to later keys (an encoder's)",
-      "let the relative bias be bidirectional in encoders and only there",
-      [two, now](Layer& edited) { set_relative(edited, !two, now); },
-      two ? "--no-relative-bidirectional" : "--relative-bidirectional");
+  list.add("relative.direction", biased,
+           two ? "takes all buckets of the relative bias for earlier keys (a decoder's)"
+               : "gives half of the buckets of the relative bias to later keys (an encoder's)",
+           "let the relative bias be bidirectional in encoders and only there",
+           [two, now](Layer& edited) { set_relative(edited, !two, now); },
+           {{"relative_bidirectional", !two}});
   for (std::size_t distance : {128U, 20U, 64U, 256U, 512U})
     if (distance != now)
-      list.add(
-              "relative.distance", biased,
-              fmt::format("puts distances beyond {} into one bucket", distance),
-              fmt::format("let the last bucket begin at distance {}", now),
-              [two, distance](Layer& edited) { set_relative(edited, two, distance); },
-              fmt::format("--relative-max-distance {}", distance))
+      list.add("relative.distance", biased,
+               fmt::format("puts distances beyond {} into one bucket", distance),
+               fmt::format("let the last bucket begin at distance {}", now),
+               [two, distance](Layer& edited) { set_relative(edited, two, distance); },
+               {{"relative_max_distance", distance}})
           .rare = true;
   list.add("relative.sign", biased, "counts distances from the key to the query",
            "count distances as key − query", turn_direction)

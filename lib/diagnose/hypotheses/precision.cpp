@@ -47,15 +47,13 @@ bool uses_type(const Tensor& tensor, DType to) {
 }
 
 Change precision_change(DType dtype) {
-  Change change;
-  change.id = dtype == DType::f16 ? "precision.f16" : "precision.bf16";
-  change.touches = StageSet::all();
-  change.did = fmt::format("computes in {}: every step is rounded", name_of(dtype));
-  change.cure = "nothing is wrong but the rounding; compute in float32 to compare more closely";
-  change.edit = [dtype](Layer& edited) {
-    round_tensors(edited, dtype);
-    for (Stage stage : rounded_projections) round_step(edited, dtype, stage);
-  };
+  Change change{dtype == DType::f16 ? "precision.f16" : "precision.bf16", StageSet::all(),
+                fmt::format("computes in {}: every step is rounded", name_of(dtype)),
+                "nothing is wrong but the rounding; compute in float32 to compare more closely",
+                [dtype](Layer& edited) {
+                  round_tensors(edited, dtype);
+                  for (Stage stage : rounded_projections) round_step(edited, dtype, stage);
+                }};
   change.edit_rows = [dtype](Layer& edited) {
     for (Stage stage : rounded_rows) round_step(edited, dtype, stage);
   };

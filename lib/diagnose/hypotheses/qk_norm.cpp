@@ -157,11 +157,10 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   add("norm.weight", "leaves out the weights of the norms of q and k", rms, form);
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 0.0})
     if (eps != layer.settings.qk_norm_eps)
-      list.add(
-          "norm.eps", qk_norm_stages(), fmt::format("normalises q and k with ε = {:g}", eps),
-          fmt::format("normalise q and k with ε = {:g}", layer.settings.qk_norm_eps),
-          [eps](Layer& edited) { edited.settings.qk_norm_eps = eps; },
-          fmt::format("--qk-norm-eps {:g}", eps));
+      list.add_settings("norm.eps", qk_norm_stages(),
+                        fmt::format("normalises q and k with ε = {:g}", eps),
+                        fmt::format("normalise q and k with ε = {:g}", layer.settings.qk_norm_eps),
+                        {{"qk_norm_eps", eps}});
   for (const Side& side : sides)
     if (!(layer.*side.weight).empty())
       list.add(fmt::format("norm.missing.{}", side.name), StageSet{side.to},

@@ -42,36 +42,31 @@ public:
         for (Rope rope : {Rope::half, Rope::interleaved})
           add("rope.style", fmt::format("rotates q and k by their positions, {}", pairs_of(rope)),
               "leave out the rotary position embedding: this layer has none",
-              fmt::format("--rope {}", name_of(rope)),
-              [rope](Layer& edited) { edited.settings.rope = rope; });
-      return std::move(list_);
+              {{"rope", name_of(rope)}});
+      return list_.take();
     }
     add("rope.missing", "does not rotate q and k", "rotate q and k before the scores",
-        "--rope none", [](Layer& edited) { edited.settings.rope = Rope::none; });
+        {{"rope", "none"}});
     const Rope other = s.rope == Rope::half ? Rope::interleaved : Rope::half;
     add("rope.style", fmt::format("rotates {}", pairs_of(other)),
         fmt::format("rotate {}, or permute the columns of W_q and W_k to match", pairs_of(s.rope)),
-        fmt::format("--rope {}", name_of(other)),
-        [other](Layer& edited) { edited.settings.rope = other; });
+        {{"rope", name_of(other)}});
     add_bases();
     add_dims();
     add_offsets();
     add_rest();
-    return std::move(list_);
+    return list_.take();
   }
 
 private:
-  void add(std::string id, std::string did, std::string cure, std::string option,
-           std::function<void(Layer&)> edit, StageSet touches = rotary_stages()) {
-    Change change;
-    change.id = std::move(id), change.touches = touches, change.did = std::move(did),
-    change.cure = std::move(cure), change.option = std::move(option), change.edit = std::move(edit);
-    list_.push_back(std::move(change));
+  void add(std::string id, std::string did, std::string cure, SettingsEdit settings) {
+    list_.add_settings(std::move(id), rotary_stages(), std::move(did), std::move(cure),
+                       std::move(settings));
   }
 
   void add_bases() {
     for (double base : {1e4, 5e5, 1e6, 1e5, 1e2, 1e3, 1.5e5, 5e6, 8e6, 1e7})
-      if (base != layer_.settings.rope_base) list_.push_back(rope_base_change(layer_, base));
+      if (base != layer_.settings.rope_base) list_.add(rope_base_change(layer_, base));
   }
 
   void add_dims() {
@@ -84,9 +79,7 @@ private:
     for (std::size_t dims : candidates)
       if (dims > 0 && dims != now)
         add("rope.dims", fmt::format("rotates {} of the {} dimensions of a head", dims, d_k),
-            fmt::format("rotate the first {} dimensions of each head", now),
-            fmt::format("--rope-dims {}", dims),
-            [dims](Layer& edited) { edited.settings.rope_dims = dims; });
+            fmt::format("rotate the first {} dimensions of each head", now), {{"rope_dims", dims}});
   }
 
   /// The dimensions that are not rotated were never copied.
@@ -109,11 +102,11 @@ private:
     };
     const std::string cure = "copy the dimensions that are not rotated as they are";
     for (const auto& [stage, whose] : sides)
-      add(
-          "rope.rest", of(whose), cure, "",
-          [clear, stage = stage](Layer& edited) { clear(edited, stage); }, StageSet{stage});
-    add("rope.rest", of("q and k"), cure, "",
-        [clear](Layer& edited) { clear(edited, Stage::q_rope), clear(edited, Stage::k_rope); });
+      list_.add("rope.rest", StageSet{stage}, of(whose), cure,
+                [clear, stage = stage](Layer& edited) { clear(edited, stage); });
+    list_.add("rope.rest", rotary_stages(), of("q and k"), cure, [clear](Layer& edited) {
+      clear(edited, Stage::q_rope), clear(edited, Stage::k_rope);
+    });
   }
 
   void add_offsets() {
@@ -124,47 +117,43 @@ private:
     offsets.erase(now);
     for (std::int64_t offset : offsets) {
       const std::int64_t by = offset - now;
-      add("rope.offset",
-          fmt::format("counts positions from {}", layer_.positions.empty() ? offset : by),
+      const bool counted = layer_.positions.empty();
+      list_.add(
+          "rope.offset", rotary_stages(),
+          fmt::format("counts positions from {}", counted ? offset : by),
           fmt::format("let the first token have position {}; as long as q and k are counted alike, "
                       "no weight and no output depends on it",
                       now),
-          layer_.positions.empty() ? fmt::format("--rope-offset {}", offset) : "",
-          [by](Layer& edited) { shift(edited, by); });
+          [by](Layer& edited) { shift(edited, by); },
+          counted ? SettingsEdit{{"rope_offset", offset}} : SettingsEdit{});
     }
     for (Stage stage : {Stage::q_rope, Stage::k_rope})
       for (std::int64_t by : {1, -1}) {
         const char* const name = stage == Stage::q_rope ? "q" : "k";
-        add(
-            "rope.offset",
+        list_.add(
+            "rope.offset", StageSet{stage},
             fmt::format("rotates {} alone by positions that are {} too {}", name, 1,
                         by > 0 ? "high" : "low"),
             fmt::format("rotate q and k by the same positions; those of {} are off by one", name),
-            "",
             [stage, by](Layer& edited) {
               Layer shifted = edited;
               shift(shifted, by);
               give(edited, stage, value_of(shifted, stage));
-            },
-            StageSet{stage});
+            });
       }
   }
 
   const Layer& layer_;
-  std::vector<Change> list_;
+  ChangeList list_;
 };
 
 } // namespace
 
 Change rope_base_change(const Layer& layer, double base) {
-  Change change;
-  change.id = "rope.base";
-  change.touches = rotary_stages();
-  change.did = fmt::format("rotates with base {:.6g}", base);
-  change.cure = fmt::format("use the rotary base (theta) {:.6g}", layer.settings.rope_base);
-  change.option = fmt::format("--rope-base {:.6g}", base);
-  change.edit = [base](Layer& edited) { edited.settings.rope_base = base; };
-  return change;
+  return settings_change(
+      "rope.base", rotary_stages(), fmt::format("rotates with base {:.6g}", base),
+      fmt::format("use the rotary base (theta) {:.6g}", layer.settings.rope_base),
+      {{"rope_base", base, 6}});
 }
 
 const Theme rope_theme{"rope", "rope.missing rope.style rope.base rope.dims rope.offset rope.rest",

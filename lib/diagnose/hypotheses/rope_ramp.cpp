@@ -96,8 +96,7 @@ public:
     yarn ? add_betas() : add_bands();
     const double longer = s_.rope_original_length * s_.rope_factor;
     add(fmt::format("begins and ends the ramp as if trained on {} positions", longer),
-        "take the length before scaling for it", fmt::format("--rope-original-length {}", longer),
-        [longer](Settings& s) { s.rope_original_length = longer; });
+        "take the length before scaling for it", {{"rope_original_length", longer}});
     if (s_.rope_factor != 1 && dims_ > 2)
       for (const Mix& mix : mixes)
         list_.add("rope.scaling.ramp", rotary_stages(), mix.did, mix.cure,
@@ -106,22 +105,19 @@ public:
   }
 
 private:
-  template <class Edit> void add(std::string did, const char* cure, std::string option, Edit edit) {
-    list_.add(
-        "rope.scaling.ramp", rotary_stages(), std::move(did), cure,
-        [edit](Layer& edited) { edit(edited.settings); }, std::move(option));
+  void add(std::string did, const char* cure, SettingsEdit settings) {
+    list_.add_settings("rope.scaling.ramp", rotary_stages(), std::move(did), cure,
+                       std::move(settings));
   }
 
   void add_betas() {
     const bool whole = !s_.rope_truncate;
     add(fmt::format("begins and ends yarn's ramp at {} pairs", whole ? "whole" : "fractions of"),
         whole ? "begin and end it at fractions of pairs" : "begin and end it at whole pairs",
-        fmt::format("--rope-truncate {}", whole),
-        [whole](Settings& s) { s.rope_truncate = whole; });
+        {{"rope_truncate", whole}});
     const auto add_pair = [this](double fast, double slow, const char* did, const char* cure) {
       if (fast != s_.rope_beta_fast || slow != s_.rope_beta_slow)
-        add(did, cure, fmt::format("--rope-beta-fast {} --rope-beta-slow {}", fast, slow),
-            [=](Settings& s) { s.rope_beta_fast = fast, s.rope_beta_slow = slow; });
+        add(did, cure, {{"rope_beta_fast", fast}, {"rope_beta_slow", slow}});
     };
     const double fast = s_.rope_beta_fast, slow = s_.rope_beta_slow;
     const char* const begin = "begin the ramp at the pair that turns beta_fast times";
@@ -141,14 +137,12 @@ private:
     const double base = stretched_base(s_, dims_);
     add("scales the frequencies of an already stretched base (NTK), from which it also takes the "
         "ramp's ends",
-        base_cure, fmt::format("--rope-base {:.17g}", base),
-        [base](Settings& s) { s.rope_base = base; });
+        base_cure, {{"rope_base", base, 17}});
   }
 
   void add_bands() {
     const auto add_pair = [this](double low, double high, const char* did, const char* cure) {
-      add(did, cure, fmt::format("--rope-low-freq-factor {} --rope-high-freq-factor {}", low, high),
-          [=](Settings& s) { s.rope_low_freq_factor = low, s.rope_high_freq_factor = high; });
+      add(did, cure, {{"rope_low_freq_factor", low}, {"rope_high_freq_factor", high}});
     };
     const double low = s_.rope_low_freq_factor, high = s_.rope_high_freq_factor;
     if (low == high) return;

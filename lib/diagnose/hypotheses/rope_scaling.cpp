@@ -36,7 +36,7 @@ void add_llama3(const Layer& layer, ChangeList& list) {
   for (const Llama3& kind : kinds) {
     if (now && kind.factor == s.rope_factor && kind.original_length == s.rope_original_length)
       continue;
-    list.add(
+    list.add_settings(
             s.rope_scaling == RopeScaling::none ? "rope.scaling.added" : "rope.scaling.kind",
             rotary_stages(),
             fmt::format("scales the rotary frequencies as Llama 3.1 does, by the factor {}{}",
@@ -46,15 +46,11 @@ void add_llama3(const Layer& layer, ChangeList& list) {
                             : fmt::format(" from {} positions", kind.original_length)),
             s.rope_scaling == RopeScaling::none ? "leave the rotary frequencies as they are"
                                                 : "scale the rotary frequencies as this layer does",
-            [kind](Layer& edited) {
-              edited.settings.rope_scaling = RopeScaling::llama3;
-              edited.settings.rope_factor = kind.factor;
-              edited.settings.rope_original_length = kind.original_length;
-              edited.settings.rope_low_freq_factor = 1, edited.settings.rope_high_freq_factor = 4;
-            },
-            fmt::format("--rope-scaling llama3 --rope-factor {} --rope-low-freq-factor 1 "
-                        "--rope-high-freq-factor 4 --rope-original-length {}",
-                        kind.factor, kind.original_length))
+            {{"rope_scaling", "llama3"},
+             {"rope_factor", kind.factor},
+             {"rope_low_freq_factor", 1},
+             {"rope_high_freq_factor", 4},
+             {"rope_original_length", kind.original_length}})
         .rare = true;
   }
 }
@@ -69,20 +65,16 @@ void add_kinds(const Layer& layer, double factor, double original_length, bool r
     Settings scaled = s;
     scaled.rope_scaling = kind;
     const std::string name = find_setting("rope_scaling")->get(scaled);
-    list.add(
+    list.add_settings(
             none ? "rope.scaling.added" : "rope.scaling.kind", rotary_stages(),
             fmt::format("scales the rotary frequencies by another kind: {}, factor {} from {} "
                         "positions",
                         name, factor, original_length),
             none ? "leave the rotary frequencies as they are"
                  : "scale the rotary frequencies as this layer does",
-            [kind, factor, original_length](Layer& edited) {
-              edited.settings.rope_scaling = kind;
-              edited.settings.rope_factor = factor;
-              edited.settings.rope_original_length = original_length;
-            },
-            fmt::format("--rope-scaling {} --rope-factor {} --rope-original-length {}", name,
-                        factor, original_length))
+            {{"rope_scaling", name},
+             {"rope_factor", factor},
+             {"rope_original_length", original_length}})
         .rare = rare;
   }
 }
@@ -95,11 +87,9 @@ std::int64_t first_position(const Layer& layer) {
 void add_lengths(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
   const auto add_length = [&](std::size_t length, std::string did) {
-    list.add(
-        "rope.scaling.length", rotary_stages(), std::move(did),
-        "choose the frequencies by the length of the sequence, as this layer does",
-        [length](Layer& edited) { edited.settings.rope_length = length; },
-        fmt::format("--rope-length {}", length));
+    list.add_settings("rope.scaling.length", rotary_stages(), std::move(did),
+                      "choose the frequencies by the length of the sequence, as this layer does",
+                      {{"rope_length", length}});
   };
   const auto trained = static_cast<std::size_t>(std::min(s.rope_original_length, 1e15));
   const std::size_t length = rotary_length(layer, layer.dims.S, first_position(layer));
@@ -120,12 +110,10 @@ void add_factors(const Layer& layer, ChangeList& list) {
   const double own =
       rotary_frequencies(layer, layer.dims.T, first_position(layer)).attention_factor;
   const auto add = [&](double factor, std::string did) -> Change& {
-    return list.add(
+    return list.add_settings(
         "rope.attention_factor", rotary_stages(), std::move(did),
-        "multiply cosines and sines by the attention factor once, where the layer has "
-        "one",
-        [factor](Layer& edited) { edited.settings.rope_attention_factor = factor; },
-        fmt::format("--rope-attention-factor {:.17g}", factor));
+        "multiply cosines and sines by the attention factor once, where the layer has one",
+        {{"rope_attention_factor", factor, 17}});
   };
   if (own != 1) {
     add(1, fmt::format("leaves out the attention factor {:.6g}", own));
@@ -133,17 +121,13 @@ void add_factors(const Layer& layer, ChangeList& list) {
                                "by it",
                                own));
     add(1 / own, fmt::format("divides by the attention factor {:.6g}", own));
-    list.add(
+    list.add_settings(
         "rope.scaling.missing", rotary_stages(),
         fmt::format("multiplies by the attention factor {:.6g}, but does not scale the rotary "
                     "frequencies",
                     own),
         "scale the rotary frequencies as this layer does",
-        [own](Layer& edited) {
-          edited.settings.rope_scaling = RopeScaling::none;
-          edited.settings.rope_attention_factor = own;
-        },
-        fmt::format("--rope-scaling none --rope-attention-factor {:.17g}", own));
+        {{"rope_scaling", "none"}, {"rope_attention_factor", own, 17}});
     add(std::sqrt(own), fmt::format("multiplies by the root of the attention factor {:.6g}", own));
   }
   const double plain = attention_factor(layer.settings.rope_factor);
@@ -182,7 +166,10 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   if (s.rope == Rope::none || layer.dims.d_k < 2) return {};
   ChangeList list;
   if (s.rope_scaling != RopeScaling::none) {
-    list.add(
+    SettingsEdit unscaled{{"rope_scaling", "none"}};
+    if (s.rope_attention_factor != 0) // the scaling's own goes with it
+      unscaled.add({"rope_attention_factor", 0});
+    list.add_settings(
         "rope.scaling.missing", rotary_stages(),
         s.rope_attention_factor == 0 || s.rope_attention_factor == 1
             ? "does not scale the rotary frequencies"
@@ -191,12 +178,7 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
                           s.rope_attention_factor),
         fmt::format("scale the rotary frequencies: {}, factor {}",
                     find_setting("rope_scaling")->get(s), s.rope_factor),
-        [](Layer& edited) {
-          edited.settings.rope_scaling = RopeScaling::none;
-          edited.settings.rope_attention_factor = 0; // the scaling's own goes with it
-        },
-        s.rope_attention_factor == 0 ? "--rope-scaling none"
-                                     : "--rope-scaling none --rope-attention-factor 0");
+        unscaled);
     Change inverted = rope_factor_change(layer, 1 / s.rope_factor);
     inverted.id = "rope.scaling.inverted";
     inverted.did = fmt::format("multiplies by the factor {} instead of dividing", s.rope_factor);
@@ -227,20 +209,14 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
 Change rope_factor_change(const Layer& layer, double factor) {
   const Settings& s = layer.settings;
   const bool none = s.rope_scaling == RopeScaling::none;
-  Change change;
-  change.id = none ? "rope.scaling.added" : "rope.scaling.kind";
-  change.touches = rotary_stages();
-  change.did = factor >= 1 ? fmt::format("divides the rotary positions by {:.6g}", factor)
-                           : fmt::format("multiplies the rotary positions by {:.6g}", 1 / factor);
-  change.cure = none ? "leave the rotary positions as they are"
-                     : fmt::format("scale the rotary frequencies: {}, factor {}",
-                                   find_setting("rope_scaling")->get(s), s.rope_factor);
-  change.option = fmt::format("--rope-scaling linear --rope-factor {:.9g}", factor);
-  change.edit = [factor](Layer& edited) {
-    edited.settings.rope_scaling = RopeScaling::linear;
-    edited.settings.rope_factor = factor;
-  };
-  return change;
+  return settings_change(none ? "rope.scaling.added" : "rope.scaling.kind", rotary_stages(),
+                         factor >= 1
+                             ? fmt::format("divides the rotary positions by {:.6g}", factor)
+                             : fmt::format("multiplies the rotary positions by {:.6g}", 1 / factor),
+                         none ? "leave the rotary positions as they are"
+                              : fmt::format("scale the rotary frequencies: {}, factor {}",
+                                            find_setting("rope_scaling")->get(s), s.rope_factor),
+                         {{"rope_scaling", "linear"}, {"rope_factor", factor, 9}});
 }
 
 const Theme rope_scaling_theme{

@@ -216,8 +216,7 @@ private:
     for (const RopeSide side : {RopeSide::q, RopeSide::k})
       for (const std::int64_t by : {past, -past, later, -later})
         if (by != 0) {
-          const Change change = rope_offset_change(layer_, side, by);
-          list_.add(change.id, change.touches, change.did, change.cure, change.edit);
+          list_.add(rope_offset_change(layer_, side, by)).reproduction = {};
         }
   }
 
@@ -314,30 +313,28 @@ private:
 
 Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
   const bool q = side != RopeSide::k, k = side != RopeSide::q;
-  Change change;
-  change.id = "rope.offset";
-  if (q) change.touches.add(Stage::q_rope);
-  if (k) change.touches.add(Stage::k_rope);
-  change.did = fmt::format("rotates {} by positions that are {} too {}",
-                           q && k ? "q and k"
-                           : q    ? "q alone"
-                                  : "k alone",
-                           std::abs(by), by > 0 ? "high" : "low");
-  change.cure = "rotate q and k by the positions of their tokens, counted from the same place";
-  if (q && k)
-    change.cure += "; as long as both are off alike, no weight and no output depends on it";
+  StageSet touched;
+  if (q) touched.add(Stage::q_rope);
+  if (k) touched.add(Stage::k_rope);
+  const std::string did = fmt::format("rotates {} by positions that are {} too {}",
+                                      q && k ? "q and k"
+                                      : q    ? "q alone"
+                                             : "k alone",
+                                      std::abs(by), by > 0 ? "high" : "low");
+  std::string cure = "rotate q and k by the positions of their tokens, counted from the same place";
+  if (q && k) cure += "; as long as both are off alike, no weight and no output depends on it";
+  Change change{"rope.offset", touched, did, cure, [q, k, by](Layer& edited) {
+                  Turn turn = turn_of(edited);
+                  const auto position = turn.position;
+                  turn.position = [position, by](std::size_t b, std::size_t t) {
+                    return position(b, t) + static_cast<double>(by);
+                  };
+                  turn_with(edited, turn, q, k);
+                }};
   if (q && k && layer.positions.empty())
-    change.option = fmt::format(
-        "--rope-offset {}",
-        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by);
-  change.edit = [q, k, by](Layer& edited) {
-    Turn turn = turn_of(edited);
-    const auto position = turn.position;
-    turn.position = [position, by](std::size_t b, std::size_t t) {
-      return position(b, t) + static_cast<double>(by);
-    };
-    turn_with(edited, turn, q, k);
-  };
+    change.reproduction.settings.add(
+        {"rope_offset",
+         layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by});
   return change;
 }
 

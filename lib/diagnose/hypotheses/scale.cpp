@@ -8,20 +8,13 @@
 
 namespace mha {
 
-Change scale_change(const Layer& layer, std::string id, double scale, std::string_view option,
+Change scale_change(const Layer& layer, std::string id, double scale, std::string_view shown,
                     std::string_view expression) {
-  Change change;
-  change.id = std::move(id);
-  change.touches = StageSet{Stage::scaled};
-  change.did = fmt::format("multiplies the scores by {}", expression);
-  change.cure = fmt::format("multiply q kᵀ by {:.6g} before the softmax, not by {:.6g}",
-                            layer.scale(), scale);
-  change.option = fmt::format("--scale {}", option);
-  change.edit = [scale](Layer& edited) {
-    edited.settings.scale = ScaleKind::number;
-    edited.settings.scale_value = scale;
-  };
-  return change;
+  return settings_change(std::move(id), StageSet{Stage::scaled},
+                         fmt::format("multiplies the scores by {}", expression),
+                         fmt::format("multiply q kᵀ by {:.6g} before the softmax, not by {:.6g}",
+                                     layer.scale(), scale),
+                         {{"scale", scale, shown}});
 }
 
 namespace {
@@ -31,10 +24,10 @@ std::vector<Change> scale_changes(const Subject& subject) {
   const double scale = layer.scale(), d_k = static_cast<double>(layer.dims.d_k),
                d_model = static_cast<double>(layer.dims.d_model);
   std::vector<Change> list;
-  const auto add = [&](const char* id, double other, const std::string& option,
+  const auto add = [&](const char* id, double other, const std::string& shown,
                        const std::string& expression) {
     if (std::isfinite(other) && std::fabs(other - scale) > 1e-9 * std::fabs(scale))
-      list.push_back(scale_change(layer, id, other, option, expression));
+      list.push_back(scale_change(layer, id, other, shown, expression));
   };
   add("scale.missing", 1, "1", "nothing: the scale is missing");
   if (!list.empty()) list.back().did = "does not scale the scores";

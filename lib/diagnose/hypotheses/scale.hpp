@@ -5,9 +5,9 @@
 
 namespace mha {
 
-/// The scores are multiplied by another number; `option` is what --scale takes, `expression` its
+/// The scores are multiplied by another number; `shown` is what the setting takes, `expression` its
 /// words.
-Change scale_change(const Layer& layer, std::string id, double scale, std::string_view option,
+Change scale_change(const Layer& layer, std::string id, double scale, std::string_view shown,
                     std::string_view expression);
 
 /// What a scale is, where it is near a known expression: "1/√d_k"; else "".

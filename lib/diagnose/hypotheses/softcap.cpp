@@ -12,15 +12,11 @@ namespace mha {
 
 Change softcap_change(const Layer& layer, double cap) {
   const double now = layer.settings.softcap;
-  Change change;
-  change.id = now == 0 ? "softcap.added" : "softcap.value";
-  change.touches = StageSet{Stage::capped};
-  change.did = fmt::format("caps the scores: {0:.6g} · tanh(scaled / {0:.6g})", cap);
-  change.cure = now == 0 ? "do not cap the scores: this layer has no soft cap"
-                         : fmt::format("take the soft cap {:.6g}, not {:.6g}", now, cap);
-  change.option = fmt::format("--softcap {:.9g}", cap);
-  change.edit = [cap](Layer& edited) { edited.settings.softcap = cap; };
-  return change;
+  return settings_change(now == 0 ? "softcap.added" : "softcap.value", StageSet{Stage::capped},
+                         fmt::format("caps the scores: {0:.6g} · tanh(scaled / {0:.6g})", cap),
+                         now == 0 ? "do not cap the scores: this layer has no soft cap"
+                                  : fmt::format("take the soft cap {:.6g}, not {:.6g}", now, cap),
+                         {{"softcap", cap, 9}});
 }
 
 namespace {
@@ -71,16 +67,11 @@ void cap_before_scale(Layer& layer) {
 std::vector<Change> softcap_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.settings.softcap == 0) return {};
-  std::vector<Change> list;
-  Change missing;
-  missing.id = "softcap.missing";
-  missing.touches = StageSet{Stage::capped};
-  missing.did = "does not cap the scores";
-  missing.cure = fmt::format("cap the scaled scores: {0:.6g} · tanh(scaled / {0:.6g})",
-                             layer.settings.softcap);
-  missing.option = "--softcap 0";
-  missing.edit = [](Layer& edited) { edited.settings.softcap = 0; };
-  list.push_back(missing);
+  ChangeList list;
+  list.add_settings("softcap.missing", StageSet{Stage::capped}, "does not cap the scores",
+                    fmt::format("cap the scaled scores: {0:.6g} · tanh(scaled / {0:.6g})",
+                                layer.settings.softcap),
+                    {{"softcap", 0}});
 
   if (layer.scale() != 1) {
     Change before = softcap_change(layer, layer.settings.softcap * layer.scale());
@@ -88,33 +79,28 @@ std::vector<Change> softcap_changes(const Subject& subject) {
     before.did = "caps the scores before the scale";
     before.cure =
         fmt::format("scale the scores first, then cap them at {:.6g}", layer.settings.softcap);
-    list.push_back(before);
+    list.add(before);
     if ((subject.reference & StageSet{Stage::scaled, Stage::capped}).any()) {
       before.touches |=
           StageSet{Stage::scaled, Stage::biased,  Stage::masked,    Stage::row_max, Stage::shifted,
                    Stage::exp,    Stage::row_sum, Stage::logsumexp, Stage::weights};
-      before.option.clear();
-      before.edit = [](Layer&) {};
-      before.edit_rows = [](Layer& edited) { cap_before_scale(edited); };
-      list.push_back(before);
+      list.add_rows(before.id, before.touches, before.did, before.cure, cap_before_scale);
     }
   }
 
-  Change after;
-  after.id = "softcap.after_mask";
-  after.touches = StageSet{Stage::capped, Stage::masked};
-  after.did = "caps the scores after the mask, which turns −∞ into −softcap";
-  after.cure = "cap the scaled scores first, and add the mask after";
-  after.edit = [](Layer&) {};
-  after.edit_rows = [](Layer& edited) { cap_after_mask(edited, false); };
-  list.push_back(after);
-  if ((subject.reference & StageSet{Stage::capped, Stage::biased, Stage::masked}).any()) {
-    after.touches |= StageSet{Stage::biased,  Stage::row_max,   Stage::shifted, Stage::exp,
-                              Stage::row_sum, Stage::logsumexp, Stage::weights};
-    after.edit_rows = [](Layer& edited) { cap_after_mask(edited, true); };
-    list.push_back(after);
-  }
-  return list;
+  const StageSet touched = StageSet{Stage::capped, Stage::masked};
+  const auto add_after = [&](StageSet touches, bool shown) {
+    list.add_rows("softcap.after_mask", touches,
+                  "caps the scores after the mask, which turns −∞ into −softcap",
+                  "cap the scaled scores first, and add the mask after",
+                  [shown](Layer& edited) { cap_after_mask(edited, shown); });
+  };
+  add_after(touched, false);
+  if ((subject.reference & StageSet{Stage::capped, Stage::biased, Stage::masked}).any())
+    add_after(touched | StageSet{Stage::biased, Stage::row_max, Stage::shifted, Stage::exp,
+                                 Stage::row_sum, Stage::logsumexp, Stage::weights},
+              true);
+  return list.take();
 }
 
 } // namespace

@@ -67,53 +67,38 @@ Tensor mean_of_heads(const Tensor& weights) {
 
 std::vector<Change> softmax_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
-  std::vector<Change> list;
-  if (layer.dims.T > 1) {
-    Change axis;
-    axis.id = "softmax.axis";
-    axis.touches = StageSet{Stage::weights};
-    axis.did = "takes the softmax over the queries, down the columns of the scores";
-    axis.cure = "take the softmax over the keys, the last axis of (H, T, S)";
-    axis.edit = [](Layer& edited) {
-      give(edited, Stage::weights, over_queries(value_of(edited, Stage::masked)));
-    };
-    list.push_back(axis);
-  }
-  if (!layer.sinks.empty()) {
-    Change sinks;
-    sinks.id = "sinks.missing";
-    sinks.touches = StageSet{Stage::row_max, Stage::row_sum};
-    sinks.did = "leaves the sinks out of the softmax";
-    sinks.cure = "let each head's sink join the softmax's maximum and sum, and drop its column";
-    sinks.edit = [](Layer& edited) { edited.sinks = {}; };
-    list.push_back(sinks);
-  }
-  if (layer.dims.H > 1) {
-    Change averaged;
-    averaged.id = "weights.averaged";
-    averaged.touches = StageSet{Stage::weights};
-    averaged.did = "averages the weights over the heads, and uses the mean in every head";
-    averaged.cure = "keep the weights of each head: do not average them over the heads";
-    averaged.edit = [](Layer&) {};
-    averaged.edit_rows = [](Layer& edited) {
-      give(edited, Stage::weights, mean_of_heads(value_of(edited, Stage::weights)));
-    };
-    list.push_back(averaged);
-    if (contains(subject.reference, Stage::weights)) {
-      averaged.did = "hands out weights averaged over the heads, and computes with those of each";
-      averaged.cure = "ask for the weights of each head (PyTorch: average_attn_weights=False)";
-      averaged.touches |= StageSet{Stage::head_out};
-      averaged.edit_rows = [](Layer& edited) {
-        Layer plain = edited;
-        take_back(plain, {Stage::weights});
-        const std::vector<Tensor> values = values_of(plain, {Stage::weights, Stage::head_out});
-        give(edited, Stage::weights, mean_of_heads(values[0]));
-        give(edited, Stage::head_out, values[1]);
-      };
-      list.push_back(averaged);
-    }
-  }
-  return list;
+  ChangeList list;
+  if (layer.dims.T > 1)
+    list.add("softmax.axis", StageSet{Stage::weights},
+             "takes the softmax over the queries, down the columns of the scores",
+             "take the softmax over the keys, the last axis of (H, T, S)", [](Layer& edited) {
+               give(edited, Stage::weights, over_queries(value_of(edited, Stage::masked)));
+             });
+  if (!layer.sinks.empty())
+    list.add("sinks.missing", StageSet{Stage::row_max, Stage::row_sum},
+             "leaves the sinks out of the softmax",
+             "let each head's sink join the softmax's maximum and sum, and drop its column",
+             [](Layer& edited) { edited.sinks = {}; });
+  if (layer.dims.H < 2) return list.take();
+  list.add_rows("weights.averaged", StageSet{Stage::weights},
+                "averages the weights over the heads, and uses the mean in every head",
+                "keep the weights of each head: do not average them over the heads",
+                [](Layer& edited) {
+                  give(edited, Stage::weights, mean_of_heads(value_of(edited, Stage::weights)));
+                });
+  if (contains(subject.reference, Stage::weights))
+    list.add_rows(
+        "weights.averaged", StageSet{Stage::weights, Stage::head_out},
+        "hands out weights averaged over the heads, and computes with those of each",
+        "ask for the weights of each head (PyTorch: average_attn_weights=False)",
+        [](Layer& edited) {
+          Layer plain = edited;
+          take_back(plain, {Stage::weights});
+          const std::vector<Tensor> values = values_of(plain, {Stage::weights, Stage::head_out});
+          give(edited, Stage::weights, mean_of_heads(values[0]));
+          give(edited, Stage::head_out, values[1]);
+        });
+  return list.take();
 }
 
 } // namespace
@@ -146,31 +131,29 @@ std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tens
                spread =
                    std::sqrt(share * (1 - share) / static_cast<double>(dropped + ratios.size()));
   if (std::fabs(p - share) > 5 * spread + 0.02) return std::nullopt;
-  Change change;
-  change.id = "dropout.on";
-  change.touches = StageSet{stage};
-  change.did = fmt::format("drops numbers of {} at random: {:.1f} % are 0, the others are divided "
-                           "by 1 − p with p = {:.3g}",
-                           info_of(stage).name, 100 * share, p);
-  change.cure = "turn dropout off: evaluation mode, or dropout_p = 0";
-  change.fitted = true;
   Tensor kept = Tensor::uninitialised(ours.dtype(), ours.shape());
   by_precision(ours.dtype(), [&]<class Number>(Number) {
     for (std::size_t i = 0; i < kept.count(); ++i)
       kept.as_mutable<Number>()[i] =
           value_at(theirs, i) == 0 ? Number(0) : static_cast<Number>(factor);
   });
-  change.edit = [kept, stage](Layer& edited) {
-    Tensor value = copied(value_of(edited, stage));
-    by_precision(value.dtype(), [&]<class Number>(Number) {
-      for (std::size_t i = 0; i < value.count(); ++i)
-        value.as_mutable<Number>()[i] *= kept.as<Number>()[i];
-    });
-    if (stage == Stage::embed)
-      own_ends(edited).embed = value;
-    else
-      give(edited, stage, value);
-  };
+  Change change{"dropout.on", StageSet{stage},
+                fmt::format("drops numbers of {} at random: {:.1f} % are 0, the others are divided "
+                            "by 1 − p with p = {:.3g}",
+                            info_of(stage).name, 100 * share, p),
+                "turn dropout off: evaluation mode, or dropout_p = 0",
+                [kept, stage](Layer& edited) {
+                  Tensor value = copied(value_of(edited, stage));
+                  by_precision(value.dtype(), [&]<class Number>(Number) {
+                    for (std::size_t i = 0; i < value.count(); ++i)
+                      value.as_mutable<Number>()[i] *= kept.as<Number>()[i];
+                  });
+                  if (stage == Stage::embed)
+                    own_ends(edited).embed = value;
+                  else
+                    give(edited, stage, value);
+                }};
+  change.fitted = true;
   return change;
 }
 

@@ -37,29 +37,27 @@ bool can_exchange(const Layer& layer, const Roles& roles) {
 }
 
 void add_exchange(const Subject& subject, const char* id, const Roles& roles, const char* words,
-                  const char* order, std::vector<Change>& list) {
+                  const char* order, ChangeList& list) {
   const Layer& layer = subject.layer;
   if (!can_exchange(layer, roles)) return;
   const bool has_biases = !(layer.*roles.b_a).empty() || !(layer.*roles.b_b).empty();
   for (const bool biases : {true, false}) {
     if (!biases && !has_biases) continue;
-    Change change;
-    change.id = id;
-    change.touches = StageSet{roles.a, roles.b};
-    change.did = fmt::format("takes {}{}", words, biases ? "" : ", but each bias for its own");
-    change.cure = fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
-                              name_of(roles.a), name_of(roles.b));
+    Change& change =
+        list.add(id, StageSet{roles.a, roles.b},
+                 fmt::format("takes {}{}", words, biases ? "" : ", but each bias for its own"),
+                 fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
+                             name_of(roles.a), name_of(roles.b)),
+                 [&roles, biases](Layer& edited) { exchange(edited, roles, biases); });
     if (subject.fused && biases && layer.settings.qkv_order == QkvOrder::qkv)
-      change.option = fmt::format("--qkv-order {}", order);
-    change.edit = [&roles, biases](Layer& edited) { exchange(edited, roles, biases); };
-    list.push_back(std::move(change));
+      change.reproduction.settings = {{"qkv_order", order}};
   }
 }
 
 std::vector<Change> swap_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
-  std::vector<Change> list;
+  ChangeList list;
   if (dims.d_k == dims.d_v)
     add_exchange(subject, "swap.kv", keys_values, "keys for values and values for keys", "qvk",
                  list);
@@ -70,18 +68,13 @@ std::vector<Change> swap_changes(const Subject& subject) {
   const bool shows_q_k = (subject.reference & StageSet{Stage::q, Stage::k, Stage::q_norm,
                                                        Stage::k_norm, Stage::q_rope, Stage::k_rope})
                              .any();
-  if (shows_q_k && dims.H == dims.H_kv && dims.T == dims.S_all) {
-    Change change;
-    change.id = "swap.qk";
-    change.touches = StageSet{Stage::scores};
-    change.did = "computes k qᵀ instead of q kᵀ";
-    change.cure = "let queries count the rows of the scores and keys the columns: q kᵀ";
-    change.edit = [](Layer& edited) {
-      give(edited, Stage::scores, transposed(value_of(edited, Stage::scores)));
-    };
-    list.push_back(change);
-  }
-  return list;
+  if (shows_q_k && dims.H == dims.H_kv && dims.T == dims.S_all)
+    list.add("swap.qk", StageSet{Stage::scores}, "computes k qᵀ instead of q kᵀ",
+             "let queries count the rows of the scores and keys the columns: q kᵀ",
+             [](Layer& edited) {
+               give(edited, Stage::scores, transposed(value_of(edited, Stage::scores)));
+             });
+  return list.take();
 }
 
 } // namespace

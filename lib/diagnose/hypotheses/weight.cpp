@@ -60,7 +60,7 @@ void reread(Layer& layer, Reading reading) {
   apply(layer.b_q, layer.b_k, layer.b_v);
 }
 
-void add_orders(const Subject& subject, std::vector<Change>& list) {
+void add_orders(const Subject& subject, ChangeList& list) {
   const Layer& layer = subject.layer;
   const Dims& dims = layer.dims;
   const bool one_matrix = !layer.W_q.empty() && !layer.W_k.empty() && !layer.W_v.empty() &&
@@ -68,20 +68,16 @@ void add_orders(const Subject& subject, std::vector<Change>& list) {
   if (!one_matrix) return;
   const QkvOrder lie = subject.fused ? layer.settings.qkv_order : QkvOrder::qkv;
   const auto add = [&](const char* id, Reading reading, std::string did, std::string cure,
-                       std::string option) {
+                       SettingsEdit settings) {
     if (reading.lie == reading.read) return;
-    Change change;
-    change.id = id;
-    change.touches = StageSet{Stage::q, Stage::k, Stage::v};
-    change.did = std::move(did), change.cure = std::move(cure);
-    change.option = subject.fused ? std::move(option) : "";
-    change.edit = [reading](Layer& edited) { reread(edited, reading); };
-    list.push_back(change);
+    list.add(
+        id, StageSet{Stage::q, Stage::k, Stage::v}, std::move(did), std::move(cure),
+        [reading](Layer& edited) { reread(edited, reading); },
+        subject.fused ? std::move(settings) : SettingsEdit{});
   };
   const auto in_order = [&](const char* id, QkvOrder read, const char* order, const char* word) {
     add(id, {lie, read}, fmt::format("reads the fused weight's columns as {}", order),
-        "split the fused weight in the order in which it lies",
-        fmt::format("--qkv-order {}", word));
+        "split the fused weight in the order in which it lies", {{"qkv_order", word}});
   };
   in_order("weight.order.QVK", QkvOrder::qvk, "Q, V, K", "qvk");
   in_order("weight.order.KQV", QkvOrder::kqv, "K, Q, V", "kqv");
@@ -94,40 +90,40 @@ void add_orders(const Subject& subject, std::vector<Change>& list) {
       grouped ? "each group's queries, key and value" : "each head's query, key and value";
   add(by, {lie, QkvOrder::per_group},
       fmt::format("reads the fused weight as {}, one after the other", each),
-      "split the fused weight into all queries, all keys, all values", "--qkv-order per_group");
+      "split the fused weight into all queries, all keys, all values",
+      {{"qkv_order", "per_group"}});
   if (lie == QkvOrder::qkv)
     add(by, {QkvOrder::per_group, QkvOrder::qkv},
         fmt::format("reads a fused weight that holds {} as all queries, all keys, all values",
                     each),
-        fmt::format("split the fused weight into {}", each), "");
+        fmt::format("split the fused weight into {}", each), {});
   else
     add(by, {lie, QkvOrder::qkv}, "reads the fused weight as all queries, all keys, all values",
-        "split the fused weight in the order in which it lies", "--qkv-order qkv");
+        "split the fused weight in the order in which it lies", {{"qkv_order", "qkv"}});
 }
 
 std::vector<Change> weight_changes(const Subject& subject) {
-  std::vector<Change> list;
+  ChangeList list;
   for (const Projection& p :
        {Projection{'q', Stage::q, &Layer::W_q}, Projection{'k', Stage::k, &Layer::W_k},
         Projection{'v', Stage::v, &Layer::W_v}, Projection{'o', Stage::output, &Layer::W_o}}) {
     const Tensor& W = subject.layer.*p.W;
     if (W.empty() || W.shape()[0] == 1 || W.shape()[1] == 1) continue;
-    Change change;
-    change.id = fmt::format("weight.transposed.{}", p.letter);
-    change.touches = StageSet{p.stage};
-    if (p.stage == Stage::output) change.touches.add(Stage::head_result);
-    change.did = fmt::format("reads W_{} transposed", p.letter);
-    change.cure = fmt::format("transpose W_{0}: it is (in, out) = ({1}, {2}), applied as x W_{0}",
-                              p.letter, W.shape()[0], W.shape()[1]);
+    StageSet touched{p.stage};
+    if (p.stage == Stage::output) touched.add(Stage::head_result);
+    Change& change =
+        list.add(fmt::format("weight.transposed.{}", p.letter), touched,
+                 fmt::format("reads W_{} transposed", p.letter),
+                 fmt::format("transpose W_{0}: it is (in, out) = ({1}, {2}), applied as x W_{0}",
+                             p.letter, W.shape()[0], W.shape()[1]),
+                 [W = p.W](Layer& edited) {
+                   if (!(edited.*W).empty()) edited.*W = read_transposed(edited.*W);
+                 });
     if (W.shape()[0] == W.shape()[1] && !subject.fused)
-      change.option = fmt::format("W_{}=FILE@OI", p.letter);
-    change.edit = [W = p.W](Layer& edited) {
-      if (!(edited.*W).empty()) edited.*W = read_transposed(edited.*W);
-    };
-    list.push_back(change);
+      change.reproduction.transposed = fmt::format("W_{}", p.letter);
   }
   add_orders(subject, list);
-  return list;
+  return list.take();
 }
 
 } // namespace

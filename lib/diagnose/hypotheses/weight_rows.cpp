@@ -23,11 +23,11 @@ Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
 /// that rotates halves must turn them back, with as many heads as the matrix has.
 std::vector<Change> weight_rows_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
-  std::vector<Change> list;
+  ChangeList list;
   const Dims& dims = layer.dims;
   if (layer.settings.rope == Rope::none || dims.d_k % 2 != 0 || dims.d_k < 4 || layer.W_q.empty() ||
       layer.W_k.empty())
-    return list;
+    return {};
   struct Matrix {
     Tensor Layer::*W, Layer::*b;
     std::size_t heads;
@@ -35,11 +35,7 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
   const Matrix q{&Layer::W_q, &Layer::b_q, dims.H}, k{&Layer::W_k, &Layer::b_k, dims.H_kv};
   const auto add = [&](StageSet touches, std::string did, std::string cure,
                        std::function<void(Layer&)> edit) {
-    Change change;
-    change.id = "weight.rows", change.touches = touches;
-    change.did = std::move(did), change.cure = std::move(cure), change.edit = std::move(edit);
-    change.rare = true;
-    list.push_back(std::move(change));
+    list.add("weight.rows", touches, std::move(did), std::move(cure), std::move(edit)).rare = true;
   };
   const auto reorder = [](Layer& edited, const Matrix& of, std::size_t heads, bool to_pairs) {
     for (Tensor Layer::*part : {of.W, of.b})
@@ -64,14 +60,14 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
             if (contains(stages, Stage::k)) reorder(edited, k, k.heads, to_pairs);
           });
   const std::size_t width = dims.H_kv * dims.d_k;
-  if (dims.H == dims.H_kv || width % dims.H != 0 || width / dims.H % 2 != 0) return list;
+  if (dims.H == dims.H_kv || width % dims.H != 0 || width / dims.H % 2 != 0) return list.take();
   add(StageSet{Stage::k},
       fmt::format("turns the rows of W_k back from GGUF's order as {} heads, where it has {}",
                   dims.H, dims.H_kv),
       fmt::format("turn them back as {} heads", dims.H_kv), [=](Layer& edited) {
         reorder(edited, k, k.heads, true), reorder(edited, k, edited.dims.H, false);
       });
-  return list;
+  return list.take();
 }
 
 } // namespace

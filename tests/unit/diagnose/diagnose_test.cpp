@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 using namespace mha;
 
@@ -85,26 +84,17 @@ std::optional<Case> planted_case(planted::Base base,
               fmt::format("{} on {}", name, base.name)};
 }
 
-/// The option of a change makes the layer give what the reference has.
-void check_option(const Case& one, const Change& change) {
-  const bool names_a_file = change.option.find("FILE") != std::string::npos;
+/// The settings of a change make the layer give what the reference has.
+void check_settings(const Case& one, const Change& change) {
   // What is called residual here then is the reference's output.
-  if (change.option.empty() || names_a_file || change.id.starts_with("residual")) return;
+  if (change.reproduction.settings.empty() || change.id.starts_with("residual")) return;
   Settings settings = one.settings;
-  std::istringstream words(change.option);
-  std::string name, value;
-  while (words >> name) {
-    name = name.substr(2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    value = "true";
-    if (name.starts_with("no_")) name = name.substr(3), value = "false";
-    if (words >> std::ws && words.peek() != '-') words >> value;
-    set(settings, name, value, "test");
-  }
+  for (const SettingValue& value : change.reproduction.settings.values())
+    set(settings, value.name, value.shown, "test");
   const Layer layer = make_layer(one.parts, settings);
   std::vector<ReferenceStage> known;
   for (ReferenceStage& stage : reference_of(one.stages, Ref::output)) known.push_back(stage);
-  INFO(one.name << ": " << change.option);
+  INFO(one.name << ": " << change.reproduction.text().in_words(Wording::program));
   CHECK(diagnose(layer, known, false, 1).equal);
 }
 
@@ -163,7 +153,7 @@ TEST_CASE("each planted mistake is named", "[diagnose]") {
           (ids[0] == mistake.id ||
            (holds(d.same_numbers, mistake.id) && are_twins(ids[0], mistake.id)))) {
         ++right;
-        check_option(*one, d.changes[0]);
+        check_settings(*one, d.changes[0]);
       } else {
         wrong += fmt::format("{}: {}\n", one->name, text_of(d));
       }

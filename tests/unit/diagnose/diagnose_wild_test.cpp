@@ -103,7 +103,8 @@ TEST_CASE("GeometricMachineLearning's layer has Q and K exchanged, and 1/√d_mo
   const Diagnosis of_output = diagnose(layer, {sum});
   CHECK(of_output.explained);
   CHECK(ids_of(of_output) == std::vector<std::string>{"scale.d_model", "swap.qk"});
-  CHECK(of_output.changes[0].option == "--scale d_model");
+  CHECK(of_output.changes[0].reproduction.text().in_words(Wording::command_line) ==
+        "--scale d_model");
 
   // Its q and k are those of the text: it is their product that is the other one.
   const Diagnosis of_stages =
@@ -173,7 +174,7 @@ TEST_CASE("a scale and a rotary base that nobody lists are fitted", "[diagnose]"
   CHECK(scale.changes[0].did == "multiplies the scores by 0.0707107 (1/√200)");
   const Diagnosis rope = diagnose(layer, {stage_of(turned.run(), "output")});
   REQUIRE(ids_of(rope) == std::vector<std::string>{"rope.base"});
-  CHECK(rope.changes[0].option == "--rope-base 2500");
+  CHECK(rope.changes[0].reproduction.text().in_words(Wording::command_line) == "--rope-base 2500");
 }
 
 TEST_CASE("dropout is told by its zeros, and its probability estimated", "[diagnose]") {

@@ -54,8 +54,9 @@ TEST_CASE("every change says what was done and how to undo it, in a sentence tha
         CHECK_FALSE(change.cure.empty());
         CHECK_FALSE(change.did.ends_with('.'));
         CHECK_FALSE(change.cure.ends_with('.'));
-        CHECK((change.option.empty() || change.option.starts_with("--") ||
-               change.option.find("=FILE@") != std::string::npos));
+        const std::string typed = change.reproduction.text().in_words(Wording::command_line);
+        CHECK(typed.empty() == change.reproduction.empty());
+        CHECK((typed.empty() || typed.starts_with("--") || typed.ends_with("=FILE@OI")));
       }
     }
 }

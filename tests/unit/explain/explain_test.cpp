@@ -184,12 +184,17 @@ TEST_CASE("an explanation says in words what overflows, and what nothing is left
   settings.softmax = Softmax::naive;
   settings.scale = ScaleKind::none;
   const auto notes = [&](const NamedTensors& parts) {
-    return explain(make_layer(parts, settings), {0, 0, 0}).heads[0].notes;
+    std::vector<std::string> texts;
+    const Explanation told = explain(make_layer(parts, settings), {0, 0, 0});
+    for (const Message& note : told.heads[0].notes)
+      texts.push_back(note.in_words(Wording::program));
+    return texts;
   };
   SECTION("naive, too large") {
     const std::vector<std::string> said = notes(tokens({2, 1}, {30, 1})); // 900, 30
     REQUIRE(said.size() == 1);
-    CHECK_THAT(said[0], Contains("overflow: 1 exponential is infinite") && Contains("e^709.8"));
+    CHECK_THAT(said[0], Contains("overflow: 1 exponential is infinite") && Contains("e^709.8") &&
+                            Contains("nan. softmax stable gives the weights"));
   }
   SECTION("naive, too small") {
     NamedTensors parts = tokens({2, 1}, {30, 30});
@@ -234,7 +239,7 @@ TEST_CASE("an explanation starts where the computation starts") {
     CHECK(head.masked.empty());
     CHECK(contains(explanation.given, Stage::weights));
     REQUIRE(head.notes.size() == 1);
-    CHECK_THAT(head.notes[0], Contains("sum to 0.875"));
+    CHECK_THAT(head.notes[0].in_words(Wording::program), Contains("sum to 0.875"));
   }
   SECTION("at weights and values") {
     parts["v"].tensor = Tensor::of<double>({1, 3, 2}, std::vector<double>{1, 2, 3, 4, 5, 6});

@@ -37,7 +37,7 @@ Words findings(const Words& sources,
     subject.tensors.push_back({entry.name, entry.source, entry.tensor, summary_of(entry.tensor)});
   Words list;
   for (const Finding& finding : lint(subject))
-    list.push_back(fmt::format("{}: {}", finding.check, finding.text));
+    list.push_back(fmt::format("{}: {}", finding.check, finding.text.in_words(Wording::program)));
   return list;
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("lint: a mask's buffer called bias") {
   CHECK(with(R"("bias": [[1, 0, 0], [1, 1, 0], [1, 0, 1]])").empty());
   // Of another length the layer cannot be made, and that is why.
   const Words found = with(R"("bias": [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])");
-  check_one(found, "mask.named_bias", "give --causal");
+  check_one(found, "mask.named_bias", "give causal");
 }
 
 TEST_CASE("lint: a fused weight whose thirds are not q, k, v") {

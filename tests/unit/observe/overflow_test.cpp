@@ -32,7 +32,9 @@ Layer two_tokens(float first, float second, Settings settings = {}) {
 }
 
 std::string notes_of(const HeadExplanation& head) {
-  return fmt::format("{}", fmt::join(head.notes, "\n"));
+  Message notes;
+  for (const Message& note : head.notes) notes += note + "\n";
+  return notes.in_words(Wording::command_line);
 }
 
 /// What masks alone make of a row of zeros: not 0 = masked.

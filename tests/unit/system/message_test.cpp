@@ -2,6 +2,7 @@
 
 #include <mha/system/error.hpp>
 #include <mha/system/note.hpp>
+#include <mha/system/references.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -54,6 +55,20 @@ TEST_CASE("a message in another keeps its references") {
   const Error error(cure);
   CHECK(std::string(error.what()) == "give num_heads");
   CHECK(error.line(Wording::command_line) == "give --num-heads");
+}
+
+TEST_CASE("a message says what it refers to, and may refer to something else instead") {
+  const Message lost = message("<layer> {}: leave <layer> out, give <layer_type> {}", 7, "<layer>");
+  CHECK(refers_to(lost, "layer"));
+  CHECK_FALSE(refers_to(lost, "minus_layer"));
+  CHECK_FALSE(refers_to(message("{}", "<layer>"), "layer"));
+  CHECK(refers_to(message("in it: {}", message("<which layer>")), "which layer"));
+  check_words(with_reference(lost, "layer", "minus_layer"),
+              "minus_layer 7: leave minus_layer out, give layer_type <layer>",
+              "--minus-layer 7: leave --minus-layer out, give --layer-type <layer>");
+  CHECK(with_reference(lost, "scale", "layer") == lost);
+  check_words(of_literal("within <window> tokens"), "within window tokens",
+              "within --window tokens");
 }
 
 TEST_CASE("text that is not the message's own is never a reference") {
