@@ -7,11 +7,11 @@
 #include <mha/compare/settle.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 

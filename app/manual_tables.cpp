@@ -7,7 +7,7 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,9 @@
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -24,17 +26,6 @@ std::string option_of(std::string_view setting) {
   return name;
 }
 
-std::vector<std::string> words_of(std::string_view values) {
-  std::vector<std::string> words;
-  while (!values.empty()) {
-    const std::size_t bar = values.find('|');
-    words.emplace_back(values.substr(0, bar));
-    if (bar == std::string_view::npos) break;
-    values.remove_prefix(bar + 1);
-  }
-  return words;
-}
-
 /// One option per row of the settings table.
 void add_settings(Cli& cli, Request& request) {
   cli.group("Settings of the layer, where they differ from what the files say", true);
@@ -45,7 +36,7 @@ void add_settings(Cli& cli, Request& request) {
     option.help = info.text;
     if (info.kind == SettingKind::boolean) option.off = "--no-" + option.name.substr(2);
     if (info.kind == SettingKind::choice && info.values.find("NUMBER") == std::string_view::npos) {
-      option.choices = words_of(info.values);
+      option.choices = words_of<std::string>(info.values, "|");
       option.completes = Completes::choices;
     }
     option.set = [&request, &info, name = option.name](const std::string& text) {
@@ -236,7 +227,7 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names) {
   std::vector<Stage> stages;
   for (const std::string& name : names) {
     const Stage stage = stage_named(name);
-    if (std::find(stages.begin(), stages.end(), stage) == stages.end()) stages.push_back(stage);
+    add_once(stages, stage);
   }
   return stages;
 }

@@ -6,6 +6,7 @@
 #include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/text_stats.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -46,15 +47,14 @@ public:
     const bool all = asked.columns.empty() && view_.rows == TextRows::head && form != "table";
     if (all) {
       for (const Measure& measure : measures())
-        if (std::ranges::find(without_mean, measure.name) == std::end(without_mean))
-          view_.columns.push_back(&measure);
+        if (!is_one_of(measure.name, without_mean)) view_.columns.push_back(&measure);
     } else if (asked.columns.empty()) {
       for (const std::string_view name : usual) view_.columns.push_back(&measure_named(name));
       view_.usual = true;
     }
     if (asked.less_uniform) view_.columns = all_above_uniform(view_.columns);
     for (const Measure* measure : view_.columns)
-      if (std::ranges::find(without_mean, measure->name) != std::end(without_mean))
+      if (is_one_of(measure->name, without_mean))
         throw UsageError(fmt::format("--measures {}: a number of a head, query, key or item has no "
                                      "mean over texts",
                                      measure->name));

@@ -6,6 +6,7 @@
 
 #include <mha/formats/create.hpp>
 #include <mha/render/sweep.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <array>
@@ -39,7 +40,7 @@ std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& 
   other.special = typed.special;
   const Texts from(texts.weights(), other);
   for (const Note& note : from.notes())
-    if (std::ranges::find(texts.notes(), note) == texts.notes().end())
+    if (!is_one_of(note, texts.notes()))
       report_notes({{message("--patch-from: {}", note.message), note.severity}}, common);
   const auto here = one_by_one(model.sources(), texts, "--text"),
              there = one_by_one(model.sources(), from, "--patch-from");
@@ -127,8 +128,7 @@ void ask(const SweepOptions& options, SweepRequest& request) {
   for (const std::string& word : options.over) {
     const auto axis = std::ranges::find(axes, word, [](SweepAxis one) { return name_of(one); });
     if (axis == axes.end()) fail("--over {}: layer, head, query or key expected", word);
-    if (std::ranges::find(request.over, *axis) != request.over.end())
-      fail("--over: {} comes twice", word);
+    if (is_one_of(*axis, request.over)) fail("--over: {} comes twice", word);
     request.over.push_back(*axis);
   }
   if (request.over.empty()) request.over = {SweepAxis::layer, SweepAxis::query};

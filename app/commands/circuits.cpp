@@ -9,6 +9,8 @@
 #include <mha/circuits/vocabulary.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/render/circuits.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 
@@ -59,7 +61,7 @@ void CircuitsCommand::check() const {
 std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) {
   std::vector<CompositionKind> kinds;
   for (const CompositionKind kind : {CompositionKind::q, CompositionKind::k, CompositionKind::v})
-    if (std::ranges::find(names, name_of(kind)) != names.end()) kinds.push_back(kind);
+    if (is_one_of(name_of(kind), names)) kinds.push_back(kind);
   for (const std::string& name : names)
     if (name != "q" && name != "k" && name != "v")
       throw UsageError(fmt::format("--composition {}: q, k or v expected", name));
@@ -85,7 +87,7 @@ std::string CircuitsCommand::title(OpenedWeights& opened, const LayerProjections
 /// Once for all layers.
 void CircuitsCommand::note_what_is_left_out(const LayerProjections& layer) {
   const auto note = [&](const std::string& text) {
-    if (std::ranges::find(said_, text) != said_.end()) return;
+    if (is_one_of(text, said_)) return;
     said_.push_back(text);
     report_notes({Note(text)}, common);
   };
@@ -220,12 +222,6 @@ int CircuitsCommand::run() {
   return 0;
 }
 
-std::vector<std::string> names_of_measures() {
-  std::vector<std::string> names;
-  for (const CircuitMeasure& measure : circuit_measures()) names.emplace_back(measure.name);
-  return names;
-}
-
 } // namespace
 
 Run declare_circuits(Cli& cli) {
@@ -247,9 +243,10 @@ Run declare_circuits(Cli& cli) {
   cli.flag("--spectrum", circuits->spectrum,
            "CSV with a line for every singular value of QK and OV and eigenvalue of OV; JSON has "
            "them always");
-  cli.choice("--sort", names_of_measures(), circuits->sort, "heads by a measure, largest first");
+  cli.choice("--sort", names_of_rows<std::string>(circuit_measures()), circuits->sort,
+             "heads by a measure, largest first");
   cli.value("--top", "N", circuits->top, "the first N lines; of pairs the N largest, default: 20");
-  add_grid(cli, circuits->grid, names_of_measures());
+  add_grid(cli, circuits->grid, names_of_rows<std::string>(circuit_measures()));
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
   add_figure(cli, circuits->figure, "a table has the numbers");

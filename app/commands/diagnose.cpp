@@ -13,6 +13,7 @@
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
+#include <mha/system/named.hpp>
 
 #include <algorithm>
 
@@ -65,10 +66,8 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
     const std::size_t file = change.option.find("=FILE");
     if (file == std::string::npos) continue;
     const std::string name = change.option.substr(0, file);
-    const auto origin = std::find_if(loaded.origins.begin(), loaded.origins.end(),
-                                     [&](const Origin& one) { return one.name == name; });
-    const std::size_t tensor =
-        origin == loaded.origins.end() ? std::string::npos : origin->source.find(": ");
+    const Origin* const origin = find_named(loaded.origins, name);
+    const std::size_t tensor = origin ? origin->source.find(": ") : std::string::npos;
     if (loaded.naming != "canonical" || tensor == std::string::npos)
       change.option.clear();
     else

@@ -8,6 +8,8 @@
 #include "predicted_places.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -110,9 +112,8 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
 
 /// Throws Error where --grid is no measure of an effect.
 void require_effect_measure(const std::string& grid) {
-  std::vector<std::string_view> names;
-  for (const EffectMeasure& measure : effect_measures) names.emplace_back(measure.name);
-  if (!grid.empty() && std::ranges::find(names, grid) == names.end())
+  const std::vector<std::string_view> names = names_of_rows(effect_measures);
+  if (!grid.empty() && !is_one_of(grid, names))
     throw UsageError(fmt::format("--grid: '{}' is no effect{}; there are {}", grid,
                                  did_you_mean(grid, names), fmt::join(names, ", ")));
 }

@@ -7,10 +7,9 @@
 #include <mha/load/as_naming.hpp>
 #include <mha/load/draft_naming.hpp>
 #include <mha/load/read_description.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/ranges.h>
-
-#include <algorithm>
 
 namespace mha::app {
 
@@ -84,8 +83,7 @@ void Info::note_unused(const Inventory& inventory) const {
   std::vector<std::string> idle;
   for (const std::string& name : *given) {
     const bool labels = name == "--tokens" || name == "--key-tokens";
-    if (labels || (!one && std::ranges::find(of_layer, name) != of_layer.end()))
-      idle.push_back(name);
+    if (labels || (!one && is_one_of(name, of_layer))) idle.push_back(name);
   }
   if (idle.empty()) return;
   print_note(fmt::format("{}: nothing of it is listed{}", fmt::join(idle, ", "),

@@ -9,6 +9,7 @@
 #include <mha/model/predict.hpp>
 #include <mha/render/part_logits.hpp>
 #include <mha/render/predict.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -78,7 +79,7 @@ private:
 bool Predict::asks_for(const Texts& text, std::size_t batch, std::size_t position) const {
   if (!selection.query) return all || text.is_asked(batch, position);
   const std::vector<std::size_t> own = positions_in(*selection.query, text, batch);
-  return std::ranges::find(own, position) != own.end();
+  return is_one_of(position, own);
 }
 
 render::TokenNames names_of(const Texts& text) {

@@ -16,6 +16,7 @@
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <pybind11/stl.h>
 
@@ -85,7 +86,7 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string
     const std::optional<std::size_t> number = mha::naming::layer_number(name);
     if (number && !id.empty() && number != mha::naming::layer_number(id)) continue;
     mha::require_stage(layer, stage);
-    if (std::find(wanted.begin(), wanted.end(), stage) == wanted.end()) wanted.push_back(stage);
+    add_once(wanted, stage);
   }
   return wanted;
 }

@@ -1,8 +1,7 @@
 #include "shells/shells.hpp"
 
 #include <mha/layer/stage.hpp>
-
-#include <algorithm>
+#include <mha/system/named.hpp>
 
 namespace mha::app {
 
@@ -21,10 +20,8 @@ std::span<const Shell> shells() {
 }
 
 const Shell& shell_named(std::string_view name) {
-  const auto found = std::find_if(std::begin(every_shell), std::end(every_shell),
-                                  [&](const Shell& shell) { return shell.name == name; });
-  if (found == std::end(every_shell)) fail("no shell is called '{}'", name);
-  return *found;
+  if (const Shell* shell = find_named(every_shell, name)) return *shell;
+  fail("no shell is called '{}'", name);
 }
 
 std::vector<std::string> stage_words() {

@@ -1,6 +1,6 @@
 #include <mha/compare/capture_table.hpp>
 
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 

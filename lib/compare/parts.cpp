@@ -6,6 +6,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/infer_axes.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <fmt/format.h>
@@ -66,7 +67,7 @@ bool may_be_map(const io::Entry& entry) {
 /// The axis of a stage's tokens in an array under the stage's own name, which lies as the table of
 /// stages says; nothing for other names.
 std::optional<std::size_t> axis_of_own_name(const io::Entry& entry) {
-  const std::string_view name = std::string_view(entry.name).substr(entry.name.rfind('.') + 1);
+  const std::string_view name = last_part(entry.name);
   const std::optional<Stage> stage = find_stage(name);
   if (!stage || info_of(*stage).name != name) return std::nullopt;
   const std::vector<Dim>& letters = info_of(*stage).letters;

@@ -10,9 +10,10 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/infer_axes.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -114,8 +115,7 @@ std::vector<Stage> Reader::possible(const Named& named) {
     return {};
   }
   if (stages.empty()) {
-    std::vector<std::string_view> names;
-    for (const StageInfo& info : mha::stages()) names.push_back(info.name);
+    const std::vector<std::string_view> names = names_of_rows(mha::stages());
     if (named.bound)
       fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
     // A weight of that name is no misspelt stage.

@@ -1,6 +1,7 @@
 #include <mha/files/text.hpp>
 
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/unaligned.hpp>
 
@@ -103,10 +104,7 @@ std::string extension_of(std::string_view path) {
   path = path.substr(path.find_last_of('/') + 1);
   const std::size_t dot = path.find_last_of('.');
   if (dot == std::string_view::npos || dot == 0) return "";
-  std::string extension(path.substr(dot));
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension;
+  return lowered(path.substr(dot));
 }
 
 namespace {
@@ -181,7 +179,7 @@ double number_of(std::string_view text) {
 }
 
 void require_sensible(std::string_view where, const Shape& shape) {
-  if (std::ranges::find(shape, std::size_t{0}) == shape.end()) return;
+  if (!is_one_of(std::size_t{0}, shape)) return;
   // Rows without numbers are still tokens, each of which may attend to each.
   const std::uint64_t most = std::uint64_t{1} << (shape.back() == 0 ? 12 : 20);
   std::uint64_t places = 1;

@@ -4,7 +4,9 @@
 #include <mha/formats/gguf_checkpoint.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -216,15 +218,12 @@ private:
   }
 
   bool has_two_norms(std::size_t layer) const {
-    const std::string name = fmt::format("blk.{}.attn_norm_2.weight", layer);
-    return std::ranges::find(file_.tensors, name, &GgufTensor::name) != file_.tensors.end();
+    return find_named(file_.tensors, fmt::format("blk.{}.attn_norm_2.weight", layer)) != nullptr;
   }
 
   /// "k_proj" for "attn_k" in "attn_q=q_proj attn_k=k_proj".
   static std::optional<std::string_view> name_in(std::string_view list, std::string_view name) {
-    while (!list.empty()) {
-      std::string_view pair = list.substr(0, list.find(' '));
-      list.remove_prefix(std::min(pair.size() + 1, list.size()));
+    for (std::string_view pair : words_of(list)) {
       const std::size_t equals = pair.find('=');
       if (pair.substr(0, equals) == name) return pair.substr(equals + 1);
     }
@@ -262,8 +261,7 @@ Contents read_gguf(const Bytes& bytes, bool own_order) {
     contents.config["model_type"] = name;
   if (own_order && architecture.neighbours) contents.config["rope"] = "interleaved";
   contents.tensors = std::move(GgufCheckpoint(file, architecture, own_order).entries);
-  std::vector<std::string_view> names;
-  for (const Entry& entry : contents.tensors) names.push_back(entry.name);
+  std::vector<std::string_view> names = names_of_rows(contents.tensors);
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     fail("{}: two tensors are both {}", shown(bytes.name), shown(*twice));

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_columns.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -252,7 +253,7 @@ private:
       if (head == heads_.end() || t != 0) return std::nullopt;
       rows[static_cast<std::size_t>(head - heads_.begin()) * d_v + static_cast<std::size_t>(d)] = c;
     }
-    if (std::ranges::find(rows, to.in_width) != rows.end()) return std::nullopt;
+    if (is_one_of(to.in_width, rows)) return std::nullopt;
     return rows;
   }
 

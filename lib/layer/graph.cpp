@@ -1,6 +1,7 @@
 #include <mha/layer/graph.hpp>
 
 #include <mha/layer/other_inputs.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +32,8 @@ void add_inputs(const Layer& layer, Stage stage, std::vector<Stage>& inputs) {
   for (const Stage input : steps_before(layer, stage))
     if (!has_step(layer, input))
       add_inputs(layer, input, inputs);
-    else if (std::ranges::find(inputs, input) == inputs.end())
-      inputs.push_back(input);
+    else
+      add_once(inputs, input);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -36,7 +37,7 @@ std::vector<std::string> orders_of(const Layer& layer, Stage stage) {
     const bool keys = has_packed_form(stage) && table_axes(stage).find('S') != std::string::npos;
     for (std::string order : others) {
       if (keys) std::replace(order.begin(), order.end(), 'T', 'S');
-      if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(order);
+      add_once(orders, order);
     }
   };
   switch (info_of(stage).kind) {
@@ -160,7 +161,7 @@ std::vector<Match> matches_of(const Layer& layer, Stage stage, const Shape& shap
     for (const std::string& axes : orders_of(layer, stage)) {
       if (!is(shape, axes, length, info_of(stage).kind == Kind::row)) continue;
       std::string text = significant(stage, axes, length);
-      if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
+      if (is_one_of(text, seen)) continue;
       seen.push_back(std::move(text));
       matches.push_back({axes, repeated});
     }

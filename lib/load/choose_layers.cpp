@@ -15,6 +15,7 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -29,7 +30,7 @@ namespace {
 bool ends_in_layer(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  return !last.empty() && std::ranges::all_of(last, is_digit) &&
+  return is_number(last) &&
          (dot == std::string_view::npos || !naming::layer_number(name.substr(0, dot)));
 }
 
@@ -267,9 +268,7 @@ bool is_lone(const std::vector<std::string>& ids) {
 }
 
 bool are_numbers(const std::vector<std::string>& ids) {
-  return std::all_of(ids.begin(), ids.end(), [](const std::string& id) {
-    return !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
-  });
+  return std::ranges::all_of(ids, is_number);
 }
 
 /// Throws Error: `what` of the layers that --layer wants is not there.
@@ -285,7 +284,7 @@ bool are_numbers(const std::vector<std::string>& ids) {
 /// A name, or where the ids are numbers, a list or ranges of them. Throws Error.
 std::vector<std::string> named_by(const std::string& wanted, const std::vector<std::string>& ids) {
   if (wanted == "all") return ids;
-  if (std::find(ids.begin(), ids.end(), wanted) != ids.end()) return {wanted};
+  if (is_one_of(wanted, ids)) return {wanted};
   if (!are_numbers(ids)) refuse_layer(wanted, wanted, ids);
   std::size_t highest = 0;
   for (const std::string& id : ids) highest = std::max(highest, number_of(id));

@@ -2,6 +2,7 @@
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/named.hpp>
 
 #include <algorithm>
 #include <array>
@@ -55,9 +56,7 @@ std::string effect_bar(double share) {
 /// What the columns are in, and whose logit is followed.
 std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer,
                        const TextStyle& look) {
-  const auto has = [&](std::string_view name) {
-    return std::ranges::find(shown, name, &EffectColumn::name) != shown.end();
-  };
+  const auto has = [&](std::string_view name) { return find_named(shown, name) != nullptr; };
   std::string text;
   if (has("kl")) text = fmt::format("kl{} in nats", has("loss_change") ? " and loss_change" : "");
   if (has("logit_change"))

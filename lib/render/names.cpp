@@ -2,9 +2,9 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 #include <vector>
 

@@ -4,6 +4,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 namespace mha::render {
 
@@ -20,16 +21,6 @@ std::string letters_text(const StageInfo& info, std::string_view separator) {
     text +=
         fmt::format("{}{}", text.empty() ? std::string_view() : separator, mha::name_of(letter));
   return text;
-}
-
-void put_words(JsonText& json, std::string_view words) {
-  json.open_list();
-  while (!words.empty()) {
-    const std::size_t space = words.find(' ');
-    json.value(words.substr(0, space));
-    words.remove_prefix(space == std::string_view::npos ? words.size() : space + 1);
-  }
-  json.close();
 }
 
 /// The parts of a name as code: "`alpha` `attn`".
@@ -156,8 +147,7 @@ std::string stages_json(const Layer* layer) {
       }
       json.member("value", info.value).member("text", info.text).member("part", info.part);
       json.key("inputs").list(info.inputs, named);
-      json.key("aliases");
-      put_words(json, info.aliases);
+      json.key("aliases").list(words_of(info.aliases));
     });
   };
   std::vector<StageInfo> shown;

@@ -2,6 +2,7 @@
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -172,8 +173,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
   for (std::string_view name : telling) {
     const Measure& plain = measure_named(name);
     StatsColumns together{above ? &above_uniform(plain) : &plain};
-    if (std::ranges::find(of_few_rows, name) != std::end(of_few_rows))
-      together.push_back(rows_behind(plain));
+    if (is_one_of(name, of_few_rows)) together.push_back(rows_behind(plain));
     if (!some_have(rows, *together[0])) continue;
     std::size_t more = 0;
     for (const Measure* measure : together) more += column_of(rows, *measure).width();
@@ -187,7 +187,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
     const bool stands_beside = std::ranges::any_of(of_few_rows, [&](std::string_view few) {
       return rows_behind(measure_named(few)) == &measure;
     });
-    if (std::ranges::find(chosen, &measure) == chosen.end() || stands_beside) continue;
+    if (!is_one_of(&measure, chosen) || stands_beside) continue;
     order.push_back(&measure);
     for (std::string_view few : of_few_rows)
       if (measure.name == few || measure.name == std::string(few) + "_above")

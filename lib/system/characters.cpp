@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace mha {
@@ -33,6 +34,17 @@ Utf8 first_utf8(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i)
     code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
   return {length, true, code};
+}
+
+bool is_number(std::string_view text) {
+  constexpr std::size_t most = 8;
+  return !text.empty() && text.size() <= most && std::ranges::all_of(text, is_digit);
+}
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), ascii_lower);
+  return lower;
 }
 
 std::string bare_letters(std::string_view name) {

@@ -32,6 +32,10 @@ constexpr char ascii_lower(char c) {
 constexpr char ascii_upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
+/// Whether a text is digits alone, 1 to 8 of them, as numbers of layers have: "12".
+bool is_number(std::string_view text);
+/// The text with ASCII's letters in lower case.
+std::string lowered(std::string_view text);
 /// A name's letters and digits of ASCII in lower case, by which spellings are compared:
 /// "key_Padding-mask" → "keypaddingmask".
 std::string bare_letters(std::string_view name);

@@ -7,8 +7,6 @@
 #include <mha/tokenizers/pre_tokenizers.hpp>
 #include <mha/tokenizers/tokenizer_files.hpp>
 
-#include <algorithm>
-
 namespace mha::tokenizers {
 
 namespace {
@@ -85,7 +83,7 @@ Said read_said(const std::string& folder) {
   if (said.family.empty()) said.family = model_type;
   for (const std::string_view end : {"Fast", "Tokenizer"})
     if (said.family.ends_with(end)) said.family.resize(said.family.size() - end.size());
-  std::ranges::transform(said.family, said.family.begin(), ascii_lower);
+  said.family = lowered(said.family);
   return said;
 }
 
