@@ -18,19 +18,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Scores end far above this, mask constants far below.
 constexpr double mask_constant = -5000;
 
-int significand_bits(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 8;
-  case DType::f16:
-    return 11;
-  case DType::f32:
-    return 24;
-  default:
-    return 53;
-  }
-}
-
 bool same_bits(double a, double r, DType dtype) {
   if (std::isnan(a) || std::isnan(r)) return std::isnan(a) && std::isnan(r);
   const auto x = static_cast<float>(a), y = static_cast<float>(r);
@@ -113,6 +100,19 @@ Tolerance default_tolerance(DType coarser) {
     return {1e-5, 1.6e-2};
   default:
     return {1e-5, 1.3e-6};
+  }
+}
+
+int significand_bits(DType dtype) {
+  switch (dtype) {
+  case DType::bf16:
+    return 8;
+  case DType::f16:
+    return 11;
+  case DType::f32:
+    return 24;
+  default:
+    return 53;
   }
 }
 

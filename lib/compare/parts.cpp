@@ -7,6 +7,7 @@
 #include <mha/layer/infer_axes.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/words.hpp>
+#include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <fmt/format.h>
@@ -25,26 +26,13 @@ struct Cut {
   std::size_t axis, first, count;
 };
 
-Tensor cut(const Tensor& tensor, const Cut& part) {
-  Shape shape = tensor.shape();
-  std::size_t outer = 1, inner = size_of(tensor.dtype());
-  for (std::size_t i = 0; i < part.axis; ++i) outer *= shape[i];
-  for (std::size_t i = part.axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  const std::size_t from = shape[part.axis] * inner, to = part.count * inner;
-  shape[part.axis] = part.count;
-  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
-  for (std::size_t i = 0; i < outer; ++i)
-    std::memcpy(result.raw_mutable() + i * to, tensor.raw() + i * from + part.first * inner, to);
-  return result;
-}
-
 io::Entry cut(const io::Entry& entry, const std::vector<Cut>& parts) {
   if (parts.empty()) return entry;
   io::Entry result = entry;
   for (const Cut& part : parts) result.shape[part.axis] = part.count;
   result.read = [read = entry.read, parts] {
     Tensor tensor = read();
-    for (const Cut& part : parts) tensor = cut(tensor, part);
+    for (const Cut& part : parts) tensor = part_of_axis(tensor, part.axis, part.first, part.count);
     return tensor;
   };
   return result;

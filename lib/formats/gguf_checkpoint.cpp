@@ -7,11 +7,11 @@
 #include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace mha::io {
@@ -22,15 +22,6 @@ namespace {
 using Turn = std::function<Tensor(const Tensor&)>;
 /// Of each row of the result, the row of the file.
 using RowOrder = std::vector<std::size_t>;
-
-Tensor rows_in_order(const Tensor& tensor, const RowOrder& order) {
-  Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
-  if (tensor.bytes() == 0) return result;
-  const std::size_t bytes = tensor.bytes() / order.size();
-  for (std::size_t row = 0; row < order.size(); ++row)
-    std::memcpy(result.raw_mutable() + row * bytes, tensor.raw() + order[row] * bytes, bytes);
-  return result;
-}
 
 /// Rows of heads whose pairs of neighbours are to be halves: row i of the first half was row 2 i.
 RowOrder halves_of_pairs(std::size_t rows, std::size_t heads) {
@@ -168,13 +159,13 @@ private:
         fail("{}: {} is {}: its rows are no pairs of {} heads", shown(file_.name),
              shown(tensor.name), to_string(tensor.shape), heads);
       return [order = halves_of_pairs(rows, heads)](const Tensor& read) {
-        return rows_in_order(read, order);
+        return at_positions(read, 0, order);
       };
     }
     if (name == "attn_qkv" && model_.fused == GgufFused::per_group) {
       const std::size_t width = width_of_fused(tensor, layer);
       return [order = groups_of_fused(width, heads_of(layer, false), heads_of(layer, true))](
-                 const Tensor& read) { return rows_in_order(read, order); };
+                 const Tensor& read) { return at_positions(read, 0, order); };
     }
     return nullptr;
   }

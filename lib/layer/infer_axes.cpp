@@ -3,6 +3,7 @@
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -187,7 +188,6 @@ template <class F> bool are_repeated(const Tensor& tensor, F first) {
 /// The first of the query heads that share each key/value head, where they are all alike: those of
 /// a group, or, where an implementation tiles the heads, every H_kv-th. `tensor`: B, H, S, D.
 Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::string& where) {
-  const Shape& shape = tensor.shape();
   const std::size_t group = layer.dims.group(), heads = layer.dims.H_kv;
   std::size_t step = group;
   if (!are_repeated(tensor, [&](std::size_t h) { return h / group * group; })) {
@@ -197,13 +197,9 @@ Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::st
            where, layer.dims.H, heads);
     step = 1;
   }
-  Tensor result(tensor.dtype(), {shape[0], heads, shape[2], shape[3]});
-  const std::size_t bytes = shape[2] * shape[3] * size_of(tensor.dtype());
-  for (std::size_t b = 0; b < shape[0]; ++b)
-    for (std::size_t h = 0; h < heads; ++h)
-      std::memcpy(result.raw_mutable() + (b * heads + h) * bytes,
-                  tensor.raw() + (b * shape[1] + h * step) * bytes, bytes);
-  return result;
+  std::vector<std::size_t> of_groups(heads);
+  for (std::size_t h = 0; h < heads; ++h) of_groups[h] = h * step;
+  return at_positions(tensor, 1, of_groups);
 }
 
 /// A tensor whose axes are known, in the layer's own form.
