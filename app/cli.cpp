@@ -57,18 +57,12 @@ template <class Target, class Read> Option storing(std::string_view names, std::
   return option;
 }
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list;
-}
-
 void require_choice(const std::string& name, const std::string& value,
                     const std::vector<std::string>& choices) {
   if (choices.empty() || is_one_of(value, choices)) return;
   const std::vector<std::string_view> candidates(choices.begin(), choices.end());
-  throw UsageError(fmt::format("{} is '{}': one of {} expected{}", name, value, listed(choices),
-                               did_you_mean(value, candidates)));
+  throw UsageError(fmt::format("{} is '{}': one of {} expected{}", name, value,
+                               joined_texts(choices, ", "), did_you_mean(value, candidates)));
 }
 
 /// Hands a value to its option; what it says about the value gets the option's name in front.
@@ -142,9 +136,7 @@ Option& Cli::list(std::string_view names, std::string value_name, std::vector<st
 
 Option& Cli::choice(std::string_view names, std::vector<std::string> choices, std::string& target,
                     std::string help) {
-  std::string value_name;
-  for (const std::string& word : choices) value_name += (value_name.empty() ? "" : "|") + word;
-  Option option = with_value(names, std::move(value_name), std::move(help));
+  Option option = with_value(names, joined_texts(choices, "|"), std::move(help));
   option.choices = std::move(choices);
   option.completes = Completes::choices;
   option.set = [&target](const std::string& text) { target = text; };

@@ -258,7 +258,7 @@ std::string inventory_json(const Inventory& inventory) {
           json.object([&] { json.member("check", finding.check).member("text", finding.text); });
         });
       },
-      {"\n  ", "\n  ", "\n"});
+      render::indented);
   return json.take() + "\n";
 }
 

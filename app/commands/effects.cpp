@@ -78,33 +78,22 @@ std::vector<PatchText> parse_ablation_set(const std::string& text, const std::st
   return places;
 }
 
-/// A number of Effect by which a picture colours heads; `name` is the word of --grid.
-struct EffectMeasure {
-  const char* name;
-  std::optional<double> Effect::*of;
-};
-constexpr EffectMeasure effect_measures[]{{"kl", &Effect::kl},
-                                          {"loss_change", &Effect::loss_change},
-                                          {"logit_change", &Effect::logit_change},
-                                          {"direct", &Effect::direct},
-                                          {"change", &Effect::change}};
-
 /// Draws the measure that --grid names, or the first one that some head has a value of.
 void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& picture,
                           const std::string& title) const {
-  for (const EffectMeasure& measure : effect_measures) {
+  for (const EffectColumn& measure : effect_columns) {
     if (!grid.empty() && grid != measure.name) continue;
     std::vector<render::GridHead> cells;
     bool has_values = false;
     for (const Effect& effect : found) {
       if (effect.part != Component::head) continue;
-      cells.push_back({std::to_string(*effect.layer), *effect.head, effect.*measure.of});
-      has_values = has_values || (effect.*measure.of).has_value();
+      cells.push_back({std::to_string(*effect.layer), *effect.head, effect.*measure.number});
+      has_values = has_values || (effect.*measure.number).has_value();
     }
     if (!has_values && grid.empty()) continue;
     if (!has_values) fail("--grid {}: no head has it here", grid);
     write_grid({output.path, picture, figure, common.color}, title,
-               {render::grid_of(measure.name, cells)});
+               {render::grid_of(std::string(measure.name), cells)});
     return;
   }
   fail("no head has an effect to draw");
@@ -112,7 +101,7 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
 
 /// Throws Error where --grid is no measure of an effect.
 void require_effect_measure(const std::string& grid) {
-  const std::vector<std::string_view> names = names_of_rows(effect_measures);
+  const std::vector<std::string_view> names = names_of_rows(effect_columns);
   if (!grid.empty() && !is_one_of(grid, names))
     throw UsageError(fmt::format("--grid: '{}' is no effect{}; there are {}", grid,
                                  did_you_mean(grid, names), fmt::join(names, ", ")));

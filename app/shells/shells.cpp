@@ -2,6 +2,7 @@
 
 #include <mha/layer/stage.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 namespace mha::app {
 
@@ -31,9 +32,7 @@ std::vector<std::string> stage_words() {
 }
 
 std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
+  return joined_texts(words, " ");
 }
 
 std::string brief(std::string_view help) {

@@ -8,6 +8,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/words.hpp>
 
 #include <utility>
 
@@ -71,8 +72,8 @@ Tensor Cache::tensor(Stage stage) const {
   for (Stage one : state_->order) there.add(one);
   if (contains(state_->available, stage))
     fail("{} was not asked for; {} has {}", name_of(stage), there.any() ? "the cache" : "nothing",
-         list_of(there));
-  fail("{} has no {}; it has {}", state_->layer, name_of(stage), list_of(state_->available));
+         joined_names(there));
+  fail("{} has no {}; it has {}", state_->layer, name_of(stage), joined_names(state_->available));
 }
 
 Tensor Cache::tensor(std::string_view name) const {

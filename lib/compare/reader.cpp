@@ -295,7 +295,7 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
       if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
     fail("<against> {}: no stage of this layer is in it{}; its stages are {}: bind one, "
          "<against> <STAGE=FILE:TENSOR>",
-         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, list_of(available_));
+         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, joined_names(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
             [](const auto& a, const auto& b) { return a.stage < b.stage; });

@@ -4,6 +4,7 @@
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/unaligned.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -206,11 +207,9 @@ std::optional<std::uint64_t> bytes_of(const Shape& shape, std::size_t size) {
 
 std::string listed(const std::vector<std::string_view>& names) {
   constexpr std::size_t most = 12;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : "", shown(names[i]));
-  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
-  return text;
+  const std::span first = std::span(names).first(std::min(names.size(), most));
+  const std::string text = joined_texts(first, ", ", shown);
+  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
 }
 
 std::shared_ptr<std::byte> memory(std::size_t size) {

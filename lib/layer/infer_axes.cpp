@@ -3,6 +3,7 @@
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tensor/parts.hpp>
 
 #include <algorithm>
@@ -234,10 +235,7 @@ bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>
 }
 
 std::string choices(const std::vector<Match>& matches) {
-  std::string text;
-  for (const Match& match : matches)
-    text += fmt::format("{}@{}", text.empty() ? "" : " or ", match.text());
-  return text;
+  return "@" + joined_texts(matches, " or @", &Match::text);
 }
 
 } // namespace

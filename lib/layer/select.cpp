@@ -246,14 +246,8 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
                          [&](Dim letter) { return ((axis_of(letter) == axis) || ...); });
     });
   };
-  const auto names = [&] {
-    std::string list;
-    for (Stage stage : wanted)
-      list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
-    return list;
-  };
   const auto refuse = [&](const IndexList& list, std::string_view axis, const Message& cure) {
-    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), names(),
+    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), joined_names(wanted),
          wanted.size() == 1 ? "has" : "have", axis, cure);
   };
   if (selection.batch && !layer.dims.batched)

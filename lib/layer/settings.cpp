@@ -102,12 +102,10 @@ template <> struct Words<MaskedRows> {
 };
 
 template <class E> E choice(std::string_view text) {
-  std::string choices;
-  for (std::size_t i = 0; i < Words<E>::words.size(); ++i) {
-    if (text == Words<E>::words[i]) return static_cast<E>(i);
-    choices += fmt::format("{}{}", i == 0 ? "" : ", ", Words<E>::words[i]);
-  }
-  expected("one of " + choices);
+  const auto& words = Words<E>::words;
+  const auto at = std::ranges::find(words, text);
+  if (at == words.end()) expected("one of " + joined_texts(words, ", "));
+  return static_cast<E>(at - words.begin());
 }
 template <class E> std::string word(E value) {
   const auto index = static_cast<std::size_t>(value);

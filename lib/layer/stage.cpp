@@ -197,12 +197,8 @@ std::optional<Stage> find_stage(std::string_view name) {
   }();
   if (const auto found = by_word.find(last_part(name)); found != by_word.end())
     return found->second;
-  if (const std::vector<Stage> readings = readings_of(name); !readings.empty()) {
-    std::string choices;
-    for (Stage stage : readings)
-      choices += fmt::format("{}{}", choices.empty() ? "" : " or ", name_of(stage));
-    fail("'{}' means several things in the field: say {}", name, choices);
-  }
+  if (const std::vector<Stage> readings = readings_of(name); !readings.empty())
+    fail("'{}' means several things in the field: say {}", name, joined_names(readings, " or "));
   return std::nullopt;
 }
 

@@ -192,12 +192,6 @@ void require_equal_lengths(const std::vector<std::size_t>& lengths) {
            counted(lengths[0], "tokens"), b, lengths[b]);
 }
 
-namespace {
-using EffectNumber = std::optional<double> Effect::*;
-constexpr std::array<EffectNumber, 5> effect_numbers{
-    &Effect::kl, &Effect::loss_change, &Effect::logit_change, &Effect::direct, &Effect::change};
-} // namespace
-
 void EffectMeans::add(const std::vector<Effect>& effects) {
   std::size_t at = 0;
   const auto is_of = [&](const Effect& one) {
@@ -211,8 +205,8 @@ void EffectMeans::add(const std::vector<Effect>& effects) {
       name.part = one.part, name.layer = one.layer, name.head = one.head;
       parts_.push_back({name, {}});
     }
-    for (std::size_t k = 0; k < effect_numbers.size(); ++k)
-      if (const std::optional<double>& number = one.*effect_numbers[k])
+    for (std::size_t k = 0; k < effect_columns.size(); ++k)
+      if (const std::optional<double>& number = one.*effect_columns[k].number)
         parts_[at].values[k].add(*number);
   }
 }
@@ -222,8 +216,8 @@ std::vector<Effect> EffectMeans::collected(std::optional<double> (MeanSpread::*n
   std::vector<Effect> list;
   for (const Spreads& one : parts_) {
     Effect& to = list.emplace_back(one.part);
-    for (std::size_t k = 0; k < effect_numbers.size(); ++k)
-      to.*effect_numbers[k] = (one.values[k].*number)();
+    for (std::size_t k = 0; k < effect_columns.size(); ++k)
+      to.*effect_columns[k].number = (one.values[k].*number)();
   }
   return list;
 }

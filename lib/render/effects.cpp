@@ -1,6 +1,6 @@
 #include <mha/render/effects.hpp>
 
-#include <mha/render/numbers.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
 #include <mha/system/named.hpp>
 
@@ -12,22 +12,10 @@ namespace mha::render {
 
 namespace {
 
-using Number = std::optional<double> Effect::*;
-
-struct EffectColumn {
-  std::string_view name;
-  Number number;
-};
-constexpr std::array<EffectColumn, 5> columns{{{"kl", &Effect::kl},
-                                               {"loss_change", &Effect::loss_change},
-                                               {"logit_change", &Effect::logit_change},
-                                               {"direct", &Effect::direct},
-                                               {"change", &Effect::change}}};
-
 /// The columns of which some line has a number.
 std::vector<EffectColumn> present_columns(const std::vector<Effect>& effects) {
   std::vector<EffectColumn> list;
-  for (const EffectColumn& column : columns)
+  for (const EffectColumn& column : effect_columns)
     if (std::ranges::any_of(effects,
                             [&](const Effect& one) { return (one.*column.number).has_value(); }))
       list.push_back(column);
@@ -36,6 +24,20 @@ std::vector<EffectColumn> present_columns(const std::vector<Effect>& effects) {
 
 std::string index_text(const std::optional<std::size_t>& index) {
   return index ? fmt::format("{}", *index) : "";
+}
+
+/// What CSV and JSON say of each of these effects.
+auto effect_record(const std::vector<Effect>& effects, const EffectsView& view) {
+  return [&](Record& record, const Effect& one) {
+    record.words("part", name_of(one.part)).count("layer", one.layer).count("head", one.head);
+    if (view.per_position) record.count("batch", one.batch).count("position", one.position);
+    for (const EffectColumn& column : effect_columns) {
+      record.number(column.name, one.*column.number);
+      if (view.deviations.empty()) continue;
+      const Effect& deviation = view.deviations[static_cast<std::size_t>(&one - effects.data())];
+      record.number(fmt::format("{}_sd", column.name), deviation.*column.number);
+    }
+  };
 }
 
 /// For eyes: four decimals, so that columns can be compared; less than that is a power of ten.
@@ -107,63 +109,22 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
 
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,
                         bool with_titles) {
-  std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    out += separated_line(cells, separator);
-  };
-  std::vector<std::string> titles{"part", "layer", "head"};
-  if (view.per_position) titles.insert(titles.end(), {"batch", "position"});
-  const bool spreads = !view.deviations.empty();
-  for (const EffectColumn& column : columns) {
-    titles.emplace_back(column.name);
-    if (spreads) titles.push_back(fmt::format("{}_sd", column.name));
-  }
-  if (with_titles) line(titles);
-  for (std::size_t i = 0; i < effects.size(); ++i) {
-    const Effect& one = effects[i];
-    std::vector<std::string> cells{std::string(name_of(one.part)), index_text(one.layer),
-                                   index_text(one.head)};
-    if (view.per_position)
-      cells.insert(cells.end(), {fmt::format("{}", one.batch), fmt::format("{}", one.position)});
-    for (const EffectColumn& column : columns) {
-      cells.push_back(exact(one.*column.number, Dialect::csv, view.precision));
-      if (spreads)
-        cells.push_back(exact(view.deviations[i].*column.number, Dialect::csv, view.precision));
-    }
-    line(cells);
-  }
-  return out;
+  return lines_of_rows(effects, separator, view.precision, effect_record(effects, view),
+                       with_titles);
 }
 
 std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view) {
   std::string list;
-  for (std::size_t i = 0; i < effects.size(); ++i) {
-    const Effect& one = effects[i];
-    const auto index = [](const std::optional<std::size_t>& number) {
-      return number ? fmt::format("{}", *number) : std::string("null");
-    };
-    list += fmt::format("{}  {{\"part\": \"{}\", \"layer\": {}, \"head\": {}",
-                        list.empty() ? "" : ",\n", name_of(one.part), index(one.layer),
-                        index(one.head));
-    if (view.per_position)
-      list += fmt::format(", \"batch\": {}, \"position\": {}", one.batch, one.position);
-    for (const EffectColumn& column : columns) {
-      const auto json = [&](const std::optional<double>& number) {
-        return exact(number, Dialect::json, view.precision);
-      };
-      list += fmt::format(", \"{}\": {}", column.name, json(one.*column.number));
-      if (!view.deviations.empty())
-        list +=
-            fmt::format(", \"{}_sd\": {}", column.name, json(view.deviations[i].*column.number));
-    }
-    list += "}";
+  for (const Effect& one : effects) {
+    JsonText json(view.precision);
+    put_row(json, one, effect_record(effects, view));
+    list += (list.empty() ? "  " : ",\n  ") + json.take();
   }
   return list;
 }
 
 std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
-  const std::string objects = effects_objects(effects, view);
-  return objects.empty() ? "[\n]\n" : "[\n" + objects + "\n]\n";
+  return text_of_rows(effects, "json", view.precision, effect_record(effects, view), indented);
 }
 
 } // namespace mha::render

@@ -18,6 +18,8 @@ struct Spread {
 };
 /// A line each, none indented.
 inline constexpr Spread on_lines{"\n", "\n", "\n"};
+/// A line each, indented by two.
+inline constexpr Spread indented{"\n  ", "\n  ", "\n"};
 
 /// A JSON text that grows. Objects and lists may be nested; commas come by themselves.
 class JsonText {
