@@ -1,6 +1,7 @@
 #include "shells/shells.hpp"
 
 #include <mha/layer/stage.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
@@ -40,13 +41,7 @@ std::string brief(std::string_view help) {
 }
 
 std::string quoted(std::string_view text, std::string_view escape) {
-  std::string out = "'";
-  for (char c : text)
-    if (c == '\'')
-      out += escape;
-    else
-      out += c;
-  return out + "'";
+  return "'" + with_replaced(text, {{'\'', escape}}) + "'";
 }
 
 } // namespace mha::app

@@ -67,32 +67,6 @@ std::size_t invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-void append_utf8(std::string& text, std::uint32_t code) {
-  const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) return add(code);
-  if (code < 0x800) {
-    add(0xc0 | (code >> 6));
-  } else if (code < 0x10000) {
-    add(0xe0 | (code >> 12));
-    add(0x80 | ((code >> 6) & 0x3f));
-  } else {
-    add(0xf0 | (code >> 18));
-    add(0x80 | ((code >> 12) & 0x3f));
-    add(0x80 | ((code >> 6) & 0x3f));
-  }
-  add(0x80 | (code & 0x3f));
-}
-
-std::u32string utf32_of(std::string_view text) {
-  std::u32string codes;
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    codes += character.valid ? character.code : U'\uFFFD';
-    text.remove_prefix(character.bytes);
-  }
-  return codes;
-}
-
 std::string stem_of(std::string_view path) {
   if (path == "-" || path == "standard input") return "stdin";
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);

@@ -15,11 +15,6 @@ std::string shown(std::string_view name);
 
 /// The position of the first byte that is no valid UTF-8, or npos.
 std::size_t invalid_utf8(std::string_view text);
-/// Appends a code point as UTF-8.
-void append_utf8(std::string& text, std::uint32_t code);
-
-/// The code points of valid UTF-8; a byte that is none becomes U+FFFD.
-std::u32string utf32_of(std::string_view text);
 
 /// "hidden" of "runs/hidden.npz"; "stdin" of standard input.
 std::string stem_of(std::string_view path);

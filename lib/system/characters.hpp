@@ -2,9 +2,12 @@
 // Characters of UTF-8, and which of them must not reach a terminal as they are.
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace mha {
 
@@ -15,6 +18,10 @@ struct Utf8 {
   char32_t code = 0;
 };
 Utf8 first_utf8(std::string_view text);
+/// The characters of a text; U+FFFD for a byte that is no UTF-8.
+std::u32string utf32_of(std::string_view text);
+/// Appends a character as UTF-8.
+void append_utf8(std::string& text, std::uint32_t code);
 /// Whether a byte of UTF-8 is a continuation byte (10xxxxxx): any of a character but the first.
 constexpr bool continues_utf8(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
@@ -69,6 +76,9 @@ template <class Escape> std::string escaped(std::string_view text, const Escape&
   }
   return result;
 }
+/// A text with others in the place of some of ASCII's characters: {{'<', "&lt;"}}.
+std::string with_replaced(std::string_view text,
+                          std::initializer_list<std::pair<char, std::string_view>> others);
 /// "\"the\"", with the escapes that JSON asks for and such characters as \uNNNN; a byte that is no
 /// UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);
