@@ -5,6 +5,7 @@
 #include "grid.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/observe/not_finite.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -225,19 +226,14 @@ void print_file(const FlowFile& flow, const FlowOptions& options, Color color) {
     write_flow_file(flow, options, "npy");
     return;
   }
-  TextFile file(flow.path);
-  const render::TextStyle look = look_of(options.output, color);
-  if (options.form == "json")
-    file.sink()(flow_json(layers, *options.kind, options.precision));
-  else if (options.form == "table")
-    file.sink()(flow_table(layers, *options.kind, flow.title, look));
-  else if (options.form == "csv" || options.form == "tsv")
-    file.sink()(
-        flow_csv(layers, *options.kind, options.form == "tsv" ? '\t' : ',', options.precision));
-  else
+  if (!is_one_of(options.form, {"json", "table", "csv", "tsv"}))
     throw UsageError(
         fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
-  file.finish();
+  const render::TextStyle look = look_of(options.output, color);
+  write_text(flow.path, options.form == "json" ? flow_json(layers, *options.kind, options.precision)
+                        : options.form == "table"
+                            ? flow_table(layers, *options.kind, flow.title, look)
+                            : flow_csv(layers, *options.kind, options.form, options.precision));
 }
 
 } // namespace

@@ -385,16 +385,11 @@ void MapCommand::write(const Picture& picture) {
     return write_map_npy(picture.path, panels, layers.size(), panels.size() == layers.size(),
                          picture.picture.stage);
   }
-  TextFile file(picture.path);
-  if (form_ == "png")
-    file.sink()(render::map_png(picture.picture));
-  else if (form_ == "svg")
-    file.sink()(render::map_svg(picture.picture));
-  else if (form_ == "pdf")
-    file.sink()(render::map_pdf(picture.picture));
-  else
-    file.sink()(render::map_text(picture.picture, picture.text, look_));
-  file.finish();
+  write_text(picture.path, form_ == "png"   ? render::map_png(picture.picture)
+                           : form_ == "svg" ? render::map_svg(picture.picture)
+                           : form_ == "pdf"
+                               ? render::map_pdf(picture.picture)
+                               : render::map_text(picture.picture, picture.text, look_));
 }
 
 } // namespace mha::app

@@ -223,6 +223,12 @@ void TextFile::finish() {
     io::write_whole(path_, text_);
 }
 
+void write_text(const std::string& path, std::string_view text) {
+  TextFile file(path);
+  file.sink()(text);
+  file.finish();
+}
+
 std::string with_layer(std::string path, const std::string& id) {
   return filled(std::move(path), "{layer}", io::path_component(id.empty() ? "0" : id));
 }

@@ -55,6 +55,9 @@ private:
   std::string path_, text_;
 };
 
+/// Writes a text into a file, or prints it where the path is "" or "-".
+void write_text(const std::string& path, std::string_view text);
+
 /// One file of several that a path with placeholders means, and what of the layer it gets.
 struct PlannedFile {
   std::string path;

@@ -177,8 +177,7 @@ private:
 
   void write(const std::vector<TextStatsRow>& rows) {
     if (form_ == "csv" || form_ == "tsv") {
-      file_.write(
-          text_stats_csv(rows, view_, form_ == "tsv" ? '\t' : ',', is_first_, asked_.precision));
+      file_.write(text_stats_csv(rows, view_, form_, is_first_, asked_.precision));
       is_first_ = false;
       return;
     }

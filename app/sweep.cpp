@@ -140,18 +140,13 @@ void ask(const SweepOptions& options, SweepRequest& request) {
   request.raw = options.raw;
 }
 
-void write_text(const SweepResult& found, const render::SweepView& view,
-                const OutputOptions& output, const Common& common) {
+void write_numbers(const SweepResult& found, const render::SweepView& view,
+                   const OutputOptions& output, const Common& common) {
   const std::string form = form_of(output);
-  TextFile file(output.path);
-  const render::TextStyle look = look_of(output, common.color);
-  if (form == "json")
-    file.sink()(render::sweep_json(found, view));
-  else if (form == "table")
-    file.sink()(render::sweep_table(found, view, look));
-  else
-    file.sink()(render::sweep_csv(found, view, form == "tsv" ? '\t' : ','));
-  file.finish();
+  write_text(output.path, form == "json" ? render::sweep_json(found, view)
+                          : form == "table"
+                              ? render::sweep_table(found, view, look_of(output, common.color))
+                              : render::sweep_csv(found, view, form));
 }
 
 } // namespace
@@ -225,7 +220,7 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
     return write_grid({output.path, to.picture, to.figure, common.color}, title,
                       panels_of(found, view));
   }
-  write_text(found, view, output, common);
+  write_numbers(found, view, output, common);
 }
 
 } // namespace mha::app

@@ -141,27 +141,20 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
 }
 
 void CircuitsCommand::write_numbers(const std::string& form) const {
-  TextFile file(output.path);
   const render::TextStyle look = look_of(output, common.color);
-  const char separator = form == "tsv" ? '\t' : ',';
-  const auto titled = [&](const std::string& table) {
-    return look.bold(render::in_lines(title_, look.width)) + "\n\n" + table;
-  };
+  const bool is_table = form == "table";
   std::string text;
-  if (!composition.empty()) {
-    text = form == "json"    ? render::compositions_json(pairs_, precision)
-           : form == "table" ? titled(render::compositions_table(pairs_, look))
-                             : render::compositions_csv(pairs_, separator, precision);
-  } else if (form == "json") {
-    text = render::circuits_json(heads_, precision);
-  } else if (spectrum) {
-    text = render::spectra_csv(heads_, separator, precision);
-  } else {
-    text = form == "table" ? titled(render::circuits_table(heads_, look))
-                           : render::circuits_csv(heads_, separator, precision);
-  }
-  file.sink()(text);
-  file.finish();
+  if (!composition.empty())
+    text = is_table ? render::compositions_table(pairs_, look)
+                    : render::compositions_text(pairs_, form, precision);
+  else if (spectrum && form != "json")
+    text = render::spectra_text(heads_, form, precision);
+  else
+    text = is_table ? render::circuits_table(heads_, look)
+                    : render::circuits_text(heads_, form, precision);
+  const std::string above =
+      is_table && !spectrum ? look.bold(render::in_lines(title_, look.width)) + "\n\n" : "";
+  write_text(output.path, above + text);
 }
 
 void CircuitsCommand::write() {

@@ -92,7 +92,6 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look
     return diagnose_model(request, model, against, common, look);
   }();
   common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
-  TextFile file(output.path);
   std::vector<render::LayerDiagnosis> places;
   bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
   for (const PlaceDiagnosis& place : found.places) {
@@ -102,9 +101,8 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look
   if (form_of(output) != "json" && !common.quiet)
     for (const std::string& note : found.coverage.notes()) print_note(note, common.color);
   const Stopwatch watch(common.write_s);
-  file.sink()(form_of(output) == "json" ? render::diagnosis_json(places)
-                                        : model_diagnosis_text(found, look));
-  file.finish();
+  write_text(output.path, form_of(output) == "json" ? render::diagnosis_json(places)
+                                                    : model_diagnosis_text(found, look));
   report_timings(common, common.timings ? passes_of(work, model, common.threads) : "");
   return explained ? 0 : 1;
 }

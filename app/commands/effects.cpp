@@ -218,7 +218,6 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
     found.resize(std::min(found.size(), *top));
   }
   const Stopwatch watch(common.write_s);
-  TextFile file(output.path);
   render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>(),
                            precision};
   const auto token_text = [](const std::string& token, const std::optional<std::size_t>& id) {
@@ -228,13 +227,9 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   if (const std::string token = token_text(answer, answer_id); !token.empty()) view.answer = token;
   if (const std::string token = token_text(versus, versus_id); !token.empty())
     view.answer += ", less that of " + token;
-  if (form == "json")
-    file.sink()(render::effects_json(found, view));
-  else if (form == "table")
-    file.sink()(render::effects_table(found, view, look_of(output, common.color)));
-  else
-    file.sink()(render::effects_csv(found, view, form == "tsv" ? '\t' : ','));
-  file.finish();
+  write_text(output.path, form == "table"
+                              ? render::effects_table(found, view, look_of(output, common.color))
+                              : render::effects_text(found, view, form));
 }
 
 void add_effects_examples(Cli& cli) {

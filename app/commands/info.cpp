@@ -70,9 +70,7 @@ int Info::print_description() {
   std::string reason;
   const std::string text =
       schema ? description_schema() : description_of(open_one_or_all(request, reason).sources());
-  TextFile file(output.path);
-  file.sink()(text);
-  file.finish();
+  write_text(output.path, text);
   return 0;
 }
 
@@ -104,10 +102,8 @@ int Info::run() {
     fail("{} (an error by --strict)", inventory.findings[0].text);
   note_unused(inventory);
   const std::string form = form_of(output);
-  TextFile file(output.path);
-  file.sink()(form == "json" ? inventory_json(inventory)
-                             : inventory_text(inventory, look_of_output(common.color)));
-  file.finish();
+  write_text(output.path, form == "json" ? inventory_json(inventory)
+                                         : inventory_text(inventory, look_of_output(common.color)));
   report_timings(common);
   return 0;
 }

@@ -174,12 +174,10 @@ void Predict::write_part(const OpenedModel& model) {
   for (PartLogits& part : parts)
     files[with_batch(output.path, part.at.first)].push_back(std::move(part));
   for (const auto& [path, some] : files) {
-    TextFile file(path);
-    file.sink()(form == "json" ? render::part_logits_json(some, view, names)
-                : form == "table"
-                    ? render::part_logits_table(some, view, names, look_of(output, common.color))
-                    : render::part_logits_csv(some, view, names, form == "tsv" ? '\t' : ','));
-    file.finish();
+    write_text(path, form == "json"    ? render::part_logits_json(some, view, names)
+                     : form == "table" ? render::part_logits_table(some, view, names,
+                                                                   look_of(output, common.color))
+                                       : render::part_logits_csv(some, view, names, form));
   }
 }
 

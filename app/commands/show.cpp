@@ -103,10 +103,7 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
   TextFile file(path);
   const render::Sink sink = file.sink();
   if (form == "table" && !output.to_standard_output()) sink(part.text);
-  if (form == "csv") sink(overview_csv(part.rows, options, ','));
-  if (form == "tsv") sink(overview_csv(part.rows, options, '\t'));
-  if (form == "json") sink(overview_json(part.rows, options, false));
-  if (form == "ndjson") sink(overview_json(part.rows, options, true));
+  if (form != "table") sink(overview_text(part.rows, options, form));
   file.finish();
 }
 
@@ -146,9 +143,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     const StageSet available = some_stages(layer);
     const Selection own = selection_of(loaded, selection, model.chosen().size());
-    std::vector<Stage> wanted;
-    for (const StageInfo& info : mha::stages())
-      if (contains(available, info.stage)) wanted.push_back(info.stage);
+    std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
     const std::deque<Summaries> summaries = summed_up(layer, wanted, planned, own);
     for (std::size_t i = 0; world().is_first() && i < planned.size(); ++i) {

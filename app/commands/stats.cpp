@@ -264,13 +264,10 @@ bool Stats::write(StatsFiles& files, const std::string& form, const std::string&
       if (!rows.empty()) write_picture(path, rows, picture, title);
       continue;
     }
-    TextFile file(path);
-    const render::Sink sink = file.sink();
     if (form != "table")
-      sink(text_of(rows, form));
-    else if (!rows.empty())
-      sink(above + text_of(rows, form));
-    file.finish();
+      write_text(path, text_of(rows, form));
+    else
+      write_text(path, rows.empty() ? "" : above + text_of(rows, form));
   }
   return found_any;
 }

@@ -3,6 +3,7 @@
 #include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/tensor/place.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -288,9 +289,7 @@ Difference Comparison::of(Stage stage) const {
   result.ours = worst.ours, result.theirs = worst.theirs;
   const Shape& shape = target->value.shape();
   result.at.resize(shape.size());
-  if (total.count > 0)
-    for (std::size_t axis = shape.size(), rest = worst.index; axis-- > 0; rest /= shape[axis])
-      result.at[axis] = rest % shape[axis];
+  if (total.count > 0) result.at = place_of(shape, worst.index);
   if (total.finite > 0) result.rms = std::sqrt(total.rr / static_cast<double>(total.finite));
   const double norms = std::sqrt(total.aa) * std::sqrt(total.rr);
   if (total.all.abs == 0)

@@ -53,15 +53,14 @@ std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextSty
   return grid.text(look);
 }
 
-std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits) {
-  return lines_of_rows(heads, separator, digits, put_circuits);
+std::string circuits_text(const std::vector<HeadCircuits>& heads, std::string_view form,
+                          Digits digits) {
+  return text_of_rows(heads, form, digits, put_circuits, indented);
 }
 
-std::string circuits_json(const std::vector<HeadCircuits>& heads, Digits digits) {
-  return text_of_rows(heads, "json", digits, put_circuits, indented);
-}
-
-std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits) {
+std::string spectra_text(const std::vector<HeadCircuits>& heads, std::string_view form,
+                         Digits digits) {
+  const char separator = separator_of(form);
   std::string lines =
       separated_line({"layer", "head", "value", "index", "real", "imaginary"}, separator);
   for (const HeadCircuits& one : heads) {
@@ -96,12 +95,9 @@ std::string compositions_table(const std::vector<Composition>& pairs, const Text
   return grid.text(look);
 }
 
-std::string compositions_csv(const std::vector<Composition>& pairs, char separator, Digits digits) {
-  return lines_of_rows(pairs, separator, digits, put_composition);
-}
-
-std::string compositions_json(const std::vector<Composition>& pairs, Digits digits) {
-  return text_of_rows(pairs, "json", digits, put_composition, indented);
+std::string compositions_text(const std::vector<Composition>& pairs, std::string_view form,
+                              Digits digits) {
+  return text_of_rows(pairs, form, digits, put_composition, indented);
 }
 
 std::vector<GridPanel> compositions_grid(const std::vector<Composition>& pairs,

@@ -153,9 +153,8 @@ std::string agreement(const Diff& diff) {
 std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
                          const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
-  for (const StageInfo& info : stages())
-    if (contains(reference.lacking, info.stage) && info.stage < row.stage)
-      between.push_back(info.stage);
+  for (const Stage stage : reference.lacking)
+    if (stage < row.stage) between.push_back(stage);
   std::string text;
   if (!row.from.empty())
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",

@@ -107,10 +107,9 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   return grid.text(look) + units_text(shown, view.answer, look);
 }
 
-std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,
-                        bool with_titles) {
-  return lines_of_rows(effects, separator, view.precision, effect_record(effects, view),
-                       with_titles);
+std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
+                        std::string_view form, bool titles) {
+  return lines_of_rows(effects, form, view.precision, effect_record(effects, view), titles);
 }
 
 std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view) {
@@ -123,8 +122,9 @@ std::string effects_objects(const std::vector<Effect>& effects, const EffectsVie
   return list;
 }
 
-std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
-  return text_of_rows(effects, "json", view.precision, effect_record(effects, view), indented);
+std::string effects_text(const std::vector<Effect>& effects, const EffectsView& view,
+                         std::string_view form) {
+  return text_of_rows(effects, form, view.precision, effect_record(effects, view), indented);
 }
 
 } // namespace mha::render

@@ -56,14 +56,9 @@ std::string overview_table(const std::vector<OverviewRow>& rows, const Options& 
   return grid.text(options.look);
 }
 
-std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& options,
-                         char separator) {
-  return lines_of_rows(rows, separator, options.precision, put_stage_summary);
-}
-
-std::string overview_json(const std::vector<OverviewRow>& rows, const Options& options,
-                          bool lines) {
-  if (lines) return text_of_rows(rows, "ndjson", options.precision, put_stage_summary);
+std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,
+                          std::string_view form) {
+  if (form != "json") return text_of_rows(rows, form, options.precision, put_stage_summary);
   JsonText json(options.precision);
   json.object(
       [&] {

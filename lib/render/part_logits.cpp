@@ -73,12 +73,12 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
 }
 
 std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
-                            const TokenNames& names, char separator) {
+                            const TokenNames& names, std::string_view form) {
   const auto place = [&](std::size_t number) {
     return view.norm == PartNorm::gain ? "" : std::to_string(number);
   };
   std::string out = separated_line(
-      {"batch", "position", "head", "side", "rank", "id", "token", "logit"}, separator);
+      {"batch", "position", "head", "side", "rank", "id", "token", "logit"}, separator_of(form));
   for (const PartLogits& part : parts) {
     const TwoSides sides = sides_of(part.logits, view.top);
     for (const auto& [side, tokens] :
@@ -90,7 +90,7 @@ std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView
                                std::to_string(rank + 1), std::to_string(id),
                                names.text(static_cast<int>(id)),
                                exact(part.logits[id], Dialect::csv, view.precision)},
-                              separator);
+                              separator_of(form));
       }
   }
   return out;

@@ -30,7 +30,7 @@ public:
   Record& layer(std::string_view name, std::string_view id);
   Record& count(std::string_view name, const std::optional<std::size_t>& count);
   Record& number(std::string_view name, const std::optional<double>& number);
-  Record& shape(std::string_view name, const Shape& shape); ///< "4x33x16", or a list
+  Record& shape(std::string_view name, const Shape& shape);       ///< "4x33x16", or a list
   Record& as_it_is(std::string_view name, std::string_view text); ///< a number or a truth value
   ///@}
 
@@ -44,17 +44,17 @@ private:
   std::optional<std::size_t> precision_;
 };
 
-/// Lines of CSV, or TSV where `separator` is a tab: `put(Record&, row)` says what a row has.
-template <class Row, class Put>
-std::string lines_of_rows(const std::vector<Row>& rows, char separator,
-                          std::optional<std::size_t> precision, const Put& put,
-                          bool with_titles = true) {
+/// Lines of csv or tsv: `put(Record&, row)` says what a row has.
+template <class Row, class Put> std::string lines_of_rows(const std::vector<Row>& rows,
+                                                          std::string_view form,
+                                                          std::optional<std::size_t> precision,
+                                                          const Put& put, bool with_titles = true) {
   std::string text;
   const auto add = [&](const Row& row, bool titles) {
     std::vector<std::string> cells;
     Record record(cells, titles, precision);
     put(record, row);
-    text += separated_line(cells, separator);
+    text += separated_line(cells, separator_of(form));
   };
   if (with_titles) add(rows.empty() ? Row() : rows.front(), true);
   for (const Row& row : rows) add(row, false);
@@ -70,12 +70,11 @@ template <class Row, class Put> void put_row(JsonText& json, const Row& row, con
 }
 
 /// Rows as csv, tsv, json (a list of objects, each after what `spread` says) or ndjson.
-template <class Row, class Put>
-std::string text_of_rows(const std::vector<Row>& rows, std::string_view form,
-                         std::optional<std::size_t> precision, const Put& put,
-                         Spread spread = on_lines) {
-  if (form == "csv" || form == "tsv")
-    return lines_of_rows(rows, form == "tsv" ? '\t' : ',', precision, put);
+template <class Row, class Put> std::string text_of_rows(const std::vector<Row>& rows,
+                                                         std::string_view form,
+                                                         std::optional<std::size_t> precision,
+                                                         const Put& put, Spread spread = on_lines) {
+  if (form == "csv" || form == "tsv") return lines_of_rows(rows, form, precision, put);
   JsonText json(precision);
   const auto add = [&](const Row& row) { put_row(json, row, put); };
   if (form == "json") {

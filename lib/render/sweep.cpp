@@ -101,8 +101,8 @@ std::string sweep_table(const SweepResult& sweep, const SweepView& view, const T
   return text;
 }
 
-std::string sweep_csv(const SweepResult& sweep, const SweepView& view, char separator) {
-  return lines_of_rows(sweep.points, separator, view.precision, sweep_record(view));
+std::string sweep_csv(const SweepResult& sweep, const SweepView& view, std::string_view form) {
+  return lines_of_rows(sweep.points, form, view.precision, sweep_record(view));
 }
 
 std::string sweep_json(const SweepResult& sweep, const SweepView& view) {

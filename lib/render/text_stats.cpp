@@ -100,8 +100,9 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
 }
 
 std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                           char separator, bool titles, std::optional<std::size_t> precision) {
-  return lines_of_rows(rows, separator, precision, text_stats_record(view), titles);
+                           std::string_view form, bool titles,
+                           std::optional<std::size_t> precision) {
+  return lines_of_rows(rows, form, precision, text_stats_record(view), titles);
 }
 
 std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view,

@@ -137,7 +137,7 @@ std::string weights_json(const WeightsDiff& diff) {
 }
 
 std::string weights_csv(const WeightsDiff& diff) {
-  return lines_of_rows(diff.tensors, ',', {}, [](Record& record, const WeightDiff& one) {
+  return lines_of_rows(diff.tensors, "csv", {}, [](Record& record, const WeightDiff& one) {
     const auto add_step = [&](std::string_view name, double StepDistances::*number) {
       record.as_it_is(name, one.steps ? number_text(*one.steps.*number) : "");
     };
