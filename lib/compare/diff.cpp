@@ -347,17 +347,8 @@ bool Tolerances::asked_for(Stage stage) const {
 }
 
 std::string_view name_of(DiffStatus status) {
-  switch (status) {
-  case DiffStatus::equal:
-    return "equal";
-  case DiffStatus::close:
-    return "close";
-  case DiffStatus::first:
-    return "first";
-  case DiffStatus::inherited:
-    return "inherited";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 4> names{"equal", "close", "first", "inherited"};
+  return names[static_cast<std::size_t>(status)];
 }
 
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances,

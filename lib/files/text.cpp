@@ -186,6 +186,15 @@ std::string listed(const std::vector<std::string_view>& names) {
   return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
 }
 
+std::string ends_of_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names.size() > 12 && i == 6) text += ", …", i = names.size() - 2;
+    text += (text.empty() ? "" : ", ") + names[i];
+  }
+  return text;
+}
+
 std::shared_ptr<std::byte> memory(std::size_t size) {
   const auto block = std::make_shared<Tensor>(DType::u8, Shape{size});
   return {block, block->raw_mutable()};

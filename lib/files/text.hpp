@@ -42,6 +42,8 @@ void require_sensible(std::string_view where, const Shape& shape);
 
 /// "a, b, c and 7 more": the first names of a list, for messages.
 std::string listed(const std::vector<std::string_view>& names);
+/// "0, 1, 2"; of many the first and the last, "0, 1, 2, 3, 4, 5, …, 30, 31".
+std::string ends_of_list(const std::vector<std::string>& names);
 
 /// Memory for `size` bytes, zeroed and aligned to 64 bytes; Error where there is not enough.
 std::shared_ptr<std::byte> memory(std::size_t size);

@@ -252,16 +252,6 @@ Message Sources::State::why_missing(const io::Source& numbered, const std::strin
 
 namespace {
 
-/// "0, 1, 2"; of many, the first and the last.
-std::string list_of(const std::vector<std::string>& ids) {
-  std::string text;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids.size() > 12 && i == 6) text += ", …", i = ids.size() - 2;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ids[i]);
-  }
-  return text;
-}
-
 /// Whether there is no more than one layer, which has no number.
 bool is_lone(const std::vector<std::string>& ids) {
   return ids.empty() || (ids.size() == 1 && ids[0].empty());
@@ -275,10 +265,11 @@ bool are_numbers(const std::vector<std::string>& ids) {
 [[noreturn]] void refuse_layer(const std::string& wanted, std::string_view what,
                                const std::vector<std::string>& ids) {
   if (what.find_first_of(",-:") != std::string_view::npos)
-    fail("<layer> {}: not all of these are there; the layers are {}", wanted, list_of(ids));
+    fail("<layer> {}: not all of these are there; the layers are {}", wanted,
+         io::ends_of_list(ids));
   const std::vector<std::string_view> names(ids.begin(), ids.end());
   fail("<layer> {}: there is no layer {}{}; the layers are {}", wanted, what,
-       are_numbers(ids) ? "" : did_you_mean(what, names), list_of(ids));
+       are_numbers(ids) ? "" : did_you_mean(what, names), io::ends_of_list(ids));
 }
 
 /// A name, or where the ids are numbers, a list or ranges of them. Throws Error.
@@ -316,7 +307,7 @@ std::vector<std::string> Sources::State::layers_unasked(const std::vector<std::s
          why_missing(*numbered, "0"));
   if (ids.size() > 1)
     fail("{} holds {} layers: {}; <which layer>",
-         contents.empty() ? bindings[0].text : contents[0].name, ids.size(), list_of(ids));
+         contents.empty() ? bindings[0].text : contents[0].name, ids.size(), io::ends_of_list(ids));
   return ids.empty() ? std::vector<std::string>{""} : ids;
 }
 

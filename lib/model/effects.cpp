@@ -96,25 +96,9 @@ struct PassWithout {
 } // namespace
 
 std::string_view name_of(Component part) {
-  switch (part) {
-  case Component::head:
-    return "head";
-  case Component::attention:
-    return "attention";
-  case Component::mlp:
-    return "mlp";
-  case Component::embed:
-    return "embed";
-  case Component::attention_bias:
-    return "attention_bias";
-  case Component::final_bias:
-    return "final_bias";
-  case Component::head_bias:
-    return "head_bias";
-  case Component::set:
-    return "set";
-  }
-  return "";
+  constexpr std::array<std::string_view, 8> names{
+      "head", "attention", "mlp", "embed", "attention_bias", "final_bias", "head_bias", "set"};
+  return names[static_cast<std::size_t>(part)];
 }
 
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request) {

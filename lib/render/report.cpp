@@ -43,17 +43,8 @@ PageJson page_numbers(const std::vector<float>& values) {
 }
 
 std::string_view row_form_name(RowForm form) {
-  switch (form) {
-  case RowForm::exact:
-    return "exact";
-  case RowForm::rounded:
-    return "rounded";
-  case RowForm::largest:
-    return "largest";
-  case RowForm::bits:
-    break;
-  }
-  return "bits";
+  constexpr std::array<std::string_view, 4> names{"exact", "rounded", "largest", "bits"};
+  return names[static_cast<std::size_t>(form)];
 }
 
 /// Collects the chunks of all layers; JSON names them by number.
