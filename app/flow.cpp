@@ -3,7 +3,6 @@
 #include "describe.hpp"
 #include "flow_text.hpp"
 #include "grid.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -184,16 +183,10 @@ std::vector<FlowFile> computed(Request request, const FlowOptions& options, Comm
 }
 
 void write_flow_file(const FlowFile& file, const FlowOptions& options, const std::string& format) {
-  const std::vector<FlowOfLayer>& layers = file.layers;
-  io::Output out;
-  for (const FlowOfLayer& layer : layers)
-    out.items.push_back(
-        {item_name(layer, *options.kind, layers.size() > 1), DType::f64, layer.value.shape()});
-  const std::string path = file.path.empty() ? "-" : file.path;
-  const std::unique_ptr<io::Writer> writer = io::create(path, format, out);
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    writer->write(i, 0, layers[i].value.raw(), layers[i].value.count());
-  writer->finish();
+  std::vector<std::pair<std::string, Tensor>> arrays;
+  for (const FlowOfLayer& layer : file.layers)
+    arrays.emplace_back(item_name(layer, *options.kind, file.layers.size() > 1), layer.value);
+  write_arrays(file.path, format, arrays);
 }
 
 /// The panels of a picture: layers, of a batch its items, of maps of heads the heads.
@@ -222,9 +215,7 @@ void print_file(const FlowFile& flow, const FlowOptions& options, Color color) {
   const std::vector<FlowOfLayer>& layers = flow.layers;
   if (options.form == "npy") {
     if (layers.size() > 1) fail("one .npy holds one layer; choose with --layer");
-    flush();
-    write_flow_file(flow, options, "npy");
-    return;
+    return write_flow_file(flow, options, "npy");
   }
   if (!is_one_of(options.form, {"json", "table", "csv", "tsv"}))
     throw UsageError(

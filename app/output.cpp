@@ -3,6 +3,7 @@
 #include <mha/files/component.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
+#include <mha/formats/create.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
@@ -227,6 +228,18 @@ void write_text(const std::string& path, std::string_view text) {
   TextFile file(path);
   file.sink()(text);
   file.finish();
+}
+
+void write_arrays(const std::string& path, std::string_view format,
+                  const std::vector<std::pair<std::string, Tensor>>& arrays) {
+  io::Output out;
+  for (const auto& [name, array] : arrays)
+    out.items.push_back({name, array.dtype(), array.shape()});
+  flush();
+  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, format, out);
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    writer->write(i, 0, arrays[i].second.raw(), arrays[i].second.count());
+  writer->finish();
 }
 
 std::string with_layer(std::string path, const std::string& id) {

@@ -4,7 +4,6 @@
 #include "grid.hpp"
 #include "text_groups.hpp"
 
-#include <mha/formats/create.hpp>
 #include <mha/render/sweep.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -95,9 +94,8 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
   std::size_t count = shape.empty() ? 1 : shape[0];
   for (const SweepAxis axis : request.over) {
     std::size_t length = 0;
-    for (const SweepPoint& point : sweep.points) {
+    for (const SweepPoint& point : sweep.points)
       length = std::max(length, *index_along(point, axis) + 1);
-    }
     shape.push_back(length), count *= length;
   }
   if (count != sweep.points.size())
@@ -106,11 +104,7 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
          path);
   std::vector<double> values;
   for (const SweepPoint& point : sweep.points) values.push_back(point.value);
-  io::Output out;
-  out.items = {{"sweep", DType::f64, shape}};
-  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, "npy", out);
-  writer->write(0, 0, reinterpret_cast<const std::byte*>(values.data()), values.size());
-  writer->finish();
+  write_arrays(path, "npy", {{"sweep", Tensor::of<double>(shape, values)}});
 }
 
 /// The stages, places and measure that options name. Throws Error.

@@ -4,7 +4,6 @@
 #include "describe.hpp"
 #include "flow.hpp"
 #include "output.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/layer/formula.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
@@ -266,19 +265,12 @@ void Show::npy(OpenedModel& model) {
       throw UsageError("--format npy holds one stage; name it with --stage");
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, selection, wanted, true);
-    compute_files(
-        loaded.layer, wanted, planned, selection.placed(loaded.layer),
-        [&](const PlannedFile& file, const Trace& trace) {
-          const Stopwatch watch(common.write_s);
-          const Tensor& numbers = trace.value(wanted[0]);
-          io::Output out;
-          out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
-          flush();
-          const std::unique_ptr<io::Writer> writer =
-              io::create(file.path.empty() ? "-" : file.path, "npy", out);
-          writer->write(0, 0, numbers.raw(), numbers.count());
-          writer->finish();
-        });
+    compute_files(loaded.layer, wanted, planned, selection.placed(loaded.layer),
+                  [&](const PlannedFile& file, const Trace& trace) {
+                    const Stopwatch watch(common.write_s);
+                    write_arrays(file.path, "npy",
+                                 {{std::string(name_of(wanted[0])), trace.value(wanted[0])}});
+                  });
   }
 }
 
