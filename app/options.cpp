@@ -256,10 +256,13 @@ void add_common(Cli& cli, Common& common, bool computes) {
   cli.add(std::move(color));
 }
 
+void print_note(std::string_view message, const Common& common, Severity severity) {
+  if (!common.quiet) print_note(message, common.color, severity);
+}
+
 void report_notes(const std::vector<Note>& notes, const Common& common) {
   if (common.strict) require_no_warning(notes);
-  if (common.quiet) return;
-  for (const Note& note : notes) print_note(told(note), common.color, note.severity);
+  for (const Note& note : notes) print_note(told(note), common, note.severity);
 }
 
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common) {
@@ -342,7 +345,7 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
 void report_overflow(const Message& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
-  if (!common.quiet) print_note(told(text), common.color, Severity::warning);
+  print_note(told(text), common, Severity::warning);
 }
 
 void report_timings(const Common& common, const std::string& more) {

@@ -297,8 +297,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
       const Stopwatch watch(common.compute_s);
       const LayerMeasures found = measure_heads(loaded.layer, measured);
       if (first)
-        for (const std::string& note : found.notes)
-          if (!common.quiet) print_note(note, common.color);
+        for (const std::string& note : found.notes) print_note(note, common);
       report_overflow(found.overflow, own);
       for (const HeadMeasures& head : found.heads) stats.add(loaded, place, group.first, head);
     }

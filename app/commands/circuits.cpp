@@ -208,9 +208,9 @@ int CircuitsCommand::run() {
   if (heads_.size() > most) heads_.resize(most);
   if (pairs_.size() > most) pairs_.resize(most);
   write();
-  if (is_table && !top && all > most && !common.quiet)
+  if (is_table && !top && all > most)
     print_note(fmt::format("the {} largest of {} pairs; --top shows more, -f csv all", most, all),
-               common.color);
+               common);
   report_timings(common);
   return 0;
 }

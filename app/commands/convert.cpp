@@ -184,9 +184,8 @@ void Convert::add_settings(const Layer& layer, io::Output& out) {
 void Convert::add_labels(const Layer& layer, io::Output& out) const {
   if (!out.labels.empty()) return; // of the layer before
   if (!layer.item_tokens.empty() || !layer.item_key_tokens.empty()) {
-    if (!common.quiet)
-      print_note("the labels of each batch item are not written: give --tokens with the layer",
-                 common.color, Severity::warning);
+    print_note("the labels of each batch item are not written: give --tokens with the layer",
+               common, Severity::warning);
     return;
   }
   if (!layer.tokens.empty()) out.labels.emplace_back("tokens", layer.tokens);

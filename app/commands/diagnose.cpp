@@ -98,8 +98,8 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look
     places.push_back({place.id, place.diagnosis});
     explained = explained && place.diagnosis.explained;
   }
-  if (form_of(output) != "json" && !common.quiet)
-    for (const std::string& note : found.coverage.notes()) print_note(note, common.color);
+  if (form_of(output) != "json")
+    for (const std::string& note : found.coverage.notes()) print_note(note, common);
   const Stopwatch watch(common.write_s);
   write_text(output.path, form_of(output) == "json" ? render::diagnosis_json(places)
                                                     : model_diagnosis_text(found, look));

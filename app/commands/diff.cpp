@@ -256,7 +256,7 @@ std::string DiffRun::form_of_gelu() {
   if (!equal_ || (verdict != GeluForms::Verdict::other && verdict != GeluForms::Verdict::open))
     return "";
   if (!line_a_layer_) {
-    if (!command_.common.quiet) print_note(gelu_.sentence(), command_.common.color);
+    print_note(gelu_.sentence(), command_.common);
     equal_ = verdict != GeluForms::Verdict::other;
     return "";
   }
@@ -273,8 +273,8 @@ std::string DiffRun::form_of_gelu() {
 }
 
 bool DiffRun::finish() {
-  if (!command_.common.quiet && !as_json_)
-    for (const std::string& note : coverage_.notes()) print_note(note, command_.common.color);
+  if (!as_json_)
+    for (const std::string& note : coverage_.notes()) print_note(note, command_.common);
   const Stopwatch watch(command_.common.write_s);
   const std::string forms = form_of_gelu();
   const auto asked_for = static_cast<std::size_t>( // the model's end has no number

@@ -36,11 +36,10 @@ std::string Info::description_of(const Sources& sources) const {
   const auto draft = [&]() -> std::optional<std::string> {
     for (const io::Contents& file : sources.contents())
       if (std::optional<std::string> text = draft_naming(file)) {
-        if (!common.quiet)
-          print_note("a draft from names and shapes: hold block, activation, norm, causal, "
-                     "num_heads, the order of fused queries, keys and values, and factors of the "
-                     "embedding against the model's code, then compare a layer by diff",
-                     common.color);
+        print_note("a draft from names and shapes: hold block, activation, norm, causal, "
+                   "num_heads, the order of fused queries, keys and values, and factors of the "
+                   "embedding against the model's code, then compare a layer by diff",
+                   common);
         return text;
       }
     return std::nullopt;
@@ -54,8 +53,7 @@ std::string Info::description_of(const Sources& sources) const {
   } catch (const Error& error) {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
-    if (!common.quiet)
-      print_note(fmt::format("not as its family reads it: {}", told(error)), common.color);
+    print_note(fmt::format("not as its family reads it: {}", told(error)), common);
     return *std::move(text);
   }
 }

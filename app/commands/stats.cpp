@@ -124,7 +124,7 @@ void Stats::write_picture(const std::string& path, const std::vector<render::Sta
 /// Every layer would say the same.
 void Stats::tell_once(const std::string& note, Severity severity) {
   if (common.strict) fail("{} (an error by --strict)", note);
-  if (!common.quiet && told_.insert(note).second) print_note(note, common.color, severity);
+  if (told_.insert(note).second) print_note(note, common, severity);
 }
 
 /// Saved maps may be percentages, logarithms or scores: their measures would be no measures.
@@ -142,8 +142,7 @@ void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads
 void Stats::tell_none() const {
   const std::string few =
       fmt::format("; of {} the text has too few rows to tell", counted(too_short_, "heads"));
-  if (!common.quiet)
-    print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common.color);
+  print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common);
 }
 
 /// Hands the heads of one layer to the files that are about them.
