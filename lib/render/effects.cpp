@@ -26,16 +26,31 @@ std::string index_text(const std::optional<std::size_t>& index) {
   return index ? fmt::format("{}", *index) : "";
 }
 
-/// What CSV and JSON say of each of these effects.
-auto effect_record(const std::vector<Effect>& effects, const EffectsView& view) {
-  return [&](Record& record, const Effect& one) {
+/// An effect, and its standard deviation where that stands beside it.
+struct EffectLine {
+  Effect mean;
+  std::optional<Effect> deviation = {};
+};
+
+std::vector<EffectLine> effect_lines(const std::vector<Effect>& effects, const EffectsView& view) {
+  std::vector<EffectLine> lines(effects.size());
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    lines[i].mean = effects[i];
+    if (!view.deviations.empty()) lines[i].deviation = view.deviations[i];
+  }
+  return lines;
+}
+
+/// What CSV and JSON say of it.
+auto effect_record(const EffectsView& view) {
+  return [&](Record& record, const EffectLine& line) {
+    const Effect& one = line.mean;
     record.words("part", name_of(one.part)).count("layer", one.layer).count("head", one.head);
     if (view.per_position) record.count("batch", one.batch).count("position", one.position);
     for (const EffectColumn& column : effect_columns) {
       record.number(column.name, one.*column.number);
-      if (view.deviations.empty()) continue;
-      const Effect& deviation = view.deviations[static_cast<std::size_t>(&one - effects.data())];
-      record.number(fmt::format("{}_sd", column.name), deviation.*column.number);
+      if (line.deviation)
+        record.number(fmt::format("{}_sd", column.name), (*line.deviation).*column.number);
     }
   };
 }
@@ -109,14 +124,15 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
 
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
                         std::string_view form, bool titles) {
-  return lines_of_rows(effects, form, view.precision, effect_record(effects, view), titles);
+  return lines_of_rows(effect_lines(effects, view), form, view.precision, effect_record(view),
+                       titles);
 }
 
 std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view) {
   std::string list;
-  for (const Effect& one : effects) {
+  for (const EffectLine& line : effect_lines(effects, view)) {
     JsonText json(view.precision);
-    put_row(json, one, effect_record(effects, view));
+    put_row(json, line, effect_record(view));
     list += (list.empty() ? "  " : ",\n  ") + json.take();
   }
   return list;
@@ -124,7 +140,8 @@ std::string effects_objects(const std::vector<Effect>& effects, const EffectsVie
 
 std::string effects_text(const std::vector<Effect>& effects, const EffectsView& view,
                          std::string_view form) {
-  return text_of_rows(effects, form, view.precision, effect_record(effects, view), indented);
+  return text_of_rows(effect_lines(effects, view), form, view.precision, effect_record(view),
+                      indented);
 }
 
 } // namespace mha::render

@@ -56,7 +56,7 @@ template <class Row, class Put> std::string lines_of_rows(const std::vector<Row>
     put(record, row);
     text += separated_line(cells, separator_of(form));
   };
-  if (with_titles) add(rows.empty() ? Row() : rows.front(), true);
+  if (with_titles) rows.empty() ? add(Row(), true) : add(rows.front(), true);
   for (const Row& row : rows) add(row, false);
   return text;
 }
