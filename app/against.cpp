@@ -7,12 +7,12 @@
 #include <mha/compare/settle.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/text_table.hpp>
 #include <mha/system/references.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -66,10 +66,8 @@ OpenedModel open_compared(Request& request, const std::vector<std::string>& agai
       try {
         OpenedModel model = open_model(of_reference, common);
         request = std::move(of_reference);
-        if (!common.quiet)
-          print_note(
-              fmt::format("no text is given: --ids {}, the reference's own", io::shown(path)),
-              common.color);
+        print_note(fmt::format("no text is given: --ids {}, the reference's own", io::shown(path)),
+                   common);
         return model;
       } catch (const Error&) { // two dumps, whose layers are computed from nothing
       }
@@ -102,8 +100,7 @@ SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& agai
   SameText same = keep_same_text(
       against, {texts.ids(), &texts.embedding(), model.causal(), model.pad(), texts.lengths()});
   if (!same.why.empty()) fail("--against {}", same.why);
-  if (!common.quiet)
-    for (const std::string& note : same.notes) print_note(note, common.color);
+  for (const std::string& note : same.notes) print_note(note, common);
   return same;
 }
 
@@ -163,11 +160,11 @@ void report_reading(const Reference& reference, Common& common, bool notes, bool
     if (names.empty()) return;
     const std::string text = fmt::format("--against: not compared: {}", fmt::join(names, "; "));
     if (common.strict) fail("{} (an error by --strict)", text);
-    if (!common.quiet && warnings) print_note(text, common.color, Severity::warning);
+    if (warnings) print_note(text, common, Severity::warning);
   };
   warn(reference.misshapen), warn(reference.misspelt);
-  if (!common.quiet && notes)
-    for (const std::string& note : reference.notes) print_note(note, common.color);
+  if (notes)
+    for (const std::string& note : reference.notes) print_note(note, common);
 }
 
 Reference load_reference(const LoadedLayer& loaded, const ReferenceFiles& against, Common& common,

@@ -2,7 +2,9 @@
 #include "console.hpp"
 
 #include <mha/layer/spelling.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -55,30 +57,12 @@ template <class Target, class Read> Option storing(std::string_view names, std::
   return option;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::size_t start = 0;
-  for (;;) {
-    const std::size_t comma = text.find(',', start);
-    if (std::string part = text.substr(start, comma - start); !part.empty())
-      parts.push_back(std::move(part));
-    if (comma == std::string::npos) return parts;
-    start = comma + 1;
-  }
-}
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list;
-}
-
 void require_choice(const std::string& name, const std::string& value,
                     const std::vector<std::string>& choices) {
-  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  if (choices.empty() || is_one_of(value, choices)) return;
   const std::vector<std::string_view> candidates(choices.begin(), choices.end());
-  throw UsageError(fmt::format("{} is '{}': one of {} expected{}", name, value, listed(choices),
-                               did_you_mean(value, candidates)));
+  throw UsageError(fmt::format("{} is '{}': one of {} expected{}", name, value,
+                               joined_texts(choices, ", "), did_you_mean(value, candidates)));
 }
 
 /// Hands a value to its option; what it says about the value gets the option's name in front.
@@ -90,8 +74,7 @@ void hand_over(const Option& option, const std::string& value) {
     throw;
   } catch (const Error& error) {
     const std::string message = told(error);
-    if (message.substr(0, 2) == "--")
-      throw UsageError(message); // it names the option itself
+    if (message.substr(0, 2) == "--") throw UsageError(message); // it names the option itself
     throw UsageError(fmt::format("{} is '{}': {}", option.name, value, message));
   }
 }
@@ -145,7 +128,7 @@ Option& Cli::list(std::string_view names, std::string value_name, std::vector<st
   Option option = with_value(names, std::move(value_name), std::move(help));
   option.joins = true;
   option.set = [&target](const std::string& text) {
-    target = split(text);
+    target = words_of<std::string>(text, ",");
     if (target.empty()) throw Error("a name expected");
   };
   return add(std::move(option));
@@ -153,9 +136,7 @@ Option& Cli::list(std::string_view names, std::string value_name, std::vector<st
 
 Option& Cli::choice(std::string_view names, std::vector<std::string> choices, std::string& target,
                     std::string help) {
-  std::string value_name;
-  for (const std::string& word : choices) value_name += (value_name.empty() ? "" : "|") + word;
-  Option option = with_value(names, std::move(value_name), std::move(help));
+  Option option = with_value(names, joined_texts(choices, "|"), std::move(help));
   option.choices = std::move(choices);
   option.completes = Completes::choices;
   option.set = [&target](const std::string& text) { target = text; };
@@ -187,8 +168,7 @@ void Cli::refuse_unknown(const std::string& word) const {
   // A setting by another name: `--heads 4` is no selection of heads.
   std::string setting = "--" + same_setting(tidy.substr(2));
   std::replace(setting.begin(), setting.end(), '_', '-');
-  if (std::find(names.begin(), names.end(), setting) != names.end())
-    hint = fmt::format("; did you mean '{}'?", setting);
+  if (is_one_of(setting, names)) hint = fmt::format("; did you mean '{}'?", setting);
   throw UsageError(fmt::format("no option is called '{}'{}", name, hint));
 }
 
@@ -324,7 +304,7 @@ std::vector<std::string> Cli::names_from(std::size_t first) const {
 void Cli::check_unused() const {
   for (const auto& [names, why] : unused_)
     for (const std::string& name : *given_)
-      if (std::ranges::find(names, name) != names.end())
+      if (is_one_of(name, names))
         if (const std::string reason = why(); !reason.empty())
           throw UsageError(name + ": " + reason);
 }

@@ -1,6 +1,7 @@
 #include "earlier_result.hpp"
 
 #include <mha/files/inputs.hpp>
+#include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 
 #include <fmt/format.h>
@@ -42,13 +43,8 @@ EarlierResult earlier_result(const std::string& path, const io::Output& expected
 }
 
 std::string skipped_text(const std::vector<std::string>& layers, std::size_t all, bool unmarked) {
-  std::string list;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers.size() > 12 && i == 6) list += ", …", i = layers.size() - 2;
-    list += (list.empty() ? "" : ", ") + layers[i];
-  }
   return fmt::format("{} of {} layers were there and whole, and are left as they are: {}{}",
-                     layers.size(), all, list,
+                     layers.size(), all, io::ends_of_list(layers),
                      unmarked ? " (by their sizes: which input and weights they are of, "
                                 "only .npz and .safetensors say)"
                               : "");

@@ -47,7 +47,7 @@ void EffectRows::add(const std::vector<Effect>& effects) {
     file_.write(is_first_ ? "[\n" : ",\n");
     file_.write(effects_objects(effects, view_));
   } else {
-    file_.write(effects_csv(effects, view_, form_ == "tsv" ? '\t' : ',', is_first_));
+    file_.write(effects_csv(effects, view_, form_, is_first_));
   }
   is_first_ = false;
 }

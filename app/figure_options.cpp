@@ -24,9 +24,9 @@ void FigureOptions::check(const std::string& form, const Request& request, const
   refuse_beside(form);
   const bool scaled = std::ranges::any_of(
       request.settings, [](const auto& setting) { return setting.first == "scale"; });
-  if (scaled && is_picture(form) && !zoom && !style.width && !common.quiet)
+  if (scaled && is_picture(form) && !zoom && !style.width)
     print_note("--scale is what scores are multiplied by; --zoom and --width make a picture larger",
-               common.color);
+               common);
 }
 
 /// A picture in the terminal has a title; a table has none.

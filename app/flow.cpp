@@ -3,8 +3,8 @@
 #include "describe.hpp"
 #include "flow_text.hpp"
 #include "grid.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/observe/not_finite.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -183,16 +183,10 @@ std::vector<FlowFile> computed(Request request, const FlowOptions& options, Comm
 }
 
 void write_flow_file(const FlowFile& file, const FlowOptions& options, const std::string& format) {
-  const std::vector<FlowOfLayer>& layers = file.layers;
-  io::Output out;
-  for (const FlowOfLayer& layer : layers)
-    out.items.push_back(
-        {item_name(layer, *options.kind, layers.size() > 1), DType::f64, layer.value.shape()});
-  const std::string path = file.path.empty() ? "-" : file.path;
-  const std::unique_ptr<io::Writer> writer = io::create(path, format, out);
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    writer->write(i, 0, layers[i].value.raw(), layers[i].value.count());
-  writer->finish();
+  std::vector<std::pair<std::string, Tensor>> arrays;
+  for (const FlowOfLayer& layer : file.layers)
+    arrays.emplace_back(item_name(layer, *options.kind, file.layers.size() > 1), layer.value);
+  write_arrays(file.path, format, arrays);
 }
 
 /// The panels of a picture: layers, of a batch its items, of maps of heads the heads.
@@ -221,23 +215,16 @@ void print_file(const FlowFile& flow, const FlowOptions& options, Color color) {
   const std::vector<FlowOfLayer>& layers = flow.layers;
   if (options.form == "npy") {
     if (layers.size() > 1) fail("one .npy holds one layer; choose with --layer");
-    flush();
-    write_flow_file(flow, options, "npy");
-    return;
+    return write_flow_file(flow, options, "npy");
   }
-  TextFile file(flow.path);
-  const render::TextStyle look = look_of(options.output, color);
-  if (options.form == "json")
-    file.sink()(flow_json(layers, *options.kind, options.precision));
-  else if (options.form == "table")
-    file.sink()(flow_table(layers, *options.kind, flow.title, look));
-  else if (options.form == "csv" || options.form == "tsv")
-    file.sink()(
-        flow_csv(layers, *options.kind, options.form == "tsv" ? '\t' : ',', options.precision));
-  else
+  if (!is_one_of(options.form, {"json", "table", "csv", "tsv"}))
     throw UsageError(
         fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
-  file.finish();
+  const render::TextStyle look = look_of(options.output, color);
+  write_text(flow.path, options.form == "json" ? flow_json(layers, *options.kind, options.precision)
+                        : options.form == "table"
+                            ? flow_table(layers, *options.kind, flow.title, look)
+                            : flow_csv(layers, *options.kind, options.form, options.precision));
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "flow_text.hpp"
 
+#include <mha/render/json_text.hpp>
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 
@@ -10,31 +11,22 @@ namespace mha::app {
 namespace {
 
 /// Nested lists of a tensor's numbers.
-void append_json(const Tensor& value, std::size_t axis, std::size_t& next,
-                 const std::optional<std::size_t>& precision, std::string& out) {
-  if (axis == value.rank()) {
-    render::NumberWriter(render::Dialect::json, precision).append(out, value.as<double>()[next++]);
-    return;
-  }
-  out += '[';
-  for (std::size_t i = 0; i < value.shape()[axis]; ++i) {
-    if (i > 0) out += ", ";
-    append_json(value, axis + 1, next, precision, out);
-  }
-  out += ']';
+void put_nested(render::JsonText& json, const Tensor& value, std::size_t axis, std::size_t& next) {
+  if (axis == value.rank()) return json.value(value.as<double>()[next++]);
+  json.open_list();
+  for (std::size_t i = 0; i < value.shape()[axis]; ++i) put_nested(json, value, axis + 1, next);
+  json.close();
 }
 
-/// `, "row_tokens": ["a", "b"]`, a list for each batch item; nothing where there are none.
-std::string tokens_json(std::string_view name, const std::vector<std::vector<std::string>>& items,
-                        bool batched) {
-  if (items.empty() || items[0].empty()) return "";
-  std::string lists;
-  for (const std::vector<std::string>& item : items) {
-    std::string list;
-    for (const std::string& token : item) list += (list.empty() ? "" : ", ") + json_string(token);
-    lists += fmt::format("{}[{}]", lists.empty() ? "" : ", ", list);
-  }
-  return fmt::format(", \"{}\": {}", name, batched ? "[" + lists + "]" : lists);
+/// The tokens of an axis, a list for each batch item; nothing where there are none.
+void put_tokens(render::JsonText& json, std::string_view name,
+                const std::vector<std::vector<std::string>>& items, bool batched) {
+  if (items.empty() || items[0].empty()) return;
+  json.key(name);
+  if (batched)
+    json.list(items, [&](const std::vector<std::string>& item) { json.list(item); });
+  else
+    json.list(items[0]);
 }
 
 /// One map: rows with their labels, columns in groups that fit the width.
@@ -90,13 +82,13 @@ std::string item_name(const FlowOfLayer& layer, const FlowInfo& kind, bool sever
   return several ? fmt::format("layers.{}.{}", layer.layer, kind.name) : std::string(kind.name);
 }
 
-std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind, char separator,
-                     const std::optional<std::size_t>& precision) {
+std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
+                     std::string_view form, const std::optional<std::size_t>& precision) {
   const bool labelled = std::ranges::any_of(
       layers, [](const FlowOfLayer& layer) { return !layer.matrices[0].col_labels.empty(); });
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    out += render::separated_line(cells, separator);
+    out += render::separated_line(cells, render::separator_of(form));
   };
   std::vector<std::string> titles{"layer", "stage", "batch", "head", "row", "col", "value"};
   if (labelled) titles.insert(titles.end(), {"row_token", "col_token"});
@@ -126,21 +118,21 @@ std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kin
 
 std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
                       const std::optional<std::size_t>& precision) {
-  std::string out = "{";
-  for (const FlowOfLayer& layer : layers) {
-    std::string shape;
-    for (const std::size_t size : layer.value.shape())
-      shape += fmt::format("{}{}", shape.empty() ? "" : ", ", size);
-    out += fmt::format("{}\n  {}: {{\"shape\": [{}], \"dtype\": \"float64\"{}{}, \"data\": ",
-                       &layer == &layers[0] ? "" : ",",
-                       json_string(item_name(layer, kind, layers.size() > 1)), shape,
-                       tokens_json("row_tokens", layer.row_tokens, layer.batched),
-                       tokens_json("col_tokens", layer.col_tokens, layer.batched));
-    std::size_t next = 0;
-    append_json(layer.value, 0, next, precision, out);
-    out += "}";
-  }
-  return out + "\n}\n";
+  render::JsonText json(precision);
+  json.open_object(render::indented);
+  for (const FlowOfLayer& layer : layers)
+    json.key(item_name(layer, kind, layers.size() > 1)).object([&] {
+      json.key("shape").list(layer.value.shape());
+      json.member("dtype", "float64");
+      put_tokens(json, "row_tokens", layer.row_tokens, layer.batched);
+      put_tokens(json, "col_tokens", layer.col_tokens, layer.batched);
+      json.key("data");
+      std::size_t next = 0;
+      put_nested(json, layer.value, 0, next);
+    });
+  json.close();
+  json.end_line();
+  return json.take();
 }
 
 std::string flow_table(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,

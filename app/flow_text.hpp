@@ -32,8 +32,8 @@ std::vector<std::string> labels_at(const std::vector<std::size_t>& positions,
 std::string item_name(const FlowOfLayer& layer, const FlowInfo& kind, bool several);
 
 /// One number a line, as `show` prints stages.
-std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind, char separator,
-                     const std::optional<std::size_t>& precision);
+std::string flow_csv(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
+                     std::string_view form, const std::optional<std::size_t>& precision);
 /// One object, as `show` prints stages.
 std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
                       const std::optional<std::size_t>& precision);

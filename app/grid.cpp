@@ -38,20 +38,14 @@ std::string picture_or_form(const OutputOptions& output, bool asked) {
 
 void write_grid(const GridFile& to, const std::string& title,
                 const std::vector<render::GridPanel>& panels, render::GridLook how) {
-  TextFile file(to.path);
   render::TextStyle look = look_of_output(to.color);
   if (!to.path.empty() && to.path != "-") look = {false, look.width};
   const std::string above = to.figure.title_of(title);
   how.figure = to.figure.style;
-  if (to.form == "png")
-    file.sink()(render::grid_png(above, panels, how));
-  else if (to.form == "svg")
-    file.sink()(render::grid_svg(above, panels, how));
-  else if (to.form == "pdf")
-    file.sink()(render::grid_pdf(above, panels, how));
-  else
-    file.sink()(render::grid_text(above, panels, how, look));
-  file.finish();
+  write_text(to.path, to.form == "png"   ? render::grid_png(above, panels, how)
+                      : to.form == "svg" ? render::grid_svg(above, panels, how)
+                      : to.form == "pdf" ? render::grid_pdf(above, panels, how)
+                                         : render::grid_text(above, panels, how, look));
 }
 
 } // namespace mha::app

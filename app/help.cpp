@@ -1,6 +1,8 @@
 #include "help.hpp"
 #include "retype.hpp"
 
+#include <mha/system/one_of.hpp>
+
 #include <algorithm>
 
 namespace mha::app {
@@ -116,9 +118,7 @@ const std::vector<Example>& program_examples() {
 
 std::vector<std::string> groups_of(const Cli& cli) {
   std::vector<std::string> groups;
-  for (const Option& option : cli.options())
-    if (std::find(groups.begin(), groups.end(), option.group) == groups.end())
-      groups.push_back(option.group);
+  for (const Option& option : cli.options()) add_once(groups, option.group);
   return groups;
 }
 

@@ -260,7 +260,7 @@ std::string inventory_json(const Inventory& inventory) {
               [&] { json.member("check", finding.check).member("text", told(finding.text)); });
         });
       },
-      {"\n  ", "\n  ", "\n"});
+      render::indented);
   return json.take() + "\n";
 }
 

@@ -7,7 +7,7 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -18,14 +18,6 @@ namespace {
 /// "Also called: a, b." of the words of a list; "" of none.
 std::string also_called(std::string_view words) {
   return words.empty() ? "" : fmt::format(". Also called: {}", fmt::join(words_of(words), ", "));
-}
-
-/// Names of stages or letters, with something between them.
-template <class List> std::string joined(const List& list, std::string_view between) {
-  std::string text;
-  for (const auto one : list)
-    text += fmt::format("{}{}", text.empty() ? std::string_view() : between, mha::name_of(one));
-  return text;
 }
 
 std::string every_dtype() {
@@ -100,8 +92,9 @@ std::string settings_section() {
 }
 
 std::string stage_entry(const StageInfo& info) {
-  const std::string from = info.inputs.empty() ? "" : "; from " + joined(info.inputs, ", ");
-  return roff::entry(roff::bold(info.name) + " (" + roff::text(joined(info.letters, ", ")) + ")",
+  const std::string from = info.inputs.empty() ? "" : "; from " + joined_names(info.inputs, ", ");
+  return roff::entry(roff::bold(info.name) + " (" + roff::text(joined_names(info.letters, ", ")) +
+                         ")",
                      fmt::format("{}: {}{}; {}{}", info.value, info.text, from, info.part,
                                  also_called(info.aliases)));
 }
@@ -132,7 +125,7 @@ std::string manual_of_stages() {
   for (const StageInfo& info : stages()) out += stage_entry(info);
   out += roff::heading("WORDS THAT MEAN SEVERAL THINGS");
   for (std::string_view word : ambiguous_words())
-    out += roff::entry(roff::bold(word), joined(readings_of(word), " or "));
+    out += roff::entry(roff::bold(word), joined_names(readings_of(word), " or "));
   return out + roff::see_also({{"mha-inspect", 1}, {"mha-inspect-stages", 1}, {formats_page, 5}});
 }
 

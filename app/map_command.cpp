@@ -159,8 +159,8 @@ void MapCommand::compute_difference() {
   if (minus.patcher) minus.patcher->require_read();
   subtract(first[0].picture.panels, pictures_[0].picture.panels, first[0].picture.stage);
   pictures_ = std::move(first);
-  if (is_nothing(pictures_[0].picture.panels) && !common.quiet)
-    print_note("both maps have the same numbers: the difference is 0 everywhere", common.color);
+  if (is_nothing(pictures_[0].picture.panels))
+    print_note("both maps have the same numbers: the difference is 0 everywhere", common);
   if (!figure.title && !figure.no_title) pictures_[0].picture.title += minus.title();
 }
 
@@ -179,7 +179,7 @@ Selection MapCommand::batch_chosen(const LoadedLayer& loaded) {
   const std::string note = fmt::format(
       "batch item 0 of {} is drawn; choose others with --batch, or all with --batch :", dims.B);
   if (common.strict) fail("{} (an error by --strict)", note);
-  if (!common.quiet) print_note(note, common.color);
+  print_note(note, common);
   return chosen;
 }
 
@@ -385,16 +385,11 @@ void MapCommand::write(const Picture& picture) {
     return write_map_npy(picture.path, panels, layers.size(), panels.size() == layers.size(),
                          picture.picture.stage);
   }
-  TextFile file(picture.path);
-  if (form_ == "png")
-    file.sink()(render::map_png(picture.picture));
-  else if (form_ == "svg")
-    file.sink()(render::map_svg(picture.picture));
-  else if (form_ == "pdf")
-    file.sink()(render::map_pdf(picture.picture));
-  else
-    file.sink()(render::map_text(picture.picture, picture.text, look_));
-  file.finish();
+  write_text(picture.path, form_ == "png"   ? render::map_png(picture.picture)
+                           : form_ == "svg" ? render::map_svg(picture.picture)
+                           : form_ == "pdf"
+                               ? render::map_pdf(picture.picture)
+                               : render::map_text(picture.picture, picture.text, look_));
 }
 
 } // namespace mha::app

@@ -1,7 +1,6 @@
 #include "map_difference.hpp"
 
 #include "describe.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>
@@ -192,12 +191,7 @@ void write_map_array(const std::string& path, const std::vector<double>& values,
   if (of.layers > 1) shape.push_back(of.layers);
   if (!one_head || of.heads > 1) shape.push_back(of.heads);
   shape.push_back(of.rows), shape.push_back(of.cols);
-  io::Output out;
-  out.items = {{"map", DType::f64, shape}};
-  flush();
-  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, "npy", out);
-  writer->write(0, 0, reinterpret_cast<const std::byte*>(values.data()), values.size());
-  writer->finish();
+  write_arrays(path, "npy", {{"map", Tensor::of<double>(shape, values)}});
 }
 
 } // namespace mha::app

@@ -1,6 +1,7 @@
 #include "against.hpp"
 #include "model_diagnosis.hpp"
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -21,9 +22,7 @@ std::string causes_of(const Diagnosis& diagnosis) {
 }
 
 std::string sentences_of(const std::vector<OtherStep>& captures) {
-  std::string text;
-  for (const OtherStep& one : captures) text += (text.empty() ? "" : "; ") + one.sentence();
-  return text;
+  return joined_texts(captures, "; ", &OtherStep::sentence);
 }
 
 /// "agrees", the causes' names, or that there is none.

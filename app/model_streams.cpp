@@ -1,6 +1,7 @@
 // The stream of a reference between its layers, and what was saved for it.
 
 #include "model_diagnoser.hpp"
+#include <mha/tensor/place.hpp>
 
 #include <algorithm>
 
@@ -36,11 +37,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
     diagnosis.unexplained = Stage::resid_pre, diagnosis.error_after = handed.error;
     diagnosis.stages.push_back({Stage::resid_pre, handed, handed, {}});
     diagnosis.ours = handed.ours, diagnosis.theirs = handed.theirs;
-    diagnosis.at.assign(loaded.layer.shape_of(Stage::resid_pre).size(), 0);
-    std::size_t rest = handed.worst;
-    const Shape shape = loaded.layer.shape_of(Stage::resid_pre);
-    for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis])
-      diagnosis.at[axis] = rest % shape[axis];
+    diagnosis.at = place_of(loaded.layer.shape_of(Stage::resid_pre), handed.worst);
     diagnosis.hints.push_back(
         fmt::format("what enters layer {} is not what the layer before it hands on, in the "
                     "reference itself: something runs between the two, or they were saved in "

@@ -7,7 +7,9 @@
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -24,17 +26,6 @@ std::string option_of(std::string_view setting) {
   return name;
 }
 
-std::vector<std::string> words_of(std::string_view values) {
-  std::vector<std::string> words;
-  while (!values.empty()) {
-    const std::size_t bar = values.find('|');
-    words.emplace_back(values.substr(0, bar));
-    if (bar == std::string_view::npos) break;
-    values.remove_prefix(bar + 1);
-  }
-  return words;
-}
-
 /// One option per row of the settings table.
 void add_settings(Cli& cli, Request& request) {
   cli.group("Settings of the layer, where they differ from what the files say", true);
@@ -45,7 +36,7 @@ void add_settings(Cli& cli, Request& request) {
     option.help = info.text;
     if (info.kind == SettingKind::boolean) option.off = "--no-" + option.name.substr(2);
     if (info.kind == SettingKind::choice && info.values.find("NUMBER") == std::string_view::npos) {
-      option.choices = words_of(info.values);
+      option.choices = words_of<std::string>(info.values, "|");
       option.completes = Completes::choices;
     }
     option.set = [&request, &info, name = option.name](const std::string& text) {
@@ -236,7 +227,7 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names) {
   std::vector<Stage> stages;
   for (const std::string& name : names) {
     const Stage stage = stage_named(name);
-    if (std::find(stages.begin(), stages.end(), stage) == stages.end()) stages.push_back(stage);
+    add_once(stages, stage);
   }
   return stages;
 }
@@ -265,10 +256,13 @@ void add_common(Cli& cli, Common& common, bool computes) {
   cli.add(std::move(color));
 }
 
+void print_note(std::string_view message, const Common& common, Severity severity) {
+  if (!common.quiet) print_note(message, common.color, severity);
+}
+
 void report_notes(const std::vector<Note>& notes, const Common& common) {
   if (common.strict) require_no_warning(notes);
-  if (common.quiet) return;
-  for (const Note& note : notes) print_note(told(note), common.color, note.severity);
+  for (const Note& note : notes) print_note(told(note), common, note.severity);
 }
 
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common) {
@@ -351,7 +345,7 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
 void report_overflow(const Message& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
-  if (!common.quiet) print_note(told(text), common.color, Severity::warning);
+  print_note(told(text), common, Severity::warning);
 }
 
 void report_timings(const Common& common, const std::string& more) {

@@ -65,6 +65,8 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
 void expect_layers(const OpenedModel& model, const Common& common);
 /// What a text's layers took that were computed for others' inputs is no reading.
 void count_as_computed(OpenedModel& model, Common& common);
+/// A note, unless --quiet.
+void print_note(std::string_view message, const Common& common, Severity severity = Severity::note);
 /// Says what is to be noted; with --strict a warning is an error.
 void report_notes(const std::vector<Note>& notes, const Common& common);
 /// Keeps the warnings about layers, until the end; whether there are any.

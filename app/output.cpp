@@ -3,7 +3,10 @@
 #include <mha/files/component.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
+#include <mha/formats/create.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -67,13 +70,12 @@ void require_placeholders(std::string_view path, std::span<const std::string_vie
     const bool closed = end != std::string_view::npos;
     const std::string_view word =
         path.substr(at, (closed ? end + 1 : path.find_first_of("./", at)) - at);
-    if (std::ranges::find(known, word) != known.end()) continue;
+    if (is_one_of(word, known)) continue;
     if (!closed && closest(word, all_placeholders).empty()) return; // a file's own name
     const std::string filled_in =
         known.empty() ? fmt::format("{} writes one file", command)
                       : fmt::format("{} fills in {}", command, fmt::join(known, ", "));
-    if (std::ranges::find(all_placeholders, word) != all_placeholders.end())
-      fail("{} stands for nothing here: {}", word, filled_in);
+    if (is_one_of(word, all_placeholders)) fail("{} stands for nothing here: {}", word, filled_in);
     fail("{} is no placeholder: {}{}", render::visible(word), filled_in, did_you_mean(word, known));
   }
 }
@@ -94,26 +96,20 @@ constexpr std::pair<std::string_view, std::string_view> other_extensions[]{
 /// Every extension with the format that it means.
 void each_extension(
     const std::function<void(std::string_view extension, std::string_view format)>& use) {
-  for (const render::Form& form : render::forms()) {
-    std::string_view rest = form.extensions;
-    while (!rest.empty()) {
-      use(rest.substr(0, rest.find(',')), form.name);
-      rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
-    }
-  }
+  for (const render::Form& form : render::forms())
+    for (std::string_view extension : words_of(form.extensions, ",")) use(extension, form.name);
   for (const auto& [extension, format] : other_extensions) use(extension, format);
 }
 
 bool writes(const OutputOptions& output, std::string_view format) {
-  return std::ranges::find(output.formats, format) != output.formats.end();
+  return is_one_of(format, output.formats);
 }
 
 /// ".txt, .csv, …": what means a format of the command.
 std::string extensions_of(const OutputOptions& output) {
   std::vector<std::string_view> list;
   each_extension([&](std::string_view extension, std::string_view format) {
-    if (writes(output, format) && std::ranges::find(list, extension) == list.end())
-      list.push_back(extension);
+    if (writes(output, format)) add_once(list, extension);
   });
   return fmt::format("{}", fmt::join(list, ", "));
 }
@@ -203,7 +199,7 @@ void add_precision(Cli& cli, std::optional<std::size_t>& precision,
             "significant digits; default: as many as read back to the same number");
   cli.unused({"--precision"}, [form = std::move(form)] {
     constexpr std::string_view exact[] = {"csv", "tsv", "json", "ndjson"};
-    return std::ranges::find(exact, form()) != std::end(exact)
+    return is_one_of(form(), exact)
                ? std::string()
                : std::string("is of CSV, TSV and JSON; tables and pictures round to fit, arrays "
                              "have every digit");
@@ -226,6 +222,24 @@ void TextFile::finish() {
     flush();
   else
     io::write_whole(path_, text_);
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  TextFile file(path);
+  file.sink()(text);
+  file.finish();
+}
+
+void write_arrays(const std::string& path, std::string_view format,
+                  const std::vector<std::pair<std::string, Tensor>>& arrays) {
+  io::Output out;
+  for (const auto& [name, array] : arrays)
+    out.items.push_back({name, array.dtype(), array.shape()});
+  flush();
+  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, format, out);
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    writer->write(i, 0, arrays[i].second.raw(), arrays[i].second.count());
+  writer->finish();
 }
 
 std::string with_layer(std::string path, const std::string& id) {
@@ -285,9 +299,7 @@ StageSet some_stages(const Layer& layer) {
 std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names) {
   const StageSet available = some_stages(layer);
   std::vector<Stage> chosen;
-  const auto add = [&](Stage stage) {
-    if (std::find(chosen.begin(), chosen.end(), stage) == chosen.end()) chosen.push_back(stage);
-  };
+  const auto add = [&](Stage stage) { add_once(chosen, stage); };
   const auto add_all = [&] {
     for (const Stage stage : available) add(stage);
   };

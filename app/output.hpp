@@ -55,6 +55,14 @@ private:
   std::string path_, text_;
 };
 
+/// Writes a text into a file, or prints it where the path is "" or "-".
+void write_text(const std::string& path, std::string_view text);
+
+/// Writes arrays by their names into a file of that format, or to standard output where the path
+/// is "" or "-".
+void write_arrays(const std::string& path, std::string_view format,
+                  const std::vector<std::pair<std::string, Tensor>>& arrays);
+
 /// One file of several that a path with placeholders means, and what of the layer it gets.
 struct PlannedFile {
   std::string path;

@@ -1,6 +1,7 @@
 #include "retype.hpp"
 
 #include <mha/render/text.hpp>
+#include <mha/system/characters.hpp>
 
 #include <algorithm>
 
@@ -19,9 +20,7 @@ std::string shell_word(std::string_view word) {
     }
     return escaped + "'";
   }
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+  return "'" + with_replaced(word, {{'\'', "'\\''"}}) + "'";
 }
 
 std::string retyped(const Request& request, const std::string& layer_id) {

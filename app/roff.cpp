@@ -1,4 +1,5 @@
 #include "roff.hpp"
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 
@@ -9,16 +10,6 @@ namespace mha::app::roff {
 
 namespace {
 
-/// The code point that begins at `at`, which moves on behind it. The texts are ours: valid UTF-8.
-std::uint32_t next_code(std::string_view utf8, std::size_t& at) {
-  const auto byte = [&] { return static_cast<unsigned char>(utf8[at++]); };
-  const std::uint32_t first = byte();
-  const int more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-  std::uint32_t code = more == 0 ? first : first & (0x3fu >> more);
-  for (int i = 0; i < more && at < utf8.size(); ++i) code = code << 6 | (byte() & 0x3fu);
-  return code;
-}
-
 std::string_view manual_of_section(int section) {
   return section == 1   ? "User Commands"
          : section == 5 ? "File Formats Manual"
@@ -28,30 +19,19 @@ std::string_view manual_of_section(int section) {
 } // namespace
 
 std::string text(std::string_view utf8) {
-  std::string out;
-  for (std::size_t at = 0; at < utf8.size();) {
-    const std::uint32_t code = next_code(utf8, at);
-    if (code == '\\')
-      out += "\\e";
-    else if (code == '-')
-      out += "\\-";
-    else if (code == '\'')
-      out += "\\(aq";
-    else if (code == '"')
-      out += "\\(dq";
-    else if (code == '`')
-      out += "\\(ga";
-    else if (code == '^')
-      out += "\\(ha";
-    else if (code == '~')
-      out += "\\(ti";
-    else if (code == '\n')
-      out += ' ';
-    else if (code < 0x80)
-      out += static_cast<char>(code);
-    else
-      out += fmt::format("\\[u{:04X}]", code);
-  }
+  const std::string plain = with_replaced(utf8, {{'\\', "\\e"},
+                                                 {'-', "\\-"},
+                                                 {'\'', "\\(aq"},
+                                                 {'"', "\\(dq"},
+                                                 {'`', "\\(ga"},
+                                                 {'^', "\\(ha"},
+                                                 {'~', "\\(ti"},
+                                                 {'\n', " "}});
+  const std::string out =
+      escaped(plain, [](const Utf8& character, std::string_view) -> std::optional<std::string> {
+        if (character.code < 0x80) return std::nullopt;
+        return fmt::format("\\[u{:04X}]", static_cast<std::uint32_t>(character.code));
+      });
   return out.starts_with('.') ? "\\&" + out : out;
 }
 

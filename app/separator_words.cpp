@@ -2,17 +2,16 @@
 
 #include <mha/render/label.hpp>
 #include <mha/render/text.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
 
 namespace mha::app {
 
 void SeparatorWords::look_at(const Layer& layer) {
   for (std::size_t b = 0; b < layer.dims.B && found_.size() < words_.size(); ++b)
     for (const std::string& token : layer.key_tokens_of(b))
-      if (std::ranges::find(words_, token) != words_.end()) found_.insert(token);
+      if (is_one_of(token, words_)) found_.insert(token);
 }
 
 std::string SeparatorWords::missing() const {

@@ -21,7 +21,7 @@ void SinkNote::add(const std::string& layer, const std::vector<HeadMeasures>& he
 }
 
 void SinkNote::print(const Common& common) const {
-  if (sinks_.empty() || common.quiet) return;
+  if (sinks_.empty()) return;
   const auto most = std::ranges::max_element(sinks_, {}, &OfLayer::share);
   const std::string share = fmt::format("{:.0f} %", 100 * most->share);
   const std::string where =
@@ -29,7 +29,7 @@ void SinkNote::print(const Common& common) const {
                    : fmt::format("key 0 has more than a third of the weight in {} of {} layers, up "
                                  "to {} in layer {}: a sink",
                                  sinks_.size(), layers_, share, most->layer);
-  print_note(where + "; `map --without-sink` draws the other keys", common.color);
+  print_note(where + "; `map --without-sink` draws the other keys", common);
 }
 
 } // namespace mha::app

@@ -6,6 +6,7 @@
 #include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/text_stats.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -46,15 +47,14 @@ public:
     const bool all = asked.columns.empty() && view_.rows == TextRows::head && form != "table";
     if (all) {
       for (const Measure& measure : measures())
-        if (std::ranges::find(without_mean, measure.name) == std::end(without_mean))
-          view_.columns.push_back(&measure);
+        if (!is_one_of(measure.name, without_mean)) view_.columns.push_back(&measure);
     } else if (asked.columns.empty()) {
       for (const std::string_view name : usual) view_.columns.push_back(&measure_named(name));
       view_.usual = true;
     }
     if (asked.less_uniform) view_.columns = all_above_uniform(view_.columns);
     for (const Measure* measure : view_.columns)
-      if (std::ranges::find(without_mean, measure->name) != std::end(without_mean))
+      if (is_one_of(measure->name, without_mean))
         throw UsageError(fmt::format("--measures {}: a number of a head, query, key or item has no "
                                      "mean over texts",
                                      measure->name));
@@ -177,8 +177,7 @@ private:
 
   void write(const std::vector<TextStatsRow>& rows) {
     if (form_ == "csv" || form_ == "tsv") {
-      file_.write(
-          text_stats_csv(rows, view_, form_ == "tsv" ? '\t' : ',', is_first_, asked_.precision));
+      file_.write(text_stats_csv(rows, view_, form_, is_first_, asked_.precision));
       is_first_ = false;
       return;
     }
@@ -298,8 +297,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
       const Stopwatch watch(common.compute_s);
       const LayerMeasures found = measure_heads(loaded.layer, measured);
       if (first)
-        for (const std::string& note : found.notes)
-          if (!common.quiet) print_note(note, common.color);
+        for (const std::string& note : found.notes) print_note(note, common);
       report_overflow(found.overflow, own);
       for (const HeadMeasures& head : found.heads) stats.add(loaded, place, group.first, head);
     }

@@ -4,8 +4,8 @@
 #include "grid.hpp"
 #include "text_groups.hpp"
 
-#include <mha/formats/create.hpp>
 #include <mha/render/sweep.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& 
   other.special = typed.special;
   const Texts from(texts.weights(), other);
   for (const Note& note : from.notes())
-    if (std::ranges::find(texts.notes(), note) == texts.notes().end())
+    if (!is_one_of(note, texts.notes()))
       report_notes({{message("--patch-from: {}", note.message), note.severity}}, common);
   const auto here = one_by_one(model.sources(), texts, "--text"),
              there = one_by_one(model.sources(), from, "--patch-from");
@@ -94,9 +94,8 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
   std::size_t count = shape.empty() ? 1 : shape[0];
   for (const SweepAxis axis : request.over) {
     std::size_t length = 0;
-    for (const SweepPoint& point : sweep.points) {
+    for (const SweepPoint& point : sweep.points)
       length = std::max(length, *index_along(point, axis) + 1);
-    }
     shape.push_back(length), count *= length;
   }
   if (count != sweep.points.size())
@@ -105,11 +104,7 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
          path);
   std::vector<double> values;
   for (const SweepPoint& point : sweep.points) values.push_back(point.value);
-  io::Output out;
-  out.items = {{"sweep", DType::f64, shape}};
-  const std::unique_ptr<io::Writer> writer = io::create(path.empty() ? "-" : path, "npy", out);
-  writer->write(0, 0, reinterpret_cast<const std::byte*>(values.data()), values.size());
-  writer->finish();
+  write_arrays(path, "npy", {{"sweep", Tensor::of<double>(shape, values)}});
 }
 
 /// The stages, places and measure that options name. Throws Error.
@@ -127,8 +122,7 @@ void ask(const SweepOptions& options, SweepRequest& request) {
   for (const std::string& word : options.over) {
     const auto axis = std::ranges::find(axes, word, [](SweepAxis one) { return name_of(one); });
     if (axis == axes.end()) fail("--over {}: layer, head, query or key expected", word);
-    if (std::ranges::find(request.over, *axis) != request.over.end())
-      fail("--over: {} comes twice", word);
+    if (is_one_of(*axis, request.over)) fail("--over: {} comes twice", word);
     request.over.push_back(*axis);
   }
   if (request.over.empty()) request.over = {SweepAxis::layer, SweepAxis::query};
@@ -140,18 +134,13 @@ void ask(const SweepOptions& options, SweepRequest& request) {
   request.raw = options.raw;
 }
 
-void write_text(const SweepResult& found, const render::SweepView& view,
-                const OutputOptions& output, const Common& common) {
+void write_numbers(const SweepResult& found, const render::SweepView& view,
+                   const OutputOptions& output, const Common& common) {
   const std::string form = form_of(output);
-  TextFile file(output.path);
-  const render::TextStyle look = look_of(output, common.color);
-  if (form == "json")
-    file.sink()(render::sweep_json(found, view));
-  else if (form == "table")
-    file.sink()(render::sweep_table(found, view, look));
-  else
-    file.sink()(render::sweep_csv(found, view, form == "tsv" ? '\t' : ','));
-  file.finish();
+  write_text(output.path, form == "json" ? render::sweep_json(found, view)
+                          : form == "table"
+                              ? render::sweep_table(found, view, look_of(output, common.color))
+                              : render::sweep_csv(found, view, form));
 }
 
 } // namespace
@@ -225,7 +214,7 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
     return write_grid({output.path, to.picture, to.figure, common.color}, title,
                       panels_of(found, view));
   }
-  write_text(found, view, output, common);
+  write_numbers(found, view, output, common);
 }
 
 } // namespace mha::app

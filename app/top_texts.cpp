@@ -142,12 +142,10 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
     fail("--query {}: no text has such a token", asked.measuring.selection.query->text());
   }
   const Stopwatch watch(common.write_s);
-  TextFile file(asked.output.path);
-  if (form == "table")
-    file.sink()(activations_table(longest.list(), look_of(asked.output, common.color)));
-  else
-    file.sink()(render::activations_text(longest.list(), form, asked.precision));
-  file.finish();
+  write_text(asked.output.path,
+             form == "table"
+                 ? activations_table(longest.list(), look_of(asked.output, common.color))
+                 : render::activations_text(longest.list(), form, asked.precision));
   kept.remove();
   return 0;
 }

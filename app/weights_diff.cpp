@@ -37,11 +37,9 @@ int diff_two_checkpoints(const Request& request, const std::vector<std::string>&
   const render::TextStyle look =
       output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
   const std::string form = form_of(output);
-  TextFile file(output.path);
-  file.sink()(form == "json"  ? render::weights_json(diff)
-              : form == "csv" ? render::weights_csv(diff)
-                              : render::weights_table(diff, look));
-  file.finish();
+  write_text(output.path, form == "json"  ? render::weights_json(diff)
+                          : form == "csv" ? render::weights_csv(diff)
+                                          : render::weights_table(diff, look));
   return diff.same() ? 0 : 1;
 }
 

@@ -32,11 +32,9 @@ int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& look) {
   }
   {
     const Stopwatch watch(common.write_s);
-    TextFile file(output.path);
-    file.sink()(form_of(output) == "json"
-                    ? render::pass_json(speed)
-                    : render::visible(model.title()) + "\n\n" + render::pass_table(speed, look));
-    file.finish();
+    write_text(output.path, form_of(output) == "json" ? render::pass_json(speed)
+                                                      : render::visible(model.title()) + "\n\n" +
+                                                            render::pass_table(speed, look));
   }
   report_timings(common);
   return 0;
@@ -74,9 +72,7 @@ int BenchCommand::run() {
     text = speed_table(rows, look);
   if (world().is_first()) {
     const Stopwatch watch(common.write_s);
-    TextFile file(output.path);
-    file.sink()(text);
-    file.finish();
+    write_text(output.path, text);
   }
   report_timings(common);
   return 0;

@@ -9,6 +9,8 @@
 #include <mha/circuits/vocabulary.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/render/circuits.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 
@@ -59,7 +61,7 @@ void CircuitsCommand::check() const {
 std::vector<CompositionKind> kinds_named(const std::vector<std::string>& names) {
   std::vector<CompositionKind> kinds;
   for (const CompositionKind kind : {CompositionKind::q, CompositionKind::k, CompositionKind::v})
-    if (std::ranges::find(names, name_of(kind)) != names.end()) kinds.push_back(kind);
+    if (is_one_of(name_of(kind), names)) kinds.push_back(kind);
   for (const std::string& name : names)
     if (name != "q" && name != "k" && name != "v")
       throw UsageError(fmt::format("--composition {}: q, k or v expected", name));
@@ -85,7 +87,7 @@ std::string CircuitsCommand::title(OpenedWeights& opened, const LayerProjections
 /// Once for all layers.
 void CircuitsCommand::note_what_is_left_out(const LayerProjections& layer) {
   const auto note = [&](const std::string& text) {
-    if (std::ranges::find(said_, text) != said_.end()) return;
+    if (is_one_of(text, said_)) return;
     said_.push_back(text);
     report_notes({Note(text)}, common);
   };
@@ -139,27 +141,20 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
 }
 
 void CircuitsCommand::write_numbers(const std::string& form) const {
-  TextFile file(output.path);
   const render::TextStyle look = look_of(output, common.color);
-  const char separator = form == "tsv" ? '\t' : ',';
-  const auto titled = [&](const std::string& table) {
-    return look.bold(render::in_lines(title_, look.width)) + "\n\n" + table;
-  };
+  const bool is_table = form == "table";
   std::string text;
-  if (!composition.empty()) {
-    text = form == "json"    ? render::compositions_json(pairs_, precision)
-           : form == "table" ? titled(render::compositions_table(pairs_, look))
-                             : render::compositions_csv(pairs_, separator, precision);
-  } else if (form == "json") {
-    text = render::circuits_json(heads_, precision);
-  } else if (spectrum) {
-    text = render::spectra_csv(heads_, separator, precision);
-  } else {
-    text = form == "table" ? titled(render::circuits_table(heads_, look))
-                           : render::circuits_csv(heads_, separator, precision);
-  }
-  file.sink()(text);
-  file.finish();
+  if (!composition.empty())
+    text = is_table ? render::compositions_table(pairs_, look)
+                    : render::compositions_text(pairs_, form, precision);
+  else if (spectrum && form != "json")
+    text = render::spectra_text(heads_, form, precision);
+  else
+    text = is_table ? render::circuits_table(heads_, look)
+                    : render::circuits_text(heads_, form, precision);
+  const std::string above =
+      is_table && !spectrum ? look.bold(render::in_lines(title_, look.width)) + "\n\n" : "";
+  write_text(output.path, above + text);
 }
 
 void CircuitsCommand::write() {
@@ -213,17 +208,11 @@ int CircuitsCommand::run() {
   if (heads_.size() > most) heads_.resize(most);
   if (pairs_.size() > most) pairs_.resize(most);
   write();
-  if (is_table && !top && all > most && !common.quiet)
+  if (is_table && !top && all > most)
     print_note(fmt::format("the {} largest of {} pairs; --top shows more, -f csv all", most, all),
-               common.color);
+               common);
   report_timings(common);
   return 0;
-}
-
-std::vector<std::string> names_of_measures() {
-  std::vector<std::string> names;
-  for (const CircuitMeasure& measure : circuit_measures()) names.emplace_back(measure.name);
-  return names;
 }
 
 } // namespace
@@ -247,9 +236,10 @@ Run declare_circuits(Cli& cli) {
   cli.flag("--spectrum", circuits->spectrum,
            "CSV with a line for every singular value of QK and OV and eigenvalue of OV; JSON has "
            "them always");
-  cli.choice("--sort", names_of_measures(), circuits->sort, "heads by a measure, largest first");
+  cli.choice("--sort", names_of_rows<std::string>(circuit_measures()), circuits->sort,
+             "heads by a measure, largest first");
   cli.value("--top", "N", circuits->top, "the first N lines; of pairs the N largest, default: 20");
-  add_grid(cli, circuits->grid, names_of_measures());
+  add_grid(cli, circuits->grid, names_of_rows<std::string>(circuit_measures()));
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
   add_figure(cli, circuits->figure, "a table has the numbers");

@@ -1,5 +1,7 @@
 #include "commands/commands.hpp"
 
+#include <mha/system/named.hpp>
+
 namespace mha::app {
 
 namespace {
@@ -34,12 +36,9 @@ std::span<const Command> commands() {
 }
 
 const Command& command_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Command& command : every_command) {
-    if (command.name == name) return command;
-    names.push_back(command.name);
-  }
-  throw UsageError(fmt::format("no command is called '{}'{}", name, did_you_mean(name, names)));
+  if (const Command* command = find_named(every_command, name)) return *command;
+  throw UsageError(fmt::format("no command is called '{}'{}", name,
+                               did_you_mean(name, names_of_rows(every_command))));
 }
 
 std::vector<Declared> declared_commands() {

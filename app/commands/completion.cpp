@@ -3,6 +3,7 @@
 #include "commands/commands.hpp"
 #include "console.hpp"
 #include "shells/shells.hpp"
+#include <mha/system/named.hpp>
 
 #include <memory>
 
@@ -10,12 +11,10 @@ namespace mha::app {
 
 Run declare_completion(Cli& cli) {
   const auto shell = std::make_shared<std::vector<std::string>>();
-  std::vector<std::string> names;
-  for (const Shell& known : shells()) names.emplace_back(known.name);
   cli.about("Prints a script that completes commands, options, their values, stages and files. The "
             "script is made from the declarations that --help is made from, and is static: a shell "
             "that loads it starts no program.");
-  cli.positionals("SHELL", "bash, zsh or fish", *shell, true, std::move(names));
+  cli.positionals("SHELL", "bash, zsh or fish", *shell, true, names_of_rows<std::string>(shells()));
   cli.example("completion bash > mha-inspect.bash",
               "bash: put it into ~/.local/share/bash-completion/completions/mha-inspect");
   cli.example("completion zsh > _mha-inspect", "zsh: put it into a folder of $fpath");

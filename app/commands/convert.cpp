@@ -8,6 +8,7 @@
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <map>
@@ -59,7 +60,7 @@ std::optional<Sources> opened_with_layers(Request request) {
 /// layer a checkpoint folder and what NumPy and safetensors hold are.
 bool holds_model(const io::Contents& contents, const Request& request) {
   constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx"};
-  if (std::ranges::find(formats, contents.format) != std::end(formats)) return true;
+  if (is_one_of(contents.format, formats)) return true;
   const std::optional<Sources> sources = opened_with_layers(request);
   if (!sources) return false; // what is wrong is told where its layer is read
   if (sources->layers().size() > 1) return true;
@@ -183,9 +184,8 @@ void Convert::add_settings(const Layer& layer, io::Output& out) {
 void Convert::add_labels(const Layer& layer, io::Output& out) const {
   if (!out.labels.empty()) return; // of the layer before
   if (!layer.item_tokens.empty() || !layer.item_key_tokens.empty()) {
-    if (!common.quiet)
-      print_note("the labels of each batch item are not written: give --tokens with the layer",
-                 common.color, Severity::warning);
+    print_note("the labels of each batch item are not written: give --tokens with the layer",
+               common, Severity::warning);
     return;
   }
   if (!layer.tokens.empty()) out.labels.emplace_back("tokens", layer.tokens);

@@ -13,6 +13,7 @@
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
+#include <mha/system/named.hpp>
 
 #include <algorithm>
 
@@ -64,9 +65,8 @@ void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   for (Change& change : diagnosis.changes) {
     Reproduction& reproduction = change.reproduction;
     if (reproduction.transposed.empty()) continue;
-    const auto origin = std::ranges::find(loaded.origins, reproduction.transposed, &Origin::name);
-    const std::size_t tensor =
-        origin == loaded.origins.end() ? std::string::npos : origin->source.find(": ");
+    const Origin* const origin = find_named(loaded.origins, reproduction.transposed);
+    const std::size_t tensor = origin ? origin->source.find(": ") : std::string::npos;
     if (loaded.naming != "canonical" || tensor == std::string::npos)
       reproduction = {};
     else
@@ -91,19 +91,17 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look
     return diagnose_model(request, model, against, common, look);
   }();
   common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
-  TextFile file(output.path);
   std::vector<render::LayerDiagnosis> places;
   bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
   for (const PlaceDiagnosis& place : found.places) {
     places.push_back({place.id, place.diagnosis});
     explained = explained && place.diagnosis.explained;
   }
-  if (form_of(output) != "json" && !common.quiet)
-    for (const std::string& note : found.coverage.notes()) print_note(note, common.color);
+  if (form_of(output) != "json")
+    for (const std::string& note : found.coverage.notes()) print_note(note, common);
   const Stopwatch watch(common.write_s);
-  file.sink()(form_of(output) == "json" ? render::diagnosis_json(places)
-                                        : model_diagnosis_text(found, look));
-  file.finish();
+  write_text(output.path, form_of(output) == "json" ? render::diagnosis_json(places)
+                                                    : model_diagnosis_text(found, look));
   report_timings(common, common.timings ? passes_of(work, model, common.threads) : "");
   return explained ? 0 : 1;
 }

@@ -18,6 +18,7 @@
 #include <mha/render/diff_layers.hpp>
 #include <mha/render/text_table.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -50,10 +51,8 @@ double tolerance_of(std::string_view option, const std::string& text) {
 /// "1e-3" for every stage, "weights:1e-3" for one; commas separate.
 void add_tolerance(std::string_view option, const std::string& text, std::optional<double>& all,
                    std::map<Stage, double>& by_stage) {
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    const std::string part(rest.substr(0, comma));
+  for (std::string_view typed : split_at(text, ',')) {
+    const std::string part(typed);
     const std::size_t colon = part.find(':');
     const double value =
         tolerance_of(option, colon == std::string::npos ? part : part.substr(colon + 1));
@@ -64,8 +63,6 @@ void add_tolerance(std::string_view option, const std::string& text, std::option
       throw UsageError(fmt::format("{} is {} and then {}{}: one tolerance expected; leave one out",
                                    option, kept, value,
                                    stage.empty() ? "" : fmt::format(" for {}", stage)));
-    if (comma == std::string_view::npos) return;
-    rest.remove_prefix(comma + 1);
   }
 }
 
@@ -259,7 +256,7 @@ std::string DiffRun::form_of_gelu() {
   if (!equal_ || (verdict != GeluForms::Verdict::other && verdict != GeluForms::Verdict::open))
     return "";
   if (!line_a_layer_) {
-    if (!command_.common.quiet) print_note(gelu_.sentence(), command_.common.color);
+    print_note(gelu_.sentence(), command_.common);
     equal_ = verdict != GeluForms::Verdict::other;
     return "";
   }
@@ -276,8 +273,8 @@ std::string DiffRun::form_of_gelu() {
 }
 
 bool DiffRun::finish() {
-  if (!command_.common.quiet && !as_json_)
-    for (const std::string& note : coverage_.notes()) print_note(note, command_.common.color);
+  if (!as_json_)
+    for (const std::string& note : coverage_.notes()) print_note(note, command_.common);
   const Stopwatch watch(command_.common.write_s);
   const std::string forms = form_of_gelu();
   const auto asked_for = static_cast<std::size_t>( // the model's end has no number

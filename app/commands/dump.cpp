@@ -346,13 +346,12 @@ void DumpCommand::say_overflowed(const Dump& written) const {
         "{}: {} {} beyond {} and became infinite; bf16 and f32 hold larger ones", name_of(stage),
         counted(count, "numbers"), count == 1 ? "is" : "are", name_of(dtype_named(dtype)));
     if (common.strict) fail("--dump-dtype {}: {} (an error by --strict)", dtype, note);
-    if (!common.quiet) print_note(note, common.color);
+    print_note(note, common);
   }
 }
 
 void DumpCommand::say_skipped(std::size_t all) const {
-  if (!skipped_.empty() && !common.quiet)
-    print_note(skipped_text(skipped_, all, skipped_unmarked_), common.color);
+  if (!skipped_.empty()) print_note(skipped_text(skipped_, all, skipped_unmarked_), common);
 }
 } // namespace
 

@@ -8,6 +8,8 @@
 #include "predicted_places.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -76,33 +78,22 @@ std::vector<PatchText> parse_ablation_set(const std::string& text, const std::st
   return places;
 }
 
-/// A number of Effect by which a picture colours heads; `name` is the word of --grid.
-struct EffectMeasure {
-  const char* name;
-  std::optional<double> Effect::*of;
-};
-constexpr EffectMeasure effect_measures[]{{"kl", &Effect::kl},
-                                          {"loss_change", &Effect::loss_change},
-                                          {"logit_change", &Effect::logit_change},
-                                          {"direct", &Effect::direct},
-                                          {"change", &Effect::change}};
-
 /// Draws the measure that --grid names, or the first one that some head has a value of.
 void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& picture,
                           const std::string& title) const {
-  for (const EffectMeasure& measure : effect_measures) {
+  for (const EffectColumn& measure : effect_columns) {
     if (!grid.empty() && grid != measure.name) continue;
     std::vector<render::GridHead> cells;
     bool has_values = false;
     for (const Effect& effect : found) {
       if (effect.part != Component::head) continue;
-      cells.push_back({std::to_string(*effect.layer), *effect.head, effect.*measure.of});
-      has_values = has_values || (effect.*measure.of).has_value();
+      cells.push_back({std::to_string(*effect.layer), *effect.head, effect.*measure.number});
+      has_values = has_values || (effect.*measure.number).has_value();
     }
     if (!has_values && grid.empty()) continue;
     if (!has_values) fail("--grid {}: no head has it here", grid);
     write_grid({output.path, picture, figure, common.color}, title,
-               {render::grid_of(measure.name, cells)});
+               {render::grid_of(std::string(measure.name), cells)});
     return;
   }
   fail("no head has an effect to draw");
@@ -110,9 +101,8 @@ void EffectsCommand::draw(const std::vector<Effect>& found, const std::string& p
 
 /// Throws Error where --grid is no measure of an effect.
 void require_effect_measure(const std::string& grid) {
-  std::vector<std::string_view> names;
-  for (const EffectMeasure& measure : effect_measures) names.emplace_back(measure.name);
-  if (!grid.empty() && std::ranges::find(names, grid) == names.end())
+  const std::vector<std::string_view> names = names_of_rows(effect_columns);
+  if (!grid.empty() && !is_one_of(grid, names))
     throw UsageError(fmt::format("--grid: '{}' is no effect{}; there are {}", grid,
                                  did_you_mean(grid, names), fmt::join(names, ", ")));
 }
@@ -228,7 +218,6 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
     found.resize(std::min(found.size(), *top));
   }
   const Stopwatch watch(common.write_s);
-  TextFile file(output.path);
   render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>(),
                            precision};
   const auto token_text = [](const std::string& token, const std::optional<std::size_t>& id) {
@@ -238,13 +227,9 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   if (const std::string token = token_text(answer, answer_id); !token.empty()) view.answer = token;
   if (const std::string token = token_text(versus, versus_id); !token.empty())
     view.answer += ", less that of " + token;
-  if (form == "json")
-    file.sink()(render::effects_json(found, view));
-  else if (form == "table")
-    file.sink()(render::effects_table(found, view, look_of(output, common.color)));
-  else
-    file.sink()(render::effects_csv(found, view, form == "tsv" ? '\t' : ','));
-  file.finish();
+  write_text(output.path, form == "table"
+                              ? render::effects_table(found, view, look_of(output, common.color))
+                              : render::effects_text(found, view, form));
 }
 
 void add_effects_examples(Cli& cli) {

@@ -61,7 +61,7 @@ bool Explain::as_json() const {
 void Explain::note_last(std::size_t query, std::size_t count) {
   const std::string note =
       fmt::format("query {} is explained, the last of {}; --query chooses another", query, count);
-  if (!common.quiet && noted_.insert(note).second) print_note(note, common.color);
+  if (noted_.insert(note).second) print_note(note, common);
 }
 
 /// Of a whole model's layer: the weights of others are looked at before.

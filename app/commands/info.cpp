@@ -7,10 +7,9 @@
 #include <mha/load/as_naming.hpp>
 #include <mha/load/draft_naming.hpp>
 #include <mha/load/read_description.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/ranges.h>
-
-#include <algorithm>
 
 namespace mha::app {
 
@@ -37,11 +36,10 @@ std::string Info::description_of(const Sources& sources) const {
   const auto draft = [&]() -> std::optional<std::string> {
     for (const io::Contents& file : sources.contents())
       if (std::optional<std::string> text = draft_naming(file)) {
-        if (!common.quiet)
-          print_note("a draft from names and shapes: hold block, activation, norm, causal, "
-                     "num_heads, the order of fused queries, keys and values, and factors of the "
-                     "embedding against the model's code, then compare a layer by diff",
-                     common.color);
+        print_note("a draft from names and shapes: hold block, activation, norm, causal, "
+                   "num_heads, the order of fused queries, keys and values, and factors of the "
+                   "embedding against the model's code, then compare a layer by diff",
+                   common);
         return text;
       }
     return std::nullopt;
@@ -55,8 +53,7 @@ std::string Info::description_of(const Sources& sources) const {
   } catch (const Error& error) {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
-    if (!common.quiet)
-      print_note(fmt::format("not as its family reads it: {}", told(error)), common.color);
+    print_note(fmt::format("not as its family reads it: {}", told(error)), common);
     return *std::move(text);
   }
 }
@@ -71,9 +68,7 @@ int Info::print_description() {
   std::string reason;
   const std::string text =
       schema ? description_schema() : description_of(open_one_or_all(request, reason).sources());
-  TextFile file(output.path);
-  file.sink()(text);
-  file.finish();
+  write_text(output.path, text);
   return 0;
 }
 
@@ -84,8 +79,7 @@ void Info::note_unused(const Inventory& inventory) const {
   std::vector<std::string> idle;
   for (const std::string& name : *given) {
     const bool labels = name == "--tokens" || name == "--key-tokens";
-    if (labels || (!one && std::ranges::find(of_layer, name) != of_layer.end()))
-      idle.push_back(name);
+    if (labels || (!one && is_one_of(name, of_layer))) idle.push_back(name);
   }
   if (idle.empty()) return;
   print_note(fmt::format("{}: nothing of it is listed{}", fmt::join(idle, ", "),
@@ -106,10 +100,8 @@ int Info::run() {
     fail("{} (an error by --strict)", inventory.findings[0].text);
   note_unused(inventory);
   const std::string form = form_of(output);
-  TextFile file(output.path);
-  file.sink()(form == "json" ? inventory_json(inventory)
-                             : inventory_text(inventory, look_of_output(common.color)));
-  file.finish();
+  write_text(output.path, form == "json" ? inventory_json(inventory)
+                                         : inventory_text(inventory, look_of_output(common.color)));
   report_timings(common);
   return 0;
 }

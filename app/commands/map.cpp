@@ -4,6 +4,7 @@
 #include "commands/commands.hpp"
 #include "map_command.hpp"
 #include "weights_only.hpp"
+#include <mha/system/named.hpp>
 
 namespace mha::app {
 
@@ -30,9 +31,7 @@ void add_choice_of_maps(Cli& cli, const std::shared_ptr<MapCommand>& map) {
 
 void add_map_colours(Cli& cli, const std::shared_ptr<MapCommand>& map) {
   cli.group("How");
-  std::vector<std::string> names;
-  for (const render::ColorMap& colors : render::color_maps()) names.emplace_back(colors.name);
-  cli.choice("--colormap", names, map->color_map,
+  cli.choice("--colormap", names_of_rows<std::string>(render::color_maps()), map->color_map,
              "default: viridis for weights, exp and shifted, diverging for stages with signs");
   cli.choice("--color-scale", {"linear", "log"}, map->color_scale,
              "log tells small weights apart, down to 1e-4 of the largest; default: linear, log for "

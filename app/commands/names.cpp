@@ -21,11 +21,10 @@ Run declare_names(Cli& cli) {
   cli.example("names --format markdown", "the table of docs/formats.md");
   return [names] {
     const std::string form = form_of(names->output);
-    TextFile file(names->output.path);
-    file.sink()(form == "json"       ? render::names_json()
-                : form == "markdown" ? render::names_markdown()
-                                     : render::names_table(look_of_output(names->common.color)));
-    file.finish();
+    write_text(names->output.path, form == "json" ? render::names_json()
+                                   : form == "markdown"
+                                       ? render::names_markdown()
+                                       : render::names_table(look_of_output(names->common.color)));
     return 0;
   };
 }

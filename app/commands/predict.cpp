@@ -9,6 +9,7 @@
 #include <mha/model/predict.hpp>
 #include <mha/render/part_logits.hpp>
 #include <mha/render/predict.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -78,7 +79,7 @@ private:
 bool Predict::asks_for(const Texts& text, std::size_t batch, std::size_t position) const {
   if (!selection.query) return all || text.is_asked(batch, position);
   const std::vector<std::size_t> own = positions_in(*selection.query, text, batch);
-  return std::ranges::find(own, position) != own.end();
+  return is_one_of(position, own);
 }
 
 render::TokenNames names_of(const Texts& text) {
@@ -173,12 +174,10 @@ void Predict::write_part(const OpenedModel& model) {
   for (PartLogits& part : parts)
     files[with_batch(output.path, part.at.first)].push_back(std::move(part));
   for (const auto& [path, some] : files) {
-    TextFile file(path);
-    file.sink()(form == "json" ? render::part_logits_json(some, view, names)
-                : form == "table"
-                    ? render::part_logits_table(some, view, names, look_of(output, common.color))
-                    : render::part_logits_csv(some, view, names, form == "tsv" ? '\t' : ','));
-    file.finish();
+    write_text(path, form == "json"    ? render::part_logits_json(some, view, names)
+                     : form == "table" ? render::part_logits_table(some, view, names,
+                                                                   look_of(output, common.color))
+                                       : render::part_logits_csv(some, view, names, form));
   }
 }
 

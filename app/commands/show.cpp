@@ -4,7 +4,6 @@
 #include "describe.hpp"
 #include "flow.hpp"
 #include "output.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/layer/formula.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
@@ -103,10 +102,7 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
   TextFile file(path);
   const render::Sink sink = file.sink();
   if (form == "table" && !output.to_standard_output()) sink(part.text);
-  if (form == "csv") sink(overview_csv(part.rows, options, ','));
-  if (form == "tsv") sink(overview_csv(part.rows, options, '\t'));
-  if (form == "json") sink(overview_json(part.rows, options, false));
-  if (form == "ndjson") sink(overview_json(part.rows, options, true));
+  if (form != "table") sink(overview_text(part.rows, options, form));
   file.finish();
 }
 
@@ -146,9 +142,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     const StageSet available = some_stages(layer);
     const Selection own = selection_of(loaded, selection, model.chosen().size());
-    std::vector<Stage> wanted;
-    for (const StageInfo& info : mha::stages())
-      if (contains(available, info.stage)) wanted.push_back(info.stage);
+    std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
     const std::deque<Summaries> summaries = summed_up(layer, wanted, planned, own);
     for (std::size_t i = 0; world().is_first() && i < planned.size(); ++i) {
@@ -271,19 +265,12 @@ void Show::npy(OpenedModel& model) {
       throw UsageError("--format npy holds one stage; name it with --stage");
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, selection, wanted, true);
-    compute_files(
-        loaded.layer, wanted, planned, selection.placed(loaded.layer),
-        [&](const PlannedFile& file, const Trace& trace) {
-          const Stopwatch watch(common.write_s);
-          const Tensor& numbers = trace.value(wanted[0]);
-          io::Output out;
-          out.items.push_back({std::string(name_of(wanted[0])), numbers.dtype(), numbers.shape()});
-          flush();
-          const std::unique_ptr<io::Writer> writer =
-              io::create(file.path.empty() ? "-" : file.path, "npy", out);
-          writer->write(0, 0, numbers.raw(), numbers.count());
-          writer->finish();
-        });
+    compute_files(loaded.layer, wanted, planned, selection.placed(loaded.layer),
+                  [&](const PlannedFile& file, const Trace& trace) {
+                    const Stopwatch watch(common.write_s);
+                    write_arrays(file.path, "npy",
+                                 {{std::string(name_of(wanted[0])), trace.value(wanted[0])}});
+                  });
   }
 }
 

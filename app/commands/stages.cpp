@@ -36,9 +36,7 @@ int Stages::run() {
     text += render::stages_markdown(layer);
   else
     text += render::stages_table(layer, look);
-  TextFile file(output.path);
-  file.sink()(text);
-  file.finish();
+  write_text(output.path, text);
   return 0;
 }
 

@@ -11,6 +11,8 @@
 #include "stats_texts.hpp"
 #include <mha/ranks/ranks.hpp>
 #include <mha/render/stats.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <map>
@@ -84,9 +86,8 @@ bool Stats::asks_for_projections(const std::string& form) const {
 
 std::vector<render::StatsRow> Stats::chosen(std::vector<render::StatsRow> rows) const {
   if (!kinds.empty())
-    std::erase_if(rows, [&](const render::StatsRow& row) {
-      return std::find(kinds.begin(), kinds.end(), row.head.kind) == kinds.end();
-    });
+    std::erase_if(rows,
+                  [&](const render::StatsRow& row) { return !is_one_of(row.head.kind, kinds); });
   if (!sort.empty()) sort_rows(rows, stats_order_of(sort));
   if (top && rows.size() > *top) rows.resize(*top);
   return rows;
@@ -123,7 +124,7 @@ void Stats::write_picture(const std::string& path, const std::vector<render::Sta
 /// Every layer would say the same.
 void Stats::tell_once(const std::string& note, Severity severity) {
   if (common.strict) fail("{} (an error by --strict)", note);
-  if (!common.quiet && told_.insert(note).second) print_note(note, common.color, severity);
+  if (told_.insert(note).second) print_note(note, common, severity);
 }
 
 /// Saved maps may be percentages, logarithms or scores: their measures would be no measures.
@@ -141,8 +142,7 @@ void Stats::tell_sums(const Layer& layer, const std::vector<HeadMeasures>& heads
 void Stats::tell_none() const {
   const std::string few =
       fmt::format("; of {} the text has too few rows to tell", counted(too_short_, "heads"));
-  if (!common.quiet)
-    print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common.color);
+  print_note("no head is of this kind" + (too_short_ > 0 ? few : ""), common);
 }
 
 /// Hands the heads of one layer to the files that are about them.
@@ -263,13 +263,10 @@ bool Stats::write(StatsFiles& files, const std::string& form, const std::string&
       if (!rows.empty()) write_picture(path, rows, picture, title);
       continue;
     }
-    TextFile file(path);
-    const render::Sink sink = file.sink();
     if (form != "table")
-      sink(text_of(rows, form));
-    else if (!rows.empty())
-      sink(above + text_of(rows, form));
-    file.finish();
+      write_text(path, text_of(rows, form));
+    else
+      write_text(path, rows.empty() ? "" : above + text_of(rows, form));
   }
   return found_any;
 }
@@ -283,12 +280,6 @@ std::string kinds_help() {
   return list;
 }
 
-template <class List> std::vector<std::string> names_of(const List& list) {
-  std::vector<std::string> names;
-  for (const auto& one : list) names.emplace_back(one.name);
-  return names;
-}
-
 std::string measures_help() {
   std::string list = "these columns, of";
   for (const Measure& measure : mha::measures())
@@ -298,15 +289,16 @@ std::string measures_help() {
 
 void add_rows_and_columns(Cli& cli, const std::shared_ptr<Stats>& stats) {
   cli.group("Which rows and columns");
-  std::vector<std::string> columns = names_of(mha::measures());
+  std::vector<std::string> columns = names_of_rows<std::string>(mha::measures());
   columns.emplace_back("kind");
-  cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help()).offers(names_of(head_kinds()));
+  cli.list("--kind", "NAME[,NAME]", stats->kinds, kinds_help())
+      .offers(names_of_rows<std::string>(head_kinds()));
   cli.value("--sort", "COLUMN[:asc]", stats->sort,
             "rows by a measure, the largest first, or the smallest with :asc; or by kind")
       .offers(columns);
   cli.value("--top", "N", stats->top, "only the first N rows");
   cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help())
-      .offers(names_of(mha::measures()));
+      .offers(names_of_rows<std::string>(mha::measures()));
   cli.flag("--all", stats->all,
            "a table of every measure; the other formats have them all without being asked");
   cli.flag("--above-uniform", stats->less_uniform,
@@ -357,8 +349,8 @@ Run declare_stats(Cli& cli) {
   add_rows_and_columns(cli, stats);
   add_text_stats(cli, stats->texts);
   cli.group("Output");
-  add_grid(cli, stats->grid, names_of(mha::measures()));
-  std::vector<std::string> forms = names_of(render::forms());
+  add_grid(cli, stats->grid, names_of_rows<std::string>(mha::measures()));
+  std::vector<std::string> forms = names_of_rows<std::string>(render::forms());
   forms.insert(forms.end(), {"text", "png", "svg", "pdf"});
   add_output(cli, stats->output, forms,
              "a file; {layer}, {batch} and {head} in it write one each; default: standard output",

@@ -52,7 +52,7 @@ int TokensCommand::run() {
     else if (form == "table")
       render::write_tokens_table(some, names, look, sink);
     else
-      render::write_tokens_csv(some, names, form == "tsv" ? '\t' : ',', sink);
+      render::write_tokens_csv(some, names, form, sink);
     file.finish();
   };
   if (!mentions(output.path, "{batch}"))

@@ -4,6 +4,7 @@
 #include "unlocked.hpp"
 
 #include <mha/layer/dims.hpp>
+#include <mha/system/note.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <pybind11/numpy.h>
@@ -83,6 +84,14 @@ inline std::string in_python(std::string text) {
     at = begin + argument.size();
   }
   return text;
+}
+
+/// Of each note whether it is a warning, and its text.
+using Notes = std::vector<std::pair<bool, std::string>>;
+inline Notes notes_of(const std::vector<Note>& notes) {
+  Notes list;
+  for (const Note& note : notes) list.emplace_back(note.is_warning(), in_python(note.text));
+  return list;
 }
 
 /// A class whose objects only our functions make: one that Python would allocate itself, by

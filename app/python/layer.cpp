@@ -34,9 +34,7 @@ py::dict dims_of(const Layer& layer) {
 
 std::vector<std::string> stages_of(const Layer& layer) {
   std::vector<std::string> names;
-  const StageSet available = available_stages(layer);
-  for (const StageInfo& info : stages())
-    if (contains(available, info.stage)) names.emplace_back(info.name);
+  for (const Stage stage : available_stages(layer)) names.emplace_back(name_of(stage));
   return names;
 }
 

@@ -73,12 +73,6 @@ void stream(const Model& model, const Tokens& tokens, const std::vector<std::str
       options);
 }
 
-std::vector<std::pair<bool, std::string>> notes_of(const std::vector<Note>& notes) {
-  std::vector<std::pair<bool, std::string>> list;
-  for (const Note& note : notes) list.emplace_back(note.is_warning(), in_python(note.text));
-  return list;
-}
-
 using unlocked = py::call_guard<Unlocked>;
 
 /// What a computation gives that other threads of Python may run beside.

@@ -16,6 +16,7 @@
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <pybind11/stl.h>
 
@@ -62,7 +63,7 @@ mha::io::Contents contents_of(const Memory& memory) {
 struct Computed {
   std::string id, naming;
   std::vector<std::pair<std::string, mha::Tensor>> stages;
-  std::vector<std::pair<bool, std::string>> notes; ///< whether it is a warning; the text
+  mha::python::Notes notes; ///< whether it is a warning; the text
 };
 
 std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string& id,
@@ -85,7 +86,7 @@ std::vector<mha::Stage> stages_wanted(const mha::Layer& layer, const std::string
     const std::optional<std::size_t> number = mha::naming::layer_number(name);
     if (number && !id.empty() && number != mha::naming::layer_number(id)) continue;
     mha::require_stage(layer, stage);
-    if (std::find(wanted.begin(), wanted.end(), stage) == wanted.end()) wanted.push_back(stage);
+    add_once(wanted, stage);
   }
   return wanted;
 }
@@ -106,12 +107,9 @@ struct Room {
   }
 };
 
-std::vector<std::pair<bool, std::string>> notes_of(const mha::Layer& layer,
-                                                   std::vector<mha::Note> notes) {
+mha::python::Notes notes_of_layer(const mha::Layer& layer, std::vector<mha::Note> notes) {
   if (!layer.block) std::ranges::move(mha::not_finite_inputs(layer), std::back_inserter(notes));
-  std::vector<std::pair<bool, std::string>> list;
-  for (const mha::Note& note : notes) list.emplace_back(note.is_warning(), in_python(note.text));
-  return list;
+  return mha::python::notes_of(notes);
 }
 
 /// Computes stages of a layer, called `id` in their names.
@@ -186,8 +184,7 @@ py::tuple run(const Request& given) {
       for (const std::string& id : model.chosen()) {
         mha::LoadedLayer loaded = model.load(id);
         Computed done = compute_layer(loaded.layer, id, given.stages, given.threads, room);
-        std::vector<std::pair<bool, std::string>> notes =
-            notes_of(loaded.layer, std::move(loaded.notes));
+        mha::python::Notes notes = notes_of_layer(loaded.layer, std::move(loaded.notes));
         done.naming = loaded.naming,
         done.notes.insert(done.notes.begin(), notes.begin(), notes.end());
         layers.push_back(std::move(done));
@@ -236,7 +233,7 @@ py::tuple load(const Request& given) {
       loaded = model.load(model.chosen()[0]);
     });
   }
-  const auto notes = notes_of(loaded.layer, std::move(loaded.notes));
+  const auto notes = notes_of_layer(loaded.layer, std::move(loaded.notes));
   return py::make_tuple(title, loaded.id, loaded.naming, notes, std::move(loaded.layer));
 }
 

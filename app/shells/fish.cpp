@@ -1,18 +1,14 @@
 // fish: one `complete` line an option.
 
 #include "shells/shells.hpp"
+#include <mha/system/characters.hpp>
 
 namespace mha::app {
 
 namespace {
 
 std::string literal(std::string_view text) {
-  std::string doubled;
-  for (char c : text) {
-    if (c == '\\') doubled += '\\';
-    doubled += c;
-  }
-  return quoted(doubled, "\\'");
+  return quoted(with_replaced(text, {{'\\', "\\\\"}}), "\\'");
 }
 
 /// -l name -s n: fish names options without their dashes.

@@ -1,8 +1,9 @@
 #include "shells/shells.hpp"
 
 #include <mha/layer/stage.hpp>
-
-#include <algorithm>
+#include <mha/system/characters.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 namespace mha::app {
 
@@ -21,10 +22,8 @@ std::span<const Shell> shells() {
 }
 
 const Shell& shell_named(std::string_view name) {
-  const auto found = std::find_if(std::begin(every_shell), std::end(every_shell),
-                                  [&](const Shell& shell) { return shell.name == name; });
-  if (found == std::end(every_shell)) fail("no shell is called '{}'", name);
-  return *found;
+  if (const Shell* shell = find_named(every_shell, name)) return *shell;
+  fail("no shell is called '{}'", name);
 }
 
 std::vector<std::string> stage_words() {
@@ -34,9 +33,7 @@ std::vector<std::string> stage_words() {
 }
 
 std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
+  return joined_texts(words, " ");
 }
 
 std::string brief(std::string_view help) {
@@ -44,13 +41,7 @@ std::string brief(std::string_view help) {
 }
 
 std::string quoted(std::string_view text, std::string_view escape) {
-  std::string out = "'";
-  for (char c : text)
-    if (c == '\'')
-      out += escape;
-    else
-      out += c;
-  return out + "'";
+  return "'" + with_replaced(text, {{'\'', escape}}) + "'";
 }
 
 } // namespace mha::app

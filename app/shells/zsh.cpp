@@ -1,6 +1,7 @@
 // zsh: specifications for _arguments, one list a command.
 
 #include "shells/shells.hpp"
+#include <mha/system/characters.hpp>
 
 namespace mha::app {
 
@@ -8,22 +9,12 @@ namespace {
 
 /// An explanation inside [] of a specification.
 std::string described(std::string_view help) {
-  std::string out;
-  for (char c : brief(help)) {
-    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
+  return with_replaced(brief(help), {{'[', "\\["}, {']', "\\]"}, {':', "\\:"}, {'\\', "\\\\"}});
 }
 
 /// A value's name, where a colon would end it.
 std::string named(std::string_view name) {
-  std::string out;
-  for (char c : name) {
-    if (c == ':') out += '\\';
-    out += c;
-  }
-  return out;
+  return with_replaced(name, {{':', "\\:"}});
 }
 
 /// What completes the value of an option.

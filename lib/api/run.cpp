@@ -8,6 +8,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/words.hpp>
 
 #include <utility>
 
@@ -24,9 +25,7 @@ StageSet set_of(const std::vector<Stage>& stages) {
 
 std::size_t api::bytes_of(const Layer& layer, const StageSet& stages) {
   std::size_t bytes = 0;
-  for (const StageInfo& info : mha::stages())
-    if (contains(stages, info.stage))
-      bytes += count_of(layer.shape_of(info.stage)) * size_of(layer.dtype);
+  for (const Stage stage : stages) bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype);
   return bytes;
 }
 
@@ -36,10 +35,9 @@ std::shared_ptr<Cache::State> api::empty_cache(const Layer& layer, const StageSe
   state->dtype = layer.dtype;
   state->available = available_stages(layer);
   state->layer = std::move(name);
-  for (const StageInfo& info : mha::stages()) {
-    if (!contains(stages, info.stage)) continue;
-    require_stage(layer, info.stage);
-    state->order.push_back(info.stage);
+  for (const Stage stage : stages) {
+    require_stage(layer, stage);
+    state->order.push_back(stage);
   }
   return state;
 }
@@ -67,12 +65,10 @@ Tensor Cache::tensor(Stage stage) const {
   (void)name_of(stage); // throws Error where it is none
   const auto kept = state_->kept.find(stage);
   if (kept != state_->kept.end()) return kept->second.read_only();
-  StageSet there;
-  for (Stage one : state_->order) there.add(one);
   if (contains(state_->available, stage))
-    fail("{} was not asked for; {} has {}", name_of(stage), there.any() ? "the cache" : "nothing",
-         list_of(there));
-  fail("{} has no {}; it has {}", state_->layer, name_of(stage), list_of(state_->available));
+    fail("{} was not asked for; {} has {}", name_of(stage),
+         state_->order.empty() ? "nothing" : "the cache", joined_names(state_->order));
+  fail("{} has no {}; it has {}", state_->layer, name_of(stage), joined_names(state_->available));
 }
 
 Tensor Cache::tensor(std::string_view name) const {

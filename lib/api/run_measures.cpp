@@ -4,6 +4,7 @@
 #include <mha/api/visit.hpp>
 #include <mha/heads/measures.hpp>
 #include <mha/model/effects.hpp>
+#include <mha/system/named.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -51,14 +52,7 @@ void label(Layer& layer, const Tokens& tokens) {
 }
 
 std::optional<double> Effect::*column_named(std::string_view name) {
-  constexpr std::pair<std::string_view, std::optional<double> Effect::*> columns[]{
-      {"kl", &Effect::kl},
-      {"loss_change", &Effect::loss_change},
-      {"logit_change", &Effect::logit_change},
-      {"direct", &Effect::direct},
-      {"change", &Effect::change}};
-  for (const auto& [own, column] : columns)
-    if (own == name) return column;
+  if (const EffectColumn* column = find_named(effect_columns, name)) return column->number;
   fail("effects: '{}' is no column: kl, loss_change, logit_change, direct, or change of a model "
        "without a head",
        name);

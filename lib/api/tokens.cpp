@@ -2,6 +2,7 @@
 
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 
@@ -86,7 +87,7 @@ Tokens Model::batch(const std::vector<std::string>& texts) const {
   return api::visiting([&] { return of_texts(*state_, texts, true); });
 }
 Tokens Model::batch(std::initializer_list<const char*> texts) const {
-  if (std::ranges::find(texts, nullptr) != texts.end()) fail("batch: a null pointer is no text");
+  if (is_one_of(nullptr, texts)) fail("batch: a null pointer is no text");
   return batch(std::vector<std::string>(texts.begin(), texts.end()));
 }
 Tokens Model::batch(const std::vector<std::vector<int>>& ids) const {

@@ -2,6 +2,7 @@
 
 #include <mha/kernels/lapack.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -79,12 +80,8 @@ std::span<const CircuitMeasure> circuit_measures() {
 }
 
 const CircuitMeasure& circuit_measure_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const CircuitMeasure& measure : measure_list) {
-    if (measure.name == name) return measure;
-    names.push_back(measure.name);
-  }
-  fail("'{}' is no measure of circuits{}", name, choices_for(name, names));
+  if (const CircuitMeasure* measure = find_named(measure_list, name)) return *measure;
+  fail("'{}' is no measure of circuits{}", name, choices_for(name, names_of_rows(measure_list)));
 }
 
 std::optional<double> effective_rank(const std::vector<double>& singular_values) {

@@ -2,9 +2,9 @@
 
 #include <mha/compare/capture_table.hpp>
 #include <mha/compare/names.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -19,16 +19,6 @@ namespace {
 /// What numbered layers are called.
 constexpr std::string_view layer_words = "layers layer h blocks block blk decoder_layer "
                                          "encoder_layer decoder_layers encoder_layers l";
-
-std::vector<std::string> split_at(std::string_view name, std::string_view separators) {
-  std::vector<std::string> words;
-  while (!name.empty()) {
-    const std::size_t end = std::min(name.find_first_of(separators), name.size());
-    if (end > 0) words.emplace_back(name.substr(0, end));
-    name.remove_prefix(std::min(end + 1, name.size()));
-  }
-  return words;
-}
 
 std::optional<std::size_t> number_in(std::string_view part) {
   if (!is_number(part)) return std::nullopt;
@@ -97,15 +87,10 @@ bool is_cache(std::string_view word) {
                   word);
 }
 
-bool is_number(std::string_view part) {
-  return !part.empty() && part.size() < 9 &&
-         part.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 CapturePath path_of(std::string_view name) {
   CapturePath path;
   const auto [plain, suffix] = without_layer_suffix(name);
-  std::vector<std::string> words = split_at(plain, "./[]");
+  std::vector<std::string> words = words_of<std::string>(plain, "./[]");
   drop_calls(words);
   if (name.find('/') != std::string_view::npos) take_graph_node(words, path.node);
   path.layer = suffix;
@@ -147,7 +132,8 @@ const Vocabulary& module_words() {
     for (const auto* table : {&layer_meanings(), &model_meanings()})
       for (const CaptureMeaning& row : *table)
         for (std::string_view path : words_of(row.words))
-          for (const std::string& word : split_at(path, ".")) list.emplace(squeezed(word), word);
+          for (const std::string& word : words_of<std::string>(path, "."))
+            list.emplace(squeezed(word), word);
     return list;
   }();
   return words;
@@ -196,7 +182,7 @@ std::vector<std::string> path_at_end(const std::vector<std::string>& parts, bool
     Paths paths;
     for (const CaptureMeaning& row : table)
       for (std::string_view path : words_of(row.words)) {
-        const std::vector<std::string> words = split_at(path, ".");
+        const std::vector<std::string> words = words_of<std::string>(path, ".");
         paths.emplace(squeezed(joined(words, 0, words.size())), path);
       }
     return paths;
@@ -205,7 +191,7 @@ std::vector<std::string> path_at_end(const std::vector<std::string>& parts, bool
   const Paths& paths = of_layer ? layer : model;
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (const auto path = paths.find(squeezed(joined(parts, i, parts.size()))); path != paths.end())
-      return split_at(path->second, ".");
+      return words_of<std::string>(path->second, ".");
   return {};
 }
 
@@ -227,7 +213,7 @@ GraphNode node_at_end(std::vector<std::string>& parts) {
 std::vector<CapturePath> flat_paths_of(std::string_view name) {
   if (name.find('_') == std::string_view::npos) return {};
   std::vector<std::string> cache; // "past_key_values" of "past_key_values_3_key"
-  std::vector<std::string> parts = split_at(name, "_./[]-");
+  std::vector<std::string> parts = words_of<std::string>(name, "_./[]-");
   std::erase(parts, "modules"); // torch.compile's names
   CapturePath path;
   path.node = node_at_end(parts);

@@ -24,8 +24,6 @@ struct CapturePath {
   bool own_form = false; ///< "layers.3.STAGE", as dumps of this program have it
 };
 
-/// Whether a part of a path is a number.
-bool is_number(std::string_view part);
 /// Whether a word says that the number behind it is a layer's: "layers", "h", "blk".
 bool is_layer_word(std::string_view word);
 /// Whether a word means the caches of keys and values: "past_key_values".

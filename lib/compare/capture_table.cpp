@@ -1,8 +1,9 @@
 #include <mha/compare/capture_table.hpp>
 
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <span>
 
 namespace mha {
 
@@ -106,10 +107,7 @@ bool holds(When when, const Surroundings& model) {
 } // namespace
 
 std::string tail_of(const std::vector<std::string>& words, std::size_t count) {
-  std::string tail;
-  for (std::size_t i = words.size() - count; i < words.size(); ++i)
-    tail += (tail.empty() ? "" : ".") + words[i];
-  return tail;
+  return joined_texts(std::span(words).last(count), ".");
 }
 
 const CaptureMeaning* meaning_of(const std::vector<CaptureMeaning>& table,

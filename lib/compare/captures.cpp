@@ -4,8 +4,10 @@
 #include <mha/compare/capture_table.hpp>
 #include <mha/compare/graph_nodes.hpp>
 #include <mha/compare/names.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
@@ -14,9 +16,8 @@ namespace mha {
 namespace {
 
 std::optional<Stage> own_name(std::string_view word) {
-  for (const StageInfo& info : stages())
-    if (info.name == word) return info.stage;
-  return std::nullopt;
+  const StageInfo* const info = find_named(stages(), word);
+  return info ? std::optional(info->stage) : std::nullopt;
 }
 
 /// What a path ends with besides its module: the side, and an element of what it returns.

@@ -3,6 +3,7 @@
 #include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/tensor/place.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -17,19 +18,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Scores end far above this, mask constants far below.
 constexpr double mask_constant = -5000;
-
-int significand_bits(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 8;
-  case DType::f16:
-    return 11;
-  case DType::f32:
-    return 24;
-  default:
-    return 53;
-  }
-}
 
 bool same_bits(double a, double r, DType dtype) {
   if (std::isnan(a) || std::isnan(r)) return std::isnan(a) && std::isnan(r);
@@ -113,6 +101,19 @@ Tolerance default_tolerance(DType coarser) {
     return {1e-5, 1.6e-2};
   default:
     return {1e-5, 1.3e-6};
+  }
+}
+
+int significand_bits(DType dtype) {
+  switch (dtype) {
+  case DType::bf16:
+    return 8;
+  case DType::f16:
+    return 11;
+  case DType::f32:
+    return 24;
+  default:
+    return 53;
   }
 }
 
@@ -288,9 +289,7 @@ Difference Comparison::of(Stage stage) const {
   result.ours = worst.ours, result.theirs = worst.theirs;
   const Shape& shape = target->value.shape();
   result.at.resize(shape.size());
-  if (total.count > 0)
-    for (std::size_t axis = shape.size(), rest = worst.index; axis-- > 0; rest /= shape[axis])
-      result.at[axis] = rest % shape[axis];
+  if (total.count > 0) result.at = place_of(shape, worst.index);
   if (total.finite > 0) result.rms = std::sqrt(total.rr / static_cast<double>(total.finite));
   const double norms = std::sqrt(total.aa) * std::sqrt(total.rr);
   if (total.all.abs == 0)

@@ -21,7 +21,9 @@ struct Tolerance {
 /// torch.testing.assert_close's for the coarser of two types: f64 1e-7 + 1e-7 |r|, f32 1e-5 +
 /// 1.3e-6 |r|, f16 1e-5 + 1e-3 |r|, bf16 1e-5 + 1.6e-2 |r|.
 Tolerance default_tolerance(DType coarser);
-/// Of two floating types the one with fewer bits of significand.
+/// The bits of a floating type's significand, with the one that is not stored: 24 of float32.
+int significand_bits(DType dtype);
+/// Of two floating types the one with fewer of them.
 DType coarser_of(DType a, DType b);
 
 /// What a comparison finds. NaN equals NaN, infinities equal themselves; in masked, shifted,

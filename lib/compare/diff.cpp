@@ -69,13 +69,8 @@ double rounding_like(DType dtype) {
 
 /// Whether an error can be rounding at all, of a layer by itself or of `layers` behind each other.
 bool may_be_rounding(const StageDiff& row, const Difference& found, DType ours, double layers = 1) {
-  double largest = 0;
-  for (std::size_t i = 0; i < row.reference->value.count(); ++i) {
-    const double value = std::fabs(value_at(row.reference->value, i));
-    if (std::isfinite(value) && value < 1e4) largest = std::max(largest, value);
-  }
-  return found.max_abs <=
-         layers * longest_growth * rounding_like(coarser_of(ours, row.precision)) * largest;
+  return found.max_abs <= layers * longest_growth * rounding_like(coarser_of(ours, row.precision)) *
+                              largest_number(row.reference->value);
 }
 
 class Differ {
@@ -352,17 +347,8 @@ bool Tolerances::asked_for(Stage stage) const {
 }
 
 std::string_view name_of(DiffStatus status) {
-  switch (status) {
-  case DiffStatus::equal:
-    return "equal";
-  case DiffStatus::close:
-    return "close";
-  case DiffStatus::first:
-    return "first";
-  case DiffStatus::inherited:
-    return "inherited";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 4> names{"equal", "close", "first", "inherited"};
+  return names[static_cast<std::size_t>(status)];
 }
 
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances,

@@ -1,5 +1,7 @@
 #include <mha/compare/from_exact.hpp>
 
+#include <mha/compare/compare.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +12,8 @@ namespace {
 /// Sums in another order, and roundings that fall otherwise, are this many times as far off.
 constexpr double usual_ratio = 8;
 
-/// A mask's constant is no number that the computation rounds.
+} // namespace
+
 double largest_number(const Tensor& tensor) {
   double largest = 0;
   for (std::size_t i = 0; i < tensor.count(); ++i) {
@@ -20,19 +23,8 @@ double largest_number(const Tensor& tensor) {
   return largest;
 }
 
-} // namespace
-
 double unit_of(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 0x1p-9;
-  case DType::f16:
-    return 0x1p-12;
-  case DType::f32:
-    return 0x1p-25;
-  default:
-    return 0x1p-54;
-  }
+  return std::ldexp(1, -significand_bits(dtype) - 1);
 }
 
 double FromExact::ratio() const {

@@ -23,6 +23,10 @@ struct FromExact {
 FromExact from_exact(const Layer& layer, const ReferenceStage& theirs, double ours,
                      const Tensor& exact, DType precision);
 
+/// The largest magnitude in a tensor: of finite numbers below 10⁴, since a mask's constant is no
+/// number that the computation rounds.
+double largest_number(const Tensor& tensor);
+
 /// Half a unit in the last place of numbers near 1.
 double unit_of(DType dtype);
 

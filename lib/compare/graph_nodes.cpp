@@ -1,6 +1,7 @@
 #include <mha/compare/graph_nodes.hpp>
 
-#include <mha/layer/words.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ void leave(Capture& capture, const char* why = "a node within its module") {
 }
 
 bool has(const Stages& stages, Stage stage) {
-  return std::ranges::find(stages, stage) != stages.end();
+  return is_one_of(stage, stages);
 }
 
 /// Whether a module multiplies by a weight.

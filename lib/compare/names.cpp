@@ -2,10 +2,9 @@
 
 #include <mha/compare/captures.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
-
-#include <algorithm>
+#include <mha/system/words.hpp>
 
 namespace mha {
 
@@ -72,15 +71,13 @@ without_layer_suffix(std::string_view name) {
 
 bool is_stage_name(std::string_view name) {
   const std::string_view word = last_part(without_layer_suffix(name).first);
-  return std::any_of(stages().begin(), stages().end(),
-                     [&](const StageInfo& info) { return info.name == word; });
+  return find_named(stages(), word) != nullptr;
 }
 
 std::vector<Stage> result_stages(std::string_view name) {
   name = without_layer_suffix(name).first;
   const std::string_view word = last_part(name);
-  for (const StageInfo& info : stages())
-    if (info.name == word) return {info.stage};
+  if (const StageInfo* info = find_named(stages(), word)) return {info->stage};
   if (std::vector<Stage> readings = stages_below_module(name); !readings.empty()) return readings;
   for (const Meaning& meaning : meanings())
     if (has_word(meaning.words, word)) return meaning.stages;

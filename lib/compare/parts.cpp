@@ -6,6 +6,8 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/infer_axes.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/words.hpp>
+#include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <fmt/format.h>
@@ -24,26 +26,13 @@ struct Cut {
   std::size_t axis, first, count;
 };
 
-Tensor cut(const Tensor& tensor, const Cut& part) {
-  Shape shape = tensor.shape();
-  std::size_t outer = 1, inner = size_of(tensor.dtype());
-  for (std::size_t i = 0; i < part.axis; ++i) outer *= shape[i];
-  for (std::size_t i = part.axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  const std::size_t from = shape[part.axis] * inner, to = part.count * inner;
-  shape[part.axis] = part.count;
-  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
-  for (std::size_t i = 0; i < outer; ++i)
-    std::memcpy(result.raw_mutable() + i * to, tensor.raw() + i * from + part.first * inner, to);
-  return result;
-}
-
 io::Entry cut(const io::Entry& entry, const std::vector<Cut>& parts) {
   if (parts.empty()) return entry;
   io::Entry result = entry;
   for (const Cut& part : parts) result.shape[part.axis] = part.count;
   result.read = [read = entry.read, parts] {
     Tensor tensor = read();
-    for (const Cut& part : parts) tensor = cut(tensor, part);
+    for (const Cut& part : parts) tensor = part_of_axis(tensor, part.axis, part.first, part.count);
     return tensor;
   };
   return result;
@@ -66,7 +55,7 @@ bool may_be_map(const io::Entry& entry) {
 /// The axis of a stage's tokens in an array under the stage's own name, which lies as the table of
 /// stages says; nothing for other names.
 std::optional<std::size_t> axis_of_own_name(const io::Entry& entry) {
-  const std::string_view name = std::string_view(entry.name).substr(entry.name.rfind('.') + 1);
+  const std::string_view name = last_part(entry.name);
   const std::optional<Stage> stage = find_stage(name);
   if (!stage || info_of(*stage).name != name) return std::nullopt;
   const std::vector<Dim>& letters = info_of(*stage).letters;

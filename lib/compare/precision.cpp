@@ -19,19 +19,6 @@ struct Format {
   int least;
 };
 
-constexpr Format format_of(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return {7, -126};
-  case DType::f16:
-    return {10, -14};
-  case DType::f32:
-    return {23, -126};
-  default:
-    return {52, -1022};
-  }
-}
-
 /// Counts numbers of one format.
 struct Census {
   Format format;
@@ -53,8 +40,7 @@ struct Census {
 
 DType precision_of(const Tensor& tensor, DType stored) {
   if (stored != DType::f32 && stored != DType::f64) return stored;
-  Census bf16{format_of(DType::bf16), 3.4e38}, f16{format_of(DType::f16), 65504.0},
-      f32{format_of(DType::f32), 3.5e38};
+  Census bf16{{7, -126}, 3.4e38}, f16{{10, -14}, 65504.0}, f32{{23, -126}, 3.5e38};
   std::size_t count = 0;
   const auto look = [&](auto values) {
     for (const auto number : values) {

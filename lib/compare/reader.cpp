@@ -10,9 +10,10 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/infer_axes.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -114,8 +115,7 @@ std::vector<Stage> Reader::possible(const Named& named) {
     return {};
   }
   if (stages.empty()) {
-    std::vector<std::string_view> names;
-    for (const StageInfo& info : mha::stages()) names.push_back(info.name);
+    const std::vector<std::string_view> names = names_of_rows(mha::stages());
     if (named.bound)
       fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
     // A weight of that name is no misspelt stage.
@@ -295,7 +295,7 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
       if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
     fail("<against> {}: no stage of this layer is in it{}; its stages are {}: bind one, "
          "<against> <STAGE=FILE:TENSOR>",
-         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, list_of(available_));
+         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, joined_names(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
             [](const auto& a, const auto& b) { return a.stage < b.stage; });

@@ -3,8 +3,7 @@
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/formats/formats.hpp>
-
-#include <cstring>
+#include <mha/tensor/parts.hpp>
 
 namespace mha {
 
@@ -60,13 +59,10 @@ io::Entry columns_of(const io::Entry& entry, std::size_t first, std::size_t widt
   part.read = [read = entry.read, first, width, bands] {
     const Tensor whole = read();
     Shape shape = whole.shape();
-    const std::size_t all = shape.back() / bands, element = size_of(whole.dtype());
+    const std::size_t all = shape.back() / bands;
     shape.back() = bands * width;
-    Tensor columns = Tensor::uninitialised(whole.dtype(), shape);
-    for (std::size_t band = 0; band < whole.count() / all; ++band)
-      std::memcpy(columns.raw_mutable() + band * width * element,
-                  whole.raw() + (band * all + first) * element, width * element);
-    return columns;
+    return part_of_axis(whole.reshaped({whole.count() / all, all}), 1, first, width)
+        .reshaped(shape);
   };
   return part;
 }

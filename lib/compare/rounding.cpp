@@ -5,6 +5,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -68,9 +69,7 @@ std::map<Stage, Tensor> rounded_values(Layer layer, const std::vector<Stage>& st
                                        std::size_t threads) {
   std::map<Stage, Tensor> values;
   const Stage last = *std::max_element(stages.begin(), stages.end());
-  const auto wanted = [&](Stage stage) {
-    return std::find(stages.begin(), stages.end(), stage) != stages.end();
-  };
+  const auto wanted = [&](Stage stage) { return is_one_of(stage, stages); };
   const auto keep = [&](Stage stage) {
     values[stage] = trace(layer, {stage}, {}, threads).value(stage);
   };
@@ -78,8 +77,7 @@ std::map<Stage, Tensor> rounded_values(Layer layer, const std::vector<Stage>& st
     const Stage stage = info.stage;
     if (stage > last) break;
     if (!contains(available_stages(layer), stage)) continue;
-    const bool rounds = std::find(std::begin(rounded_steps), std::end(rounded_steps), stage) !=
-                        std::end(rounded_steps);
+    const bool rounds = is_one_of(stage, rounded_steps);
     if (layer.has_given(stage) || !rounds || !has_step(layer, stage)) {
       if (wanted(stage)) keep(stage);
       continue;

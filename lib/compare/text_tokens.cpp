@@ -3,7 +3,7 @@
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/forward/embedding.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ std::vector<std::vector<int>> whole_numbers(const io::Entry& entry) {
 std::vector<std::vector<int>> numbers_named(const io::Contents& contents, std::string_view words) {
   for (const io::Entry& entry : contents.tensors) {
     const std::string_view name = entry.name;
-    if (has_word(words, name.substr(name.rfind('.') + 1)))
+    if (has_word(words, last_part(name)))
       if (std::vector<std::vector<int>> lists = whole_numbers(entry); !lists.empty()) return lists;
   }
   return {};

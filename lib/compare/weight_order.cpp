@@ -1,5 +1,7 @@
 #include <mha/compare/weight_order.hpp>
 
+#include <mha/system/one_of.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -82,9 +84,7 @@ std::vector<std::size_t> possible_heads(std::size_t rows, const std::vector<std:
   constexpr std::size_t narrowest = 4;
   std::vector<std::size_t> heads;
   const auto add = [&](std::size_t n) {
-    if (n > 0 && rows % (2 * n) == 0 && rows / n >= narrowest &&
-        std::ranges::find(heads, n) == heads.end())
-      heads.push_back(n);
+    if (n > 0 && rows % (2 * n) == 0 && rows / n >= narrowest) add_once(heads, n);
   };
   for (const std::size_t n : given) add(n);
   for (std::size_t n = 1; n <= rows / narrowest; ++n) add(n);

@@ -1,5 +1,6 @@
 // One weight of two checkpoints: equal, within a block type's steps, or what was done to it.
 
+#include <mha/compare/compare.hpp>
 #include <mha/compare/weights.hpp>
 
 #include <mha/compare/weight_order.hpp>
@@ -35,13 +36,10 @@ std::optional<DType> same_when_rounded(const Tensor& a, const Tensor& b) {
 
 /// Relative distance of neighbours in the coarser of two types.
 double coarseness(DType a, DType b) {
-  double coarsest = 0;
-  for (const DType type : {a, b})
-    coarsest = std::max(coarsest, type == DType::bf16  ? 0x1p-8
-                                  : type == DType::f16 ? 0x1p-11
-                                  : type == DType::f64 ? 0x1p-53
-                                                       : 0x1p-24);
-  return coarsest;
+  const auto unit = [](DType type) {
+    return std::ldexp(1, -significand_bits(is_floating(type) ? type : DType::f32));
+  };
+  return std::max(unit(a), unit(b));
 }
 
 StepDistances step_distances(std::span<const float> a, std::span<const float> b,

@@ -2,6 +2,7 @@
 #include <mha/compare/reader.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/infer_axes.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -104,7 +105,7 @@ std::string Reader::why_none(const io::Contents& contents, const io::Entry& entr
                              const Capture& capture) const {
   if (entry.name == "model" && contents.find("model.forward_batch_info.input_ids"))
     return "SGLang writes it into the next pass's file: it is of another text";
-  const bool empty = std::ranges::find(entry.shape, 0) != entry.shape.end();
+  const bool empty = is_one_of(0, entry.shape);
   if (capture.cached && empty) return "an empty cache";
   // llama.cpp names the product and, where a bias is added, the sum.
   static constexpr std::pair<const char*, const char*> sums[]{

@@ -7,6 +7,7 @@
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/schedule/plan.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -234,7 +235,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
          "from; "
          "this layer has {}{}",
-         available.none() ? std::string("no stages") : list_of(available), whole.missing_X);
+         available.none() ? std::string("no stages") : joined_names(available), whole.missing_X);
 
   check(whole, asked);
   // What is told of one item costs what the item does, not the batch.

@@ -1,5 +1,7 @@
 #include <mha/files/contents.hpp>
 
+#include <mha/system/named.hpp>
+
 #include <algorithm>
 #include <mutex>
 #include <numeric>
@@ -24,10 +26,7 @@ std::shared_ptr<const Order> names_in_order(const std::vector<Entry>& tensors) {
 const Entry* Contents::find(std::string_view tensor) const {
   // Few are looked through at once. More are put in order, again if any came or went meanwhile:
   // readers only ever add or replace all.
-  if (tensors.size() < 16) {
-    const auto found = std::ranges::find(tensors, tensor, &Entry::name);
-    return found == tensors.end() ? nullptr : &*found;
-  }
+  if (tensors.size() < 16) return find_named(tensors, tensor);
   std::shared_ptr<const Order> names;
   {
     static std::mutex mutex;

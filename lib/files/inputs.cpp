@@ -2,6 +2,7 @@
 
 #include <mha/files/link.hpp>
 #include <mha/files/text.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <array>
@@ -86,7 +87,7 @@ bool is_of_checkpoint(std::string_view name) {
                                                    "chat_template.jinja", "merges.txt",
                                                    "tokenizer.model",     "spiece.model"};
   if (name.starts_with('.')) return false;
-  return std::ranges::find(names, name) != names.end() ||
+  return is_one_of(name, names) ||
          std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
 }
 

@@ -1,8 +1,10 @@
 #include <mha/files/text.hpp>
 
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/unaligned.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -65,32 +67,6 @@ std::size_t invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-void append_utf8(std::string& text, std::uint32_t code) {
-  const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) return add(code);
-  if (code < 0x800) {
-    add(0xc0 | (code >> 6));
-  } else if (code < 0x10000) {
-    add(0xe0 | (code >> 12));
-    add(0x80 | ((code >> 6) & 0x3f));
-  } else {
-    add(0xf0 | (code >> 18));
-    add(0x80 | ((code >> 12) & 0x3f));
-    add(0x80 | ((code >> 6) & 0x3f));
-  }
-  add(0x80 | (code & 0x3f));
-}
-
-std::u32string utf32_of(std::string_view text) {
-  std::u32string codes;
-  while (!text.empty()) {
-    const Utf8 character = first_utf8(text);
-    codes += character.valid ? character.code : U'\uFFFD';
-    text.remove_prefix(character.bytes);
-  }
-  return codes;
-}
-
 std::string stem_of(std::string_view path) {
   if (path == "-" || path == "standard input") return "stdin";
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
@@ -103,10 +79,7 @@ std::string extension_of(std::string_view path) {
   path = path.substr(path.find_last_of('/') + 1);
   const std::size_t dot = path.find_last_of('.');
   if (dot == std::string_view::npos || dot == 0) return "";
-  std::string extension(path.substr(dot));
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension;
+  return lowered(path.substr(dot));
 }
 
 namespace {
@@ -181,7 +154,7 @@ double number_of(std::string_view text) {
 }
 
 void require_sensible(std::string_view where, const Shape& shape) {
-  if (std::ranges::find(shape, std::size_t{0}) == shape.end()) return;
+  if (!is_one_of(std::size_t{0}, shape)) return;
   // Rows without numbers are still tokens, each of which may attend to each.
   const std::uint64_t most = std::uint64_t{1} << (shape.back() == 0 ? 12 : 20);
   std::uint64_t places = 1;
@@ -208,10 +181,17 @@ std::optional<std::uint64_t> bytes_of(const Shape& shape, std::size_t size) {
 
 std::string listed(const std::vector<std::string_view>& names) {
   constexpr std::size_t most = 12;
+  const std::span first = std::span(names).first(std::min(names.size(), most));
+  const std::string text = joined_texts(first, ", ", shown);
+  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+}
+
+std::string ends_of_list(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : "", shown(names[i]));
-  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names.size() > 12 && i == 6) text += ", …", i = names.size() - 2;
+    text += (text.empty() ? "" : ", ") + names[i];
+  }
   return text;
 }
 

@@ -15,11 +15,6 @@ std::string shown(std::string_view name);
 
 /// The position of the first byte that is no valid UTF-8, or npos.
 std::size_t invalid_utf8(std::string_view text);
-/// Appends a code point as UTF-8.
-void append_utf8(std::string& text, std::uint32_t code);
-
-/// The code points of valid UTF-8; a byte that is none becomes U+FFFD.
-std::u32string utf32_of(std::string_view text);
 
 /// "hidden" of "runs/hidden.npz"; "stdin" of standard input.
 std::string stem_of(std::string_view path);
@@ -47,6 +42,8 @@ void require_sensible(std::string_view where, const Shape& shape);
 
 /// "a, b, c and 7 more": the first names of a list, for messages.
 std::string listed(const std::vector<std::string_view>& names);
+/// "0, 1, 2"; of many the first and the last, "0, 1, 2, 3, 4, 5, …, 30, 31".
+std::string ends_of_list(const std::vector<std::string>& names);
 
 /// Memory for `size` bytes, zeroed and aligned to 64 bytes; Error where there is not enough.
 std::shared_ptr<std::byte> memory(std::size_t size);

@@ -4,6 +4,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
@@ -187,8 +188,7 @@ Shape shape_of_item(const FlowInfo& kind, const Dims& dims) {
 } // namespace
 
 const FlowInfo* find_flow(std::string_view name) {
-  const auto at = std::ranges::find(kinds, name, &FlowInfo::name);
-  return at == kinds.end() ? nullptr : &*at;
+  return find_named(kinds, name);
 }
 
 Tensor Flow::next(const Layer& layer) {

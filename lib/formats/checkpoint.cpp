@@ -7,6 +7,7 @@
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/safetensors.hpp>
 #include <mha/formats/torch.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <array>
@@ -176,7 +177,7 @@ constexpr std::string_view files_of_training[] = {"training_args.bin", "optimize
 /// Whether a file of a folder is of this kind of weights.
 bool is_of_kind(const WeightFiles& kind, std::string_view name) {
   return !name.starts_with('.') && !name.starts_with("rng_state") &&
-         std::ranges::find(files_of_training, name) == std::end(files_of_training) &&
+         !is_one_of(name, files_of_training) &&
          std::ranges::any_of(kind.ends, [&](std::string_view end) { return name.ends_with(end); });
 }
 bool is_index_of_kind(const WeightFiles& kind, std::string_view name) {
@@ -286,7 +287,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
   }
   // The usual names win over other ones (adapters, other precisions).
   const auto choose = [](const std::vector<std::string_view>& from, std::string_view usual) {
-    if (std::ranges::find(from, usual) != from.end()) return std::string(usual);
+    if (is_one_of(usual, from)) return std::string(usual);
     return from.size() == 1 ? std::string(from[0]) : std::string();
   };
   const std::string index = choose(indices, kind->usual_index);
@@ -301,7 +302,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
     fail("{}: several {} and no {} that tells which belong together; give one of them itself: {}",
          shown(path), kind->ends[0], kind->usual_index, listed(weights));
   }
-  if (std::ranges::find(names, "config.json") != names.end())
+  if (is_one_of("config.json", names))
     contents.config = config_in(read_member(in_folder(path, "config.json")));
   return contents;
 }

@@ -12,6 +12,9 @@
 #include <mha/formats/onnx.hpp>
 #include <mha/formats/safetensors.hpp>
 #include <mha/formats/torch.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
@@ -144,20 +147,12 @@ std::span<const Format> formats() {
 }
 
 bool has_extension(const Format& format, std::string_view extension) {
-  for (std::string_view rest = format.extensions; !extension.empty() && !rest.empty();) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    if (rest.substr(0, end) == extension) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return false;
+  return is_one_of(extension, words_of(format.extensions, ","));
 }
 
 const Format& format_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Format& format : all) {
-    if (format.name == name) return format;
-    names.push_back(format.name);
-  }
+  if (const Format* format = find_named(all, name)) return *format;
+  const std::vector<std::string_view> names = names_of_rows(all);
   fail("unknown format '{}'{} (choices: {})", shown(name), did_you_mean(name, names),
        fmt::join(names, ", "));
 }

@@ -1,6 +1,7 @@
 #include <mha/formats/gguf.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
@@ -297,8 +298,7 @@ std::optional<std::pair<std::string, std::string>> around_number(const std::stri
   const std::size_t end = path.rfind(of);
   if (end == std::string::npos || end < 5 || path.find('/', end) != std::string::npos)
     return std::nullopt;
-  const std::string digits = path.substr(end - 5, 5);
-  if (digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  if (!is_number(path.substr(end - 5, 5))) return std::nullopt;
   return std::pair(path.substr(0, end - 5), path.substr(end));
 }
 

@@ -1,6 +1,6 @@
 #include <mha/formats/gguf_architectures.hpp>
 
-#include <algorithm>
+#include <mha/system/named.hpp>
 
 namespace mha::io {
 
@@ -172,8 +172,7 @@ constexpr GgufArchitecture gguf_rows[]{
 } // namespace
 
 const GgufArchitecture* find_gguf_architecture(std::string_view name) {
-  const auto* found = std::ranges::find(gguf_rows, name, &GgufArchitecture::name);
-  return found == std::end(gguf_rows) ? nullptr : found;
+  return find_named(gguf_rows, name);
 }
 
 } // namespace mha::io

@@ -4,12 +4,14 @@
 #include <mha/formats/gguf_checkpoint.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace mha::io {
@@ -20,15 +22,6 @@ namespace {
 using Turn = std::function<Tensor(const Tensor&)>;
 /// Of each row of the result, the row of the file.
 using RowOrder = std::vector<std::size_t>;
-
-Tensor rows_in_order(const Tensor& tensor, const RowOrder& order) {
-  Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
-  if (tensor.bytes() == 0) return result;
-  const std::size_t bytes = tensor.bytes() / order.size();
-  for (std::size_t row = 0; row < order.size(); ++row)
-    std::memcpy(result.raw_mutable() + row * bytes, tensor.raw() + order[row] * bytes, bytes);
-  return result;
-}
 
 /// Rows of heads whose pairs of neighbours are to be halves: row i of the first half was row 2 i.
 RowOrder halves_of_pairs(std::size_t rows, std::size_t heads) {
@@ -166,13 +159,13 @@ private:
         fail("{}: {} is {}: its rows are no pairs of {} heads", shown(file_.name),
              shown(tensor.name), to_string(tensor.shape), heads);
       return [order = halves_of_pairs(rows, heads)](const Tensor& read) {
-        return rows_in_order(read, order);
+        return at_positions(read, 0, order);
       };
     }
     if (name == "attn_qkv" && model_.fused == GgufFused::per_group) {
       const std::size_t width = width_of_fused(tensor, layer);
       return [order = groups_of_fused(width, heads_of(layer, false), heads_of(layer, true))](
-                 const Tensor& read) { return rows_in_order(read, order); };
+                 const Tensor& read) { return at_positions(read, 0, order); };
     }
     return nullptr;
   }
@@ -216,15 +209,12 @@ private:
   }
 
   bool has_two_norms(std::size_t layer) const {
-    const std::string name = fmt::format("blk.{}.attn_norm_2.weight", layer);
-    return std::ranges::find(file_.tensors, name, &GgufTensor::name) != file_.tensors.end();
+    return find_named(file_.tensors, fmt::format("blk.{}.attn_norm_2.weight", layer)) != nullptr;
   }
 
   /// "k_proj" for "attn_k" in "attn_q=q_proj attn_k=k_proj".
   static std::optional<std::string_view> name_in(std::string_view list, std::string_view name) {
-    while (!list.empty()) {
-      std::string_view pair = list.substr(0, list.find(' '));
-      list.remove_prefix(std::min(pair.size() + 1, list.size()));
+    for (std::string_view pair : words_of(list)) {
       const std::size_t equals = pair.find('=');
       if (pair.substr(0, equals) == name) return pair.substr(equals + 1);
     }
@@ -262,8 +252,7 @@ Contents read_gguf(const Bytes& bytes, bool own_order) {
     contents.config["model_type"] = name;
   if (own_order && architecture.neighbours) contents.config["rope"] = "interleaved";
   contents.tensors = std::move(GgufCheckpoint(file, architecture, own_order).entries);
-  std::vector<std::string_view> names;
-  for (const Entry& entry : contents.tensors) names.push_back(entry.name);
+  std::vector<std::string_view> names = names_of_rows(contents.tensors);
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     fail("{}: two tensors are both {}", shown(bytes.name), shown(*twice));

@@ -2,6 +2,8 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/gguf_checkpoint.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -84,12 +86,6 @@ constexpr KeyName tokenizer_names[]{{"tokenizer.ggml.bos_token_id", "bos_token_i
                                     {"tokenizer.ggml.eos_token_id", "eos_token_id"},
                                     {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
 
-bool has_word(std::string_view list, std::string_view word) {
-  for (; !list.empty(); list.remove_prefix(std::min(list.find(' '), list.size() - 1) + 1))
-    if (list.substr(0, list.find(' ')) == word) return true;
-  return false;
-}
-
 class GgufConfig {
 public:
   GgufConfig(const Gguf& file, const GgufArchitecture& architecture)
@@ -121,8 +117,7 @@ private:
   }
   bool has(std::string_view tensor) const { return find(tensor) != nullptr; }
   const GgufTensor* find(std::string_view tensor) const {
-    const auto found = std::ranges::find(file_.tensors, tensor, &GgufTensor::name);
-    return found == file_.tensors.end() ? nullptr : &*found;
+    return find_named(file_.tensors, tensor);
   }
 
   /// The value of a key; no list of a config is longer than models have layers.

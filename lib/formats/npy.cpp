@@ -4,6 +4,7 @@
 #include <mha/formats/byte_order.hpp>
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/npy_literal.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <bit>

@@ -1,6 +1,7 @@
 #include <mha/formats/npy_writer.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>

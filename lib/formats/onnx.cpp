@@ -3,6 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_layers.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -24,8 +25,7 @@ constexpr std::array<std::string_view, 12> quantised_products{
 
 /// "onnx::MatMul_123", "123": a name that says nothing.
 bool is_anonymous(std::string_view name) {
-  if (name.starts_with("onnx::")) return true;
-  return !name.empty() && std::ranges::all_of(name, is_digit);
+  return name.starts_with("onnx::") || is_number(name);
 }
 
 /// "encoder.layers.0.self_attn.MatMul" of "/encoder/layers.0/self_attn/MatMul".
@@ -63,7 +63,7 @@ public:
 private:
   void refuse_quantised(const std::vector<OnnxNode>& nodes) const {
     for (const OnnxNode& node : nodes) {
-      if (std::ranges::find(quantised_products, node.op) != quantised_products.end())
+      if (is_one_of(node.op, quantised_products))
         fail("{}: node '{}' is {}, a product of quantised numbers, which is not read: export the "
              "model without quantisation",
              shown(contents_.name), shown(node.name.empty() ? node.op : node.name), node.op);

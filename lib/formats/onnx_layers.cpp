@@ -2,11 +2,12 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_columns.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace mha::io {
@@ -17,31 +18,16 @@ using Flow = std::shared_ptr<const OnnxFlow>;
 
 /// Columns of a matrix, in any order; where they lie side by side nothing is copied yet.
 Tensor columns_of(const Tensor& matrix, const std::vector<std::size_t>& columns) {
-  const std::size_t rows = matrix.shape()[0], width = matrix.shape()[1];
   bool neighbours = true;
   for (std::size_t i = 1; i < columns.size(); ++i) neighbours &= columns[i] == columns[0] + i;
-  if (neighbours && columns.size() == width) return matrix;
+  if (neighbours && columns.size() == matrix.shape()[1]) return matrix;
   if (neighbours) return columns_when_read(matrix, columns[0], columns.size());
-  const std::size_t size = size_of(matrix.dtype());
-  Tensor result = Tensor::uninitialised(matrix.dtype(), {rows, columns.size()});
-  const std::byte* const from = matrix.raw();
-  std::byte* to = result.raw_mutable();
-  for (std::size_t row = 0; row < rows; ++row)
-    for (const std::size_t column : columns) {
-      std::memcpy(to, from + (row * width + column) * size, size);
-      to += size;
-    }
-  return result;
+  return at_positions(matrix, 1, columns);
 }
 
 /// Rows of a matrix in another order.
 Tensor rows_of(const Tensor& matrix, const std::vector<std::size_t>& rows) {
-  if (std::ranges::is_sorted(rows)) return matrix;
-  const std::size_t bytes = matrix.shape()[1] * size_of(matrix.dtype());
-  Tensor result = Tensor::uninitialised(matrix.dtype(), matrix.shape());
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::memcpy(result.raw_mutable() + i * bytes, matrix.raw() + rows[i] * bytes, bytes);
-  return result;
+  return std::ranges::is_sorted(rows) ? matrix : at_positions(matrix, 0, rows);
 }
 
 class LayerReader {
@@ -252,7 +238,7 @@ private:
       if (head == heads_.end() || t != 0) return std::nullopt;
       rows[static_cast<std::size_t>(head - heads_.begin()) * d_v + static_cast<std::size_t>(d)] = c;
     }
-    if (std::ranges::find(rows, to.in_width) != rows.end()) return std::nullopt;
+    if (is_one_of(to.in_width, rows)) return std::nullopt;
     return rows;
   }
 

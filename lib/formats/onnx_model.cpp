@@ -2,10 +2,9 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_wire.hpp>
+#include <mha/system/named.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
 
 namespace mha::io {
 
@@ -276,8 +275,7 @@ std::pair<std::string_view, std::int64_t> read_onnx_opset(WireReader reader) {
 } // namespace
 
 const OnnxAttribute* OnnxNode::find(std::string_view attribute) const {
-  const auto found = std::ranges::find(attributes, attribute, &OnnxAttribute::name);
-  return found == attributes.end() ? nullptr : &*found;
+  return find_named(attributes, attribute);
 }
 
 std::int64_t OnnxNode::integer(std::string_view attribute, std::int64_t otherwise) const {

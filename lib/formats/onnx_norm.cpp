@@ -1,8 +1,7 @@
 // Normalisations: the operator, or Sub, Pow, ReduceMean, Sqrt, Div and Mul.
 
 #include <mha/formats/onnx_layers.hpp>
-
-#include <algorithm>
+#include <mha/system/one_of.hpp>
 
 namespace mha::io {
 
@@ -11,7 +10,7 @@ namespace {
 constexpr int most_before = 8;
 
 bool is_op(const OnnxStep* step, std::initializer_list<std::string_view> ops) {
-  return step && std::ranges::find(ops, step->node->op) != ops.end();
+  return step && is_one_of(step->node->op, ops);
 }
 
 /// The value before conversions.

@@ -1,5 +1,7 @@
 #include <mha/formats/onnx_projection.hpp>
 
+#include <mha/system/one_of.hpp>
+
 #include <algorithm>
 
 namespace mha::io {
@@ -209,9 +211,8 @@ Tensor OnnxProjection::matrix(const OnnxFlow& flow) const {
   const auto add = [&](const std::string& axes, bool summed) {
     for (const char letter : axes)
       if (const std::size_t axis = weight_axes.find(letter);
-          axis != std::string::npos && (out_axes.find(letter) == std::string::npos) == summed &&
-          std::ranges::find(order, axis) == order.end())
-        order.push_back(axis);
+          axis != std::string::npos && (out_axes.find(letter) == std::string::npos) == summed)
+        add_once(order, axis);
   };
   add(x_axes, true), add(weight_axes, true), add(out_axes, false), add(weight_axes, false);
   const Shape flat{in_width, out_width};

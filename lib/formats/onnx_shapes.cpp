@@ -13,15 +13,9 @@ namespace {
 
 constexpr std::size_t most_short = 64; ///< numbers that are kept with a value
 
-std::string lower(std::string_view text) {
-  std::string small(text);
-  for (char& c : small) c = ascii_lower(c);
-  return small;
-}
-
 /// The length of an axis that the file names: "batch", "sequence_length", "past + sequence".
 std::int64_t named_length(std::string_view named, std::size_t axis, std::int64_t length) {
-  const std::string name = lower(named);
+  const std::string name = lowered(named);
   constexpr std::size_t longest = 200; // each sum is a call of its own
   if (const std::size_t plus = name.find('+'); plus != std::string::npos && name.size() < longest)
     return named_length(std::string_view(name).substr(0, plus), 1, length) +
@@ -69,7 +63,7 @@ private:
 
   void begin(OnnxValue& value) {
     if (!value.is_input || value.alias >= 0) return;
-    const std::string name = lower(value.name);
+    const std::string name = lowered(value.name);
     const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
     const std::int64_t type = value.info ? value.info->type : 0;
     value.whole = type != 0 && type != 1 && type != 10 && type != 11 && type != 16;

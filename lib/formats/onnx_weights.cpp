@@ -4,11 +4,11 @@
 #include <mha/formats/onnx_shapes.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace mha::io {
 
@@ -26,22 +26,6 @@ bool is_plain_arithmetic(std::string_view op) {
 
 Shape shape_from(const OnnxDims& dims) {
   return {dims.begin(), dims.end()};
-}
-
-/// Places [first, first + count) of an axis.
-Tensor part_of_axis(const Tensor& tensor, std::size_t axis, std::size_t first, std::size_t count) {
-  Shape shape = tensor.shape();
-  std::size_t outer = 1, inner = size_of(tensor.dtype());
-  for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
-  for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  const std::size_t whole = shape[axis];
-  shape[axis] = count;
-  Tensor part = Tensor::uninitialised(tensor.dtype(), shape);
-  if (part.bytes() == 0) return part;
-  for (std::size_t i = 0; i < outer; ++i)
-    std::memcpy(part.raw_mutable() + i * count * inner, tensor.raw() + (i * whole + first) * inner,
-                count * inner);
-  return part;
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include <mha/formats/pickle_calls.hpp>
 
+#include <mha/system/named.hpp>
+
 #include <algorithm>
 
 namespace mha::io {
@@ -109,9 +111,8 @@ std::string modern_name(std::string name) {
 }
 
 std::optional<PickleRule> rule_of(std::string_view name) {
-  const auto found = std::ranges::find(pickle_rules, name, &RuleRow::name);
-  if (found == std::end(pickle_rules)) return std::nullopt;
-  return found->rule;
+  const RuleRow* const found = find_named(pickle_rules, name);
+  return found ? std::optional(found->rule) : std::nullopt;
 }
 
 std::string_view refusal_of(std::string_view name) {

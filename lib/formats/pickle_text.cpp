@@ -1,6 +1,7 @@
 #include <mha/formats/pickle_text.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/format.h>

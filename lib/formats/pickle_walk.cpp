@@ -1,6 +1,7 @@
 #include <mha/formats/pickle_walk.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -248,7 +249,7 @@ void PickleWalk::add_attributes(PickleRef at, std::map<std::string, std::string>
     push_members(step);
     if (!is_module(step.at)) continue;
     for (const auto& [name, value] : members(pickle_, step.at)) {
-      if (std::ranges::find(known, name) == std::end(known)) continue;
+      if (!is_one_of(name, known)) continue;
       // A function is its name: "relu" of torch.nn.functional.relu.
       const std::string function = pickle_.name(value);
       const auto text = function.empty() ? plain_text(pickle_, value)

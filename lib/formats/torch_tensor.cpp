@@ -2,10 +2,10 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/byte_order.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace mha::io {
@@ -104,7 +104,7 @@ std::uint64_t span_of(const std::string& where, const TorchView& view) {
 } // namespace
 
 TorchType torch_type(const std::string& where, const std::string& name) {
-  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+  const std::string_view last = last_part(name);
   const bool of_torch = name.starts_with("torch.");
   if (of_torch && last == "UntypedStorage") return {std::nullopt, 1, true, "bytes"};
   for (const TorchTypeRow& row : torch_types)

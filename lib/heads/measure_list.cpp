@@ -1,6 +1,8 @@
 // The columns of stats, and the words for what a head looks like: one table each.
 
 #include <mha/heads/measures.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -149,12 +151,8 @@ constexpr HeadKind kind_list[] = {
 
 template <class Row>
 const Row& named(std::span<const Row> rows, std::string_view name, std::string_view what) {
-  std::vector<std::string_view> names;
-  for (const Row& row : rows) {
-    if (row.name == name) return row;
-    names.push_back(row.name);
-  }
-  fail("'{}' is no {}{}", name, what, choices_for(name, names));
+  if (const Row* row = find_named(rows, name)) return *row;
+  fail("'{}' is no {}{}", name, what, choices_for(name, names_of_rows(rows)));
 }
 
 } // namespace
@@ -168,9 +166,7 @@ std::span<const HeadKind> head_kinds() {
 namespace {
 /// "first_above" of "first", or null.
 const Measure* with_ending(const Measure& measure, std::string_view ending) {
-  const std::string name = std::string(measure.name).append(ending);
-  const auto found = std::ranges::find(measures(), name, &Measure::name);
-  return found == measures().end() ? nullptr : &*found;
+  return find_named(measures(), std::string(measure.name).append(ending));
 }
 } // namespace
 
@@ -180,8 +176,7 @@ const Measure& above_uniform(const Measure& measure) {
 }
 std::vector<const Measure*> each_once(const std::vector<const Measure*>& columns) {
   std::vector<const Measure*> once;
-  for (const Measure* column : columns)
-    if (std::ranges::find(once, column) == once.end()) once.push_back(column);
+  for (const Measure* column : columns) add_once(once, column);
   return once;
 }
 std::vector<const Measure*> all_above_uniform(std::vector<const Measure*> columns) {

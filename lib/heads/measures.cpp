@@ -5,6 +5,7 @@
 #include <mha/kernels/lapack.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/ranks/compute.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@ void require_something(const Layer& layer, const StageSet& available) {
     return;
   fail("there is nothing to measure: neither weights nor head_result can be computed, and there "
        "are no projections; this layer has {}{}",
-       available.none() ? "no stages" : list_of(available), layer.missing_X);
+       available.none() ? "no stages" : joined_names(available), layer.missing_X);
 }
 
 Layer in_rows(Layer layer) {

@@ -1,5 +1,7 @@
 #include <mha/heads/separators.hpp>
 
+#include <mha/system/one_of.hpp>
+
 #include <algorithm>
 
 namespace mha {
@@ -28,7 +30,7 @@ template <class Words> bool take_all(std::string_view& text, const Words& words)
 
 bool is_separator(std::string_view token) {
   take_all(token, blanks);
-  if (std::ranges::find(ends, token) != std::end(ends)) return true;
+  if (is_one_of(token, ends)) return true;
   bool some = false;
   while (take_all(token, signs)) some = true, take_all(token, blanks);
   return some && token.empty();
@@ -40,8 +42,7 @@ std::vector<std::size_t> separator_keys(const Layer& layer, std::size_t batch,
   std::vector<std::size_t> list;
   const std::size_t with_position = std::min(keys.size(), layer.dims.past + layer.dims.S);
   for (std::size_t j = 1; j < with_position; ++j)
-    if (named.empty() ? is_separator(keys[j]) : std::ranges::find(named, keys[j]) != named.end())
-      list.push_back(j);
+    if (named.empty() ? is_separator(keys[j]) : is_one_of(keys[j], named)) list.push_back(j);
   return list;
 }
 

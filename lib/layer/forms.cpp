@@ -1,5 +1,7 @@
 #include <mha/layer/forms.hpp>
 
+#include <mha/system/one_of.hpp>
+
 #include <algorithm>
 #include <optional>
 
@@ -17,8 +19,8 @@ std::vector<Dim> letters_of(const TensorForm& form) {
   return letters;
 }
 
-/// The order of the axes of `from` that brings their letters into the order of `to`; none where they
-/// are in it.
+/// The order of the axes of `from` that brings their letters into the order of `to`; none where
+/// they are in it.
 std::vector<std::size_t> order_of(const TensorForm& from, const TensorForm& to) {
   if (letters_of(from) == letters_of(to)) return {};
   std::vector<std::size_t> order;
@@ -78,8 +80,7 @@ std::vector<Form> forms_of(const TensorInfo& info, const Dims& dims, const Lette
   std::vector<Form> forms;
   for (const TensorForm& form : info.forms) {
     Form one = form_of(form, kept_form(info, form), info.has_batch(), dims, own);
-    if (std::ranges::find(one.given, std::size_t{0}) == one.given.end())
-      forms.push_back(std::move(one));
+    if (!is_one_of(std::size_t{0}, one.given)) forms.push_back(std::move(one));
   }
   return forms;
 }

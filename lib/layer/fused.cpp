@@ -1,6 +1,7 @@
 #include <mha/layer/fused.hpp>
 
-#include <cstring>
+#include <mha/tensor/parts.hpp>
+
 #include <vector>
 
 namespace mha {
@@ -57,7 +58,7 @@ SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std
          "<num_heads> and "
          "<num_kv_heads>",
          where, to_string(fused.shape()), cols, H, H_kv);
-  const std::size_t d = cols / all, rows = fused.count() / cols, element = size_of(fused.dtype());
+  const std::size_t d = cols / all, rows = fused.count() / cols;
   const FusedHeads from = fused_heads(order, H, H_kv);
   const auto gather = [&](const std::vector<std::size_t>& heads) {
     const bool side_by_side = heads.back() - heads.front() + 1 == heads.size();
@@ -65,12 +66,7 @@ SplitTensors split_fused(const Tensor& fused, QkvOrder order, std::size_t H, std
       return columns_when_read(fused, heads.front() * d, heads.size() * d);
     Shape shape = fused.shape();
     shape.back() = heads.size() * d;
-    Tensor part(fused.dtype(), shape);
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t h = 0; h < heads.size(); ++h)
-        std::memcpy(part.raw_mutable() + (i * heads.size() + h) * d * element,
-                    fused.raw() + (i * cols + heads[h] * d) * element, d * element);
-    return part;
+    return at_positions(fused.reshaped({rows, all, d}), 1, heads).reshaped(shape);
   };
   return {gather(from.q), gather(from.k), gather(from.v)};
 }

@@ -1,6 +1,8 @@
 #include <mha/layer/graph.hpp>
 
 #include <mha/layer/other_inputs.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +33,8 @@ void add_inputs(const Layer& layer, Stage stage, std::vector<Stage>& inputs) {
   for (const Stage input : steps_before(layer, stage))
     if (!has_step(layer, input))
       add_inputs(layer, input, inputs);
-    else if (std::ranges::find(inputs, input) == inputs.end())
-      inputs.push_back(input);
+    else
+      add_once(inputs, input);
 }
 
 } // namespace
@@ -197,13 +199,6 @@ void patch_given_head_result(Layer& layer) {
   layer = std::move(without);
 }
 
-std::string list_of(const StageSet& set) {
-  std::string list;
-  for (const Stage stage : set)
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
-  return list;
-}
-
 namespace {
 
 /// The tensors to ask for where a stage cannot be computed: the nearest projections, or X.
@@ -227,7 +222,7 @@ void require_stage(const Layer& layer, Stage stage) {
   const StageInfo& info = info_of(stage);
   if (!has_step(layer, stage))
     fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
-         list_of(available));
+         joined_names(available));
   if (lacks_output_projection(layer, stage))
     fail(
         "{} cannot be computed: W_o is missing: {} heads of {} values side by side, but the output "
@@ -245,8 +240,8 @@ void require_stage(const Layer& layer, Stage stage) {
   StageSet missing;
   collect_missing(layer, stage, available, missing);
   fail("{} cannot be computed: {} is missing; this layer has {}{}", info.name,
-       missing.none() ? "X" : list_of(missing), available.none() ? "no stages" : list_of(available),
-       layer.missing_X);
+       missing.none() ? "X" : joined_names(missing),
+       available.none() ? "no stages" : joined_names(available), layer.missing_X);
 }
 
 } // namespace mha

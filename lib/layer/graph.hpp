@@ -33,7 +33,5 @@ void require_stage(const Layer& layer, Stage stage);
 /// A given head_result that the layer could compute is what its output is summed of: it becomes a
 /// patch of all its places.
 void patch_given_head_result(Layer& layer);
-/// "q, k, v, scores" in the order of the computation.
-std::string list_of(const StageSet& set);
 
 } // namespace mha

@@ -2,6 +2,9 @@
 
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -36,7 +39,7 @@ std::vector<std::string> orders_of(const Layer& layer, Stage stage) {
     const bool keys = has_packed_form(stage) && table_axes(stage).find('S') != std::string::npos;
     for (std::string order : others) {
       if (keys) std::replace(order.begin(), order.end(), 'T', 'S');
-      if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(order);
+      add_once(orders, order);
     }
   };
   switch (info_of(stage).kind) {
@@ -160,7 +163,7 @@ std::vector<Match> matches_of(const Layer& layer, Stage stage, const Shape& shap
     for (const std::string& axes : orders_of(layer, stage)) {
       if (!is(shape, axes, length, info_of(stage).kind == Kind::row)) continue;
       std::string text = significant(stage, axes, length);
-      if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
+      if (is_one_of(text, seen)) continue;
       seen.push_back(std::move(text));
       matches.push_back({axes, repeated});
     }
@@ -186,7 +189,6 @@ template <class F> bool are_repeated(const Tensor& tensor, F first) {
 /// The first of the query heads that share each key/value head, where they are all alike: those of
 /// a group, or, where an implementation tiles the heads, every H_kv-th. `tensor`: B, H, S, D.
 Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::string& where) {
-  const Shape& shape = tensor.shape();
   const std::size_t group = layer.dims.group(), heads = layer.dims.H_kv;
   std::size_t step = group;
   if (!are_repeated(tensor, [&](std::size_t h) { return h / group * group; })) {
@@ -196,13 +198,9 @@ Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::st
            where, layer.dims.H, heads);
     step = 1;
   }
-  Tensor result(tensor.dtype(), {shape[0], heads, shape[2], shape[3]});
-  const std::size_t bytes = shape[2] * shape[3] * size_of(tensor.dtype());
-  for (std::size_t b = 0; b < shape[0]; ++b)
-    for (std::size_t h = 0; h < heads; ++h)
-      std::memcpy(result.raw_mutable() + (b * heads + h) * bytes,
-                  tensor.raw() + (b * shape[1] + h * step) * bytes, bytes);
-  return result;
+  std::vector<std::size_t> of_groups(heads);
+  for (std::size_t h = 0; h < heads; ++h) of_groups[h] = h * step;
+  return at_positions(tensor, 1, of_groups);
 }
 
 /// A tensor whose axes are known, in the layer's own form.
@@ -237,10 +235,7 @@ bool fits_tokens_first(const Layer& layer, Stage stage, const std::vector<Match>
 }
 
 std::string choices(const std::vector<Match>& matches) {
-  std::string text;
-  for (const Match& match : matches)
-    text += fmt::format("{}@{}", text.empty() ? "" : " or ", match.text());
-  return text;
+  return "@" + joined_texts(matches, " or @", &Match::text);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include <mha/layer/layer_pass.hpp>
 
 #include <mha/layer/members.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/tensor/sparse.hpp>
 
 #include <algorithm>
@@ -77,13 +78,13 @@ LayerPass::Identity LayerPass::identity_of(const Layer& layer) {
 bool LayerPass::is_of(const Layer& layer) const {
   const Identity identity = identity_of(layer);
   const std::lock_guard hold(lock_);
-  return std::ranges::find(known_, identity) != known_.end();
+  return is_one_of(identity, known_);
 }
 
 void LayerPass::admit(const Layer& first_tokens) {
   const Identity identity = identity_of(first_tokens);
   const std::lock_guard hold(lock_);
-  if (std::ranges::find(known_, identity) == known_.end()) known_.push_back(identity);
+  add_once(known_, identity);
 }
 
 bool LayerPass::computes_whole(const Layer& layer, std::size_t item) const {

@@ -1,7 +1,7 @@
 #include <mha/layer/names.hpp>
 
 #include <mha/layer/layer.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,8 @@
 #include <mha/layer/select.hpp>
 
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/ranges.h>
 
@@ -11,16 +13,6 @@
 namespace mha {
 
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
 
 [[noreturn]] void refuse_index(const Message& option, std::string_view text,
                                std::string_view part) {
@@ -39,11 +31,11 @@ std::int64_t clamped(std::int64_t value, std::int64_t count, std::int64_t low, s
 IndexList::IndexList(std::string text, Message option)
     : text_(std::move(text)), option_(std::move(option)) {
   const auto refuse = [&](std::string_view part) { refuse_index(option_, text_, part); };
-  for (std::string_view part : split(text_, ',')) {
+  for (std::string_view part : split_at(text_, ',')) {
     Range range;
     if (part.find(':') != std::string_view::npos) {
       range.form = Range::Form::slice;
-      const std::vector<std::string_view> bounds = split(part, ':');
+      const std::vector<std::string_view> bounds = split_at(part, ':');
       if (bounds.size() > 3) refuse(part);
       for (std::size_t i = 0; i < bounds.size(); ++i) {
         if (bounds[i].empty()) continue;
@@ -161,9 +153,7 @@ Pick kv_heads(const Layer& layer, const std::optional<IndexList>& heads) {
   if (!heads) return everything(layer.dims.H_kv);
   Pick pick = heads->resolve(layer.dims.H, "heads");
   std::vector<std::size_t> read;
-  for (std::size_t h : pick.indices)
-    if (const std::size_t kv = kv_head_of(layer, h); std::ranges::find(read, kv) == read.end())
-      read.push_back(kv);
+  for (std::size_t h : pick.indices) add_once(read, kv_head_of(layer, h));
   pick.indices = std::move(read);
   return pick;
 }
@@ -256,14 +246,8 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
                          [&](Dim letter) { return ((axis_of(letter) == axis) || ...); });
     });
   };
-  const auto names = [&] {
-    std::string list;
-    for (Stage stage : wanted)
-      list += fmt::format("{}{}", list.empty() ? "" : ", ", name_of(stage));
-    return list;
-  };
   const auto refuse = [&](const IndexList& list, std::string_view axis, const Message& cure) {
-    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), names(),
+    fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), joined_names(wanted),
          wanted.size() == 1 ? "has" : "have", axis, cure);
   };
   if (selection.batch && !layer.dims.batched)

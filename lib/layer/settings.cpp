@@ -1,7 +1,8 @@
 #include <mha/layer/settings.hpp>
 
-#include <mha/layer/words.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <array>
 #include <cmath>
@@ -101,12 +102,10 @@ template <> struct Words<MaskedRows> {
 };
 
 template <class E> E choice(std::string_view text) {
-  std::string choices;
-  for (std::size_t i = 0; i < Words<E>::words.size(); ++i) {
-    if (text == Words<E>::words[i]) return static_cast<E>(i);
-    choices += fmt::format("{}{}", i == 0 ? "" : ", ", Words<E>::words[i]);
-  }
-  expected("one of " + choices);
+  const auto& words = Words<E>::words;
+  const auto at = std::ranges::find(words, text);
+  if (at == words.end()) expected("one of " + joined_texts(words, ", "));
+  return static_cast<E>(at - words.begin());
 }
 template <class E> std::string word(E value) {
   const auto index = static_cast<std::size_t>(value);
@@ -169,13 +168,9 @@ void set_sections(Settings& s, std::string_view text) {
     s.mrope_section = {};
     return;
   }
-  std::size_t commas = 0;
-  for (const char c : text) commas += c == ',';
-  if (commas != 2) expected("three numbers, 16,24,24, or none");
-  for (std::size_t& section : s.mrope_section) {
-    section = whole(text.substr(0, text.find(',')));
-    text.remove_prefix(std::min(text.find(','), text.size() - 1) + 1);
-  }
+  const std::vector<std::string_view> sections = split_at(text, ',');
+  if (sections.size() != s.mrope_section.size()) expected("three numbers, 16,24,24, or none");
+  std::ranges::transform(sections, s.mrope_section.begin(), whole);
 }
 std::string get_sections(const Settings& s) {
   const auto& [t, h, w] = s.mrope_section;
@@ -257,11 +252,9 @@ bool is_given(std::string_view origin) {
 void set(Settings& settings, std::string_view name, std::string_view text,
          std::string_view origin) {
   const SettingInfo* info = find_setting(name);
-  if (!info) {
-    std::vector<std::string_view> names;
-    for (const SettingInfo& candidate : setting_table) names.push_back(candidate.name);
-    fail("{}: no setting is called '{}'{}", origin, name, did_you_mean(name, names));
-  }
+  if (!info)
+    fail("{}: no setting is called '{}'{}", origin, name,
+         did_you_mean(name, names_of_rows(setting_table)));
   try {
     info->set(settings, text);
   } catch (const Error& error) {

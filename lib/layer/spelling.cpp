@@ -3,8 +3,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <array>
@@ -106,7 +106,8 @@ const std::map<std::string, std::string_view, std::less<>>& names_by_letters() {
       for (std::string_view alias : words_of(info.aliases))
         names.emplace(bare_letters(alias), info.name);
     }
-    for (std::string_view label : {"tokens", "key_tokens"}) names.emplace(bare_letters(label), label);
+    for (std::string_view label : {"tokens", "key_tokens"})
+      names.emplace(bare_letters(label), label);
     for (const StageInfo& info : stages()) names.emplace(bare_letters(info.name), info.name);
     return names;
   }();

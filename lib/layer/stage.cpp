@@ -3,9 +3,9 @@
 #include <mha/layer/layer.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/other_inputs.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
-#include <algorithm>
 #include <unordered_map>
 
 namespace mha {
@@ -197,23 +197,17 @@ std::optional<Stage> find_stage(std::string_view name) {
   }();
   if (const auto found = by_word.find(last_part(name)); found != by_word.end())
     return found->second;
-  if (const std::vector<Stage> readings = readings_of(name); !readings.empty()) {
-    std::string choices;
-    for (Stage stage : readings)
-      choices += fmt::format("{}{}", choices.empty() ? "" : " or ", name_of(stage));
-    fail("'{}' means several things in the field: say {}", name, choices);
-  }
+  if (const std::vector<Stage> readings = readings_of(name); !readings.empty())
+    fail("'{}' means several things in the field: say {}", name, joined_names(readings, " or "));
   return std::nullopt;
 }
 
 Stage stage_named(std::string_view name) {
   if (const std::optional<Stage> stage = find_stage(name)) return *stage;
-  const std::string_view word = name.substr(name.rfind('.') + 1);
+  const std::string_view word = last_part(name);
   if (find_tensor_name(word))
     fail("no stage is called '{}': {} is a tensor that the layer is made of", name, word);
-  std::vector<std::string_view> names;
-  for (const StageInfo& info : table) names.push_back(info.name);
-  const std::string meant = did_you_mean(word, names);
+  const std::string meant = did_you_mean(word, names_of_rows(table));
   fail("no stage is called '{}'{}", name,
        meant.empty() ? message("; <stages page> lists them") : meant);
 }

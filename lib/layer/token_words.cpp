@@ -5,6 +5,7 @@
 #include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
@@ -24,9 +25,8 @@ std::string text_of(std::string text) {
 }
 
 std::string in_small_letters(const std::string& text) {
-  std::string small;
-  for (const char c : text_of(text))
-    if (c != ' ') small += ascii_lower(c);
+  std::string small = lowered(text_of(text));
+  std::erase(small, ' ');
   return small;
 }
 
@@ -128,13 +128,11 @@ IndexList IndexList::placed(const std::vector<std::string>& labels, std::string_
       !places_of_token(text_, labels).empty())
     return {std::to_string(place_of(text_, labels, said)), option_};
   std::string indices;
-  for (std::size_t first = 0; first <= text_.size();) {
-    const std::size_t comma = std::min(text_.find(',', first), text_.size());
-    const std::string part = text_.substr(first, comma - first);
+  for (std::string_view typed : split_at(text_, ',')) {
+    const std::string part(typed);
     if (!indices.empty()) indices += ',';
     indices +=
         !part.empty() && is_of_indices(part) ? part : std::to_string(place_of(part, labels, said));
-    first = comma + 1;
   }
   return {indices, option_};
 }

@@ -7,6 +7,8 @@
 #include <mha/load/model_reader.hpp>
 #include <mha/load/named_layers.hpp>
 #include <mha/load/whole_model.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -105,7 +107,7 @@ private:
   }
 
   Json activation() const {
-    for (std::string_view key : words_of_record(record_.activation_keys))
+    for (std::string_view key : words_of(record_.activation_keys))
       if (layers_[0].group.configured(key)) return fmt::format("config:{}", key);
     return record_.activation;
   }
@@ -291,9 +293,8 @@ private:
     std::vector<std::string> names;
     for (const ReadAs& layer : layers_)
       for (const auto& setting : layer.translation->settings)
-        if (setting.name != "qkv_order" && !setting.name.starts_with("input_norm") &&
-            std::ranges::find(names, setting.name) == names.end())
-          names.push_back(setting.name);
+        if (setting.name != "qkv_order" && !setting.name.starts_with("input_norm"))
+          add_once(names, setting.name);
     Json to;
     for (const std::string& name : names) {
       std::vector<Json> values;

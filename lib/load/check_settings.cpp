@@ -1,6 +1,8 @@
 #include <mha/load/check_settings.hpp>
 
 #include <mha/layer/graph.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -60,8 +62,7 @@ const std::vector<RopeSetting>& rope_settings() {
 }
 
 std::string idle_rope(const Settings& s, const RopeSetting& setting) {
-  if (!setting.read_by.empty() &&
-      std::ranges::find(setting.read_by, s.rope_scaling) == setting.read_by.end())
+  if (!setting.read_by.empty() && !is_one_of(s.rope_scaling, setting.read_by))
     return fmt::format("rope_scaling is {}", find_setting("rope_scaling")->get(s));
   return s.rope == Rope::none ? "rope is none" : "";
 }
@@ -69,20 +70,15 @@ std::string idle_rope(const Settings& s, const RopeSetting& setting) {
 /// Why a setting has no effect on this layer; "" if it has.
 std::string idle(const Layer& layer, std::string_view name) {
   const Settings& s = layer.settings;
-  const auto any_of = [&](std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (const auto rope = std::ranges::find(rope_settings(), name, &RopeSetting::name);
-      rope != rope_settings().end())
-    return idle_rope(s, *rope);
-  if (any_of({"mrope_section", "mrope_interleaved"})) {
+  if (const RopeSetting* rope = find_named(rope_settings(), name)) return idle_rope(s, *rope);
+  if (is_one_of(name, {"mrope_section", "mrope_interleaved"})) {
     if (s.rope == Rope::none) return "rope is none";
     return layer.positions.rank() == 2 ? "" : "positions are one row, which every pair turns by";
   }
   if (name == "input_norm_eps" && s.input_norm == InputNorm::none) return "input_norm is none";
   const bool normed = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
   const bool latent = !layer.W_c_q.empty() || !layer.W_c_kv.empty();
-  if (any_of({"qk_norm", "qk_norm_eps", "qk_norm_one_plus"}) && !normed &&
+  if (is_one_of(name, {"qk_norm", "qk_norm_eps", "qk_norm_one_plus"}) && !normed &&
       (name != "qk_norm_eps" || !latent))
     return "there is no q_norm.weight and no k_norm.weight";
   if (name == "relative_key_query" && layer.relative_key.empty()) return "there is no relative_key";
@@ -91,7 +87,8 @@ std::string idle(const Layer& layer, std::string_view name) {
     return layer.has_given(Stage::x) ? fmt::format("{}x", starts_at) : before_heads(layer);
   if (name == "residual" && s.residual && layer.X.empty() && !before_heads(layer).empty())
     return "there is no X to add";
-  if (any_of({"relative_bidirectional", "relative_max_distance"}) && layer.relative_bias.empty())
+  if (is_one_of(name, {"relative_bidirectional", "relative_max_distance"}) &&
+      layer.relative_bias.empty())
     return "there is no relative_bias";
   if (name == "causal_align" && !s.causal && s.window_left < 0 && s.window_right < 0 &&
       s.alibi == Alibi::none && layer.relative_bias.empty())
@@ -100,7 +97,8 @@ std::string idle(const Layer& layer, std::string_view name) {
   if (name == "scale") return replaced(layer, Stage::scaled);
   if (name == "softcap" && s.softcap > 0) return replaced(layer, Stage::capped);
   if (name == "alibi" && s.alibi != Alibi::none) return replaced(layer, Stage::biased);
-  if (any_of({"causal", "window_left", "window_right"})) return replaced(layer, Stage::masked);
+  if (is_one_of(name, {"causal", "window_left", "window_right"}))
+    return replaced(layer, Stage::masked);
   return "";
 }
 

@@ -15,6 +15,7 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -29,7 +30,7 @@ namespace {
 bool ends_in_layer(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  return !last.empty() && std::ranges::all_of(last, is_digit) &&
+  return is_number(last) &&
          (dot == std::string_view::npos || !naming::layer_number(name.substr(0, dot)));
 }
 
@@ -251,41 +252,30 @@ Message Sources::State::why_missing(const io::Source& numbered, const std::strin
 
 namespace {
 
-/// "0, 1, 2"; of many, the first and the last.
-std::string list_of(const std::vector<std::string>& ids) {
-  std::string text;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids.size() > 12 && i == 6) text += ", …", i = ids.size() - 2;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ids[i]);
-  }
-  return text;
-}
-
 /// Whether there is no more than one layer, which has no number.
 bool is_lone(const std::vector<std::string>& ids) {
   return ids.empty() || (ids.size() == 1 && ids[0].empty());
 }
 
 bool are_numbers(const std::vector<std::string>& ids) {
-  return std::all_of(ids.begin(), ids.end(), [](const std::string& id) {
-    return !id.empty() && id.find_first_not_of("0123456789") == std::string::npos;
-  });
+  return std::ranges::all_of(ids, is_number);
 }
 
 /// Throws Error: `what` of the layers that --layer wants is not there.
 [[noreturn]] void refuse_layer(const std::string& wanted, std::string_view what,
                                const std::vector<std::string>& ids) {
   if (what.find_first_of(",-:") != std::string_view::npos)
-    fail("<layer> {}: not all of these are there; the layers are {}", wanted, list_of(ids));
+    fail("<layer> {}: not all of these are there; the layers are {}", wanted,
+         io::ends_of_list(ids));
   const std::vector<std::string_view> names(ids.begin(), ids.end());
   fail("<layer> {}: there is no layer {}{}; the layers are {}", wanted, what,
-       are_numbers(ids) ? "" : did_you_mean(what, names), list_of(ids));
+       are_numbers(ids) ? "" : did_you_mean(what, names), io::ends_of_list(ids));
 }
 
 /// A name, or where the ids are numbers, a list or ranges of them. Throws Error.
 std::vector<std::string> named_by(const std::string& wanted, const std::vector<std::string>& ids) {
   if (wanted == "all") return ids;
-  if (std::find(ids.begin(), ids.end(), wanted) != ids.end()) return {wanted};
+  if (is_one_of(wanted, ids)) return {wanted};
   if (!are_numbers(ids)) refuse_layer(wanted, wanted, ids);
   std::size_t highest = 0;
   for (const std::string& id : ids) highest = std::max(highest, number_of(id));
@@ -317,7 +307,7 @@ std::vector<std::string> Sources::State::layers_unasked(const std::vector<std::s
          why_missing(*numbered, "0"));
   if (ids.size() > 1)
     fail("{} holds {} layers: {}; <which layer>",
-         contents.empty() ? bindings[0].text : contents[0].name, ids.size(), list_of(ids));
+         contents.empty() ? bindings[0].text : contents[0].name, ids.size(), io::ends_of_list(ids));
   return ids.empty() ? std::vector<std::string>{""} : ids;
 }
 

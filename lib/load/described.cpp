@@ -4,6 +4,7 @@
 #include <mha/load/described_file.hpp>
 #include <mha/load/described_names.hpp>
 #include <mha/load/described_tensors.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -158,7 +159,7 @@ private:
 
   void split_projection(const std::string& at, const DescribedTensor& tensor, const io::Entry& W,
                         const std::optional<io::Entry>& b, std::size_t n) {
-    const bool has_q = std::ranges::find(tensor.split, "q") != tensor.split.end();
+    const bool has_q = is_one_of("q", tensor.split);
     std::size_t heads = 1, kv_heads = 1;
     if (has_q || tensor.by_head) {
       heads = count_of(tensor, "num_heads", n, 0);

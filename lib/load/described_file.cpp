@@ -1,6 +1,7 @@
 #include <mha/load/described_file.hpp>
 
 #include <mha/load/described_names.hpp>
+#include <mha/system/named.hpp>
 
 #include <fmt/format.h>
 
@@ -15,9 +16,8 @@ const io::Entry* DescribedFile::find(const std::string& name, const std::string&
   if (entry) {
     claimed_.insert(name);
   } else if (needed) {
-    std::vector<std::string_view> names;
-    for (const io::Entry& other : file_.tensors) names.push_back(other.name);
-    fail("{}: {} has no tensor {}{}", who, file_.name, name, did_you_mean(name, names));
+    fail("{}: {} has no tensor {}{}", who, file_.name, name,
+         did_you_mean(name, names_of_rows(file_.tensors)));
   }
   return entry;
 }

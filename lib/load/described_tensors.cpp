@@ -1,8 +1,9 @@
 #include <mha/load/described_tensors.hpp>
 
+#include <mha/tensor/parts.hpp>
+
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 namespace mha {
@@ -44,6 +45,19 @@ io::Entry folded_entry(const BatchNorm& norm, bool bias) {
   return entry;
 }
 
+/// The parts' numbers one behind the other, in the first part's type.
+io::Entry joined_entry(const std::vector<io::Entry>& parts, const Shape& shape) {
+  return made_entry(parts[0], shape, [parts, shape] {
+    Tensor all = Tensor::uninitialised(parts[0].dtype, shape);
+    std::byte* to = all.raw_mutable();
+    for (const io::Entry& part : parts) {
+      const Tensor one = convert(part.read(), parts[0].dtype);
+      to = std::copy_n(one.raw(), one.bytes(), to);
+    }
+    return all;
+  });
+}
+
 } // namespace
 
 Shape squeezed(const Shape& shape, std::size_t rank) {
@@ -72,15 +86,7 @@ io::Entry turned_entry(const io::Entry& from, const std::string& letters,
 io::Entry stacked_entry(const std::vector<io::Entry>& of_heads) {
   Shape shape = of_heads[0].shape;
   shape.insert(shape.begin(), of_heads.size());
-  return made_entry(of_heads[0], shape, [of_heads, shape] {
-    Tensor all = Tensor::uninitialised(of_heads[0].dtype, shape);
-    const std::size_t bytes = all.bytes() / of_heads.size();
-    for (std::size_t h = 0; h < of_heads.size(); ++h) {
-      const Tensor one = convert(of_heads[h].read(), of_heads[0].dtype);
-      std::memcpy(all.raw_mutable() + h * bytes, one.raw(), bytes);
-    }
-    return all;
-  });
+  return joined_entry(of_heads, shape);
 }
 
 io::Entry reshaped_entry(const io::Entry& from, const Shape& shape) {
@@ -115,16 +121,7 @@ io::Entry below_entry(const std::vector<io::Entry>& parts) {
   if (parts.size() == 1) return parts[0];
   std::size_t rows = 0;
   for (const io::Entry& part : parts) rows += part.shape[0];
-  return made_entry(parts[0], {rows, parts[0].shape[1]}, [parts, rows] {
-    Tensor all = Tensor::uninitialised(parts[0].dtype, {rows, parts[0].shape[1]});
-    std::byte* to = all.raw_mutable();
-    for (const io::Entry& part : parts) {
-      const Tensor one = convert(part.read(), parts[0].dtype);
-      std::memcpy(to, one.raw(), one.bytes());
-      to += one.bytes();
-    }
-    return all;
-  });
+  return joined_entry(parts, {rows, parts[0].shape[1]});
 }
 
 double deviation_scale(const io::Entry& weight) {
@@ -157,12 +154,10 @@ io::Entry sinusoid_entry(const Sinusoid& said) {
 io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t count) {
   Shape shape = from.shape;
   shape.back() = count;
-  return made_entry(from, shape, [from, first, count, shape] {
+  return made_entry(from, shape, [from, first, count] {
     const Tensor whole = from.read();
-    if (whole.rank() == 2) return columns_when_read(whole, first, count);
-    Tensor part = Tensor::uninitialised(whole.dtype(), shape);
-    std::memcpy(part.raw_mutable(), whole.raw() + first * size_of(whole.dtype()), part.bytes());
-    return part;
+    return whole.rank() == 2 ? columns_when_read(whole, first, count)
+                             : part_of_axis(whole, 0, first, count);
   });
 }
 
@@ -178,14 +173,8 @@ io::Entry grouped_entry(const io::Entry& from, std::size_t groups,
   shape.back() = groups * width;
   return made_entry(from, shape, [from, shape, groups, all, before, unit, width, columns] {
     const Tensor whole = from.read();
-    Tensor part = Tensor::uninitialised(whole.dtype(), shape);
-    const std::size_t element = size_of(whole.dtype()), rows = whole.count() / columns;
-    for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t group = 0; group < groups; ++group)
-        std::memcpy(part.raw_mutable() + (row * groups + group) * width * element,
-                    whole.raw() + (row * columns + (group * all + before) * unit) * element,
-                    width * element);
-    return part;
+    const Tensor of_groups = whole.reshaped({whole.count() / columns * groups, all * unit});
+    return part_of_axis(of_groups, 1, before * unit, width).reshaped(shape);
   });
 }
 

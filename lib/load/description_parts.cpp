@@ -2,6 +2,9 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/load/described_names.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,14 +39,12 @@ constexpr std::string_view other_tensors[]{"X",
                                            "norm.bias"};
 
 bool is_among(std::string_view key, std::span<const Key> keys) {
-  return std::ranges::find(keys, key, &Key::name) != keys.end();
+  return find_named(keys, key) != nullptr;
 }
 
 std::vector<std::string_view> all_tensor_keys() {
-  std::vector<std::string_view> names;
-  for (const TensorInfo& info : tensor_names())
-    if (std::ranges::find(other_tensors, info.name) == std::end(other_tensors))
-      names.push_back(info.name);
+  std::vector<std::string_view> names = names_of_rows(tensor_names());
+  std::erase_if(names, [](std::string_view name) { return is_one_of(name, other_tensors); });
   for (const Key& key : layer_tensor_keys) names.push_back(key.name);
   for (const Key& key : layer_norm_keys) names.push_back(key.name);
   names.push_back("q_norm"), names.push_back("k_norm");
@@ -53,13 +54,11 @@ std::vector<std::string_view> all_tensor_keys() {
 /// The keys of config.json that "config:A|B" names.
 std::vector<std::string> config_keys(const JsonTree& tree, std::string_view text) {
   std::vector<std::string> keys;
-  while (true) {
-    const std::size_t bar = text.find('|');
-    keys.emplace_back(text.substr(0, bar));
-    if (keys.back().empty()) tree.refuse("a key of config.json is expected behind \"config:\"");
-    if (bar == std::string_view::npos) return keys;
-    text.remove_prefix(bar + 1);
+  for (std::string_view key : split_at(text, '|')) {
+    if (key.empty()) tree.refuse("a key of config.json is expected behind \"config:\"");
+    keys.emplace_back(key);
   }
+  return keys;
 }
 
 std::string constant_of(const JsonTree& tree, std::string_view what) {
@@ -81,21 +80,13 @@ std::vector<std::string> split_of(const JsonTree& tree, const std::string& key) 
   if (needed.empty() || (of_mlp && key != "mlp.in_up"))
     tree.refuse(fmt::format("{} is one tensor: split is of W_qkv, W_kv, W_qk and mlp.in_up", key));
   std::vector<std::string> parts, sorted;
-  std::string_view text = tree.as_text("split");
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.emplace_back(text.substr(0, comma));
-    std::erase(parts.back(), ' ');
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
+  for (std::string_view part : split_at(tree.as_text("split"), ','))
+    std::erase(parts.emplace_back(part), ' ');
   sorted = parts;
   std::ranges::sort(sorted);
-  std::string all;
-  for (const char* part : {"in", "k", "q", "up", "v"})
-    if (("," + std::string(needed) + ",").find(fmt::format(",{},", part)) != std::string::npos)
-      all += fmt::format("{}{}", all.empty() ? "" : ",", part);
-  if (fmt::format("{}", fmt::join(sorted, ",")) != all)
+  std::vector<std::string_view> all = split_at(needed, ',');
+  std::ranges::sort(all);
+  if (!std::ranges::equal(sorted, all))
     tree.refuse(
         fmt::format("split is '{}': {} expected, in the order of the rows", tree.text, needed));
   return parts;
@@ -113,8 +104,7 @@ std::vector<std::string> usual_split(const std::string& key) {
 
 void require_known(const JsonTree& tree, std::string_view what, std::span<const Key> known) {
   if (!tree.is_object()) tree.refuse(fmt::format("{} must be an object", what));
-  std::vector<std::string_view> names;
-  for (const Key& key : known) names.push_back(key.name);
+  const std::vector<std::string_view> names = names_of_rows(known);
   for (const auto& [key, value] : tree.members)
     if (!is_among(key, known)) {
       const std::string meant = did_you_mean(key, names);
@@ -196,8 +186,7 @@ bool is_setting(std::string_view name) {
 bool is_tensor_key(std::string_view key) {
   if (is_among(key, layer_tensor_keys) || key == "q_norm" || key == "k_norm") return true;
   const TensorInfo* info = find_tensor_name(key);
-  return info && info->name == key &&
-         std::ranges::find(other_tensors, key) == std::end(other_tensors);
+  return info && info->name == key && !is_one_of(key, other_tensors);
 }
 
 void refuse_tensor_key(const JsonTree& tree, std::string_view key) {

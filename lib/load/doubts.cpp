@@ -7,6 +7,7 @@
 #include <mha/layer/stage.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <map>
@@ -29,13 +30,10 @@ std::pair<Message, bool> guess(const std::string& name, const std::optional<Miss
     for (const StageInfo& info : stages()) list.push_back(info.name);
     return list;
   }();
-  std::string hint;
-  for (Stage stage : readings_of(name))
-    hint += fmt::format("{}{}", hint.empty() ? "" : " or ", name_of(stage));
-  if (!hint.empty())
-    return {
-        message("{} ({}? bind it: <{}=FILE:{}>)", name, hint, name_of(readings_of(name)[0]), name),
-        true};
+  if (const std::vector<Stage> readings = readings_of(name); !readings.empty())
+    return {message("{} ({}? bind it: <{}=FILE:{}>)", name, joined_names(readings, " or "),
+                    name_of(readings[0]), name),
+            true};
   if (meant) return {fmt::format("{} (is it {}?)", name, meant->meant), true};
   if (const std::string near = closest(name, names); !near.empty())
     return {fmt::format("{} (is it {}?)", name, near), true};

@@ -1,6 +1,7 @@
 // A draft of a layer's tensors: attention, feed-forward and norms, by the words of their names.
 
 #include <mha/load/draft.hpp>
+#include <mha/system/named.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -119,9 +120,8 @@ void Draft::take_listed() {
     if (!first->name.ends_with(end)) continue;
     const std::string before = first->name.substr(0, first->name.size() - end.size());
     const auto part = [&](std::size_t n) {
-      const std::string name = fmt::format("{}.{}.weight", before, n);
-      const auto at = std::ranges::find(matrices_, name, &io::Entry::name);
-      return at != matrices_.end() && (*at)->shape == first->shape ? *at : nullptr;
+      const auto* const at = find_named(matrices_, fmt::format("{}.{}.weight", before, n));
+      return at && (*at)->shape == first->shape ? *at : nullptr;
     };
     if (!part(1) || !part(2)) continue;
     constexpr std::array keys{"W_q", "W_k", "W_v", W_o};

@@ -2,6 +2,7 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/named.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -65,7 +66,7 @@ const std::vector<const naming::Found*>& LayerIndex::found_as(const std::string&
 const std::vector<std::string_view>& LayerIndex::sorted_names(const io::Contents& file) const {
   std::vector<std::string_view>& names = sorted_[&file];
   if (names.empty()) {
-    for (const io::Entry& entry : file.tensors) names.push_back(entry.name);
+    names = names_of_rows(file.tensors);
     std::ranges::sort(names);
   }
   return names;

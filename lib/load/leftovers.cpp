@@ -4,6 +4,8 @@
 #include <mha/formats/folder.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/model_reader.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -46,21 +48,20 @@ bool is_of_other_part(std::string_view name) {
 }
 
 bool is_one_of_record(std::string_view name, std::string_view words) {
-  return std::ranges::count(words_of_record(words), name) > 0;
+  return std::ranges::count(words_of(words), name) > 0;
 }
 
 /// Whether `name` is one of the words' modules, or lies below it.
 bool is_below(std::string_view name, std::string_view words) {
-  for (std::string_view word : words_of_record(words))
+  for (std::string_view word : words_of(words))
     if (name == word || (name.starts_with(word) && name[word.size()] == '.')) return true;
   return false;
 }
 
 bool is_of_quantisation(std::string_view name) {
-  const std::string_view last = name.substr(name.rfind('.') + 1);
-  return std::ranges::find(of_quantisation, last) != std::end(of_quantisation) ||
-         name.find(".quant_state") != std::string_view::npos || last.ends_with("_scales") ||
-         last.ends_with("_blocks");
+  const std::string_view last = last_part(name);
+  return is_one_of(last, of_quantisation) || name.find(".quant_state") != std::string_view::npos ||
+         last.ends_with("_scales") || last.ends_with("_blocks");
 }
 
 /// The first of some names, and how many more there are.

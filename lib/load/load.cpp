@@ -11,6 +11,7 @@
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/load/whole_model.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <set>
@@ -18,6 +19,8 @@
 namespace mha {
 
 namespace {
+
+constexpr std::string_view blanks = " \t\n"; // between labels in a text
 
 /// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
 bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
@@ -46,18 +49,6 @@ bool is_input(std::string_view name) {
          info->role == mask || info->role == positions;
 }
 
-/// Splits "a b  c" at spaces.
-std::vector<std::string> split_words(const std::string& text) {
-  std::vector<std::string> words;
-  std::size_t at = 0;
-  while ((at = text.find_first_not_of(" \t\n", at)) != std::string::npos) {
-    const std::size_t end = std::min(text.find_first_of(" \t\n", at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
-
 /// 1 + w, not in bfloat16, which has no 1 + 1/256.
 Tensor one_plus(const Tensor& weight) {
   Tensor sum = copy_of(view_of(convert(weight, DType::f64)));
@@ -83,7 +74,7 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
   for (const auto& [name, list] : file.labels) take(name, {list, {}});
   for (const auto& [name, lists] : file.item_labels) take(name, {{}, lists});
   for (const auto& [name, text] : file.scalars)
-    if (!label_name(name).empty()) label(name, {split_words(text), {}});
+    if (!label_name(name).empty()) label(name, {words_of<std::string>(text, blanks), {}});
 }
 
 } // namespace
@@ -275,8 +266,9 @@ void Sources::State::add_tokens(const std::string& text, const std::string& name
               text.ends_with(".txt") || text.ends_with(".npy"))) {
     io::read_bytes(text); // says that there is no such file
   } else {
-    labels.take(name, {split_words(text), {}}, setting_in_words(name, request.text.wording));
-    if (split_words(text).empty()) fail("<{}> is '{}': a file or words expected", name, text);
+    const std::vector<std::string> words = words_of<std::string>(text, blanks);
+    labels.take(name, {words, {}}, setting_in_words(name, request.text.wording));
+    if (words.empty()) fail("<{}> is '{}': a file or words expected", name, text);
   }
 }
 

@@ -1,5 +1,7 @@
 #include <mha/load/model_reader.hpp>
 
+#include <mha/system/words.hpp>
+
 #include <algorithm>
 
 namespace mha {
@@ -20,15 +22,6 @@ const std::initializer_list<std::string_view> norm_weights{".weight", ".w", ".ga
     norm_biases{".bias", ".b", ".beta"};
 
 } // namespace
-
-std::vector<std::string_view> words_of_record(std::string_view text) {
-  std::vector<std::string_view> list;
-  while (!text.empty()) {
-    list.push_back(text.substr(0, text.find(' ')));
-    text.remove_prefix(std::min(list.back().size() + 1, text.size()));
-  }
-  return list;
-}
 
 std::string block_prefix(const Group& group, std::string_view layers) {
   const std::string at = fmt::format("{}.{}.", layers, group.number().value_or(0));
@@ -147,14 +140,14 @@ Norm ModelReader::form() const {
 }
 
 double ModelReader::epsilon() const {
-  for (std::string_view key : words_of_record(record_.eps_keys))
+  for (std::string_view key : words_of(record_.eps_keys))
     if (const std::optional<double> eps = group_.configured_number({key})) return *eps;
   return record_.eps;
 }
 
 Activation ModelReader::activation(std::string_view fixed) const {
   std::string name(fixed.empty() ? record_.activation : fixed), key = "the activation";
-  for (std::string_view word : words_of_record(fixed.empty() ? record_.activation_keys : ""))
+  for (std::string_view word : words_of(fixed.empty() ? record_.activation_keys : ""))
     if (const std::optional<std::string> said = group_.configured(word)) {
       name = *said, key = word;
       break;
@@ -231,13 +224,12 @@ std::optional<std::size_t> ModelReader::stream_width() const {
 }
 
 void ModelReader::require_always() const {
-  for (std::string_view name : words_of_record(record_.always)) {
-    const std::size_t bar = name.find('|');
-    const std::string first = block_ + std::string(name.substr(0, bar));
-    if (find(first)) continue;
-    if (bar != name.npos && find(block_ + std::string(name.substr(bar + 1)))) continue;
-    fail("{}: {} is missing, which models of this kind have; {}", group_.contents->name, first,
-         give_X_instead);
+  for (std::string_view name : words_of(record_.always)) {
+    const std::vector<std::string_view> spellings = words_of(name, "|");
+    const auto is_there = [&](std::string_view own) { return find(block_ + std::string(own)); };
+    if (std::ranges::any_of(spellings, is_there)) continue;
+    fail("{}: {}{} is missing, which models of this kind have; {}", group_.contents->name, block_,
+         spellings[0], give_X_instead);
   }
 }
 

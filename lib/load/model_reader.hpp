@@ -19,9 +19,6 @@ inline const Message or_describe_it = message(
     "give a layer's input instead of a text, <X=FILE>, or describe the model by <naming> FILE.json"
     "<draft naming>");
 
-/// The words of a record's list of names.
-std::vector<std::string_view> words_of_record(std::string_view text);
-
 /// "transformer.h.0." of "transformer.h.0.attn." and the record's "h"; "" if it does not stand
 /// there.
 std::string block_prefix(const naming::Group& group, std::string_view layers);

@@ -5,7 +5,9 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/token_words.hpp>
 #include <mha/load/source.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -49,7 +51,7 @@ std::vector<std::string> split_axes(std::string_view text) {
 }
 
 void read_stage(PatchText& patch) {
-  const std::string_view word = std::string_view(patch.place).substr(patch.place.rfind('.') + 1);
+  const std::string_view word = last_part(patch.place);
   patch.prefers_add = word == "hook_attn_out" || word == "hook_mlp_out";
   patch.stage = word == "resid_mid" ? Stage::residual : stage_named(patch.place);
 }
@@ -106,7 +108,7 @@ std::vector<std::size_t> positions_of(std::string_view word, std::size_t count, 
   if (word.starts_with('[') && word.ends_with(']')) {
     for (const std::string& one : split_axes(word.substr(1, word.size() - 2)))
       for (std::size_t position : positions_of(one, count, axis, labels, patch, text))
-        if (std::ranges::find(list, position) == list.end()) list.push_back(position);
+        add_once(list, position);
     return list;
   }
   if (word.starts_with('\'')) return {position_of(word, labels, patch, text)};

@@ -5,6 +5,7 @@
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
 #include <mha/load/json_tree.hpp>
+#include <mha/system/named.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -88,8 +89,7 @@ private:
     if (!tensors) tree_.refuse("tensors is missing: the names of a layer's tensors");
     if (!tensors->is_object()) tensors->refuse("tensors must be an object");
     for (const auto& [key, tree] : tensors->members) {
-      if (std::ranges::find(description::layer_norm_keys, key, &description::Key::name) !=
-          description::layer_norm_keys.end()) {
+      if (find_named(description::layer_norm_keys, key)) {
         add_norm(key, tree);
         continue;
       }
@@ -160,8 +160,7 @@ private:
     const JsonTree* settings = tree_.find("settings");
     if (!settings) return;
     if (!settings->is_object()) settings->refuse("settings must be an object");
-    std::vector<std::string_view> names;
-    for (const SettingInfo& info : settings_table()) names.push_back(info.name);
+    const std::vector<std::string_view> names = names_of_rows(settings_table());
     for (const auto& [name, tree] : settings->members) {
       const SettingInfo* info = find_setting(name);
       if (!info) tree.refuse(fmt::format("'{}' is no setting{}", name, did_you_mean(name, names)));

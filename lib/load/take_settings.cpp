@@ -5,6 +5,10 @@
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/spelling.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <set>
@@ -22,8 +26,7 @@ constexpr std::string_view objects_of_settings[]{
     "self_attention", "self_attn", "settings"};
 
 bool holds_settings(std::string_view object) {
-  return std::ranges::find(objects_of_settings, object) != std::end(objects_of_settings) ||
-         object.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_one_of(object, objects_of_settings) || is_number(object);
 }
 
 /// A value of a file, at the top or in an object of its own: "causal", "config.causal".
@@ -32,7 +35,7 @@ struct FileSetting {
   std::string_view name, value;
 
   bool nested() const { return name.find('.') != std::string_view::npos; }
-  std::string_view last() const { return name.substr(name.rfind('.') + 1); }
+  std::string_view last() const { return last_part(name); }
   /// The setting that it is, by its name or another that means the same; "" = none.
   std::string setting() const {
     for (std::string_view at = name;;) {
@@ -76,9 +79,7 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
     notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
     return;
   }
-  std::vector<std::string_view> names;
-  for (const SettingInfo& info : settings_table()) names.push_back(info.name);
-  const std::string meant = closest(said.last(), names);
+  const std::string meant = closest(said.last(), names_of_rows(settings_table()));
   if (said.nested() && find_setting(said.last()))
     notes.push_back(warning(fmt::format("{}: passed over, of another thing: {}; if it is the "
                                         "layer's, it stands at the top or in an "

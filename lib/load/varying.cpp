@@ -5,9 +5,7 @@
 #include <mha/files/text.hpp>
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/words.hpp>
-
-#include <algorithm>
+#include <mha/system/words.hpp>
 
 namespace mha {
 

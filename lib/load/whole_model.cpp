@@ -4,6 +4,7 @@
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +66,7 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
 /// What a config that the record was not written for says about itself.
 void require_covered(const Group& group, const ModelRecord& record, std::string_view title) {
   const std::optional<std::string> type = group.configured("model_type");
-  const std::vector<std::string_view> covered = words_of_record(record.models);
+  const std::vector<std::string_view> covered = words_of(record.models);
   if (!type || covered.empty()) return;
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
@@ -110,7 +111,7 @@ void WholeModel::require_alike() const {
   for (const auto& [name, with] : layers_with) {
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
-    if (std::ranges::count(words_of_record(record_.not_in_all), name) > 0) continue;
+    if (std::ranges::count(words_of(record_.not_in_all), name) > 0) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
          name, count, layers_.size(), give_X_instead);

@@ -1,6 +1,7 @@
 #include <mha/model/ablations.hpp>
 
 #include <mha/observe/trace.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -81,9 +82,7 @@ std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer
   std::vector<Stage> stages{Stage::head_out};
   if (layer.block->mlp.present()) stages.push_back(Stage::mlp_out);
   for (const PatchText& place : set)
-    if (const Stage stage = stage_of_place(place, layer);
-        place.is_of(n) && std::ranges::find(stages, stage) == stages.end())
-      stages.push_back(stage);
+    if (const Stage stage = stage_of_place(place, layer); place.is_of(n)) add_once(stages, stage);
   return stages;
 }
 

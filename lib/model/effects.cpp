@@ -96,25 +96,9 @@ struct PassWithout {
 } // namespace
 
 std::string_view name_of(Component part) {
-  switch (part) {
-  case Component::head:
-    return "head";
-  case Component::attention:
-    return "attention";
-  case Component::mlp:
-    return "mlp";
-  case Component::embed:
-    return "embed";
-  case Component::attention_bias:
-    return "attention_bias";
-  case Component::final_bias:
-    return "final_bias";
-  case Component::head_bias:
-    return "head_bias";
-  case Component::set:
-    return "set";
-  }
-  return "";
+  constexpr std::array<std::string_view, 8> names{
+      "head", "attention", "mlp", "embed", "attention_bias", "final_bias", "head_bias", "set"};
+  return names[static_cast<std::size_t>(part)];
 }
 
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request) {
@@ -192,12 +176,6 @@ void require_equal_lengths(const std::vector<std::size_t>& lengths) {
            counted(lengths[0], "tokens"), b, lengths[b]);
 }
 
-namespace {
-using EffectNumber = std::optional<double> Effect::*;
-constexpr std::array<EffectNumber, 5> effect_numbers{
-    &Effect::kl, &Effect::loss_change, &Effect::logit_change, &Effect::direct, &Effect::change};
-} // namespace
-
 void EffectMeans::add(const std::vector<Effect>& effects) {
   std::size_t at = 0;
   const auto is_of = [&](const Effect& one) {
@@ -211,8 +189,8 @@ void EffectMeans::add(const std::vector<Effect>& effects) {
       name.part = one.part, name.layer = one.layer, name.head = one.head;
       parts_.push_back({name, {}});
     }
-    for (std::size_t k = 0; k < effect_numbers.size(); ++k)
-      if (const std::optional<double>& number = one.*effect_numbers[k])
+    for (std::size_t k = 0; k < effect_columns.size(); ++k)
+      if (const std::optional<double>& number = one.*effect_columns[k].number)
         parts_[at].values[k].add(*number);
   }
 }
@@ -222,8 +200,8 @@ std::vector<Effect> EffectMeans::collected(std::optional<double> (MeanSpread::*n
   std::vector<Effect> list;
   for (const Spreads& one : parts_) {
     Effect& to = list.emplace_back(one.part);
-    for (std::size_t k = 0; k < effect_numbers.size(); ++k)
-      to.*effect_numbers[k] = (one.values[k].*number)();
+    for (std::size_t k = 0; k < effect_columns.size(); ++k)
+      to.*effect_columns[k].number = (one.values[k].*number)();
   }
   return list;
 }

@@ -73,6 +73,18 @@ struct Effect {
   std::optional<double> change; ///< ‖Δfinal‖ / ‖final‖, of a model without a head
 };
 
+/// The name of one of an effect's numbers, and where it is.
+struct EffectColumn {
+  std::string_view name;
+  std::optional<double> Effect::*number;
+};
+inline constexpr std::array<EffectColumn, 5> effect_columns{
+    {{"kl", &Effect::kl},
+     {"loss_change", &Effect::loss_change},
+     {"logit_change", &Effect::logit_change},
+     {"direct", &Effect::direct},
+     {"change", &Effect::change}}};
+
 /// Every part of every layer, in the order of layers, then the set; each at every place, in their
 /// order. Nothing before the layer of a part is computed again. Throws Error where the text is not
 /// enough for the ablation.
@@ -89,12 +101,10 @@ void require_equal_lengths(const std::vector<std::size_t>& lengths);
 /// number counts for the others alone.
 class EffectMeans {
 public:
-  /// How many numbers an Effect has.
-  static constexpr std::size_t numbers = 5;
-  /// One part's name, and what its numbers are so far, in the order of Effect.
+  /// One part's name, and what its numbers are so far, in the order of effect_columns.
   struct Spreads {
     Effect part;
-    std::array<MeanSpread, numbers> values;
+    std::array<MeanSpread, effect_columns.size()> values;
   };
 
   EffectMeans() = default;

@@ -4,6 +4,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -61,9 +62,9 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
 void Patcher::note_other_text(const std::string& value, const std::vector<Note>& notes,
                               const std::vector<Note>& said) {
   for (Note note : notes) {
-    if (std::ranges::find(said, note) != said.end()) continue;
+    if (is_one_of(note, said)) continue;
     note = {message("{}: {}", value, note.message), note.severity};
-    if (std::ranges::find(told_, note) != told_.end()) continue;
+    if (is_one_of(note, told_)) continue;
     told_.push_back(note), untold_.push_back(std::move(note));
   }
 }

@@ -3,8 +3,8 @@
 #include <mha/forward/attention.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/one_of.hpp>
 
-#include <algorithm>
 #include <cstring>
 
 namespace mha {
@@ -34,8 +34,7 @@ Layer TextLayers::layer(std::size_t n, const Tensor& x) const {
     LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, true);
     if (auto warnings = texts_->warnings_of(loaded.notes); !warnings.empty())
       layer_warnings_.push_back({texts_->layers()[n], std::move(warnings)});
-    for (Note& note : loaded.notes)
-      if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(std::move(note));
+    for (Note& note : loaded.notes) add_once(notes_, std::move(note));
     made = std::move(loaded.layer);
     for (const Edit& edit : edits_)
       if (edit.layer == n) made = made->with(edit.name, edit.tensor);

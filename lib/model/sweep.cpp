@@ -4,6 +4,7 @@
 #include <mha/model/patched_passes.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/model/unpatched_pass.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 4> axis_names{"layer", "head", "query", "key"};
 
 bool is_over(const SweepRequest& request, SweepAxis axis) {
-  return std::ranges::find(request.over, axis) != request.over.end();
+  return is_one_of(axis, request.over);
 }
 
 /// How many places a stage has along each axis, 1 along those that are patched whole.

@@ -5,6 +5,7 @@
 #include <mha/forward/embedding.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -87,8 +88,7 @@ Layer Texts::ends(const Tensor& embedded, const Tensor& stream) const {
 std::vector<Note> Texts::warnings_of(const std::vector<Note>& of_layer) const {
   std::vector<Note> warnings;
   for (const Note& note : of_layer)
-    if (note.is_warning() && std::ranges::find(notes_, note) == notes_.end())
-      warnings.push_back(note);
+    if (note.is_warning() && !is_one_of(note, notes_)) warnings.push_back(note);
   return warnings;
 }
 

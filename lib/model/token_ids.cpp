@@ -3,9 +3,9 @@
 #include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 
 #include <algorithm>

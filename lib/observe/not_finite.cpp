@@ -1,6 +1,7 @@
 #include <mha/observe/not_finite.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/tensor/place.hpp>
 
 #include <fmt/format.h>
 
@@ -61,13 +62,10 @@ std::string what_is_not(const Tensor& tensor, bool has_batch, bool masks) {
     ++(std::isnan(value) ? nan : infinite);
     first = std::min(first, i);
   }
-  std::vector<std::size_t> place(tensor.rank());
-  for (std::size_t axis = place.size(); axis-- > 0; first /= tensor.shape()[axis])
-    place[axis] = first % tensor.shape()[axis];
-  // An axis that the file does not have.
-  if (!has_batch && !place.empty()) place.erase(place.begin());
-  return fmt::format("{} of {} numbers, the first at [{}]", words_of(nan, infinite), tensor.count(),
-                     fmt::join(place, ", "));
+  Shape shape = tensor.shape();
+  if (!has_batch && !shape.empty()) shape.erase(shape.begin()); // the file does not have this axis
+  return fmt::format("{} of {} numbers, the first at {}", words_of(nan, infinite), tensor.count(),
+                     place_text(shape, first));
 }
 
 /// Whether a stage's −inf may be a mask's.

@@ -5,6 +5,7 @@
 #include <mha/observe/masked_keys.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>
@@ -78,7 +79,7 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
   const Trace kept = trace(layer, list, selection, 1);
 
   const std::vector<std::uint8_t> masked = masked_keys(layer, batch, head, query);
-  const bool all_masked = std::find(masked.begin(), masked.end(), 0) == masked.end();
+  const bool all_masked = !is_one_of(0, masked);
   for (Stage stage : list) {
     const StageInfo& info = info_of(stage);
     if (all_masked && info.kind == Kind::row) continue;

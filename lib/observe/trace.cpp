@@ -3,6 +3,7 @@
 #include <mha/kernels/copy.hpp>
 #include <mha/observe/share_bytes.hpp>
 #include <mha/system/limits.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tensor/sparse.hpp>
 
 namespace mha {
@@ -66,7 +67,7 @@ void Trace::merge_part(const Layer& layer, const Plan& part, std::string_view by
 const Tensor& Trace::value(Stage stage) const& {
   const auto kept = kept_.find(stage);
   if (kept == kept_.end())
-    fail("{} was not asked for; kept are {}", name_of(stage), list_of(wants()));
+    fail("{} was not asked for; kept are {}", name_of(stage), joined_names(wants()));
   return kept->second.value;
 }
 Tensor Trace::value(Stage stage) && {

@@ -3,6 +3,7 @@
 #include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
@@ -16,10 +17,8 @@ std::string fraction_text(double rate, double peak_rate) {
 
 /// What the numbers above it mean.
 std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& look) {
-  std::string kept;
-  for (Stage stage : speed.kept) kept += (kept.empty() ? "" : ", ") + std::string(name_of(stage));
   const std::string how = fmt::format("{} · {} · kept: {}", runs, counted(speed.threads, "threads"),
-                                      kept),
+                                      joined_names(speed.kept)),
                     peak = fmt::format(
                         "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs",
                         mha::name_of(speed.dtype), speed.roofline.machine.unit,

@@ -1,5 +1,7 @@
 #include <mha/render/bidi.hpp>
 
+#include <mha/system/characters.hpp>
+
 #include <fribidi/fribidi.h>
 #include <utf8proc.h>
 
@@ -8,19 +10,6 @@
 namespace mha::render {
 
 namespace {
-
-std::vector<std::uint32_t> decoded(std::string_view text) {
-  std::vector<std::uint32_t> codes;
-  while (!text.empty()) {
-    utf8proc_int32_t code = 0;
-    const utf8proc_ssize_t bytes =
-        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                         static_cast<utf8proc_ssize_t>(text.size()), &code);
-    codes.push_back(bytes > 0 ? static_cast<std::uint32_t>(code) : 0xfffd);
-    text.remove_prefix(bytes > 0 ? static_cast<std::size_t>(bytes) : 1);
-  }
-  return codes;
-}
 
 /// Letters and the marks on them as one character, where there is one.
 void compose(std::vector<std::uint32_t>& codes) {
@@ -43,7 +32,8 @@ bool may_turn(std::uint32_t code) {
 } // namespace
 
 std::vector<std::uint32_t> in_drawing_order(std::string_view text) {
-  std::vector<std::uint32_t> codes = decoded(text);
+  const std::u32string characters = utf32_of(text);
+  std::vector<std::uint32_t> codes(characters.begin(), characters.end());
   compose(codes);
   if (std::none_of(codes.begin(), codes.end(), may_turn)) return codes;
   const auto length = static_cast<FriBidiStrIndex>(codes.size());

@@ -1,10 +1,10 @@
 #include <mha/render/circuits.hpp>
 
-#include <mha/render/numbers.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
-#include <mha/system/parse.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -13,23 +13,23 @@ namespace mha::render {
 
 namespace {
 
-/// A layer's id as JSON: a number, or its name.
-std::string layer_json(const std::string& layer) {
-  if (layer.empty()) return "null";
-  return parse_number<std::size_t>(layer) ? layer : json_string(layer);
+void put_circuits(Record& record, const HeadCircuits& one) {
+  record.layer("layer", one.layer).count("head", one.head);
+  for (const CircuitMeasure& measure : circuit_measures())
+    record.number(measure.name, one.*measure.of);
+  if (JsonText* const json = record.json()) {
+    json->key("qk_singular_values").list(one.qk_singular_values);
+    json->key("ov_singular_values").list(one.ov_singular_values);
+    json->key("ov_eigenvalues").list(one.ov_eigenvalues, [&](std::complex<double> lambda) {
+      json->list(std::array{lambda.real(), lambda.imag()});
+    });
+  }
 }
 
-std::string lines_of(const std::vector<std::vector<std::string>>& rows, char separator) {
-  std::string out;
-  for (const std::vector<std::string>& cells : rows) out += separated_line(cells, separator);
-  return out;
-}
-
-std::string list_json(const std::vector<double>& numbers, Digits digits) {
-  std::string text;
-  for (const double number : numbers)
-    text += (text.empty() ? "" : ", ") + exact(number, Dialect::json, digits);
-  return "[" + text + "]";
+void put_composition(Record& record, const Composition& one) {
+  record.words("kind", name_of(one.kind)).layer("layer", one.layer).count("head", one.head);
+  record.layer("to_layer", one.to_layer).count("to_head", one.to_head);
+  record.number("composition", one.value).number("random", one.random);
 }
 
 } // namespace
@@ -53,46 +53,22 @@ std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextSty
   return grid.text(look);
 }
 
-std::string circuits_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits) {
-  std::vector<std::vector<std::string>> rows{{"layer", "head"}};
-  for (const CircuitMeasure& measure : circuit_measures()) rows[0].emplace_back(measure.name);
-  for (const HeadCircuits& one : heads) {
-    std::vector<std::string>& cells = rows.emplace_back();
-    cells = {one.layer, fmt::format("{}", one.head)};
-    for (const CircuitMeasure& measure : circuit_measures())
-      cells.push_back(exact(one.*measure.of, Dialect::csv, digits));
-  }
-  return lines_of(rows, separator);
+std::string circuits_text(const std::vector<HeadCircuits>& heads, std::string_view form,
+                          Digits digits) {
+  return text_of_rows(heads, form, digits, put_circuits, indented);
 }
 
-std::string circuits_json(const std::vector<HeadCircuits>& heads, Digits digits) {
-  std::string list;
-  for (const HeadCircuits& one : heads) {
-    list += fmt::format("{}  {{\"layer\": {}, \"head\": {}", list.empty() ? "\n" : ",\n",
-                        layer_json(one.layer), one.head);
-    for (const CircuitMeasure& measure : circuit_measures())
-      list +=
-          fmt::format(", \"{}\": {}", measure.name, exact(one.*measure.of, Dialect::json, digits));
-    std::string eigenvalues;
-    for (const std::complex<double>& lambda : one.ov_eigenvalues)
-      eigenvalues +=
-          (eigenvalues.empty() ? "" : ", ") + list_json({lambda.real(), lambda.imag()}, digits);
-    list += fmt::format(", \"qk_singular_values\": {}, \"ov_singular_values\": {}, "
-                        "\"ov_eigenvalues\": [{}]}}",
-                        list_json(one.qk_singular_values, digits),
-                        list_json(one.ov_singular_values, digits), eigenvalues);
-  }
-  return "[" + list + "\n]\n";
-}
-
-std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator, Digits digits) {
-  std::vector<std::vector<std::string>> rows{
-      {"layer", "head", "value", "index", "real", "imaginary"}};
+std::string spectra_text(const std::vector<HeadCircuits>& heads, std::string_view form,
+                         Digits digits) {
+  const char separator = separator_of(form);
+  std::string lines =
+      separated_line({"layer", "head", "value", "index", "real", "imaginary"}, separator);
   for (const HeadCircuits& one : heads) {
     const auto add = [&](const char* name, std::size_t index, std::complex<double> value) {
-      rows.push_back({one.layer, fmt::format("{}", one.head), name, fmt::format("{}", index),
-                      exact(value.real(), Dialect::csv, digits),
-                      exact(value.imag(), Dialect::csv, digits)});
+      lines += separated_line({one.layer, fmt::format("{}", one.head), name,
+                               fmt::format("{}", index), exact(value.real(), Dialect::csv, digits),
+                               exact(value.imag(), Dialect::csv, digits)},
+                              separator);
     };
     for (std::size_t i = 0; i < one.qk_singular_values.size(); ++i)
       add("qk_singular_value", i, one.qk_singular_values[i]);
@@ -101,7 +77,7 @@ std::string spectra_csv(const std::vector<HeadCircuits>& heads, char separator, 
     for (std::size_t i = 0; i < one.ov_eigenvalues.size(); ++i)
       add("ov_eigenvalue", i, one.ov_eigenvalues[i]);
   }
-  return lines_of(rows, separator);
+  return lines;
 }
 
 std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& look) {
@@ -119,27 +95,9 @@ std::string compositions_table(const std::vector<Composition>& pairs, const Text
   return grid.text(look);
 }
 
-std::string compositions_csv(const std::vector<Composition>& pairs, char separator, Digits digits) {
-  std::vector<std::vector<std::string>> rows{
-      {"kind", "layer", "head", "to_layer", "to_head", "composition", "random"}};
-  for (const Composition& one : pairs)
-    rows.push_back({std::string(name_of(one.kind)), one.layer, fmt::format("{}", one.head),
-                    one.to_layer, fmt::format("{}", one.to_head),
-                    exact(one.value, Dialect::csv, digits),
-                    exact(one.random, Dialect::csv, digits)});
-  return lines_of(rows, separator);
-}
-
-std::string compositions_json(const std::vector<Composition>& pairs, Digits digits) {
-  std::string list;
-  for (const Composition& one : pairs)
-    list +=
-        fmt::format("{}  {{\"kind\": \"{}\", \"layer\": {}, \"head\": {}, \"to_layer\": {}, "
-                    "\"to_head\": {}, \"composition\": {}, \"random\": {}}}",
-                    list.empty() ? "\n" : ",\n", name_of(one.kind), layer_json(one.layer), one.head,
-                    layer_json(one.to_layer), one.to_head, exact(one.value, Dialect::json, digits),
-                    exact(one.random, Dialect::json, digits));
-  return "[" + list + "\n]\n";
+std::string compositions_text(const std::vector<Composition>& pairs, std::string_view form,
+                              Digits digits) {
+  return text_of_rows(pairs, form, digits, put_composition, indented);
 }
 
 std::vector<GridPanel> compositions_grid(const std::vector<Composition>& pairs,

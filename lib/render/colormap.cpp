@@ -1,6 +1,7 @@
 #include <mha/render/colormap.hpp>
 
 #include <mha/system/error.hpp>
+#include <mha/system/named.hpp>
 
 #include <fmt/core.h>
 
@@ -86,12 +87,8 @@ std::span<const ColorMap> color_maps() {
 }
 
 const ColorMap& color_map_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const ColorMap& map : every_color_map) {
-    if (map.name == name) return map;
-    names.push_back(map.name);
-  }
-  fail("no colour map is called '{}'{}", name, choices_for(name, names));
+  if (const ColorMap* map = find_named(every_color_map, name)) return *map;
+  fail("no colour map is called '{}'{}", name, choices_for(name, names_of_rows(every_color_map)));
 }
 
 Rgb terminal_rgb(std::uint8_t code) {

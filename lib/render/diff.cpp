@@ -3,6 +3,7 @@
 #include <mha/render/diff_exact.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/label.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -117,12 +118,10 @@ std::string about_tolerance(const Diff& diff, bool one_for_all, bool heads) {
 
 /// "h2 q17 't9' k4": a place as short as a table needs it.
 std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  std::string text;
-  for (const Coordinate& place : coordinates(layer, stage, at))
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ",
-                        place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
-                        place.index, place.label);
-  return text;
+  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
+    return fmt::format("{}{}{}", place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
+                       place.index, place.label);
+  });
 }
 
 std::size_t count_of(const Diff& diff, const std::function<bool(const StageDiff&)>& matches) {
@@ -155,9 +154,8 @@ std::string agreement(const Diff& diff) {
 std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
                          const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
-  for (const StageInfo& info : stages())
-    if (contains(reference.lacking, info.stage) && info.stage < row.stage)
-      between.push_back(info.stage);
+  for (const Stage stage : reference.lacking)
+    if (stage < row.stage) between.push_back(stage);
   std::string text;
   if (!row.from.empty())
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
@@ -331,10 +329,9 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
 } // namespace
 
 std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  std::string text;
-  for (const Coordinate& place : coordinates(layer, stage, at))
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : " ", place.word, place.index, place.label);
-  return text;
+  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
+    return fmt::format("{} {}{}", place.word, place.index, place.label);
+  });
 }
 
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,

@@ -1,7 +1,8 @@
 #include <mha/render/effects.hpp>
 
-#include <mha/render/numbers.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/named.hpp>
 
 #include <algorithm>
 #include <array>
@@ -11,22 +12,10 @@ namespace mha::render {
 
 namespace {
 
-using Number = std::optional<double> Effect::*;
-
-struct EffectColumn {
-  std::string_view name;
-  Number number;
-};
-constexpr std::array<EffectColumn, 5> columns{{{"kl", &Effect::kl},
-                                               {"loss_change", &Effect::loss_change},
-                                               {"logit_change", &Effect::logit_change},
-                                               {"direct", &Effect::direct},
-                                               {"change", &Effect::change}}};
-
 /// The columns of which some line has a number.
 std::vector<EffectColumn> present_columns(const std::vector<Effect>& effects) {
   std::vector<EffectColumn> list;
-  for (const EffectColumn& column : columns)
+  for (const EffectColumn& column : effect_columns)
     if (std::ranges::any_of(effects,
                             [&](const Effect& one) { return (one.*column.number).has_value(); }))
       list.push_back(column);
@@ -35,6 +24,35 @@ std::vector<EffectColumn> present_columns(const std::vector<Effect>& effects) {
 
 std::string index_text(const std::optional<std::size_t>& index) {
   return index ? fmt::format("{}", *index) : "";
+}
+
+/// An effect, and its standard deviation where that stands beside it.
+struct EffectLine {
+  Effect mean;
+  std::optional<Effect> deviation = {};
+};
+
+std::vector<EffectLine> effect_lines(const std::vector<Effect>& effects, const EffectsView& view) {
+  std::vector<EffectLine> lines(effects.size());
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    lines[i].mean = effects[i];
+    if (!view.deviations.empty()) lines[i].deviation = view.deviations[i];
+  }
+  return lines;
+}
+
+/// What CSV and JSON say of it.
+auto effect_record(const EffectsView& view) {
+  return [&](Record& record, const EffectLine& line) {
+    const Effect& one = line.mean;
+    record.words("part", name_of(one.part)).count("layer", one.layer).count("head", one.head);
+    if (view.per_position) record.count("batch", one.batch).count("position", one.position);
+    for (const EffectColumn& column : effect_columns) {
+      record.number(column.name, one.*column.number);
+      if (line.deviation)
+        record.number(fmt::format("{}_sd", column.name), (*line.deviation).*column.number);
+    }
+  };
 }
 
 /// For eyes: four decimals, so that columns can be compared; less than that is a power of ten.
@@ -55,9 +73,7 @@ std::string effect_bar(double share) {
 /// What the columns are in, and whose logit is followed.
 std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer,
                        const TextStyle& look) {
-  const auto has = [&](std::string_view name) {
-    return std::ranges::find(shown, name, &EffectColumn::name) != shown.end();
-  };
+  const auto has = [&](std::string_view name) { return find_named(shown, name) != nullptr; };
   std::string text;
   if (has("kl")) text = fmt::format("kl{} in nats", has("loss_change") ? " and loss_change" : "");
   if (has("logit_change"))
@@ -106,65 +122,26 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   return grid.text(look) + units_text(shown, view.answer, look);
 }
 
-std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,
-                        bool with_titles) {
-  std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    out += separated_line(cells, separator);
-  };
-  std::vector<std::string> titles{"part", "layer", "head"};
-  if (view.per_position) titles.insert(titles.end(), {"batch", "position"});
-  const bool spreads = !view.deviations.empty();
-  for (const EffectColumn& column : columns) {
-    titles.emplace_back(column.name);
-    if (spreads) titles.push_back(fmt::format("{}_sd", column.name));
-  }
-  if (with_titles) line(titles);
-  for (std::size_t i = 0; i < effects.size(); ++i) {
-    const Effect& one = effects[i];
-    std::vector<std::string> cells{std::string(name_of(one.part)), index_text(one.layer),
-                                   index_text(one.head)};
-    if (view.per_position)
-      cells.insert(cells.end(), {fmt::format("{}", one.batch), fmt::format("{}", one.position)});
-    for (const EffectColumn& column : columns) {
-      cells.push_back(exact(one.*column.number, Dialect::csv, view.precision));
-      if (spreads)
-        cells.push_back(exact(view.deviations[i].*column.number, Dialect::csv, view.precision));
-    }
-    line(cells);
-  }
-  return out;
+std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
+                        std::string_view form, bool titles) {
+  return lines_of_rows(effect_lines(effects, view), form, view.precision, effect_record(view),
+                       titles);
 }
 
 std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view) {
   std::string list;
-  for (std::size_t i = 0; i < effects.size(); ++i) {
-    const Effect& one = effects[i];
-    const auto index = [](const std::optional<std::size_t>& number) {
-      return number ? fmt::format("{}", *number) : std::string("null");
-    };
-    list += fmt::format("{}  {{\"part\": \"{}\", \"layer\": {}, \"head\": {}",
-                        list.empty() ? "" : ",\n", name_of(one.part), index(one.layer),
-                        index(one.head));
-    if (view.per_position)
-      list += fmt::format(", \"batch\": {}, \"position\": {}", one.batch, one.position);
-    for (const EffectColumn& column : columns) {
-      const auto json = [&](const std::optional<double>& number) {
-        return exact(number, Dialect::json, view.precision);
-      };
-      list += fmt::format(", \"{}\": {}", column.name, json(one.*column.number));
-      if (!view.deviations.empty())
-        list +=
-            fmt::format(", \"{}_sd\": {}", column.name, json(view.deviations[i].*column.number));
-    }
-    list += "}";
+  for (const EffectLine& line : effect_lines(effects, view)) {
+    JsonText json(view.precision);
+    put_row(json, line, effect_record(view));
+    list += (list.empty() ? "  " : ",\n  ") + json.take();
   }
   return list;
 }
 
-std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view) {
-  const std::string objects = effects_objects(effects, view);
-  return objects.empty() ? "[\n]\n" : "[\n" + objects + "\n]\n";
+std::string effects_text(const std::vector<Effect>& effects, const EffectsView& view,
+                         std::string_view form) {
+  return text_of_rows(effect_lines(effects, view), form, view.precision, effect_record(view),
+                      indented);
 }
 
 } // namespace mha::render

@@ -15,11 +15,13 @@ struct EffectsView {
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
                           const TextStyle& look);
-/// Without the line of titles where it stands above already.
-std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view, char separator,
-                        bool titles = true);
+/// csv, tsv or json.
+std::string effects_text(const std::vector<Effect>& effects, const EffectsView& view,
+                         std::string_view form);
+/// csv or tsv, without the line of titles where it stands above already.
+std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
+                        std::string_view form, bool titles);
 /// The objects of a list, one a line, with commas between them.
 std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view);
-std::string effects_json(const std::vector<Effect>& effects, const EffectsView& view);
 
 } // namespace mha::render

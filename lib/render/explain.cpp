@@ -1,6 +1,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/render/explain_parts.hpp>
 #include <mha/render/label.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/core.h>
 
@@ -134,7 +135,7 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   if (explanation.settings.softmax == Softmax::naive) parts.emplace_back("naive softmax");
   if (explanation.other_source) parts.emplace_back("keys and values from another input");
   if (const std::string sees = sees_text(explanation.heads); !sees.empty()) parts.push_back(sees);
-  if (explanation.given.any()) parts.emplace_back("given: " + list_of(explanation.given));
+  if (explanation.given.any()) parts.emplace_back("given: " + joined_names(explanation.given));
 
   const std::string text = in_dotted_lines(parts, style.look.width);
   return style.look.bold(query) + text.substr(query.size()) + "\n";

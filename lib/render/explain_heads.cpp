@@ -1,5 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -175,8 +176,7 @@ std::vector<Message> all_notes(const Explanation& explanation) {
     for (const Message& note : head.notes) {
       std::vector<std::size_t> who;
       for (const HeadExplanation& other : explanation.heads)
-        if (std::find(other.notes.begin(), other.notes.end(), note) != other.notes.end())
-          who.push_back(other.head);
+        if (is_one_of(note, other.notes)) who.push_back(other.head);
       if (who.front() != head.head) continue;
       const std::string list = ranges(who, 8);
       notes.push_back(

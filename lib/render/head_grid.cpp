@@ -2,6 +2,7 @@
 
 #include <mha/render/map_layout.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -104,8 +105,7 @@ GridPanel grid_of(std::string title, const std::vector<GridHead>& heads) {
   panel.rows.name = "layer", panel.cols.name = "head";
   std::set<std::size_t> columns;
   for (const GridHead& one : heads) {
-    if (std::ranges::find(panel.rows.labels, one.layer) == panel.rows.labels.end())
-      panel.rows.labels.push_back(one.layer);
+    add_once(panel.rows.labels, one.layer);
     columns.insert(one.head);
   }
   for (const std::size_t head : columns) panel.cols.labels.push_back(std::to_string(head));

@@ -2,6 +2,7 @@
 // JSON is written in one way: brackets, commas, quotes and numbers.
 
 #include <mha/render/numbers.hpp>
+#include <mha/system/characters.hpp>
 
 #include <concepts>
 #include <utility>
@@ -17,6 +18,8 @@ struct Spread {
 };
 /// A line each, none indented.
 inline constexpr Spread on_lines{"\n", "\n", "\n"};
+/// A line each, indented by two.
+inline constexpr Spread indented{"\n  ", "\n  ", "\n"};
 
 /// A JSON text that grows. Objects and lists may be nested; commas come by themselves.
 class JsonText {
@@ -72,11 +75,7 @@ public:
   void words_or_null(std::string_view words) { words.empty() ? null() : value(words); }
 
   /// A layer: its number where it is one, its name ("decoder.3.cross"), or null.
-  void layer(std::string_view id) {
-    const bool is_number = !id.empty() && id.size() < 10 &&
-                           id.find_first_not_of("0123456789") == std::string_view::npos;
-    is_number ? as_it_is(id) : words_or_null(id);
-  }
+  void layer(std::string_view id) { is_number(id) ? as_it_is(id) : words_or_null(id); }
 
   template <class T> JsonText& member(std::string_view name, const T& its_value) {
     key(name).value(its_value);

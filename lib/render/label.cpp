@@ -1,6 +1,7 @@
 #include <mha/render/label.hpp>
 
 #include <mha/render/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/core.h>
@@ -20,22 +21,18 @@ using Codes = std::vector<utf8proc_int32_t>;
 std::optional<Codes> codes_of(std::string_view text) {
   Codes codes;
   while (!text.empty()) {
-    utf8proc_int32_t code = 0;
-    const utf8proc_ssize_t bytes =
-        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                         static_cast<utf8proc_ssize_t>(text.size()), &code);
-    if (bytes <= 0) return std::nullopt;
-    codes.push_back(code);
-    text.remove_prefix(static_cast<std::size_t>(bytes));
+    const Utf8 character = first_utf8(text);
+    if (!character.valid) return std::nullopt;
+    codes.push_back(static_cast<utf8proc_int32_t>(character.code));
+    text.remove_prefix(character.bytes);
   }
   return codes;
 }
 
 std::string text_of(utf8proc_int32_t code) {
-  char bytes[4];
-  const utf8proc_ssize_t count =
-      utf8proc_encode_char(code, reinterpret_cast<utf8proc_uint8_t*>(bytes));
-  return {bytes, static_cast<std::size_t>(count)};
+  std::string text;
+  append_utf8(text, static_cast<std::uint32_t>(code));
+  return text;
 }
 
 /// The byte that a character of byte-level BPE stands for: printable ones for themselves, the

@@ -3,6 +3,7 @@
 #include <mha/render/numbers.hpp>
 #include <mha/render/value.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/core.h>
 
@@ -189,9 +190,8 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
 }
 
 bool MapPicture::has_masked() const {
-  return std::any_of(panels.begin(), panels.end(), [](const MapPanel& panel) {
-    return std::find(panel.map.masked.begin(), panel.map.masked.end(), 1) != panel.map.masked.end();
-  });
+  return std::any_of(panels.begin(), panels.end(),
+                     [](const MapPanel& panel) { return is_one_of(1, panel.map.masked); });
 }
 
 bool MapPicture::has_nan() const {

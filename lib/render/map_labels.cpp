@@ -1,6 +1,7 @@
 #include <mha/render/map_labels.hpp>
 
 #include <mha/render/label.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <utf8proc.h>
 
@@ -54,7 +55,7 @@ std::size_t stack_height(const MapAxis& axis, bool wide) {
   for (const std::string& label : axis.labels) {
     const std::vector<std::string> letters = letters_of(label, wide);
     height = std::max(height, letters.size());
-    cut += std::find(letters.begin(), letters.end(), "…") != letters.end();
+    cut += is_one_of("…", letters);
   }
   return 4 * cut > axis.labels.size() ? 0 : height;
 }

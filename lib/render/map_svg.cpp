@@ -2,6 +2,7 @@
 #include <mha/render/map_cells.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/render/png.hpp>
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 
@@ -13,24 +14,7 @@ namespace mha::render {
 namespace {
 
 std::string for_xml(std::string_view text) {
-  std::string out;
-  for (char c : text) switch (c) {
-    case '&':
-      out += "&amp;";
-      break;
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    default:
-      out += c;
-    }
-  return out;
+  return with_replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
 }
 
 /// "12.5", "12".

@@ -2,9 +2,10 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 #include <vector>
 
@@ -35,20 +36,6 @@ constexpr std::string_view rules =
     "Small and capital letters, `_`, `-` and `.` are seen through where no other name differs by "
     "them (WQ, Mask, keyPaddingMask); X, Q, K, V and q, k, v are told apart. Every stage may be "
     "given, too: `mha-inspect stages` lists them.";
-
-std::string spaced(std::string_view words, std::string_view quote) {
-  std::string text;
-  for (std::string_view word : words_of(words))
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", quote, word, quote);
-  return text;
-}
-
-std::string json_words(std::string_view words) {
-  std::string list;
-  for (std::string_view word : words_of(words))
-    list += (list.empty() ? "" : ", ") + json_string(word);
-  return "[" + list + "]";
-}
 
 } // namespace
 
@@ -81,26 +68,35 @@ std::string names_table(const TextStyle& look) {
 }
 
 std::string names_json() {
-  std::string tensors, settings;
-  for (const Row& row : rows())
-    tensors += fmt::format(
-        "{}    {{\"name\": {}, \"shape\": {}, \"text\": {}, \"axes\": {}, \"aliases\": {}}}",
-        tensors.empty() ? "" : ",\n", json_string(row.name), json_string(row.shape),
-        json_string(row.text), json_string(row.axes), json_words(row.aliases));
-  for (const SettingInfo& info : settings_table())
-    settings +=
-        fmt::format("{}    {{\"name\": {}, \"values\": {}, \"text\": {}, \"aliases\": {}}}",
-                    settings.empty() ? "" : ",\n", json_string(info.name), json_string(info.values),
-                    json_string(info.text), json_words(info.aliases));
-  return "{\n  \"tensors\": [\n" + tensors + "\n  ],\n  \"settings\": [\n" + settings +
-         "\n  ]\n}\n";
+  constexpr Spread rows_of_table{"\n    ", "\n    ", "\n  "};
+  JsonText json;
+  const auto put_tensor = [&](const Row& row) {
+    json.object([&] {
+      json.member("name", row.name).member("shape", row.shape);
+      json.member("text", row.text).member("axes", row.axes);
+      json.key("aliases").list(words_of(row.aliases));
+    });
+  };
+  const auto put_setting = [&](const SettingInfo& info) {
+    json.object([&] {
+      json.member("name", info.name).member("values", info.values).member("text", info.text);
+      json.key("aliases").list(words_of(info.aliases));
+    });
+  };
+  json.open_object(indented);
+  json.key("tensors").list(rows(), put_tensor, rows_of_table);
+  json.key("settings").list(settings_table(), put_setting, rows_of_table);
+  json.close();
+  json.end_line();
+  return json.take();
 }
 
 std::string names_markdown() {
   std::string out = "| name | shape | meaning | also called |\n|---|---|---|---|\n";
   for (const Row& row : rows())
-    out += fmt::format("| `{}` | {} | {} | {} |\n", row.name, row.shape, row.text,
-                       row.aliases.empty() ? "–" : spaced(row.aliases, "`"));
+    out += fmt::format(
+        "| `{}` | {} | {} | {} |\n", row.name, row.shape, row.text,
+        row.aliases.empty() ? "–" : "`" + joined_texts(words_of(row.aliases), "` `") + "`");
   return out;
 }
 

@@ -155,9 +155,7 @@ std::string separated_line(const std::vector<std::string>& cells, char separator
 }
 
 std::string shape_text(const Shape& shape) {
-  std::string text;
-  for (std::size_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : " × ", size);
-  return text.empty() ? "1" : text;
+  return shape.empty() ? "1" : fmt::format("{}", fmt::join(shape, " × "));
 }
 
 } // namespace mha::render

@@ -58,6 +58,10 @@ private:
 /// A field of CSV, quoted where it must be; of TSV, with \t, \n and \\ escaped.
 std::string csv_field(std::string_view text);
 std::string tsv_field(std::string_view text);
+/// A tab for tsv, else a comma.
+constexpr char separator_of(std::string_view form) {
+  return form == "tsv" ? '\t' : ',';
+}
 /// A field, or a line of fields, of TSV where `separator` is a tab, else of CSV.
 std::string separated_field(std::string_view text, char separator);
 std::string separated_line(const std::vector<std::string>& cells, char separator);

@@ -1,6 +1,6 @@
 #include <mha/render/overview.hpp>
 
-#include <mha/render/json_text.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
 
 #include <algorithm>
@@ -9,21 +9,21 @@ namespace mha::render {
 
 namespace {
 
-std::string sizes_text(const Shape& shape, std::string_view separator) {
-  std::string text;
-  for (std::size_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : separator, size);
-  return text;
+/// What CSV and JSON say of a stage; of no finite numbers there is no smallest, largest and mean.
+void put_summary(Record& record, const OverviewRow& row) {
+  const Summary& s = row.summary;
+  const auto number = [&](double value) {
+    return s.finite == 0 ? std::nullopt : std::optional(value);
+  };
+  record.shape("shape", row.shape).words("dtype", mha::name_of(row.dtype));
+  record.number("min", number(s.min)).number("max", number(s.max)).number("mean", number(s.mean()));
+  record.count("nan", s.nan).count("infinite", s.infinite);
 }
 
-/// Smallest, largest and mean; of no finite numbers there are none.
-std::array<std::string, 3> measure_texts(const Summary& summary, const NumberWriter& numbers,
-                                         std::string_view none) {
-  if (summary.finite == 0) return {std::string(none), std::string(none), std::string(none)};
-  std::array<std::string, 3> text;
-  numbers.append(text[0], summary.min);
-  numbers.append(text[1], summary.max);
-  numbers.append(text[2], summary.mean());
-  return text;
+/// The same behind the layer and the name of the stage.
+void put_stage_summary(Record& record, const OverviewRow& row) {
+  record.layer("layer", row.layer).words("stage", name_of(row.stage));
+  put_summary(record, row);
 }
 
 } // namespace
@@ -56,48 +56,22 @@ std::string overview_table(const std::vector<OverviewRow>& rows, const Options& 
   return grid.text(options.look);
 }
 
-std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& options,
-                         char separator) {
-  std::string out = "layer,stage,shape,dtype,min,max,mean,nan,infinite\n";
-  std::replace(out.begin(), out.end(), ',', separator);
-  const NumberWriter numbers(Dialect::csv, options.precision);
-  for (const OverviewRow& row : rows) {
-    const std::array<std::string, 3> m = measure_texts(row.summary, numbers, "");
-    out += fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}{0}{8}{0}{9}\n", separator,
-                       separated_field(row.layer, separator), name_of(row.stage),
-                       sizes_text(row.shape, "x"), mha::name_of(row.dtype), m[0], m[1], m[2],
-                       row.summary.nan, row.summary.infinite);
-  }
-  return out;
-}
-
-std::string overview_json(const std::vector<OverviewRow>& rows, const Options& options,
-                          bool lines) {
+std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,
+                          std::string_view form) {
+  if (form != "json") return text_of_rows(rows, form, options.precision, put_stage_summary);
   JsonText json(options.precision);
-  const auto number = [&](const Summary& summary, double value) {
-    summary.finite == 0 ? json.null() : json.value(value);
-  };
-  const auto put = [&](const OverviewRow& row) {
-    const std::string_view stage = name_of(row.stage);
-    if (!lines)
-      json.key(options.several_layers && !row.layer.empty()
-                   ? fmt::format("layers.{}.{}", row.layer, stage)
-                   : std::string(stage));
-    json.object([&] {
-      if (lines) json.key("layer").layer(row.layer);
-      if (lines) json.member("stage", stage);
-      json.key("shape").list(row.shape);
-      json.member("dtype", mha::name_of(row.dtype));
-      json.key("min"), number(row.summary, row.summary.min);
-      json.key("max"), number(row.summary, row.summary.max);
-      json.key("mean"), number(row.summary, row.summary.mean());
-      json.member("nan", row.summary.nan).member("infinite", row.summary.infinite);
-    });
-    if (lines) json.end_line();
-  };
-  if (!lines) json.open_object(on_lines);
-  for (const OverviewRow& row : rows) put(row);
-  if (!lines) json.close(), json.end_line();
+  json.object(
+      [&] {
+        for (const OverviewRow& row : rows) {
+          const std::string_view stage = name_of(row.stage);
+          json.key(options.several_layers && !row.layer.empty()
+                       ? fmt::format("layers.{}.{}", row.layer, stage)
+                       : std::string(stage));
+          put_row(json, row, put_summary);
+        }
+      },
+      on_lines);
+  json.end_line();
   return json.take();
 }
 

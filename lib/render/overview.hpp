@@ -17,10 +17,9 @@ struct OverviewRow {
 
 /// For eyes; counts of NaN and infinity only where there are some.
 std::string overview_table(const std::vector<OverviewRow>& rows, const Options& options);
-/// layer,stage,shape,dtype,min,max,mean,nan,infinite
-std::string overview_csv(const std::vector<OverviewRow>& rows, const Options& options,
-                         char separator);
-/// One object keyed by stage; as ndjson, one object a line.
-std::string overview_json(const std::vector<OverviewRow>& rows, const Options& options, bool lines);
+/// csv, tsv, or an object a line (ndjson): layer, stage, shape, dtype, min, max, mean, nan,
+/// infinite; as json one object keyed by stage.
+std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,
+                          std::string_view form);
 
 } // namespace mha::render

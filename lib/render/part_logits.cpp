@@ -1,5 +1,6 @@
 #include <mha/render/part_logits.hpp>
 
+#include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
 
@@ -72,12 +73,12 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
 }
 
 std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
-                            const TokenNames& names, char separator) {
+                            const TokenNames& names, std::string_view form) {
   const auto place = [&](std::size_t number) {
     return view.norm == PartNorm::gain ? "" : std::to_string(number);
   };
   std::string out = separated_line(
-      {"batch", "position", "head", "side", "rank", "id", "token", "logit"}, separator);
+      {"batch", "position", "head", "side", "rank", "id", "token", "logit"}, separator_of(form));
   for (const PartLogits& part : parts) {
     const TwoSides sides = sides_of(part.logits, view.top);
     for (const auto& [side, tokens] :
@@ -89,7 +90,7 @@ std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView
                                std::to_string(rank + 1), std::to_string(id),
                                names.text(static_cast<int>(id)),
                                exact(part.logits[id], Dialect::csv, view.precision)},
-                              separator);
+                              separator_of(form));
       }
   }
   return out;
@@ -97,29 +98,34 @@ std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView
 
 std::string part_logits_json(const std::vector<PartLogits>& parts, const PartView& view,
                              const TokenNames& names) {
+  JsonText json(view.precision);
   const auto place = [&](std::size_t number) {
-    return view.norm == PartNorm::gain ? "null" : std::to_string(number);
+    return view.norm == PartNorm::gain ? std::nullopt : std::optional(number);
   };
-  std::string list;
-  for (const PartLogits& part : parts) {
+  const auto put_tokens = [&](const PartLogits& part, const std::vector<std::size_t>& ids) {
+    json.list(ids, [&](std::size_t id) {
+      json.object([&] {
+        json.member("id", id).member("token", names.text(static_cast<int>(id)));
+        json.member("logit", part.logits[id]);
+      });
+    });
+  };
+  const auto put_part = [&](const PartLogits& part) {
     const TwoSides sides = sides_of(part.logits, view.top);
-    const auto tokens = [&](const std::vector<std::size_t>& ids) {
-      std::string text;
-      for (const std::size_t id : ids)
-        text +=
-            fmt::format("{}{{\"id\": {}, \"token\": {}, \"logit\": {}}}", text.empty() ? "" : ", ",
-                        id, json_string(names.text(static_cast<int>(id))),
-                        exact(part.logits[id], Dialect::json, view.precision));
-      return text;
-    };
-    list += fmt::format(
-        "{}  {{\"part\": {}, \"batch\": {}, \"position\": {}, \"head\": {},\n   \"promotes\": "
-        "[{}],\n   \"suppresses\": [{}]}}",
-        list.empty() ? "\n" : ",\n", json_string(view.part), place(part.at.first),
-        place(part.at.second), part.head ? std::to_string(*part.head) : "null",
-        tokens(sides.promoted), tokens(sides.suppressed));
-  }
-  return "[" + list + "\n]\n";
+    json.object([&] {
+      json.member("part", view.part);
+      json.key("batch").value_or_null(place(part.at.first));
+      json.key("position").value_or_null(place(part.at.second));
+      json.key("head").value_or_null(part.head);
+      json.begin_next_after("\n   ");
+      json.key("promotes"), put_tokens(part, sides.promoted);
+      json.begin_next_after("\n   ");
+      json.key("suppresses"), put_tokens(part, sides.suppressed);
+    });
+  };
+  json.list(parts, put_part, indented);
+  json.end_line();
+  return json.take();
 }
 
 } // namespace mha::render

@@ -1,9 +1,9 @@
 #include <mha/render/pdf.hpp>
 
 #include <mha/observe/packing.hpp>
+#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
-#include <utf8proc.h>
 
 #include <cmath>
 #include <iterator>
@@ -63,19 +63,12 @@ std::string pdf_number(double value) {
 
 std::string utf16_of(std::string_view utf8) {
   std::string out;
-  while (!utf8.empty()) {
-    utf8proc_int32_t code = 0;
-    const utf8proc_ssize_t bytes =
-        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(utf8.data()),
-                         static_cast<utf8proc_ssize_t>(utf8.size()), &code);
-    if (bytes <= 0) code = 0xfffd;
+  for (const std::uint32_t code : utf32_of(utf8))
     if (code < 0x10000)
       fmt::format_to(std::back_inserter(out), "{:04X}", code);
     else
       fmt::format_to(std::back_inserter(out), "{:04X}{:04X}", 0xd800 + ((code - 0x10000) >> 10),
                      0xdc00 + ((code - 0x10000) & 0x3ff));
-    utf8.remove_prefix(bytes <= 0 ? 1 : static_cast<std::size_t>(bytes));
-  }
   return out;
 }
 

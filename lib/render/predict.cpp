@@ -119,7 +119,7 @@ void PredictionText::add_block(const Prediction& one, std::string& out) {
 }
 
 void PredictionText::add_line(const Prediction& one, std::string& out) const {
-  const char separator = view_.form == "tsv" ? '\t' : ',';
+  const char separator = separator_of(view_.form);
   const std::vector<std::string> at{fmt::format("{}", one.batch), fmt::format("{}", one.position),
                                     one.layer ? fmt::format("{}", *one.layer) : ""};
   if (view_.all) {
@@ -169,7 +169,7 @@ void PredictionText::add_object(const Prediction& one, std::string& out) {
 std::string PredictionText::begin() {
   if (std::exchange(is_begun_, true) || view_.form == "table") return "";
   if (view_.form == "json") return "{\n  \"predictions\": [";
-  return separated_line(titles_of(view_), view_.form == "tsv" ? '\t' : ',');
+  return separated_line(titles_of(view_), separator_of(view_.form));
 }
 
 std::string PredictionText::add(const std::vector<Prediction>& predictions) {

@@ -5,7 +5,7 @@
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/report_template.hpp>
-#include <mha/render/text.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/references.hpp>
 
 #include <nlohmann/json.hpp>
@@ -21,38 +21,13 @@ using PageJson = nlohmann::json;
 /// JSON as text inside <script>: nothing in it can end the element or open a comment, and no line
 /// separator is there that scripts of old would have stumbled over.
 std::string for_script(const PageJson& value) {
-  std::string out;
-  for (char c :
-       value.dump(-1, ' ', true, PageJson::error_handler_t::replace)) // ASCII: U+2028 is \u2028
-    switch (c) {
-    case '<':
-      out += "\\u003c";
-      break;
-    case '>':
-      out += "\\u003e";
-      break;
-    case '&':
-      out += "\\u0026";
-      break;
-    default:
-      out += c;
-    }
-  return out;
+  // ASCII: U+2028 is \u2028.
+  return with_replaced(value.dump(-1, ' ', true, PageJson::error_handler_t::replace),
+                       {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}});
 }
 
 std::string for_html(std::string_view text) {
-  std::string out;
-  for (char c : visible(text)) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
-  }
-  return out;
+  return with_replaced(visible(text), {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
 /// A number, or null where it is none.
@@ -69,17 +44,8 @@ PageJson page_numbers(const std::vector<float>& values) {
 }
 
 std::string_view row_form_name(RowForm form) {
-  switch (form) {
-  case RowForm::exact:
-    return "exact";
-  case RowForm::rounded:
-    return "rounded";
-  case RowForm::largest:
-    return "largest";
-  case RowForm::bits:
-    break;
-  }
-  return "bits";
+  constexpr std::array<std::string_view, 4> names{"exact", "rounded", "largest", "bits"};
+  return names[static_cast<std::size_t>(form)];
 }
 
 /// Collects the chunks of all layers; JSON names them by number.

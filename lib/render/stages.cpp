@@ -4,6 +4,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/words.hpp>
 
 namespace mha::render {
 
@@ -12,36 +13,6 @@ namespace {
 /// A lone layer has no residual stream around it.
 bool hides(const Layer* layer, Stage stage) {
   return layer && !layer->block && !layer->ends && is_stream(stage);
-}
-
-std::string letters_text(const StageInfo& info, std::string_view separator) {
-  std::string text;
-  for (Dim letter : info.letters)
-    text +=
-        fmt::format("{}{}", text.empty() ? std::string_view() : separator, mha::name_of(letter));
-  return text;
-}
-
-void put_words(JsonText& json, std::string_view words) {
-  json.open_list();
-  while (!words.empty()) {
-    const std::size_t space = words.find(' ');
-    json.value(words.substr(0, space));
-    words.remove_prefix(space == std::string_view::npos ? words.size() : space + 1);
-  }
-  json.close();
-}
-
-/// The parts of a name as code: "`alpha` `attn`".
-std::string markdown_words(std::string_view words) {
-  std::string text;
-  while (!words.empty()) {
-    const std::size_t space = words.find(' ');
-    text += fmt::format("{}`{}`", text.empty() ? "" : " ", words.substr(0, space));
-    if (space == std::string_view::npos) break;
-    words.remove_prefix(space + 1);
-  }
-  return text;
 }
 
 constexpr std::string_view letters_legend =
@@ -91,10 +62,7 @@ What other code calls what it saves. `diff` and `diagnose` understand these in a
 )";
 
 std::string either(const std::vector<Stage>& stages) {
-  std::string text;
-  for (Stage stage : stages)
-    text += fmt::format("{}`{}`", text.empty() ? "" : " or ", mha::name_of(stage));
-  return text;
+  return "`" + joined_names(stages, "` or `") + "`";
 }
 
 /// The table of the names of results, a row a meaning.
@@ -126,7 +94,7 @@ std::string stages_table(const Layer* layer, const TextStyle& look) {
   TextTable grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     if (hides(layer, info.stage)) continue;
-    std::vector<std::string> row{std::string(info.name), letters_text(info, " × ")};
+    std::vector<std::string> row{std::string(info.name), joined_names(info.letters, " × ")};
     if (layer)
       row.push_back(contains(available, info.stage) ? shape_text(layer->shape_of(info.stage))
                                                     : "–");
@@ -156,14 +124,13 @@ std::string stages_json(const Layer* layer) {
       }
       json.member("value", info.value).member("text", info.text).member("part", info.part);
       json.key("inputs").list(info.inputs, named);
-      json.key("aliases");
-      put_words(json, info.aliases);
+      json.key("aliases").list(words_of(info.aliases));
     });
   };
   std::vector<StageInfo> shown;
   for (const StageInfo& info : stages())
     if (!hides(layer, info.stage)) shown.push_back(info);
-  json.list(shown, put, {"\n  ", "\n  ", "\n"});
+  json.list(shown, put, indented);
   return json.take() + "\n";
 }
 
@@ -177,20 +144,19 @@ std::string stages_markdown(const Layer* layer) {
                   here, rule);
   for (const StageInfo& info : stages()) {
     if (hides(layer, info.stage)) continue;
-    std::string inputs;
-    for (Stage input : info.inputs)
-      inputs += fmt::format("{}`{}`", inputs.empty() ? "" : " ", mha::name_of(input));
-    out += fmt::format("| `{}` | {} |", info.name, letters_text(info, ", "));
+    const std::string inputs = "`" + joined_names(info.inputs, "` `") + "`";
+    out += fmt::format("| `{}` | {} |", info.name, joined_names(info.letters, ", "));
     if (layer)
       out += fmt::format(
           " {} |", contains(available, info.stage) ? shape_text(layer->shape_of(info.stage)) : "–");
     out += fmt::format(" {} | {} | {} | {} |\n", info.value, info.text,
-                       inputs.empty() ? "X" : inputs, info.part);
+                       info.inputs.empty() ? "X" : inputs, info.part);
   }
   out += markdown_names;
   for (const StageInfo& info : stages())
     if (!info.aliases.empty() && !hides(layer, info.stage))
-      out += fmt::format("| `{}` | {} |\n", info.name, markdown_words(info.aliases));
+      out +=
+          fmt::format("| `{}` | `{}` |\n", info.name, joined_texts(words_of(info.aliases), "` `"));
   out += markdown_ambiguous;
   for (std::string_view word : ambiguous_words())
     out += fmt::format("| `{}` | {} |\n", word, either(readings_of(word)));

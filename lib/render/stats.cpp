@@ -1,7 +1,8 @@
 #include <mha/render/stats.hpp>
 
-#include <mha/render/json_text.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -22,17 +23,6 @@ constexpr std::string_view of_few_rows[] = {"induction", "duplicate"};
 
 constexpr std::size_t digits = 3;
 constexpr std::string_view missing = "–";
-
-/// What a cell of a program's text holds; "" = nothing.
-std::string exact(const Measure& measure, const HeadMeasures& head, Dialect dialect,
-                  std::optional<std::size_t> precision) {
-  const std::optional<double> value = measure.of(head);
-  if (!value) return "";
-  if (measure.form == Measure::Form::boolean) return *value != 0 ? "true" : "false";
-  if (measure.form == Measure::Form::count && std::isfinite(*value))
-    return fmt::format("{:.0f}", *value);
-  return render::exact(value, dialect, precision);
-}
 
 bool some_have(const std::vector<StatsRow>& rows, const Measure& measure) {
   return std::any_of(rows.begin(), rows.end(),
@@ -135,32 +125,21 @@ std::string measures_down(const std::vector<MeasureColumn>& columns, std::size_t
   return text;
 }
 
-std::string delimited(const std::vector<StatsRow>& rows, const StatsColumns& columns, bool tabs,
-                      std::optional<std::size_t> precision) {
-  const char between = tabs ? '\t' : ',';
-  std::string text = fmt::format("layer{0}head{0}kind", between);
-  for (const Measure* measure : columns) (text += between) += measure->name;
-  text += '\n';
-  for (const auto& [layer, head] : rows) {
-    text += fmt::format("{1}{0}{2}{0}{3}", between, separated_field(layer, between), head.head,
-                        separated_field(head.kind, between));
-    for (const Measure* measure : columns)
-      (text += between) += exact(*measure, head, Dialect::csv, precision);
-    text += '\n';
-  }
-  return text;
-}
-
-void put_row(JsonText& json, const StatsRow& row, const StatsColumns& columns,
-             std::optional<std::size_t> precision) {
-  json.object([&] {
-    json.key("layer").layer(row.layer);
-    json.member("head", row.head.head).key("kind").words_or_null(row.head.kind);
+/// What CSV and JSON say of a head.
+auto stats_record(const StatsColumns& columns) {
+  return [&](Record& record, const StatsRow& row) {
+    record.layer("layer", row.layer).count("head", row.head.head);
+    record.words_or_null("kind", row.head.kind);
     for (const Measure* measure : columns) {
-      const std::string value = exact(*measure, row.head, Dialect::json, precision);
-      json.key(measure->name).as_it_is(value.empty() ? "null" : value);
+      const std::optional<double> value = measure->of(row.head);
+      if (value && measure->form == Measure::Form::boolean)
+        record.as_it_is(measure->name, *value != 0 ? "true" : "false");
+      else if (value && measure->form == Measure::Form::count && std::isfinite(*value))
+        record.as_it_is(measure->name, fmt::format("{:.0f}", *value));
+      else
+        record.number(measure->name, value);
     }
-  });
+  };
 }
 
 } // namespace
@@ -172,8 +151,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
   for (std::string_view name : telling) {
     const Measure& plain = measure_named(name);
     StatsColumns together{above ? &above_uniform(plain) : &plain};
-    if (std::ranges::find(of_few_rows, name) != std::end(of_few_rows))
-      together.push_back(rows_behind(plain));
+    if (is_one_of(name, of_few_rows)) together.push_back(rows_behind(plain));
     if (!some_have(rows, *together[0])) continue;
     std::size_t more = 0;
     for (const Measure* measure : together) more += column_of(rows, *measure).width();
@@ -187,7 +165,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
     const bool stands_beside = std::ranges::any_of(of_few_rows, [&](std::string_view few) {
       return rows_behind(measure_named(few)) == &measure;
     });
-    if (std::ranges::find(chosen, &measure) == chosen.end() || stands_beside) continue;
+    if (!is_one_of(&measure, chosen) || stands_beside) continue;
     order.push_back(&measure);
     for (std::string_view few : of_few_rows)
       if (measure.name == few || measure.name == std::string(few) + "_above")
@@ -211,16 +189,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& c
 
 std::string stats_text(const std::vector<StatsRow>& rows, const StatsColumns& columns,
                        std::string_view form, std::optional<std::size_t> precision) {
-  if (form == "csv" || form == "tsv") return delimited(rows, columns, form == "tsv", precision);
-  JsonText json;
-  const auto add = [&](const StatsRow& row) { put_row(json, row, columns, precision); };
-  if (form == "json") {
-    json.list(rows, add, on_lines);
-    json.end_line();
-  } else {
-    for (const StatsRow& row : rows) add(row), json.end_line();
-  }
-  return json.take();
+  return text_of_rows(rows, form, precision, stats_record(columns));
 }
 
 } // namespace mha::render

@@ -1,6 +1,6 @@
 #include <mha/render/sweep.hpp>
 
-#include <mha/render/numbers.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
 
 #include <algorithm>
@@ -75,6 +75,18 @@ std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& vie
   return grid.text(look);
 }
 
+/// What CSV and JSON say of a point: CSV its axes, JSON all that there are.
+auto sweep_record(const SweepView& view) {
+  return [&](Record& record, const SweepPoint& point) {
+    const std::vector<SweepAxis> every{SweepAxis::layer, SweepAxis::head, SweepAxis::query,
+                                       SweepAxis::key};
+    record.words("stage", view.stages[point.stage]);
+    for (const SweepAxis axis : record.json() ? every : view.over)
+      record.count(name_of(axis), index_along(point, axis));
+    record.number("value", point.value).number("spread", point.spread);
+  };
+}
+
 } // namespace
 
 std::string sweep_table(const SweepResult& sweep, const SweepView& view, const TextStyle& look) {
@@ -89,42 +101,22 @@ std::string sweep_table(const SweepResult& sweep, const SweepView& view, const T
   return text;
 }
 
-std::string sweep_csv(const SweepResult& sweep, const SweepView& view, char separator) {
-  std::string out = "stage";
-  for (const SweepAxis axis : view.over) out += fmt::format("{}{}", separator, name_of(axis));
-  out += fmt::format("{}value{}spread\n", separator, separator);
-  for (const SweepPoint& point : sweep.points) {
-    out += separated_field(view.stages[point.stage], separator);
-    for (const SweepAxis axis : view.over)
-      out += fmt::format("{}{}", separator, *index_along(point, axis));
-    out += fmt::format("{}{}{}{}\n", separator, exact(point.value, Dialect::csv, view.precision),
-                       separator, exact(point.spread, Dialect::csv, view.precision));
-  }
-  return out;
+std::string sweep_csv(const SweepResult& sweep, const SweepView& view, std::string_view form) {
+  return lines_of_rows(sweep.points, form, view.precision, sweep_record(view));
 }
 
 std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
-  const auto json = [&](const std::optional<double>& number) {
-    return exact(number, Dialect::json, view.precision);
-  };
-  std::string points;
-  for (const SweepPoint& point : sweep.points) {
-    points += fmt::format("{}    {{\"stage\": {}", points.empty() ? "\n" : ",\n",
-                          json_string(view.stages[point.stage]));
-    for (const SweepAxis axis :
-         {SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key}) {
-      const std::optional<std::size_t> index = index_along(point, axis);
-      points +=
-          fmt::format(", \"{}\": {}", name_of(axis), index ? fmt::format("{}", *index) : "null");
-    }
-    points +=
-        fmt::format(", \"value\": {}, \"spread\": {}}}", json(point.value), json(point.spread));
-  }
-  return fmt::format(
-      "{{\n  \"metric\": \"{}\",\n  \"raw\": {},\n  \"this\": {},\n  \"other\": {},\n"
-      "  \"pairs\": {},\n  \"without_difference\": {},\n  \"points\": [{}\n  ]\n}}\n",
-      view.metric, view.raw, json(sweep.here), json(sweep.there), sweep.pairs,
-      sweep.without_difference, points);
+  JsonText json(view.precision);
+  json.open_object(indented);
+  json.member("metric", view.metric).member("raw", view.raw);
+  json.member("this", sweep.here).member("other", sweep.there);
+  json.member("pairs", sweep.pairs).member("without_difference", sweep.without_difference);
+  json.key("points").list(
+      sweep.points, [&](const SweepPoint& point) { put_row(json, point, sweep_record(view)); },
+      {"\n    ", "\n    ", "\n  "});
+  json.close();
+  json.end_line();
+  return json.take();
 }
 
 } // namespace mha::render

@@ -20,14 +20,10 @@ struct Character {
 Character first_of(std::string_view text) {
   if (const auto byte = static_cast<unsigned char>(text[0]); byte < 0x80)
     return {1, byte < 0x20 || byte == 0x7f ? 0u : 1u, true, byte};
-  Character character;
-  const utf8proc_ssize_t bytes =
-      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                       static_cast<utf8proc_ssize_t>(text.size()), &character.code);
-  if (bytes <= 0) return {1, 1, false, 0};
-  character.bytes = static_cast<std::size_t>(bytes);
-  character.columns = static_cast<std::size_t>(utf8proc_charwidth(character.code));
-  return character;
+  const Utf8 first = first_utf8(text);
+  if (!first.valid) return {1, 1, false, 0};
+  const auto code = static_cast<utf8proc_int32_t>(first.code);
+  return {first.bytes, static_cast<std::size_t>(utf8proc_charwidth(code)), true, code};
 }
 
 /// An escape sequence for colours at the start of the text, or 0: it takes no columns.

@@ -1,7 +1,7 @@
 #include <mha/render/text_stats.hpp>
 
-#include <mha/render/json_text.hpp>
 #include <mha/render/label.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
 
 #include <span>
@@ -33,8 +33,27 @@ std::vector<std::string> numbers_of(const TextStatsRow& row) {
   return {std::to_string(row.head), std::to_string(row.number), std::to_string(row.count)};
 }
 
-std::string deviation_name(const Measure& measure) {
-  return std::string(measure.name) + "_sd";
+/// What CSV and JSON say of a row.
+auto text_stats_record(const TextStatsView& view) {
+  return [&](Record& record, const TextStatsRow& row) {
+    const std::vector<std::string> numbers = numbers_of(row);
+    for (const NamedValue& cell : named_cells(row, view, numbers)) {
+      if (cell.title == "layer")
+        record.layer(cell.title, cell.cell);
+      else if (cell.title == "kind")
+        record.words_or_null(cell.title, cell.cell);
+      else if (cell.is_number)
+        record.as_it_is(cell.title, cell.cell);
+      else
+        record.words(cell.title, cell.cell);
+    }
+    for (std::size_t i = 0; i < view.columns.size(); ++i) {
+      const MeanSpread value = i < row.values.size() ? row.values[i] : MeanSpread();
+      record.number(view.columns[i]->name, value.mean());
+      if (view.spread)
+        record.number(fmt::format("{}_sd", view.columns[i]->name), value.deviation());
+    }
+  };
 }
 
 /// The table with the first `columns` measures, for people to read.
@@ -82,55 +101,15 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
 }
 
 std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                           char separator, bool titles, std::optional<std::size_t> precision) {
-  std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    out += separated_line(cells, separator);
-  };
-  std::vector<std::string> cells;
-  if (titles) {
-    const TextStatsRow none;
-    for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
-      cells.emplace_back(cell.title);
-    for (const Measure* measure : view.columns) {
-      cells.emplace_back(measure->name);
-      if (view.spread) cells.push_back(deviation_name(*measure));
-    }
-    line(cells);
-  }
-  for (const TextStatsRow& row : rows) {
-    cells.clear();
-    const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedValue& cell : named_cells(row, view, numbers)) cells.emplace_back(cell.cell);
-    for (const MeanSpread& value : row.values) {
-      cells.push_back(exact(value.mean(), Dialect::csv, precision));
-      if (view.spread) cells.push_back(exact(value.deviation(), Dialect::csv, precision));
-    }
-    line(cells);
-  }
-  return out;
+                           std::string_view form, bool titles,
+                           std::optional<std::size_t> precision) {
+  return lines_of_rows(rows, form, precision, text_stats_record(view), titles);
 }
 
 std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view,
                               std::optional<std::size_t> precision) {
   JsonText json(precision);
-  json.object([&] {
-    const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedValue& cell : named_cells(row, view, numbers)) {
-      json.key(cell.title);
-      if (cell.title == "layer")
-        json.layer(cell.cell);
-      else if (cell.title == "kind")
-        json.words_or_null(cell.cell);
-      else
-        cell.is_number ? json.as_it_is(cell.cell) : json.value(cell.cell);
-    }
-    for (std::size_t i = 0; i < view.columns.size(); ++i) {
-      json.key(view.columns[i]->name).value_or_null(row.values[i].mean());
-      if (view.spread)
-        json.key(deviation_name(*view.columns[i])).value_or_null(row.values[i].deviation());
-    }
-  });
+  put_row(json, row, text_stats_record(view));
   return json.take();
 }
 
@@ -146,30 +125,10 @@ std::string activations_table(const std::vector<Activation>& list, const TextSty
 
 std::string activations_text(const std::vector<Activation>& list, std::string_view form,
                              std::optional<std::size_t> precision) {
-  if (form == "csv" || form == "tsv") {
-    const char between = form == "tsv" ? '\t' : ',';
-    std::string out =
-        separated_line({"norm", "text", "position", "token", "before", "after"}, between);
-    for (const Activation& one : list)
-      out += separated_line({exact(one.norm, Dialect::csv, precision), std::to_string(one.text),
-                             std::to_string(one.position), one.token, one.before, one.after},
-                            between);
-    return out;
-  }
-  JsonText json(precision);
-  const auto add = [&](const Activation& one) {
-    json.object([&] {
-      json.member("norm", one.norm).member("text", one.text).member("position", one.position);
-      json.member("token", one.token).member("before", one.before).member("after", one.after);
-    });
-  };
-  if (form == "json") {
-    json.list(list, add, on_lines);
-    json.end_line();
-  } else {
-    for (const Activation& one : list) add(one), json.end_line();
-  }
-  return json.take();
+  return text_of_rows(list, form, precision, [](Record& record, const Activation& one) {
+    record.number("norm", one.norm).count("text", one.text).count("position", one.position);
+    record.words("token", one.token).words("before", one.before).words("after", one.after);
+  });
 }
 
 } // namespace mha::render

@@ -37,7 +37,7 @@ std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextSt
                              const TextStyle& look);
 /// csv or tsv; without the line of titles where it stands above already.
 std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                           char separator, bool titles,
+                           std::string_view form, bool titles,
                            std::optional<std::size_t> precision = std::nullopt);
 /// A row as a JSON object.
 std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view,

@@ -47,16 +47,18 @@ void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& n
   }
 }
 
-void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
-                      const Sink& sink) {
-  const auto field = [&](const std::string& text) { return separated_field(text, separator); };
+void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names,
+                      std::string_view form, const Sink& sink) {
   BufferedSink out(sink);
-  out.add(fmt::format("text{0}position{0}id{0}token{0}piece{0}begin{0}end\n", separator));
+  const auto line = [&](const std::vector<std::string>& cells) {
+    out.add(separated_line(cells, separator_of(form)));
+  };
+  line({"text", "position", "id", "token", "piece", "begin", "end"});
   for (std::size_t t = 0; t < texts.size(); ++t)
     for (std::size_t i = 0; i < texts[t].size(); ++i) {
       const TokenPlace& at = texts[t][i];
-      out.add(fmt::format("{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}{0}{7}\n", separator, t, i, at.id,
-                          field(names.text(at.id)), field(names.piece(at.id)), at.begin, at.end));
+      line({std::to_string(t), std::to_string(i), std::to_string(at.id), names.text(at.id),
+            names.piece(at.id), std::to_string(at.begin), std::to_string(at.end)});
     }
   out.end();
 }

@@ -28,9 +28,9 @@ struct TokenNames {
 /// A row per token: its position, id, label and bytes; a table per text.
 void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
                         const TextStyle& look, const Sink& sink);
-/// The same rows as CSV, or as TSV where `separator` is a tab.
-void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names, char separator,
-                      const Sink& sink);
+/// The same rows as csv or tsv.
+void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names,
+                      std::string_view form, const Sink& sink);
 /// {"ids": […], "tokens": […], "pieces": […], "offsets": [[begin, end], …]}; of several texts a
 /// list of these.
 void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& names,

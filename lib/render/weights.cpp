@@ -1,7 +1,6 @@
 #include <mha/render/weights.hpp>
 
-#include <mha/render/json_text.hpp>
-#include <mha/render/numbers.hpp>
+#include <mha/render/record.hpp>
 #include <mha/render/text_table.hpp>
 
 #include <algorithm>
@@ -53,12 +52,6 @@ std::string summary(const WeightsDiff& diff) {
                         status == WeightStatus::shape ? "of another shape" : name_of(status));
     between = ", ";
   }
-  return text;
-}
-
-std::string csv_shape(const Shape& shape) {
-  std::string text;
-  for (const std::size_t n : shape) text += fmt::format("{}{}", text.empty() ? "" : "x", n);
   return text;
 }
 
@@ -144,19 +137,20 @@ std::string weights_json(const WeightsDiff& diff) {
 }
 
 std::string weights_csv(const WeightsDiff& diff) {
-  std::string out = "a,b,status,detail,type_a,type_b,shape_a,shape_b,largest,relative,median,p99,"
-                    "above_half,above_one\n";
-  for (const WeightDiff& one : diff.tensors) {
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{}", csv_field(one.name), csv_field(one.other),
-                       name_of(one.status), csv_field(one.detail), one.type_a, one.type_b,
-                       csv_shape(one.shape_a), csv_shape(one.shape_b), number_text(one.largest),
-                       number_text(one.relative));
-    out += one.steps ? fmt::format(",{},{},{},{}\n", number_text(one.steps->median),
-                                   number_text(one.steps->p99), number_text(one.steps->above_half),
-                                   number_text(one.steps->above_one))
-                     : ",,,,\n";
-  }
-  return out;
+  return lines_of_rows(diff.tensors, "csv", {}, [](Record& record, const WeightDiff& one) {
+    const auto add_step = [&](std::string_view name, double StepDistances::*number) {
+      record.as_it_is(name, one.steps ? number_text(*one.steps.*number) : "");
+    };
+    record.words("a", one.name).words("b", one.other);
+    record.words("status", name_of(one.status)).words("detail", one.detail);
+    record.words("type_a", one.type_a).words("type_b", one.type_b);
+    record.shape("shape_a", one.shape_a).shape("shape_b", one.shape_b);
+    record.as_it_is("largest", number_text(one.largest));
+    record.as_it_is("relative", number_text(one.relative));
+    add_step("median", &StepDistances::median), add_step("p99", &StepDistances::p99);
+    add_step("above_half", &StepDistances::above_half),
+        add_step("above_one", &StepDistances::above_one);
+  });
 }
 
 } // namespace mha::render

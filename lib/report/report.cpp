@@ -9,6 +9,7 @@
 #include <mha/observe/row_peaks.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/report/contributions.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -318,7 +319,7 @@ LayerReport report(const Layer& whole, const ReportRequest& of_whole) {
   if (!contains(available, Stage::weights))
     fail("nothing to show: a page is about weights, or what they are computed from; this layer has "
          "{}{}",
-         available.none() ? std::string("no stages") : list_of(available), layer.missing_X);
+         available.none() ? std::string("no stages") : joined_names(available), layer.missing_X);
   const Dims& dims = layer.dims;
   if (dims.T == 0 || dims.S_all == 0)
     fail("nothing to show: there are {} queries and {} keys", dims.T, dims.S_all);

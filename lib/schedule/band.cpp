@@ -49,11 +49,11 @@ Band<T>::Band(const Layer& layer, const ScorePlan& steps, const TokenStages<T>& 
 template <class T> void Band<T>::make_room() {
   const std::size_t n = rows();
   memory_.map.room_for(n * all_keys_);
-  for (const StageInfo& info : stages()) {
-    if (!contains(steps_.wanted, info.stage)) continue;
-    Buffer<T>& wanted = memory_.wanted[index_of(info.stage)];
-    if (info.kind == Kind::map && info.stage != Stage::weights) wanted.room_for(n * all_keys_);
-    if (info.kind == Kind::row) wanted.room_for(n);
+  for (const Stage stage : steps_.wanted) {
+    Buffer<T>& wanted = memory_.wanted[index_of(stage)];
+    const Kind kind = info_of(stage).kind;
+    if (kind == Kind::map && stage != Stage::weights) wanted.room_for(n * all_keys_);
+    if (kind == Kind::row) wanted.room_for(n);
   }
   if (contains(steps_.computed | steps_.patched, Stage::head_result))
     memory_.head_result.room_for(n * layer_.dims.d_out);

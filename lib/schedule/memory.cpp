@@ -34,9 +34,8 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
   // A given concatenation can be split again.
   Tensor& head_out = tensors_[index_of(Stage::head_out)];
   if (head_out.empty()) head_out = tensors_[index_of(Stage::concat)];
-  for (const StageInfo& info : stages())
-    if (is_behind_output(info.stage) && contains(plan.wanted, info.stage) && places_.empty())
-      places_ = places_of(layer, plan, info.stage);
+  for (const Stage stage : plan.wanted)
+    if (is_behind_output(stage) && places_.empty()) places_ = places_of(layer, plan, stage);
 }
 
 template <class T> const ItemRows& TokenStages<T>::items_of(Stage stage) const {

@@ -24,20 +24,19 @@ namespace {
 template <class T>
 void show_zeros(const Layer& layer, const Plan& plan, Observer& observer, std::size_t threads) {
   std::size_t widest = block_queries;
-  for (const StageInfo& info : stages())
-    if (contains(plan.wanted, info.stage))
-      widest = std::max(widest, layer.dims.size_of(info.letters.back()));
+  for (const Stage stage : plan.wanted)
+    widest = std::max(widest, layer.dims.size_of(info_of(stage).letters.back()));
   const Tensor zeros(layer.dtype, {widest});
-  for (const StageInfo& info : stages()) {
-    if (!contains(plan.wanted, info.stage)) continue;
-    const std::vector<Place> places = places_of(layer, plan, info.stage);
+  for (const Stage stage : plan.wanted) {
+    const StageInfo& info = info_of(stage);
+    const std::vector<Place> places = places_of(layer, plan, stage);
     parallel_for(places.size(), threads, [&](std::size_t i) {
       Place padding = places[i];
-      const std::size_t own = own_rows(layer, info.stage, padding);
+      const std::size_t own = own_rows(layer, stage, padding);
       padding.token += own, padding.count -= own;
       if (padding.count == 0) return;
       const bool row = info.kind == Kind::row; // its numbers stand side by side
-      show<T>(observer, layer, info.stage, padding,
+      show<T>(observer, layer, stage, padding,
               {zeros.as<T>().data(), row ? 1 : padding.count,
                row ? padding.count : layer.dims.size_of(info.letters.back()), 0});
     });

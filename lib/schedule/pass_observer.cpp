@@ -35,10 +35,9 @@ void PassObserver::join_pass(const Layer& layer) {
     pass_ = layer.pass;
     whole_ = whole_plan(layer, asked.wanted, asked.batches);
     all_asked_ = asked.blocks.size() == whole_->blocks.size();
-    for (const StageInfo& info : stages())
-      if (!all_asked_ && contains(asked.wanted, info.stage))
-        for (const Place& place : places_of(layer, asked, info.stage))
-          places_.emplace(info.stage, place.batch, place.head, block_of(info.stage, place.token));
+    for (const Stage stage : all_asked_ ? StageSet() : asked.wanted)
+      for (const Place& place : places_of(layer, asked, stage))
+        places_.emplace(stage, place.batch, place.head, block_of(stage, place.token));
     pass_->begin(layer, asked.batches);
   }
   layer.pass->count(plan().computed, plan().blocks.size(), block_queries);

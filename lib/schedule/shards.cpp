@@ -25,8 +25,7 @@ std::size_t work_of(const Layer& layer, const Plan& plan, std::size_t maps,
 Plan shard_of(const Layer& layer, Plan plan, Shard part) {
   if (part.count == 1) return plan;
   std::size_t maps = 0;
-  for (const StageInfo& info : stages())
-    maps += info.kind == Kind::map && contains(plan.wanted, info.stage);
+  for (const Stage stage : plan.wanted) maps += info_of(stage).kind == Kind::map;
 
   // What is not divided: one block, or those of a block. `work` of them, in the plan's order.
   const auto key_of = [&](const QueryBlock& block) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace mha {
@@ -33,6 +34,43 @@ Utf8 first_utf8(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i)
     code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
   return {length, true, code};
+}
+
+std::u32string utf32_of(std::string_view text) {
+  std::u32string codes;
+  while (!text.empty()) {
+    const Utf8 character = first_utf8(text);
+    codes += character.valid ? character.code : U'\uFFFD';
+    text.remove_prefix(character.bytes);
+  }
+  return codes;
+}
+
+void append_utf8(std::string& text, std::uint32_t code) {
+  const auto add = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
+  if (code < 0x80) return add(code);
+  if (code < 0x800) {
+    add(0xc0 | (code >> 6));
+  } else if (code < 0x10000) {
+    add(0xe0 | (code >> 12));
+    add(0x80 | ((code >> 6) & 0x3f));
+  } else {
+    add(0xf0 | (code >> 18));
+    add(0x80 | ((code >> 12) & 0x3f));
+    add(0x80 | ((code >> 6) & 0x3f));
+  }
+  add(0x80 | (code & 0x3f));
+}
+
+bool is_number(std::string_view text) {
+  constexpr std::size_t most = 8;
+  return !text.empty() && text.size() <= most && std::ranges::all_of(text, is_digit);
+}
+
+std::string lowered(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), ascii_lower);
+  return lower;
 }
 
 std::string bare_letters(std::string_view name) {
@@ -70,6 +108,19 @@ std::optional<std::string> safe_escape(const Utf8& character) {
   if (!character.valid) return "\xef\xbf\xbd";
   if (is_unsafe(character.code)) return json_escape(character.code);
   return std::nullopt;
+}
+
+std::string with_replaced(std::string_view text,
+                          std::initializer_list<std::pair<char, std::string_view>> others) {
+  std::string out;
+  for (const char c : text) {
+    const auto* const at = std::ranges::find(others, c, &std::pair<char, std::string_view>::first);
+    if (at == others.end())
+      out += c;
+    else
+      out += at->second;
+  }
+  return out;
 }
 
 std::string json_string(std::string_view text) {

@@ -2,9 +2,12 @@
 // Characters of UTF-8, and which of them must not reach a terminal as they are.
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace mha {
 
@@ -15,6 +18,10 @@ struct Utf8 {
   char32_t code = 0;
 };
 Utf8 first_utf8(std::string_view text);
+/// The characters of a text; U+FFFD for a byte that is no UTF-8.
+std::u32string utf32_of(std::string_view text);
+/// Appends a character as UTF-8.
+void append_utf8(std::string& text, std::uint32_t code);
 /// Whether a byte of UTF-8 is a continuation byte (10xxxxxx): any of a character but the first.
 constexpr bool continues_utf8(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
@@ -32,6 +39,10 @@ constexpr char ascii_lower(char c) {
 constexpr char ascii_upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
 }
+/// Whether a text is digits alone, 1 to 8 of them, as numbers of layers have: "12".
+bool is_number(std::string_view text);
+/// The text with ASCII's letters in lower case.
+std::string lowered(std::string_view text);
 /// A name's letters and digits of ASCII in lower case, by which spellings are compared:
 /// "key_Padding-mask" → "keypaddingmask".
 std::string bare_letters(std::string_view name);
@@ -65,6 +76,9 @@ template <class Escape> std::string escaped(std::string_view text, const Escape&
   }
   return result;
 }
+/// A text with others in the place of some of ASCII's characters: {{'<', "&lt;"}}.
+std::string with_replaced(std::string_view text,
+                          std::initializer_list<std::pair<char, std::string_view>> others);
 /// "\"the\"", with the escapes that JSON asks for and such characters as \uNNNN; a byte that is no
 /// UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);

@@ -1,5 +1,6 @@
 #include <mha/system/message.hpp>
 
+#include <mha/system/named.hpp>
 #include <mha/system/references.hpp>
 
 #include <algorithm>
@@ -42,8 +43,8 @@ std::string binding_in_words(std::string_view binding, std::size_t equals, Wordi
 
 std::string reference_in_words(std::string_view reference, Wording wording) {
   const bool typed = wording == Wording::command_line;
-  const auto phrase = std::ranges::find(phrases, reference, &Phrase::name);
-  if (phrase != std::end(phrases)) return std::string(typed ? phrase->typed : phrase->of_program);
+  if (const Phrase* phrase = find_named(phrases, reference))
+    return std::string(typed ? phrase->typed : phrase->of_program);
   constexpr std::string_view transpose = "transpose ";
   if (reference.starts_with(transpose))
     return typed ? fmt::format("say {}=…@OI", reference.substr(transpose.size()))

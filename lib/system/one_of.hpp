@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace mha {
 
@@ -15,6 +16,11 @@ template <class Value, class List> bool is_one_of(const Value& value, const List
 /// The same of words that are written out: is_one_of(op, {"Add", "Sub"}).
 inline bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
+}
+
+/// Adds a value to a list that does not hold it yet.
+template <class List, class Value> void add_once(List& list, Value&& value) {
+  if (!is_one_of(value, list)) list.push_back(std::forward<Value>(value));
 }
 
 } // namespace mha

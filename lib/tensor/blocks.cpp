@@ -3,6 +3,8 @@
 
 #include <mha/tensor/blocks.hpp>
 
+#include <mha/system/named.hpp>
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -174,9 +176,7 @@ std::span<const BlockType> block_types() {
 }
 
 const BlockType* find_block_type(std::string_view name) {
-  for (const BlockType& type : all_block_types)
-    if (type.name == name) return &type;
-  return nullptr;
+  return find_named(all_block_types, name);
 }
 
 Tensor decoded(const BlockType& type, const std::byte* data, const Shape& shape) {

@@ -2,6 +2,8 @@
 
 #include <mha/tensor/stored.hpp>
 
+#include <mha/tensor/parts.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,16 +18,6 @@ struct Tensor::Later {
 };
 
 namespace {
-
-/// Columns [first, first + cols) of a matrix, made contiguous.
-Tensor columns_of(const Tensor& matrix, std::size_t first, std::size_t cols) {
-  const std::size_t rows = matrix.shape()[0], element = size_of(matrix.dtype());
-  Tensor part = Tensor::uninitialised(matrix.dtype(), {rows, cols});
-  for (std::size_t i = 0; i < rows; ++i)
-    std::copy_n(matrix.raw() + (i * matrix.shape()[1] + first) * element, cols * element,
-                part.raw_mutable() + i * cols * element);
-  return part;
-}
 
 /// Rows [first, first + rows) of a matrix.
 Tensor rows_of(const Tensor& matrix, std::size_t first, std::size_t rows) {
@@ -65,7 +57,7 @@ const std::shared_ptr<const std::byte>& Tensor::made() const {
     const auto& [matrix, turned, first] = later.stored;
     const std::size_t cols = shape()[1];
     const Tensor part =
-        turned ? transposed(rows_of(matrix, first, cols)) : columns_of(matrix, first, cols);
+        turned ? transposed(rows_of(matrix, first, cols)) : part_of_axis(matrix, 1, first, cols);
     later.data = convert(part, dtype()).share();
   });
   return later.data;

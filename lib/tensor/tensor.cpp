@@ -1,5 +1,6 @@
 #include <mha/tensor/tensor.hpp>
 
+#include <mha/system/characters.hpp>
 #include <mha/system/memory.hpp>
 #include <mha/tensor/sparse.hpp>
 
@@ -71,9 +72,7 @@ std::string_view name_of(DType dtype) {
 }
 
 DType dtype_named(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string lower = lowered(name);
   std::vector<std::string_view> names;
   for (const DTypeRow& row : dtypes) {
     if (lower == row.name || (!lower.empty() && std::ranges::count(row.others, lower) > 0))

@@ -22,7 +22,7 @@ AlignedText AlignedText::part(std::size_t first, std::size_t last) const {
 
 void AlignedText::put(char32_t character, ByteRange span) {
   const std::size_t before = bytes.size();
-  io::append_utf8(bytes, character);
+  append_utf8(bytes, character);
   from.insert(from.end(), bytes.size() - before, span);
 }
 

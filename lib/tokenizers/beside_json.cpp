@@ -7,8 +7,6 @@
 #include <mha/tokenizers/pre_tokenizers.hpp>
 #include <mha/tokenizers/tokenizer_files.hpp>
 
-#include <algorithm>
-
 namespace mha::tokenizers {
 
 namespace {
@@ -56,38 +54,6 @@ constexpr std::string_view of_gpt2[]{
     "granitemoe", "exaone4",  "olmo",       "olmo2",        "olmo3",         "olmoe",
     "mpt",        "mamba",    "mamba2",     "falcon_mamba", "data2vec-text", "ibert",
     "mega",       "mra",      "lilt",       "bridgetower",  "clap"};
-
-struct Said {
-  std::string family; ///< "bert" of BertTokenizerFast
-  std::optional<bool> lower, accents, chinese, prefix_blank;
-};
-
-Said read_said(const std::string& folder) {
-  Said said;
-  std::string model_type;
-  for (const char* name : {"tokenizer_config.json", "config.json"}) {
-    const auto bytes = read_file_of(folder, name);
-    if (!bytes) continue;
-    const bool own = std::string_view(name) == "tokenizer_config.json";
-    JsonText json(io::shown(bytes->name), bytes->text());
-    for (const auto& [key, value] : JsonNode::root(json).members("the file")) {
-      if (value.is_null()) continue;
-      if (said.family.empty() && key == "tokenizer_class") said.family = value.text(key);
-      if (!own && key == "model_type") model_type = value.text(key);
-      if (!own) continue;
-      for (const auto& [setting, to] : {std::pair("do_lower_case", &said.lower),
-                                        {"strip_accents", &said.accents},
-                                        {"tokenize_chinese_chars", &said.chinese},
-                                        {"add_prefix_space", &said.prefix_blank}})
-        if (key == setting) *to = value.boolean(key);
-    }
-  }
-  if (said.family.empty()) said.family = model_type;
-  for (const std::string_view end : {"Fast", "Tokenizer"})
-    if (said.family.ends_with(end)) said.family.resize(said.family.size() - end.size());
-  std::ranges::transform(said.family, said.family.begin(), ascii_lower);
-  return said;
-}
 
 const char* name_of(bool value) {
   return value ? "true" : "false";
@@ -146,8 +112,35 @@ private:
 
 } // namespace
 
+Said read_said(const std::string& folder, bool of_both) {
+  Said said;
+  std::string model_type;
+  for (const char* name : {"tokenizer_config.json", "config.json"}) {
+    const auto bytes = read_file_of(folder, name);
+    if (!bytes) continue;
+    const bool own = std::string_view(name) == "tokenizer_config.json";
+    JsonText json(io::shown(bytes->name), bytes->text());
+    for (const auto& [key, value] : JsonNode::root(json).members("the file")) {
+      if (value.is_null()) continue;
+      if (said.family.empty() && key == "tokenizer_class") said.family = value.text(key);
+      if (!own && key == "model_type") model_type = value.text(key);
+      if (!own && !of_both) continue;
+      for (const auto& [setting, to] : {std::pair("do_lower_case", &said.lower),
+                                        {"strip_accents", &said.accents},
+                                        {"tokenize_chinese_chars", &said.chinese},
+                                        {"add_prefix_space", &said.prefix_blank}})
+        if (key == setting && !*to) *to = value.boolean(key);
+    }
+  }
+  if (said.family.empty()) said.family = model_type;
+  for (const std::string_view end : {"Fast", "Tokenizer"})
+    if (said.family.ends_with(end)) said.family.resize(said.family.size() - end.size());
+  said.family = lowered(said.family);
+  return said;
+}
+
 void follow_config(const std::string& folder, Pipeline& parts) {
-  const Said said = read_said(folder);
+  const Said said = read_said(folder, false);
   Contradictions(parts, said).settle();
 }
 

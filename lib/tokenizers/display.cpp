@@ -1,5 +1,6 @@
 // Tokens for human eyes.
 
+#include <mha/system/characters.hpp>
 #include <mha/tokenizers/byte_level.hpp>
 #include <mha/tokenizers/parts.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
@@ -52,7 +53,7 @@ std::string label_of(char32_t c) {
   if (is_space(c) || (is_control(c) && c != 0x200d) || c == U'␣' || c == U'⏎')
     return fmt::format("\\u{{{:x}}}", static_cast<unsigned>(c));
   std::string same;
-  io::append_utf8(same, c);
+  append_utf8(same, c);
   return same;
 }
 

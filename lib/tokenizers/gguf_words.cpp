@@ -1,6 +1,7 @@
 // GGUF says by a name how words are cut. The patterns are those of the models' own tokenizer.json,
 // which llama.cpp has in its source code under these names.
 
+#include <mha/system/words.hpp>
 #include <mha/tokenizers/gguf.hpp>
 
 #include <mha/files/text.hpp>
@@ -67,10 +68,9 @@ const std::vector<GgufWords>& gguf_word_kinds() {
 const GgufWords& gguf_words(std::string_view where, std::string_view name) {
   std::vector<std::string_view> known;
   for (const GgufWords& kind : gguf_word_kinds())
-    for (std::string_view rest = kind.names; !rest.empty();) {
-      known.push_back(rest.substr(0, rest.find(' ')));
-      rest.remove_prefix(std::min(known.back().size() + 1, rest.size()));
-      if (known.back() == name) return kind;
+    for (std::string_view own : words_of(kind.names)) {
+      if (own == name) return kind;
+      known.push_back(own);
     }
   fail("{}: tokenizer.ggml.pre is '{}', which names a way to cut words that is not known here{}; "
        "give the tokens' numbers: <ids>",

@@ -1,8 +1,8 @@
 #include <mha/tokenizers/models.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/named.hpp>
 
-#include <algorithm>
 #include <array>
 
 namespace mha::tokenizers {
@@ -36,13 +36,10 @@ std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
   const auto type = fields.find("type");
   const std::string name =
       type ? type->text("the model's type") : std::string(guessed_type(fields));
-  const auto kind = std::ranges::find(model_kinds, name, &ModelKind::name);
-  if (kind == model_kinds.end()) {
-    std::vector<std::string_view> names;
-    for (const ModelKind& one : model_kinds) names.push_back(one.name);
+  const ModelKind* const kind = find_named(model_kinds, name);
+  if (!kind)
     type->refuse(fmt::format("the model '{}' is not known here{}", io::shown(name),
-                             did_you_mean(name, names)));
-  }
+                             did_you_mean(name, names_of_rows(model_kinds))));
   Fields named(node, fmt::format("the model '{}'", name));
   named.ignore({"type"});
   std::unique_ptr<Model> model = kind->read(named, parts);

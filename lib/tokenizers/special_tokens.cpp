@@ -1,5 +1,6 @@
 #include <mha/tokenizers/special_tokens.hpp>
 
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/tokenizer_files.hpp>
@@ -100,12 +101,12 @@ private:
     if (config && (key == "bos_token_id" || key == "eos_token_id") && value.is_number())
       ids.emplace(key, value.integer(key, most_id));
     if (config) return;
-    if (std::ranges::find(special_names, key) != std::end(special_names)) {
+    if (is_one_of(key, special_names)) {
       const AddedToken token = read_named(value, key);
       pieces.emplace(key, token.content);
       special.emplace(key, token);
     }
-    if (std::ranges::find(lists, key) != std::end(lists)) read_list(key, value);
+    if (is_one_of(key, lists)) read_list(key, value);
     if (own && key == "added_tokens_decoder") read_decoder(value);
   }
 
@@ -225,7 +226,7 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
   parts.frame = with(std::move(parts.frame), id, *add, first);
   // Older versions of Transformers follow the flag in the classes alone that make their own
   // template.
-  if (parts.frame != there && std::ranges::find(of_llama, settings.family) == std::end(of_llama))
+  if (parts.frame != there && !is_one_of(settings.family, of_llama))
     parts.notes.emplace_back(
         fmt::format("tokenizer_config.json says add_{}_token {}, the tokenizer's own template "
                     "{}: the first counts",

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tokenizers/parts.hpp>
 #include <mha/tokenizers/regex.hpp>
 #include <mha/tokenizers/special_tokens.hpp>
@@ -106,9 +107,7 @@ public:
 
 /// "'x', 'y' and 3 more"
 std::string list_of(const UncoveredText::List& words) {
-  std::string list;
-  for (std::size_t i = 0; i < words.first.size(); ++i)
-    list += fmt::format("{}'{}'", i > 0 ? ", " : "", io::shown(words.first[i]));
+  std::string list = "'" + joined_texts(words.first, "', '", io::shown) + "'";
   if (words.count > words.first.size())
     list += fmt::format(" and {} more", words.count - words.first.size());
   return list;

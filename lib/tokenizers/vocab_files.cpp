@@ -2,6 +2,7 @@
 // into words they do not say; it is known of the models that have nothing else.
 
 #include <mha/system/one_of.hpp>
+#include <mha/tokenizers/beside_json.hpp>
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/normalizers.hpp>
@@ -11,47 +12,12 @@
 #include <mha/files/text.hpp>
 
 #include <algorithm>
-#include <map>
 
 namespace mha::tokenizers {
 
 namespace {
 
-/// What the files beside say, as far as it matters here.
-struct Beside {
-  std::string family;               ///< "GPT2" of GPT2TokenizerFast, else the config's model_type
-  std::map<std::string, bool> says; ///< "do_lower_case" → false
-};
-
-Beside read_beside(const std::string& folder) {
-  Beside beside;
-  for (const char* name : {"tokenizer_config.json", "config.json"}) {
-    const auto bytes = read_file_of(folder, name);
-    if (!bytes) continue;
-    JsonText json(io::shown(bytes->name), bytes->text());
-    for (const auto& [key, value] : JsonNode::root(json).members("the file")) {
-      if (value.is_null()) continue;
-      if (beside.family.empty() && (key == "tokenizer_class" || key == "model_type"))
-        beside.family = value.text(key);
-      for (const char* flag :
-           {"do_lower_case", "strip_accents", "tokenize_chinese_chars", "add_prefix_space"})
-        if (key == flag) beside.says.emplace(key, value.boolean(key));
-    }
-  }
-  for (const std::string_view end : {"Fast", "Tokenizer"})
-    if (beside.family.ends_with(end)) beside.family.resize(beside.family.size() - end.size());
-  std::ranges::transform(beside.family, beside.family.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return beside;
-}
-
-bool says(const Beside& beside, const char* flag, bool otherwise) {
-  const auto found = beside.says.find(flag);
-  return found == beside.says.end() ? otherwise : found->second;
-}
-
-[[noreturn]] void refuse(const std::string& folder, const Beside& beside) {
+[[noreturn]] void refuse(const std::string& folder, const Said& beside) {
   fail("{}: the tokenizer of '{}' is more than its vocabulary says; write its tokenizer.json: "
        "python3 -c \"from transformers import AutoTokenizer as A; "
        "A.from_pretrained('.', use_fast=True).save_pretrained('.')\"",
@@ -107,7 +73,7 @@ void frame_with(Pipeline& parts, std::string_view first, std::string_view last) 
 
 std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::Bytes& vocab,
                                            const io::Bytes& merges) {
-  const Beside beside = read_beside(folder);
+  const Said beside = read_said(folder, true);
   const bool roberta = is_one_of(beside.family, {"roberta", "bart", "longformer", "led"});
   if (!roberta && !is_one_of(beside.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
     refuse(folder, beside);
@@ -121,7 +87,7 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
     if (std::string_view(error.what()).starts_with(io::shown(merges.name))) throw;
     fail("{}: {}", io::shown(merges.name), error.message());
   }
-  parts->pre_tokenizer = byte_level_words(says(beside, "add_prefix_space", false), true);
+  parts->pre_tokenizer = byte_level_words(beside.prefix_blank.value_or(false), true);
   parts->byte_level = true;
   if (roberta) {
     add_special(*parts, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"});
@@ -133,7 +99,7 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
 }
 
 std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::Bytes& vocab) {
-  const Beside beside = read_beside(folder);
+  const Said beside = read_said(folder, true);
   if (!is_one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
     refuse(folder, beside);
   auto parts = std::make_shared<Pipeline>();
@@ -154,10 +120,10 @@ std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::
                             io::shown(vocab.name), io::shown(twice))));
   vocabulary.finish();
   parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
-  const bool lower = says(beside, "do_lower_case", true);
-  parts->normalizer = bert_normalizer({.chinese = says(beside, "tokenize_chinese_chars", true),
+  const bool lower = beside.lower.value_or(true);
+  parts->normalizer = bert_normalizer({.chinese = beside.chinese.value_or(true),
                                        .lower = lower,
-                                       .accents = says(beside, "strip_accents", lower)});
+                                       .accents = beside.accents.value_or(lower)});
   parts->pre_tokenizer = bert_words();
   parts->continuing_prefix = "##";
   add_special(*parts, {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});

@@ -4,6 +4,7 @@
 #include <mha/formats/create.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/words.hpp>
 
 #include <cstring>
 #include <filesystem>
@@ -214,8 +215,8 @@ std::string difference(const Layer& got, const CanonicalLayer& want) {
   const Layer canonical = want.layer();
   const StageSet stages_there = available_stages(canonical);
   if (available_stages(got) != stages_there)
-    return fmt::format("stages: {} — and not {}", list_of(available_stages(got)),
-                       list_of(stages_there));
+    return fmt::format("stages: {} — and not {}", joined_names(available_stages(got)),
+                       joined_names(stages_there));
   std::vector<Stage> all;
   for (const StageInfo& info : stages())
     if (contains(stages_there, info.stage)) all.push_back(info.stage);

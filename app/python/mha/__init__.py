@@ -242,23 +242,13 @@ def _request(
     source: Union[Source, Sequence[Source]],
     arguments: Mapping[str, Any],
     take: Take,
-    *,
-    layer: Any,
-    text: Any,
-    ids: Any,
-    dtype: Any,
-    tokens: Any,
-    key_tokens: Any,
-    config: Any,
-    naming: Any,
-    prefix: Any,
-    bos: Any,
-    special: Any,
-    same_x: Any,
+    named: Mapping[str, Any],
 ) -> _core.Request:
-    """What run() and load() are told; ``take`` makes of values what the library reads."""
+    """What run() and load() are told, ``named`` by names of their own; ``take`` makes of values what the library reads."""
     request = _core.Request.empty()
     bound, settings = [], []
+    config, text, ids, bos = named["config"], named["text"], named["ids"], named["bos"]
+    tokens, key_tokens = named["tokens"], named["key_tokens"]
     said = config if isinstance(config, Mapping) else None
     files, memory = _sources(source, said, take)
     if said is not None and not memory:
@@ -285,7 +275,7 @@ def _request(
     request.tokens = tokens if isinstance(tokens, str) else ""
     request.key_tokens = key_tokens if isinstance(key_tokens, str) else ""
     request.sources, request.memory, request.bound, request.settings = files, memory, bound, settings
-    request.layer = _layer(layer)
+    request.layer = _layer(named["layer"])
     if text is not None:
         request.texts = words("text", text, "a text, or a list of them")
         if not request.texts:
@@ -293,11 +283,16 @@ def _request(
     if ids is not None:
         rows, request.batch = rows_of_ids(ids)
         request.ids = [",".join(map(str, row)) for row in rows]
-    request.dtype = dtype_name(dtype)
-    request.naming, request.prefix, request.same_x = path("naming", naming), word("prefix", prefix), flag("same_x", same_x)
+    request.dtype = dtype_name(named["dtype"])
+    request.naming, request.prefix = path("naming", named["naming"]), word("prefix", named["prefix"])
+    request.same_x, request.special = flag("same_x", named["same_x"]), flag("special", named["special"])
     request.config = "" if config is None or said is not None else path("config", config)
-    request.bos, request.special = None if bos is None else flag("bos", bos), flag("special", special)
+    request.bos = None if bos is None else flag("bos", bos)
     return request
+
+
+#: Arguments of run() that are not None where nothing is said.
+_UNSAID: dict[str, Any] = {"naming": "", "prefix": "", "special": True, "same_x": False}
 
 
 def run(
@@ -334,18 +329,17 @@ def run(
 
     Raises mha.Error, a ValueError, that says where, what was found, what was expected, and the cure.
     """
-    named = [] if stages is None else _names("stages", stages)
-    if stages is not None and not named:
+    kept_stages = [] if stages is None else _names("stages", stages)
+    if stages is not None and not kept_stages:
         raise Error("stages: no stage is named; None keeps all of them")
+    named = {"layer": layer, "text": text, "ids": ids, "dtype": dtype, "tokens": tokens, "key_tokens": key_tokens,
+             "config": config, "naming": naming, "prefix": prefix, "bos": bos, "special": special, "same_x": same_x}
     if isinstance(source, Layer):
-        said = {"layer": layer, "text": text, "ids": ids, "dtype": dtype, "tokens": tokens, "key_tokens": key_tokens,
-                "config": config, "naming": naming or None, "prefix": prefix or None, "bos": bos,
-                "special": None if special is True else special, "same_x": same_x or None, **arguments}
-        return _computed(source, named, threads, [name for name, value in said.items() if value is not None])
-    request = _request(
-        source, arguments, array, layer=layer, text=text, ids=ids, dtype=dtype, tokens=tokens, key_tokens=key_tokens,
-        config=config, naming=naming, prefix=prefix, bos=bos, special=special, same_x=same_x)
-    request.stages = named
+        said = {**named, **arguments}
+        told = [name for name, value in said.items() if value is not None and value is not _UNSAID.get(name)]
+        return _computed(source, kept_stages, threads, told)
+    request = _request(source, arguments, array, named)
+    request.stages = kept_stages
     request.threads = whole("threads", threads)
     title, computed = _core.run(request)
     warn_of((note for *_, notes in computed for note in notes), 2)
@@ -383,10 +377,9 @@ def load(
 
     Arguments are those of ``run``; of arrays it keeps copies. Of a whole model's folder, ``X`` is the stream that enters the layer.
     """
-    request = _request(
-        source, arguments, kept, layer=layer, text=text, ids=ids, dtype=dtype, tokens=tokens, key_tokens=key_tokens,
-        config=config, naming=naming, prefix=prefix, bos=bos, special=special, same_x=same_x)
-    title, id, naming, notes, made = _core.load(request)
+    named = {"layer": layer, "text": text, "ids": ids, "dtype": dtype, "tokens": tokens, "key_tokens": key_tokens,
+             "config": config, "naming": naming, "prefix": prefix, "bos": bos, "special": special, "same_x": same_x}
+    title, id, naming, notes, made = _core.load(_request(source, arguments, kept, named))
     warn_of(notes, 2)
     return Layer(made, title, id, naming, notes)
 

@@ -2,6 +2,7 @@
 
 #include <mha/load/families/size_keys.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -103,7 +104,7 @@ std::vector<std::string_view> Group::spellings(std::initializer_list<std::string
   if (std::ranges::any_of(keys, [&](std::string_view key) { return says_value(key); })) return all;
   for (std::string_view key : keys)
     for (std::string_view other : size_spellings(key)) {
-      if (std::ranges::find(all, other) == all.end()) all.push_back(other);
+      add_once(all, other);
       if (says_value(other)) return all;
     }
   return all;
@@ -146,7 +147,7 @@ void Group::overrule(std::string_view section, std::initializer_list<std::string
     for (std::string_view other : size_spellings(key)) {
       const auto at = config->find(std::string(section) + std::string(other));
       if (at != config->end() && at->second != "null" && !same_value(at->second, value) &&
-          std::ranges::find(spelt, other) == spelt.end())
+          !is_one_of(other, spelt))
         reads->overrule(other);
     }
 }
@@ -284,7 +285,7 @@ bool Translation::set_from_config(std::string_view setting,
   for (std::string_view key : group_.spellings(keys)) {
     if (!group_.says_value(key)) continue;
     settings.back().key = key;
-    if (std::ranges::find(keys, key) == keys.end())
+    if (!is_one_of(key, keys))
       note(fmt::format("config.json: {} is read as {}, as {} configs have it", key, *keys.begin(),
                        family_.title));
     break;

@@ -2,6 +2,7 @@
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <map>
@@ -11,17 +12,6 @@
 namespace mha::naming {
 
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> list;
-  while (!text.empty()) {
-    const std::size_t end = text.find(at);
-    if (end != 0) list.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return list;
-}
 
 /// A tensor's name as families write it: dots between the parts, without TensorFlow's ":0".
 std::string dotted(std::string name) {
@@ -62,7 +52,7 @@ public:
   }
   /// `use` gets the length of the prefix of `name` before each ending that it has.
   template <class F> void each_in(std::string_view name, const F& use) const {
-    const std::string_view two = last_parts(name), one = name.substr(name.rfind('.') + 1);
+    const std::string_view two = last_parts(name), one = last_part(name);
     for (std::string_view parts : {two, one}) {
       const auto [first, end] = by_last_parts_.equal_range(parts);
       for (auto at = first; at != end; ++at)
@@ -80,9 +70,9 @@ private:
 
 /// All endings that a family knows.
 std::vector<std::string_view> endings_of(const Family& family) {
-  std::vector<std::string_view> list = split(family.knows, ' ');
-  for (std::string_view needed : split(family.needs, ' '))
-    for (std::string_view name : split(needed, '|')) list.push_back(name);
+  std::vector<std::string_view> list = words_of(family.knows);
+  for (std::string_view needed : words_of(family.needs))
+    for (std::string_view name : words_of(needed, "|")) list.push_back(name);
   return list;
 }
 
@@ -105,8 +95,7 @@ public:
   std::vector<Places> places(const std::vector<std::string>& names) const {
     std::vector<Places> places(families().size());
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string_view name = names[i], two = last_parts(name),
-                             one = name.substr(name.rfind('.') + 1);
+      const std::string_view name = names[i], two = last_parts(name), one = last_part(name);
       const auto add = [&](const std::vector<std::size_t>& list) {
         for (const std::size_t family : list)
           if (places[family].empty() || places[family].back() != i) places[family].push_back(i);
@@ -148,9 +137,9 @@ bool is_complete(const Family& family, const Group& group) {
     return std::any_of(group.tensors.begin(), group.tensors.end(),
                        [&](const auto& tensor) { return prefix_of(tensor.first, name) == 0; });
   };
-  const std::vector<std::string_view> needs = split(family.needs, ' ');
+  const std::vector<std::string_view> needs = words_of(family.needs);
   return std::all_of(needs.begin(), needs.end(), [&](std::string_view needed) {
-    const std::vector<std::string_view> names = split(needed, '|');
+    const std::vector<std::string_view> names = words_of(needed, "|");
     return std::any_of(names.begin(), names.end(), there);
   });
 }

@@ -1,5 +1,7 @@
 #include <mha/load/families/namings.hpp>
 
+#include <mha/system/named.hpp>
+
 #include <array>
 
 namespace mha::naming {
@@ -17,12 +19,8 @@ std::span<const Family* const> families() {
 }
 
 const Family& family_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Family* family : families()) {
-    if (family->name == name) return *family;
-    names.push_back(family->name);
-  }
-  fail("no naming is called '{}'{}", name, choices_for(name, names));
+  if (const auto* family = find_named(families(), name)) return **family;
+  fail("no naming is called '{}'{}", name, choices_for(name, names_of_rows(families())));
 }
 
 } // namespace mha::naming

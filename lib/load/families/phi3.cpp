@@ -1,8 +1,7 @@
 // Phi-3: qkv_proj (out, in) with the rows of all queries, all keys, all values; o_proj.
 
+#include <mha/load/families/llama_like.hpp>
 #include <mha/load/families/namings.hpp>
-#include <mha/load/families/positions.hpp>
-#include <mha/load/families/windows.hpp>
 
 namespace mha::naming {
 
@@ -25,22 +24,14 @@ void translate_phi3(const Group& group, Translation& to) {
   to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-5);
 }
 
-constexpr ModelRecord phi3_record{
-    .models = "phi3",
-    .layers = "layers",
-    .tokens = "embed_tokens",
-    .norm = InputNorm::rms,
-    .eps_keys = "rms_norm_eps",
-    .eps = 1e-5,
-    .pre_mlp_norm = "post_attention_layernorm",
-    .mlp_gate_up = "mlp.gate_up_proj",
-    .mlp_out = "mlp.down_proj",
-    .mlp_bias = Bias::never,
-    .activation_keys = "hidden_act",
-    .activation = "silu",
-    .last_norm = "norm",
-    .head = "lm_head",
-};
+constexpr ModelRecord of_phi3() {
+  ModelRecord record = llama_model("phi3");
+  record.eps = 1e-5;
+  record.mlp_in = record.mlp_up = "";
+  record.mlp_gate_up = "mlp.gate_up_proj";
+  return record;
+}
+constexpr ModelRecord phi3_record = of_phi3();
 
 } // namespace
 

@@ -1,7 +1,9 @@
 #include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -233,8 +235,7 @@ void set_rotary(Translation& to, const Rotary& rotary) {
   // GGUF says what it has by a name for each, whatever the family.
   config.require_one();
   const bool any = !to.group().configured("model_type") || to.group().contents->format == "gguf";
-  const bool of_all_layers =
-      std::ranges::find(rotary.base_keys, "rope_theta") != rotary.base_keys.end();
+  const bool of_all_layers = is_one_of("rope_theta", rotary.base_keys);
   if (!to.set_from_config("rope", {"rope"})) to.set("rope", rotary.style);
   const std::optional<std::string> base = config.text("rope_theta");
   if (base)
@@ -288,13 +289,9 @@ void set_rotary(Translation& to, const Rotary& rotary) {
 std::optional<std::string> element(const std::string& list, std::size_t index) {
   if (list.starts_with('[') && list.ends_with(']')) // a list of one
     return index == 0 ? std::optional(list.substr(1, list.size() - 2)) : std::nullopt;
-  std::size_t at = 0;
-  for (; index > 0; --index) {
-    at = list.find(',', at);
-    if (at == std::string::npos) return std::nullopt;
-    ++at;
-  }
-  return list.substr(at, std::min(list.find(',', at), list.size()) - at);
+  const std::vector<std::string_view> elements = split_at(list, ',');
+  if (index >= elements.size()) return std::nullopt;
+  return std::string(elements[index]);
 }
 
 void set_no_rotary(Translation& to) {
@@ -304,7 +301,7 @@ void set_no_rotary(Translation& to) {
 std::optional<std::string> position_embedding_type(const Group& group) {
   constexpr std::string_view known[]{"absolute", "relative_key", "relative_key_query"};
   const std::optional<std::string> type = group.configured("position_embedding_type");
-  if (type && std::ranges::find(known, *type) == std::end(known))
+  if (type && !is_one_of(*type, known))
     fail("{}: config.json's position_embedding_type is '{}', which is not computed here: absolute, "
          "relative_key or relative_key_query expected",
          group.contents->name, io::shown(*type));

@@ -1,6 +1,6 @@
 #include <mha/load/families/size_keys.hpp>
 
-#include <algorithm>
+#include <mha/system/one_of.hpp>
 
 namespace mha::naming {
 
@@ -27,7 +27,7 @@ constexpr std::span<const std::string_view> sizes[]{heads,  kv_heads,     head_w
 
 std::span<const std::string_view> size_spellings(std::string_view key) {
   for (const std::span<const std::string_view> size : sizes)
-    if (std::ranges::find(size, key) != size.end()) return size;
+    if (is_one_of(key, size)) return size;
   return {};
 }
 

@@ -4,10 +4,10 @@
 #include <mha/files/text.hpp>
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 
 namespace mha::naming {
@@ -40,7 +40,7 @@ void set_rotary_config(Translation& to) {
 std::string one_of(const Group& group, std::string_view key,
                    std::initializer_list<std::string_view> words) {
   const std::string word = group.configured(key).value_or(std::string(*words.begin()));
-  if (std::ranges::find(words, word) == words.end())
+  if (!is_one_of(word, words))
     fail("config.json: {} is '{}', which is not computed here: {} expected", key, io::shown(word),
          fmt::join(words, " or "));
   return word;

@@ -3,6 +3,7 @@
 #include <mha/layer/settings.hpp>
 #include <mha/load/families/description.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
@@ -42,8 +43,7 @@ std::vector<Note> unread_by_description(const Group& group) {
   std::vector<Note> notes;
   const Description& description = *group.description;
   for (const auto& [whole_key, value] : *group.config) {
-    const std::string_view key =
-        std::string_view(whole_key).substr(whole_key.rfind('.') + 1); // of a section, too
+    const std::string_view key = last_part(whole_key); // of a section, too
     const auto known = std::ranges::find(deciding, key, &Deciding::key);
     if (known == std::end(deciding) || is_settled(description, group, known->word)) continue;
     const double otherwise = usual(known->word);

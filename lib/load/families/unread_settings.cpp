@@ -4,6 +4,7 @@
 #include <mha/load/families/unread_by_description.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -189,12 +190,8 @@ bool is_size_of_whole_model(std::string_view key) {
 /// Of a family without windows: each layer has full attention.
 bool is_full_attention_alone(std::string_view list) {
   if (list == "[full_attention]") return true; // of one layer
-  for (std::size_t at = 0; at <= list.size(); ++at) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    if (list.substr(at, comma - at) != "full_attention") return false;
-    at = comma;
-  }
-  return true;
+  return std::ranges::all_of(split_at(list, ','),
+                             [](std::string_view kind) { return kind == "full_attention"; });
 }
 
 bool is_neutral(std::string_view key, std::string_view value) {

@@ -1,5 +1,5 @@
 #include <mha/layer/settings.hpp>
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <catch2/catch.hpp>
 

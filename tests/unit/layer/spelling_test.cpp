@@ -2,8 +2,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/spelling.hpp>
-#include <mha/layer/words.hpp>
 #include <mha/load/assemble.hpp>
+#include <mha/system/words.hpp>
 
 #include <catch2/catch.hpp>
 

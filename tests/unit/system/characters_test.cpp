@@ -20,7 +20,7 @@ namespace {
 
 std::string utf8_of(char32_t code) {
   std::string text;
-  io::append_utf8(text, code);
+  append_utf8(text, code);
   return text;
 }
 

@@ -1,18 +1,8 @@
-#include <mha/layer/words.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 
 namespace mha {
-
-std::vector<std::string_view> words_of(std::string_view list) {
-  std::vector<std::string_view> words;
-  while (!list.empty()) {
-    const std::size_t space = list.find(' ');
-    words.push_back(list.substr(0, space));
-    list.remove_prefix(space == std::string_view::npos ? list.size() : space + 1);
-  }
-  return words;
-}
 
 bool has_word(std::string_view list, std::string_view word) {
   // Asked for every name of a file: nothing is allocated.
@@ -22,6 +12,16 @@ bool has_word(std::string_view list, std::string_view word) {
     list.remove_prefix(std::min(space + 1, list.size()));
   }
   return false;
+}
+
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
 }
 
 std::string_view last_part(std::string_view name) {
