@@ -30,9 +30,9 @@ if [ "$preset" = dev ] && [ "${CI:-}" = true ]; then
   # shellcheck disable=SC2086  # one word a package
   need_packages $public_packages
 fi
-# CI's tree is never built again in part: its folders are compiled together, as the release's are.
+# A tree that no preset has configured yet is built once: its folders are compiled together, as the release's are.
 together=''
-[ "${CI:-}" != true ] || [ -e "$build/CMakeCache.txt" ] || together=-DCMAKE_UNITY_BUILD=ON
+[ -e "$build/CMakeCache.txt" ] || together=-DCMAKE_UNITY_BUILD=ON
 # shellcheck disable=SC2086  # nothing is no word
 cmake --preset "$preset" $together >/dev/null
 cmake --build --preset "$preset" --parallel "$(nproc)"
