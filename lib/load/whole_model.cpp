@@ -224,13 +224,11 @@ bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHe
 void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) const {
   const std::string& file = layers_[0].group.contents->name;
   Tensor& b = head.decoder.b;
-  if (!record_.head_bias.empty()) {
-    if (Tensor bias = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
-        !bias.empty())
-      b = std::move(bias);
-    if (b.empty() && !head.dense.b.empty())
-      fail("{}: {} is missing, though the head has its other bias", file, record_.head_bias);
-  }
+  const bool tied = head.decoder.W.raw() == embedding_.tokens.raw();
+  if (const std::string name = reader.head_bias(tied); !name.empty())
+    b = reader.take(name, {""}, 1, true);
+  if (b.empty() && !record_.head_bias.empty() && !head.dense.b.empty())
+    fail("{}: {} is missing, though the head has its other bias", file, record_.head_bias);
   if (!b.empty() && b.count() != head.decoder.out())
     fail("{}: the head's bias has {}, but {} tokens", file, counted(b.count(), "numbers"),
          head.decoder.out());
