@@ -30,6 +30,9 @@ template <class T> void activate_row(Activation activation, const T* x, std::siz
   case Activation::relu:
     for (std::size_t i = 0; i < n; ++i) y[i] = x[i] < 0 ? T(0) : x[i]; // NaN stays
     return;
+  case Activation::relu2:
+    for (std::size_t i = 0; i < n; ++i) y[i] = x[i] < 0 ? T(0) : x[i] * x[i];
+    return;
   case Activation::silu:
     std::copy_n(x, n, y);
     return times_sigmoid(x, n, y);

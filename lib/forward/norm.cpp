@@ -23,16 +23,18 @@ void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_p
   }
 }
 
-template <class T>
-void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, double eps, T* out) {
+template <class T> void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n,
+                                   double eps, bool one_plus, T* out) {
   T mean = 0;
   for (std::size_t i = 0; i < n; ++i) mean += x[i];
   mean /= static_cast<T>(n);
   T variance = 0;
   for (std::size_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
   const T inverse = T(1) / std::sqrt(variance / static_cast<T>(n) + static_cast<T>(eps));
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = (x[i] - mean) * inverse * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
+  for (std::size_t i = 0; i < n; ++i) {
+    const T w = weight ? (one_plus ? T(1) + weight[i] : weight[i]) : T(1);
+    out[i] = (x[i] - mean) * inverse * w + (bias ? bias[i] : T(0));
+  }
 }
 
 template <class T>
@@ -55,7 +57,7 @@ template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T>
     if (norm.kind == InputNorm::rms)
       rms_norm(x.row(t), weight, x.cols, norm.eps, norm.one_plus, y.row(t));
     else if (norm.kind == InputNorm::layer)
-      layer_norm(x.row(t), weight, bias, x.cols, norm.eps, y.row(t));
+      layer_norm(x.row(t), weight, bias, x.cols, norm.eps, norm.one_plus, y.row(t));
     else if (norm.kind == InputNorm::affine)
       affine_norm(x.row(t), weight, bias, x.cols, y.row(t));
     else if (x.row(t) != y.row(t))
@@ -82,15 +84,17 @@ template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from,
       if (s.qk_norm == QkNorm::rms)
         rms_norm(in, weight, n, s.qk_norm_eps, s.qk_norm_one_plus, out);
       else
-        layer_norm(in, weight, bias ? bias + head * own : nullptr, n, s.qk_norm_eps, out);
+        layer_norm(in, weight, bias ? bias + head * own : nullptr, n, s.qk_norm_eps, false, out);
       if (s.clip_qkv > 0) row_clip(out, n, static_cast<T>(s.clip_qkv));
     }
 }
 
 template void rms_norm(const float*, const float*, std::size_t, double, bool, float*);
 template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
-template void layer_norm(const float*, const float*, const float*, std::size_t, double, float*);
-template void layer_norm(const double*, const double*, const double*, std::size_t, double, double*);
+template void layer_norm(const float*, const float*, const float*, std::size_t, double, bool,
+                         float*);
+template void layer_norm(const double*, const double*, const double*, std::size_t, double, bool,
+                         double*);
 template void affine_norm(const float*, const float*, const float*, std::size_t, float*);
 template void affine_norm(const double*, const double*, const double*, std::size_t, double*);
 template void norm_rows(const Norm&, Matrix<const float>, Matrix<float>);

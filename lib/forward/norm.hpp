@@ -20,8 +20,8 @@ template <class T>
 void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_plus, T* out);
 
 /// out = (x − mean) / √(var + eps) · weight + bias; nullptr = 1 and 0. Ba et al. 2016.
-template <class T>
-void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n, double eps, T* out);
+template <class T> void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n,
+                                   double eps, bool one_plus, T* out);
 
 /// out = x · weight + bias; nullptr = 1 and 0: a batch norm in inference, whose mean and variance
 /// are constants and part of weight and bias. Ioffe & Szegedy 2015.

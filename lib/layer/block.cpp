@@ -10,8 +10,9 @@ namespace {
 using enum Activation;
 
 // As Transformers and TransformerLens name them.
-constexpr std::array<std::pair<std::string_view, Activation>, 17> names{{
+constexpr std::array<std::pair<std::string_view, Activation>, 18> names{{
     {"relu", relu},
+    {"relu2", relu2},
     {"silu", silu},
     {"swish", silu},
     {"gelu", gelu},
@@ -39,7 +40,7 @@ std::optional<Activation> activation_named(std::string_view name) {
 }
 
 std::string_view activation_names() {
-  return "relu, silu, gelu, gelu_new (gelu_pytorch_tanh), gelu_fast, quick_gelu, solu";
+  return "relu, relu2, silu, gelu, gelu_new (gelu_pytorch_tanh), gelu_fast, quick_gelu, solu";
 }
 
 std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage) {

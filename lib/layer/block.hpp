@@ -30,6 +30,7 @@ enum class Activation : std::uint8_t {
   gelu_fast,  ///< the same with 0.7978845608 for √(2/π)
   gelu_quick, ///< x σ(1.702x)
   solu,       ///< x softmax(x), over the row
+  relu2,      ///< max(0, x)²
 };
 /// By the name that config.json gives it ("gelu_new", "silu" …); nothing for others.
 std::optional<Activation> activation_named(std::string_view name);

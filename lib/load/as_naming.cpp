@@ -362,9 +362,9 @@ private:
       claim(*entry);
       return name_in_file(*entry);
     };
-    const io::Entry* bias = nullptr;
-    if (!record_.head_bias.empty()) bias = read.find(read.head_name(record_.head_bias));
-    if (stored && stored->matrix.raw() == whole_->embedding().tokens.raw()) {
+    const bool tied = stored && stored->matrix.raw() == whole_->embedding().tokens.raw();
+    const io::Entry* const bias = read.find(read.head_bias(tied));
+    if (tied) {
       to["tied"] = true;
       if (bias) to["bias"] = own(bias);
     } else {

@@ -133,6 +133,7 @@ private:
       return dot != name.npos && is_below(name.substr(dot + 1), record_.beside);
     }
     if (is_of_other_part(name)) return true;
+    if (name == record_.head_bias && head_bias()) return true; // the decoder has another
     for (std::string_view at = model_;;) { // "model.language_model.", then "language_model.", ""
       if (name.starts_with(at) && is_below(name.substr(at.size()), record_.beside)) return true;
       if (at.empty()) return is_below(name, record_.beside);
@@ -183,12 +184,12 @@ private:
   /// on, and the head's bias under a second name.
   void add_other_numbers(std::vector<Note>& notes) const {
     const io::Contents& file = *group_.contents;
-    const io::Entry* const own = record_.head_bias.empty() ? nullptr : file.find(record_.head_bias);
+    const io::Entry* const own = head_bias();
     const Tensor bias = own ? own->read() : Tensor();
     for (const io::Entry& entry : file.tensors) {
       const std::string_view name = entry.name;
       const bool positions = name.ends_with("position_ids"),
-                 copy = !bias.empty() && name.ends_with("decoder.bias") && &entry != own;
+                 copy = !bias.empty() && is_head_bias(name) && &entry != own;
       if ((!positions && !copy) || !is_known(name)) continue;
       const Tensor there = entry.read();
       std::size_t i = 0;
@@ -201,6 +202,18 @@ private:
                                           group_.contents->name, name, value_at(there, i), i,
                                           positions ? fmt::format("position {}", i) : own->name)));
     }
+  }
+
+  /// BERT's kin have the head's bias under two names.
+  bool is_head_bias(std::string_view name) const {
+    return !record_.head_bias.empty() &&
+           (name == record_.head_bias || name.ends_with("decoder.bias"));
+  }
+  /// The one that is computed with; nullptr: none.
+  const io::Entry* head_bias() const {
+    for (const io::Entry& entry : group_.contents->tensors)
+      if (is_head_bias(entry.name) && group_.reads->used(entry.name)) return &entry;
+    return nullptr;
   }
 
   void add_adapter_beside(std::vector<Note>& notes) const {

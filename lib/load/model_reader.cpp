@@ -18,6 +18,12 @@ std::string enclosing_prefix(std::string prefix) {
   return dot == std::string::npos ? "" : prefix.substr(0, dot + 1);
 }
 
+Tensor times_factor(const Tensor& weight, double factor) {
+  std::vector<double> numbers(weight.count());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = factor * value_at(weight, i);
+  return Tensor::of<double>(weight.shape(), numbers);
+}
+
 const std::initializer_list<std::string_view> norm_weights{".weight", ".w", ".gamma"},
     norm_biases{".bias", ".b", ".beta"};
 
@@ -205,7 +211,11 @@ TransformerBlock ModelReader::block(std::size_t width) const {
     Norm times;
     times.kind = InputNorm::affine;
     times.weight = Tensor::of<double>({width}, factors);
-    block.post_attention_norm = block.post_mlp_norm = times;
+    for (Norm* norm : {&block.post_attention_norm, &block.post_mlp_norm})
+      if (norm->weight.empty())
+        *norm = times;
+      else
+        norm->weight = times_factor(norm->weight, record_.residual_scale);
   }
   return block;
 }
@@ -240,6 +250,14 @@ std::string ModelReader::head_name(std::string_view name) const {
     if (find(whole + ".weight") || find(whole + ".gamma") || find(whole)) return whole;
     if (at.empty()) return "";
   }
+}
+
+std::string ModelReader::head_bias(bool tied) const {
+  const std::string head(record_.head);
+  std::string of_record = head_name(record_.head_bias), own;
+  if (record_.head_has_bias != naming::Bias::never && !head.empty())
+    own = head_name(bias_of(head) + (has_endings(head) ? ".bias" : ""));
+  return own.empty() || (tied && !of_record.empty()) ? of_record : own;
 }
 
 void ModelReader::refuse_experts() const {

@@ -71,6 +71,9 @@ public:
   void require_always() const;
   /// The head's name, below a part of the model's prefix or at the top; "" if it is not there.
   std::string head_name(std::string_view name) const;
+  /// The whole name of the bias that is added to the logits, or "": a decoder's own comes before
+  /// the record's head_bias, unless the decoder is the embedding.
+  std::string head_bias(bool tied) const;
 
   /// Whether ".weight" stands behind the name; TransformerLens' W_in is the whole of it.
   static bool has_endings(const std::string& name) {

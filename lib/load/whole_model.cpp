@@ -198,14 +198,17 @@ void WholeModel::read_head(const ModelReader& reader) {
   head_ = std::move(head);
 }
 
+std::optional<bool> WholeModel::said_tied() const {
+  const Group& group = layers_[0].group;
+  return group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
+}
+
 /// The decoder's own weight, or the embedding's where they are tied; false where the files have
 /// neither.
 bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head) {
   const Group& group = layers_[0].group;
-  const std::optional<bool> said =
-      group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
-  const bool tied = said.value_or(record_.tied);
-  if (tied) {
+  const std::optional<bool> said = said_tied();
+  if (said.value_or(record_.tied)) {
     head.decoder.W = transposed_when_read(embedding_.tokens);
     if (const std::size_t narrow = embedding_.tokens.shape()[1]; narrow != in)
       fail("{}: the head is the embedding, whose rows have {}, but it gets {}",
@@ -225,13 +228,10 @@ bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHe
 void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) const {
   const std::string& file = layers_[0].group.contents->name;
   Tensor& b = head.decoder.b;
-  if (!record_.head_bias.empty()) {
-    if (Tensor bias = reader.take(reader.head_name(record_.head_bias), {""}, 1, false);
-        !bias.empty())
-      b = std::move(bias);
-    if (b.empty() && !head.dense.b.empty())
-      fail("{}: {} is missing, though the head has its other bias", file, record_.head_bias);
-  }
+  if (const std::string name = reader.head_bias(said_tied().value_or(record_.tied)); !name.empty())
+    b = reader.take(name, {""}, 1, true);
+  if (b.empty() && !record_.head_bias.empty() && !head.dense.b.empty())
+    fail("{}: {} is missing, though the head has its other bias", file, record_.head_bias);
   if (!b.empty() && b.count() != head.decoder.out())
     fail("{}: the head's bias has {}, but {} tokens", file, counted(b.count(), "numbers"),
          head.decoder.out());

@@ -57,6 +57,8 @@ private:
   void read_embedding(const ModelReader& reader);
   void read_last_norm(const ModelReader& reader);
   void read_head(const ModelReader& reader);
+  /// What config.json says of the head being the embedding, if it says it.
+  std::optional<bool> said_tied() const;
   bool read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head);
   void read_decoder_bias(const ModelReader& reader, ModelHead& head) const;
   void set_token_scale();

@@ -267,7 +267,7 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
        "(1/√d_model) "
        "or none (1) expected");
   says("\"gelu_new\"", "\"gelu_newest\"",
-       "F/n.json: line 5, column 2: activation is 'gelu_newest', which is not known here: relu, "
+       "F/n.json: line 5, column 2: activation is 'gelu_newest', which is not known here: relu, relu2, "
        "silu, "
        "gelu, gelu_new (gelu_pytorch_tanh), gelu_fast, quick_gelu, solu");
   says("\"softcap\": 6", "\"softcap\": -6",

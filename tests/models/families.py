@@ -236,6 +236,7 @@ class Ways:
     fused: bool = False          # Phi-3: qkv_proj, gate_up_proj
     gemma: bool = False          # √d after the embedding, weights that hold gain - 1
     sandwich: bool = False
+    no_post_norms: bool = False  # VaultGemma: Gemma 2's names of the norms before
     tied: bool = False           # unless the config says otherwise
     eps: float = 1e-6
     activation: Callable = lambda c: c.get("hidden_act", "silu")
@@ -281,7 +282,7 @@ def llama_tensors(ways, c):
         if ways.qk_norm:
             names |= norm(attn + "q_norm", d_k) | norm(attn + "k_norm", d_k)
         names |= linear(d, H * d_k, ways.o_bias(c), attn + "o_proj")
-        names |= norm(at + "post_attention_layernorm")
+        names |= norm(at + ("pre_feedforward_layernorm" if ways.no_post_norms else "post_attention_layernorm"))
         if ways.sandwich:
             names |= norm(at + "pre_feedforward_layernorm") | norm(at + "post_feedforward_layernorm")
         if ways.fused:
@@ -299,6 +300,7 @@ def llama_model(ways, c, w):
     c = ways.text(c)
     d, ff, H, d_k = c["hidden_size"], c["intermediate_size"], c["num_attention_heads"], head_width(c)
     H_kv = c.get("num_key_value_heads", H)
+    both = bool(c.get("use_bidirectional_attention"))  # EmbeddingGemma: half a window to each side
     b = w.under(ways.prefix, "model.language_model.", "model.")
     norm = lambda l, name: Norm("rms", c.get("rms_norm_eps", ways.eps), l[f"{name}.weight"] + (1 if ways.gemma else 0))
     blocks = []
@@ -312,14 +314,15 @@ def llama_model(ways, c, w):
             q, k, v = (attn.linear(f"{x}_proj") for x in "qkv")
             gate, up = mlp.linear("gate_proj"), mlp.linear("up_proj")
         rotary = int(d_k * c.get("partial_rotary_factor", 1.0))
+        window = ways.window(c, n)
         attention = Attention(
-            q, k, v, attn.linear("o_proj"), H, H_kv, ways.scale(c, d_k),
-            window=ways.window(c, n), softcap=ways.softcap(c), rope=ways.rope(c, n, rotary),
+            q, k, v, attn.linear("o_proj"), H, H_kv, ways.scale(c, d_k), causal=not both,
+            window=None if both else window, reach=window // 2 if both and window else None, softcap=ways.softcap(c), rope=ways.rope(c, n, rotary),
             q_norm=norm(attn, "q_norm") if ways.qk_norm else None,
             k_norm=norm(attn, "k_norm") if ways.qk_norm else None)
         feed_forward = FeedForward(gate, mlp.linear("down_proj"), ACTIVATIONS[ways.activation(c)], up)
         # Gemma 2 and 3 keep LLaMA's name post_attention_layernorm for another place.
-        norms = ["input_layernorm", "post_attention_layernorm"]
+        norms = ["input_layernorm", "pre_feedforward_layernorm" if ways.no_post_norms else "post_attention_layernorm"]
         if ways.sandwich:
             norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
         blocks.append(Block("sandwich" if ways.sandwich else "pre", attention, feed_forward,
@@ -331,7 +334,7 @@ def llama_model(ways, c, w):
         head = Head(Linear(table.T), softcap=ways.final_softcap(c))
     elif "lm_head.weight" in w:
         head = Head(Linear(w["lm_head.weight"].T), softcap=ways.final_softcap(c))
-    return Model(lambda ids: table[ids] * factor, blocks, norm(b, "norm"), head)
+    return Model(lambda ids: table[ids] * factor, blocks, norm(b, "norm"), head, not both)
 
 
 def llama_family(name, config, length, ways):
@@ -387,7 +390,13 @@ PHI3 = llama_family("phi3", {
     Ways(fused=True, eps=1e-5, window=lambda c, n: c.get("sliding_window")))
 
 
-# Gemma: hidden_act "gelu" of the first configs means the tanh form too.
+def gemma_activation(c):
+    """hidden_act of the first configs means the tanh form, whatever it is; Transformers 5 computes it."""
+    if c.get("transformers_version", "4").startswith("5."):
+        return c["hidden_act"]
+    return c.get("hidden_activation") or "gelu_pytorch_tanh"
+
+
 GEMMA = llama_family("gemma", {
     "architectures": ["GemmaForCausalLM"], "model_type": "gemma", "attention_bias": False, "attention_dropout": 0.0,
     "bos_token_id": 2, "eos_token_id": 1, "head_dim": 16, "hidden_act": "gelu",
@@ -395,7 +404,7 @@ GEMMA = llama_family("gemma", {
     "max_position_embeddings": 64, "num_attention_heads": 6, "num_hidden_layers": 4, "num_key_value_heads": 1,
     "pad_token_id": 0, "rms_norm_eps": 1e-06, "rope_theta": 10000.0, "torch_dtype": "bfloat16", "use_cache": True,
     "vocab_size": 89}, 13,
-    Ways(gemma=True, tied=True, activation=lambda c: c.get("hidden_activation") or "gelu_pytorch_tanh"))
+    Ways(gemma=True, tied=True, activation=gemma_activation))
 
 GEMMA2 = llama_family("gemma2", {
     "architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "attention_bias": False, "attention_dropout": 0.0,
@@ -410,6 +419,20 @@ GEMMA2 = llama_family("gemma2", {
          window=lambda c, n: c["sliding_window"] if n % 2 == 0 else None,
          softcap=lambda c: c.get("attn_logit_softcapping", 50.0),
          final_softcap=lambda c: c.get("final_logit_softcapping", 30.0)))
+
+
+VAULTGEMMA = llama_family("vaultgemma", {
+    "architectures": ["VaultGemmaForCausalLM"], "model_type": "vaultgemma", "attention_bias": False, "attention_dropout": 0.0,
+    "attn_logit_softcapping": 3.0, "bos_token_id": 2, "eos_token_id": 1, "final_logit_softcapping": 7.0, "head_dim": 16,
+    "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 44, "initializer_range": 0.02, "intermediate_size": 50,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "max_position_embeddings": 64, "num_attention_heads": 6,
+    "num_hidden_layers": 4, "num_key_value_heads": 2, "pad_token_id": 0, "query_pre_attn_scalar": 20, "rms_norm_eps": 1e-06,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}, "sliding_window": 5, "dtype": "float32",
+    "transformers_version": "5.17.0", "use_cache": True, "vocab_size": 89}, 13,
+    Ways(gemma=True, tied=True, no_post_norms=True, activation=lambda c: c["hidden_activation"],
+         scale=lambda c, d_k: c["query_pre_attn_scalar"] ** -0.5,
+         window=lambda c, n: c["sliding_window"] if n % 2 == 0 else None,
+         softcap=lambda c: c["attn_logit_softcapping"], final_softcap=lambda c: c["final_logit_softcapping"]))
 
 
 # Gemma 3: a published config may leave out everything that these say.
@@ -812,7 +835,7 @@ TRANSFORMER_LENS = Family("transformer_lens", {
     10, tl_tensors, tl_model)
 
 
-FAMILIES = [GPT2, NANOGPT, LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA2, GEMMA3, GEMMA3_NESTED, NEOX, BERT,
+FAMILIES = [GPT2, NANOGPT, LLAMA, MISTRAL, QWEN2, QWEN3, PHI3, GEMMA, GEMMA2, VAULTGEMMA, GEMMA3, GEMMA3_NESTED, NEOX, BERT,
             ROBERTA, ALBERT, DISTILBERT, TRANSFORMER_LENS]
 
 

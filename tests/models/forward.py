@@ -32,6 +32,7 @@ def gelu_tanh(x):
 
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0),
+    "relu2": lambda x: np.maximum(x, 0) ** 2,
     "silu": lambda x: x * sigmoid(x),
     "gelu": lambda x: x / 2 * (1 + _erf(x / math.sqrt(2))),
     "gelu_new": gelu_tanh,

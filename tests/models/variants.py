@@ -5,7 +5,7 @@ from typing import Callable
 import numpy as np
 
 from families import (ALBERT, BERT, DISTILBERT, GEMMA, GEMMA2, GEMMA3, GEMMA3_NESTED, GPT2, LLAMA, MISTRAL, NANOGPT, NEOX,
-                      PHI3, QWEN2, QWEN3, ROBERTA, TRANSFORMER_LENS as TL, Family)
+                      PHI3, QWEN2, QWEN3, ROBERTA, TRANSFORMER_LENS as TL, VAULTGEMMA, Family)
 
 LEFT_OUT = object()  # of the config
 
@@ -220,6 +220,11 @@ VARIANTS = [
             dtype="BF16"),
     Variant("gemma-old-config", GEMMA, "hidden_act gelu alone, which means tanh; √d rounded to float16; epsilon 0.01",
             {"hidden_activation": LEFT_OUT, "rms_norm_eps": 0.01, "num_key_value_heads": 3}, "F16"),
+    Variant("gemma-of-4-relu", GEMMA, "hidden_act relu of Transformers 4.40, which computed tanh GELU",
+            {"hidden_activation": None, "hidden_act": "relu", "transformers_version": "4.40.0"}),
+    Variant("gemma-of-5-relu", GEMMA, "hidden_act of Transformers 5 is computed",
+            {"hidden_activation": LEFT_OUT, "hidden_act": "relu", "transformers_version": "5.17.0"}),
+    Variant("vaultgemma", VAULTGEMMA, "Gemma 2 with the two norms before alone"),
     Variant("gemma2", GEMMA2, "softcaps, four norms, windows on even layers, query_pre_attn_scalar; float32"),
     Variant("gemma2-bf16", GEMMA2, "the same, √d rounded to bfloat16; a batch with padding (whose last rows "
             "the window leaves without any key); sharded",
@@ -236,6 +241,8 @@ VARIANTS = [
              "torch_dtype": LEFT_OUT, "dtype": "bfloat16", "rope_parameters": {
                  "full_attention": {"factor": 4.0, "rope_theta": 1000000.0, "rope_type": "linear"},
                  "sliding_attention": {"rope_theta": 5000.0, "rope_type": "default"}}}, "BF16"),
+    Variant("gemma3-both-sides", GEMMA3, "EmbeddingGemma: not causal, windows of half to each side; odd",
+            {"layer_types": GEMMA3_TYPES, "sliding_window_pattern": LEFT_OUT, "use_bidirectional_attention": True}),
     Variant("gemma3-nested", GEMMA3_NESTED, "text_config with all defaults left out (8 heads of 256), linear rope on "
             "global layers, language_model.model. prefix, a vision tower beside", dtype="BF16", extra=vision_tower),
     Variant("gemma3-nested-new-names", GEMMA3_NESTED, "model.language_model. prefix; text_config in full",

@@ -48,6 +48,7 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
       {Activation::gelu_quick, "quick GELU"},
       {Activation::identity, "no activation"},
       {Activation::gelu_fast, "GELU by tanh, √(2/π) rounded"},
+      {Activation::relu2, "ReLU²"},
   };
   std::string own = "the model's activation";
   for (const auto& [form, name] : forms)
@@ -57,11 +58,6 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
       list.add("mlp.activation", StageSet{Stage::mlp_act},
                fmt::format("takes {} in the feed-forward", name), fmt::format("take {}", own),
                [form = form](Layer& layer) { own_block(layer).mlp.activation = form; });
-  if (!mlp.inner.present() && mlp.product_bias.empty())
-    list.add("mlp.activation", StageSet{Stage::mlp_act}, "takes ReLU² in the feed-forward",
-             fmt::format("take {}", own), [](Layer& layer) {
-               set_activation(layer, Activation::relu, [](double x) { return x; });
-             });
 }
 
 /// The activation is computed in float32 and kept in a short type.

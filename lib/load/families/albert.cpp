@@ -163,6 +163,7 @@ constexpr ModelRecord albert_record{
     .activation_keys = "hidden_act",
     .activation = "gelu_new",
     .head = "predictions.decoder",
+    .head_has_bias = Bias::if_there,
     .tied = true,
     .head_dense = "predictions.dense",
     .head_norm = "predictions.LayerNorm",

@@ -30,7 +30,7 @@ void translate_bart(const Group& group, Translation& to) {
 void take_bart(Translation& to) {
   const Group& group = to.group();
   to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
-  const bool decoder = group.within({"decoder."}) || group.is_model({"xglm"}),
+  const bool decoder = group.within({"decoder."}) || group.is_model({"xglm", "biogpt"}),
              cross = group.within({"encoder_attn"});
   // Without a number of heads of its own, the stack has that of num_attention_heads.
   if (!to.set_from_config("num_heads",

@@ -4,9 +4,33 @@
 #include <mha/load/families/namings.hpp>
 #include <mha/load/families/positions.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 namespace mha::naming {
 
 namespace {
+
+/// BERT's kin that normalise before attention and before the feed-forward, by the names of norms.
+struct PreNorm {
+  std::string_view model, attention, mlp, last, embedding, always;
+};
+#define MHA_BIASES_OF_BERT                                                                         \
+  "attention.self.query.bias attention.self.key.bias attention.self.value.bias "                   \
+  "attention.output.dense.bias "
+constexpr PreNorm pre_norms[]{
+    {"megatron-bert", "ln", "ln", "encoder.ln", "", MHA_BIASES_OF_BERT "attention.ln.bias ln.bias"},
+    {"xlm-roberta-xl", "self_attn_layer_norm", "LayerNorm", "encoder.LayerNorm", "",
+     MHA_BIASES_OF_BERT "attention.self_attn_layer_norm.bias LayerNorm.bias"},
+    {"roberta-prelayernorm", "LayerNorm", "intermediate.LayerNorm", "LayerNorm",
+     "embeddings.LayerNorm",
+     MHA_BIASES_OF_BERT "attention.LayerNorm.bias intermediate.LayerNorm.bias"},
+};
+const PreNorm* pre_norm_of(const Group& group) {
+  const auto* const found = std::ranges::find_if(
+      pre_norms, [&](const PreNorm& one) { return group.is_model({one.model}); });
+  return found == std::end(pre_norms) ? nullptr : found;
+}
 
 /// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
 /// multiplied with, or relative_key_query: k, too.
@@ -29,9 +53,32 @@ void take_relative_key(const Group& group, Translation& to) {
     to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
 }
 
+/// RoFormer's table of sines and cosines lies in the file, and could be another.
+void check_table_of_roformer(Translation& to) {
+  const Group& group = to.group();
+  const io::Entry* const entry = group.elsewhere(
+      group.prefix.substr(0, group.prefix.find("layer.")) + "embed_positions.weight");
+  if (!entry || entry->shape.size() != 2 || !is_floating(entry->dtype)) return;
+  const Tensor table = group.read(*entry);
+  const std::size_t dims = entry->shape[1], half = dims / 2;
+  for (std::size_t i = 0; !group.outline && i < std::min<std::size_t>(4, entry->shape[0]) * dims;
+       ++i) {
+    const std::size_t column = i % dims, pair = column % std::max<std::size_t>(half, 1);
+    const double angle =
+        static_cast<double>(i / dims) *
+        std::pow(10000, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
+    if (std::abs(value_at(table, i) - (column < half ? std::sin(angle) : std::cos(angle))) < 0.01)
+      continue;
+    return to.warn(fmt::format("{}: {} is not the sines and cosines of 10000^(-2i/{}), which are "
+                               "computed with",
+                               group.contents->name, entry->name, dims));
+  }
+}
+
 void translate_bert(const Group& group, Translation& to) {
   to.expect_models({"bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text",
-                    "xlm-roberta-xl"});
+                    "xlm-roberta-xl", "roberta-prelayernorm", "megatron-bert", "ernie", "rembert",
+                    "roformer"});
   to.refuse({"self.relative_position_bias_table"}, "a learned relative position in two dimensions");
   take_relative_key(group, to);
   to.take_projections("self.query", "self.key", "self.value", "output.dense");
@@ -39,7 +86,15 @@ void translate_bert(const Group& group, Translation& to) {
   const bool cross = group.within({"crossattention"});
   if (to.is_true({"is_decoder"}) && !cross) to.set("causal", "true", "config.json");
   if (cross) to.note("cross-attention: X_kv is the encoder's output");
-  to.set_post_norm();
+  if (group.is_model({"roformer"})) {
+    set_rotary(to, {.style = "interleaved"});
+    check_table_of_roformer(to);
+  }
+  if (const PreNorm* const pre = pre_norm_of(group))
+    to.normalises(NormKind::layer, {group.prefix + std::string(pre->attention)}, {"layer_norm_eps"},
+                  1e-12);
+  else
+    to.set_post_norm();
 }
 
 constexpr std::string_view
@@ -61,6 +116,37 @@ void settle_electra(const Group& group, ModelRecord& record) {
   record.head_norm = "generator_predictions.LayerNorm", record.head_activation = "gelu";
 }
 
+void settle_pre_norm(const PreNorm& pre, ModelRecord& record) {
+  record.shape = BlockShape::pre;
+  record.always = pre.always;
+  record.embedding_norm = pre.embedding;
+  record.pre_mlp_norm = pre.mlp, record.post_block_norm = "", record.last_norm = pre.last;
+  record.attention_returns = Stage::residual;
+}
+
+/// RemBERT's tables are narrower than the model, its head's are wider and its own.
+void settle_rembert(const Group& group, ModelRecord& record) {
+  for (const char* key : {"input_embedding_size", "output_embedding_size"})
+    group.configured(key); // which the tensors have
+  record.embedding_linear = "encoder.embedding_hidden_mapping_in";
+  record.embedding_linear_bias = Bias::always;
+  record.head_dense = "cls.predictions.dense", record.head_norm = "cls.predictions.LayerNorm";
+  record.tied = false;
+}
+
+/// RoFormer rotates queries and keys, by a table that stays in the file.
+void settle_roformer(const Group& group, ModelRecord& record) {
+  if (group.is_true({"rotary_value"}))
+    fail("{}: config.json says rotary_value, which is not covered as a whole model",
+         group.contents->name);
+  record.positions = "";
+  record.beside = "encoder.embed_positions pooler embeddings.token_type_ids cls.seq_relationship "
+                  "classifier qa_outputs cls.predictions.decoder.bias";
+  const std::string model = group.prefix.substr(0, group.prefix.find("encoder.layer."));
+  if (group.elsewhere(model + "embeddings_project.weight"))
+    record.embedding_linear = "embeddings_project", record.embedding_linear_bias = Bias::always;
+}
+
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
 void settle_bert(const Group& group, ModelRecord& record) {
   // Relative positions replace the learned ones, whose table stays in the file.
@@ -68,8 +154,16 @@ void settle_bert(const Group& group, ModelRecord& record) {
     record.beside = bert_beside_relative, record.positions = "";
   if (group.prefix.find("electra.") != std::string::npos || group.is_model({"electra"}))
     return settle_electra(group, record);
+  if (group.is_model({"rembert"})) return settle_rembert(group, record);
+  if (group.is_model({"roformer"})) return settle_roformer(group, record);
+  if (group.is_model({"ernie"}) && group.is_true({"use_task_id"}))
+    fail("{}: config.json says use_task_id, which is not covered as a whole model",
+         group.contents->name);
+  group.configured("task_type_vocab_size"); // of these task ids
+  if (const PreNorm* const pre = pre_norm_of(group)) settle_pre_norm(*pre, record);
   if (group.prefix.find("roberta.") == std::string::npos &&
-      !group.is_model({"roberta", "xlm-roberta", "camembert"}))
+      !group.is_model(
+          {"roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm"}))
     return;
   record.counts_from_pad = true;
   // Published models have 1e-5, which their configs say; Transformers' own default is BERT's.
@@ -80,11 +174,13 @@ void settle_bert(const Group& group, ModelRecord& record) {
 }
 
 constexpr ModelRecord bert_record{
-    .models = "bert roberta xlm-roberta camembert electra",
+    .models =
+        "bert roberta xlm-roberta camembert electra data2vec-text ernie megatron-bert rembert "
+        "roberta-prelayernorm roformer xlm-roberta-xl",
     .layers = "encoder.layer",
-    .always = "attention.self.query.bias attention.self.key.bias attention.self.value.bias "
-              "attention.output.dense.bias attention.output.LayerNorm.bias|"
-              "attention.output.LayerNorm.beta output.LayerNorm.bias|output.LayerNorm.beta",
+    .always = MHA_BIASES_OF_BERT
+    "attention.output.LayerNorm.bias|"
+    "attention.output.LayerNorm.beta output.LayerNorm.bias|output.LayerNorm.beta",
     .beside = bert_beside,
     .tokens = "embeddings.word_embeddings",
     .positions = "embeddings.position_embeddings",
@@ -102,6 +198,7 @@ constexpr ModelRecord bert_record{
     .activation_keys = "hidden_act",
     .activation = "gelu",
     .head = "cls.predictions.decoder",
+    .head_has_bias = Bias::if_there,
     .tied = true,
     .head_dense = "cls.predictions.transform.dense",
     .head_norm = "cls.predictions.transform.LayerNorm",

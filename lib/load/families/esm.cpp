@@ -9,7 +9,8 @@ namespace mha::naming {
 namespace {
 
 bool is_esm(const Group& group) {
-  return group.beside("LayerNorm.weight", 0);
+  if (group.is_model({"roberta-prelayernorm"})) return false; // BERT's kin
+  return group.beside("LayerNorm.weight", 0) || group.beside("LayerNorm.gamma", 0);
 }
 
 bool is_rotary(const Group& group) {
@@ -44,8 +45,10 @@ constexpr ModelRecord esm_record{
     .models = "esm",
     .layers = "encoder.layer",
     .always = "attention.self.query.bias attention.self.key.bias attention.self.value.bias "
-              "attention.output.dense.bias attention.LayerNorm.bias LayerNorm.bias",
+              "attention.output.dense.bias attention.LayerNorm.bias|attention.LayerNorm.beta "
+              "LayerNorm.bias|LayerNorm.beta",
     .beside = "pooler classifier embeddings.position_ids embeddings.position_embeddings "
+              "attention.self.rotary_embeddings.inv_freq "
               "esm.contact_head contact_head lm_head.decoder.bias",
     .tokens = "embeddings.word_embeddings",
     .positions = "embeddings.position_embeddings",

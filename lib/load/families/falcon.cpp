@@ -26,6 +26,7 @@ void set_layout(const Group& group, Translation& to) {
   } else if (to.is_true({"multi_query"}, !threefold)) {
     to.take_fused("query_key_value", "qkv");
     to.set("num_kv_heads", "1");
+    group.says("num_kv_heads"); // of the new architecture alone
   } else {
     to.take_fused("query_key_value", "per_group");
   }
@@ -36,10 +37,16 @@ void translate_falcon(const Group& group, Translation& to) {
   set_layout(group, to);
   to.take_output("dense");
   to.set("causal", "true");
-  if (to.is_true({"alibi"}))
+  if (to.is_true({"alibi"})) {
     to.set("alibi", "falcon", "config.json");
-  else
+    to.note("ALiBi is added once, as by Transformers' sdpa; Transformers' eager attention, which "
+            "output_attentions asks for, adds it twice");
+    for (const char* key :
+         {"rope_theta", "rope_parameters.rope_theta", "rope_parameters.rope_type"})
+      group.says(key); // which Transformers writes for every Falcon
+  } else {
     set_rotary(to, {.style = "half"});
+  }
   to.normalises(NormKind::layer, {group.parent() + "ln_attn", group.parent() + "input_layernorm"},
                 {"layer_norm_epsilon"}, 1e-5);
 }

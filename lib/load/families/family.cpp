@@ -334,9 +334,12 @@ void Translation::normalises(NormKind kind, std::initializer_list<std::string> m
   norm.file = group_.contents->name;
   norm.module = *modules.begin();
   for (const std::string& module : modules)
-    if (const io::Entry* weight = group_.elsewhere(module + ".weight"); weight && !norm.weight) {
+    // LayerNorm's tensors were once called gamma and beta.
+    for (const auto& [of_weight, of_bias] : {std::pair(".weight", ".bias"), {".gamma", ".beta"}}) {
+      const io::Entry* const weight = group_.elsewhere(module + of_weight);
+      if (!weight || norm.weight) continue;
       norm.module = module, norm.weight = weight;
-      norm.bias = kind == NormKind::rms ? nullptr : group_.elsewhere(module + ".bias");
+      norm.bias = kind == NormKind::rms ? nullptr : group_.elsewhere(module + of_bias);
       for (const io::Entry* entry : {norm.weight, norm.bias})
         if (entry) group_.use(*entry);
     }

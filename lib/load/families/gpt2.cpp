@@ -41,8 +41,18 @@ void translate_gpt2(const Group& group, Translation& to) {
   set_gpt2_scale(to);
 }
 
+/// GPT-1 normalises behind each sum; its gelu is the one by tanh.
+void settle_gpt1(const Group& group, ModelRecord& record) {
+  if (!group.is_model({"openai-gpt"})) return;
+  record.tokens = "tokens_embed", record.positions = "positions_embed";
+  record.shape = BlockShape::post;
+  record.pre_mlp_norm = "ln_1", record.post_block_norm = "ln_2", record.last_norm = "";
+  record.activation_keys = group.configured("afn") == "gelu" ? "" : "afn";
+}
+
 constexpr ModelRecord of_conv1d() {
-  ModelRecord record = gpt2_model("gpt2");
+  ModelRecord record = gpt2_model("gpt2 openai-gpt");
+  record.settle = settle_gpt1;
   record.in_out = true;
   record.always = "attn.c_attn.bias attn.c_proj.bias ln_1.bias ln_2.bias";
   record.mlp_bias = record.norm_bias = Bias::always;

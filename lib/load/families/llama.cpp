@@ -7,20 +7,46 @@ namespace mha::naming {
 
 namespace {
 
+bool all_but_first_of_four(const Group&, std::size_t layer) {
+  return layer % 4 != 0;
+}
+
+/// Ministral 3 multiplies a query of position p by 1 + β ln(1 + ⌊p / original length⌋): by 1 in all
+/// but long texts.
+void note_long_queries(Translation& to) {
+  rope_number(to, "max_position_embeddings"); // which nothing reads
+  const auto beta = rope_number(to, "llama_4_scaling_beta"),
+             original = rope_number(to, "original_max_position_embeddings");
+  if (beta.value_or(0) != 0)
+    to.note(message("config.json's rope_parameters have a scaling beta of {}, which multiplies "
+                    "queries from position {} on: not computed here",
+                    *beta, original.value_or(0)));
+}
+
 void translate_llama(const Group& group, Translation& to) {
   // "attention-only": this project's own example layers.
   to.expect_models({"llama", "mistral", "mixtral", "granite", "granitemoe", "ministral", "stablelm",
-                    "starcoder2", "attention-only"});
+                    "starcoder2", "attention-only", "arcee", "cwm", "eurobert", "helium",
+                    "hyperclovax", "jais2", "ministral3", "nemotron", "seed_oss"});
   take_llama(to);
+  if (group.is_model({"eurobert"})) to.set("causal", "false");
   // Hugging Face's layout pairs dimension i with i + d/2.
   if (group.is_model({"stablelm"}))
     set_rotary(to,
                {.style = "half", .part = 0.25, .part_keys = {"partial_rotary_factor", "rope_pct"}});
+  else if (group.is_model({"nemotron"}))
+    to.norm.one_plus = true, set_rotary(to, {.style = "half", .part = 0.5});
+  else if (group.is_model({"helium"}))
+    set_rotary(to, {.style = "interleaved", .base = 1e5});
   else
-    set_rotary(to, {.style = "half"});
+    set_rotary(to, {.style = "half", .base = group.is_model({"cwm", "ministral3"}) ? 1e6 : 10000});
+  if (group.is_model({"ministral3"})) note_long_queries(to);
   // LLaMA and Granite have no window, whatever their configs say; Mistral has one unless its config
   // says null.
-  if (!group.is_model({"llama", "granite", "granitemoe", "stablelm"}))
+  if (group.is_model({"cwm"}))
+    set_window(to, all_but_first_of_four, 8192);
+  else if (!group.is_model({"llama", "granite", "granitemoe", "stablelm", "arcee", "eurobert",
+                            "helium", "hyperclovax", "jais2", "nemotron", "seed_oss"}))
     set_window(to, every_layer, group.is_model({"mistral", "ministral"}) ? 4096 : 0);
 }
 
@@ -33,7 +59,23 @@ void settle_granite(const Group& group, ModelRecord& record) {
   };
   record.embedding_scale = factor("embedding_multiplier");
   record.residual_scale = factor("residual_multiplier");
-  record.head_scale = 1 / factor("logits_scaling");
+  // HyperCLOVA X multiplies the logits, and may normalise what each sublayer adds.
+  const bool clova = group.is_model({"hyperclovax"});
+  record.head_scale = clova ? factor("logits_scaling") : 1 / factor("logits_scaling");
+  if (!clova || !group.is_true({"use_post_norm"}, true)) return;
+  record.shape = BlockShape::sandwich;
+  record.post_attention_norm = "post_norm1", record.post_mlp_norm = "post_norm2";
+}
+
+/// Arcee, Nemotron, Jais 2: a feed-forward without a gate; the last two have layer norms.
+void settle_without_gate(const Group& group, ModelRecord& record) {
+  record.mlp_in = "mlp.up_proj", record.mlp_up = "";
+  record.activation = "relu2";
+  if (group.is_model({"arcee"})) return;
+  record.norm = InputNorm::layer;
+  record.norm_bias = Bias::always;
+  record.one_plus = group.is_model({"nemotron"});
+  record.eps_keys = record.one_plus ? "norm_eps" : "layer_norm_eps", record.eps = 1e-5;
 }
 
 /// StableLM: layer norms, attention and feed-forward one after the other or, with one norm for
@@ -62,17 +104,24 @@ void settle_starcoder2(const Group& group, ModelRecord& record) {
 
 /// LLaMA's mlp_bias; Mistral's feed-forward has none.
 void settle_llama(const Group& group, ModelRecord& record) {
-  if (group.is_model({"granite"})) settle_granite(group, record);
+  record.eps = usual_rms_eps(group);
+  record.causal = !group.is_model({"eurobert"});
+  if (group.is_model({"granite", "hyperclovax"})) settle_granite(group, record);
+  if (group.is_model({"arcee", "nemotron", "jais2"})) settle_without_gate(group, record);
   if (group.is_model({"stablelm"})) settle_stablelm(group, record);
   if (group.is_model({"starcoder2"})) return settle_starcoder2(group, record);
   if (group.contents->format == "gguf") return; // which does not say it
   if (!group.configured("model_type") && !group.configured("mlp_bias")) return;
-  const bool biased = group.is_model({"llama", "granite"}) && group.is_true({"mlp_bias"});
+  const bool reads = group.is_model({"llama", "granite", "arcee", "cwm", "eurobert", "helium",
+                                     "hyperclovax", "jais2", "nemotron", "seed_oss"}),
+             biased = reads && group.is_true({"mlp_bias"}, group.is_model({"jais2"}));
   record.mlp_bias = biased ? Bias::always : Bias::never;
 }
 
 constexpr ModelRecord of_llama() {
-  ModelRecord record = llama_model("llama mistral ministral granite stablelm starcoder2");
+  ModelRecord record =
+      llama_model("llama mistral ministral granite stablelm starcoder2 arcee cwm eurobert helium "
+                  "hyperclovax jais2 ministral3 nemotron seed_oss");
   record.mlp_bias = Bias::if_there;
   record.settle = settle_llama;
   return record;

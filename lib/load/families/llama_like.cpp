@@ -63,16 +63,26 @@ BiasRule bias_rule(const Group& group) {
   if (!group.configured("model_type") && !group.configured("attention_bias"))
     return {.known = false};
   if (group.is_model({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"})) return {.qkv = true};
-  if (group.is_model({"mistral", "mixtral", "ministral", "exaone4"})) return {};
+  if (group.is_model({"mistral", "mixtral", "ministral", "exaone4", "cwm", "ministral3"}))
+    return {};
+  if (group.is_model({"seed_oss"})) {
+    BiasRule rule = by("attention_bias", true, false);
+    rule.o = group.is_true({"attention_out_bias"});
+    return rule;
+  }
+  if (group.is_model({"helium"})) return by("attention_bias", false, false);
+  if (group.is_model({"jais2"})) return by("attention_bias", true, true);
   if (group.is_model({"starcoder2"})) return by("use_bias", true, true);
   if (group.is_model({"stablelm"})) return by("use_qkv_bias", false, false);
   if (group.is_model({"ernie4_5", "ernie4_5_moe"})) return by("use_bias", false, true);
   if (group.is_model({"glm"})) return by("attention_bias", true, false);
   if (group.is_model({"glm4", "glm4_moe"})) return by("attention_bias", false, false);
   if (group.is_model({"gpt_oss"})) return by("attention_bias", true, true);
-  if (group.is_model({"llama", "granite", "granitemoe", "qwen3", "qwen3_moe", "qwen3_vl",
-                      "qwen3_vl_moe", "gemma", "gemma2", "gemma3", "gemma3_text", "cohere",
-                      "cohere2", "olmo", "olmo2", "olmo3", "olmoe", "smollm3"}))
+  if (group.is_model({"llama",       "granite",      "granitemoe", "qwen3",  "qwen3_moe",
+                      "qwen3_vl",    "qwen3_vl_moe", "gemma",      "gemma2", "gemma3",
+                      "gemma3_text", "cohere",       "cohere2",    "olmo",   "olmo2",
+                      "olmo3",       "olmoe",        "smollm3",    "arcee",  "eurobert",
+                      "hyperclovax", "nemotron",     "vaultgemma"}))
     return by("attention_bias", false, true);
   // Of a model that is not known here, the key does not say whether W_o has one.
   if (group.configured("attention_bias"))
@@ -105,13 +115,15 @@ void take_biases(Translation& to) {
 
 /// LLaMA's kin have RMS norms, StarCoder 2 and StableLM layer norms; of others the bias tells.
 bool has_layer_norms(const Group& group, const std::string& norm) {
-  if (group.is_model({"starcoder2", "stablelm"})) return true;
+  if (group.is_model({"starcoder2", "stablelm", "nemotron", "jais2"})) return true;
   if (group.is_model({"llama",      "mistral",   "mixtral",     "ministral",    "granite",
                       "granitemoe", "qwen2",     "qwen2_moe",   "qwen2_vl",     "qwen2_5_vl",
                       "qwen3",      "qwen3_moe", "qwen3_vl",    "qwen3_vl_moe", "gemma",
                       "gemma2",     "gemma3",    "gemma3_text", "gpt_oss",      "glm",
                       "glm4",       "glm4_moe",  "ernie4_5",    "ernie4_5_moe", "olmo2",
-                      "olmo3",      "olmoe",     "smollm3",     "exaone4"}))
+                      "olmo3",      "olmoe",     "smollm3",     "exaone4",      "arcee",
+                      "cwm",        "eurobert",  "helium",      "hyperclovax",  "ministral3",
+                      "seed_oss",   "vaultgemma"}))
     return false;
   return group.elsewhere(norm + ".bias") != nullptr;
 }
@@ -133,10 +145,12 @@ void require_qk_norm(const Group& group, bool of_heads) {
 void take_qk_norm(Translation& to, bool is_layer_norm) {
   const Group& group = to.group();
   // Transformers makes none of these, and leaves such tensors of a file aside.
-  if (group.is_model({"llama",      "mistral",  "mixtral",      "ministral", "granite",
-                      "granitemoe", "qwen2",    "qwen2_moe",    "qwen2_vl",  "qwen2_5_vl",
-                      "gemma",      "gemma2",   "starcoder2",   "gpt_oss",   "glm",
-                      "glm4",       "ernie4_5", "ernie4_5_moe", "smollm3",   "olmo"})) {
+  if (group.is_model({"llama",      "mistral",    "mixtral",      "ministral", "granite",
+                      "granitemoe", "qwen2",      "qwen2_moe",    "qwen2_vl",  "qwen2_5_vl",
+                      "gemma",      "gemma2",     "starcoder2",   "gpt_oss",   "glm",
+                      "glm4",       "ernie4_5",   "ernie4_5_moe", "smollm3",   "olmo",
+                      "arcee",      "cwm",        "eurobert",     "helium",    "hyperclovax",
+                      "jais2",      "ministral3", "nemotron",     "seed_oss",  "vaultgemma"})) {
     for (const char* name :
          {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias", "q_layernorm.weight",
           "k_layernorm.weight", "q_layernorm.bias", "k_layernorm.bias"})
@@ -172,6 +186,11 @@ bool qk_norm_is_per_head(const Group& group) {
   return norm.size() == 1 && q.size() == 2 && norm[0] > 0 && norm[0] != q[0];
 }
 
+double usual_rms_eps(const Group& group) {
+  if (group.is_model({"helium"})) return 1e-8;
+  return group.is_model({"arcee", "cwm", "eurobert", "ministral3"}) ? 1e-5 : 1e-6;
+}
+
 void take_llama(Translation& to) {
   const Group& group = to.group();
   for (const char* letter : {"q", "k", "v", "o"})
@@ -180,16 +199,16 @@ void take_llama(Translation& to) {
   set_heads(to);
   to.set("causal", "true");
   const bool any = !group.configured("model_type").has_value();
-  if (any || group.is_model({"granite", "granitemoe"}))
+  if (any || group.is_model({"granite", "granitemoe", "hyperclovax"}))
     to.set_from_config("scale", {"attention_multiplier"});
   if (any || group.is_model({"olmo", "olmoe", "olmo2"}))
     to.set_from_config("clip_qkv", {"clip_qkv"});
   take_qk_norm(to);
   const std::string norm = group.parent() + "input_layernorm";
   if (has_layer_norms(group, norm))
-    to.normalises(NormKind::layer, {norm}, {"layer_norm_eps", "norm_epsilon"}, 1e-5);
+    to.normalises(NormKind::layer, {norm}, {"layer_norm_eps", "norm_epsilon", "norm_eps"}, 1e-5);
   else
-    to.normalises(NormKind::rms, {norm}, {"rms_norm_eps"}, 1e-6);
+    to.normalises(NormKind::rms, {norm}, {"rms_norm_eps"}, usual_rms_eps(group));
 }
 
 } // namespace mha::naming

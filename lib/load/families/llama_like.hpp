@@ -51,6 +51,9 @@ constexpr ModelRecord llama_model_normed_after(std::string_view models) {
 /// input_layernorm, an RMS or layer norm; sets causal.
 void take_llama(Translation& to);
 
+/// The epsilon of LLaMA's kin where config.json is silent.
+double usual_rms_eps(const Group& group);
+
 /// Reads the norm of queries and keys, where there is one. q_norm is an RMS norm unless it has a
 /// bias or `is_layer_norm`; q_layernorm is a layer norm, in StableLM one module a head (norms.N).
 void take_qk_norm(Translation& to, bool is_layer_norm = false);

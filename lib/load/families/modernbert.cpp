@@ -19,14 +19,13 @@ void translate_modernbert(const Group& group, Translation& to) {
   to.take_fused("Wqkv", "qkv"), to.take_output("Wo");
   to.set_from_config("num_heads", {"num_attention_heads"});
   const bool window = is_sliding(group, sees_window).value_or(false);
-  const double whole = to.positive_number(
-                             {"global_rope_theta", "rope_parameters.full_attention.rope_theta"})
-                           .value_or(160000),
-               local = to.positive_number(
-                             {"local_rope_theta", "rope_parameters.sliding_attention.rope_theta"})
-                           .value_or(group.says("local_rope_theta") ? whole : 10000);
-  to.set("rope", "half");
-  to.set("rope_base", fmt::format("{}", window ? local : whole), "config.json");
+  // A local base of null is the global one.
+  const double whole = to.positive_number({"global_rope_theta"}).value_or(160000);
+  to.positive_number({"local_rope_theta"});
+  set_rotary(to, {.style = "half",
+                  .base_keys = {window ? "local_rope_theta" : "global_rope_theta"},
+                  .base = !window || group.says("local_rope_theta") ? whole : 10000,
+                  .layer_type = window ? "sliding_attention" : "full_attention"});
   if (const std::size_t width = group.configured_count({"local_attention"}, 1).value_or(128);
       window) {
     to.set("window_left", std::to_string(width / 2), "config.json");

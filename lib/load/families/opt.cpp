@@ -10,7 +10,7 @@ namespace {
 
 // Without a model_type BART's decoder has the same names.
 bool is_opt(const Group& group) {
-  return group.is_model({"opt"});
+  return group.is_model({"opt", "biogpt"});
 }
 
 void translate_opt(const Group& group, Translation& to) {
@@ -21,7 +21,18 @@ void translate_opt(const Group& group, Translation& to) {
     to.set_post_norm();
 }
 
+/// BioGPT multiplies the tokens' rows by √d, unless scale_embedding is false.
+void settle_biogpt(const Group& group, ModelRecord& record) {
+  record.layers = "layers";
+  record.tokens = "embed_tokens", record.positions = "embed_positions";
+  record.last_norm = "layer_norm", record.head = "output_projection";
+  record.eps_keys = "layer_norm_eps", record.eps = 1e-12;
+  record.activation_keys = "hidden_act", record.activation = "gelu";
+  record.times_root_d = group.is_true({"scale_embedding"}, true), record.rounds_root_d = false;
+}
+
 void settle_opt(const Group& group, ModelRecord& record) {
+  if (group.is_model({"biogpt"})) return settle_biogpt(group, record);
   if (!group.is_true({"do_layer_norm_before"}, true)) {
     record.shape = BlockShape::post;
     record.pre_mlp_norm = "self_attn_layer_norm", record.post_block_norm = "final_layer_norm";
@@ -40,7 +51,7 @@ void settle_opt(const Group& group, ModelRecord& record) {
 }
 
 constexpr ModelRecord opt_record{
-    .models = "opt",
+    .models = "opt biogpt",
     .layers = "decoder.layers",
     .tokens = "decoder.embed_tokens",
     .positions = "decoder.embed_positions",

@@ -16,8 +16,21 @@ namespace {
 /// A value of rope_scaling, or of rope_parameters, which later files have in its place.
 class RopeConfig {
 public:
-  RopeConfig(const Translation& to, std::string_view layer_type)
-      : to_(to), layer_type_(layer_type) {}
+  /// `scaled`: whether rope_scaling, too, is this layer's.
+  RopeConfig(const Translation& to, std::string_view layer_type, bool scaled = true)
+      : to_(to),
+        layer_type_(layer_type.empty() ? own_layer_type() : std::string(layer_type)),
+        scaled_(scaled) {}
+
+  /// Whether this kind of layers has values of its own.
+  bool is_by_layer_type() const { return !layer_type_.empty(); }
+  /// Throws Error where each kind of layers has its own, and nothing says of which this layer is.
+  void require_layer_type() const {
+    if (layer_type_ == unknown)
+      fail("{}: config.json's rope_parameters are one object for each kind of layers, and no "
+           "layer_types say of which kind this layer is",
+           to_.group().contents->name);
+  }
 
   /// Throws Error where the two objects say different things: Transformers takes one of them whole.
   void require_one() const {
@@ -46,11 +59,6 @@ public:
       if (const std::optional<double> value = to_.number({name}); !first) first = value;
     return first;
   }
-  /// The kind of scaling that this kind of layers has for itself.
-  std::optional<std::string> own_type() const {
-    if (layer_type_.empty()) return std::nullopt;
-    return to_.group().configured(fmt::format("rope_parameters.{}.rope_type", layer_type_));
-  }
   /// What is said beside rope_parameters, too, is read with it.
   void know_same(std::string_view key, const std::string& value) const {
     for (const auto& [name, there] : *to_.group().config)
@@ -64,20 +72,60 @@ public:
         to_.group().says(name);
   }
 
+  /// What kinds of layers have that the model has none of, or, of a lone layer, the other kinds.
+  void know_other_kinds() const {
+    const Group& group = to_.group();
+    for (const auto& [key, value] : *group.config) {
+      const std::string name = own_name(key);
+      if (!name.starts_with(parameters)) continue;
+      const std::size_t dot = name.find('.', parameters.size());
+      if (dot == std::string::npos) continue;
+      const std::string kind = name.substr(parameters.size(), dot - parameters.size());
+      if (kind != layer_type_ && (!group.outline || !has_layers_of(kind))) group.says(name);
+    }
+  }
+
 private:
+  static constexpr std::string_view parameters = "rope_parameters.", unknown = "?";
+
   static std::string own_name(std::string_view key) {
     for (std::string_view section : text_sections)
       if (key.starts_with(section)) key.remove_prefix(section.size());
     return std::string(key);
   }
+  /// What layer_types call this layer, where rope_parameters hold one object for each kind of
+  /// layers; else "".
+  std::string own_layer_type() const {
+    const Group& group = to_.group();
+    const bool by_type = std::ranges::any_of(*group.config, [](const auto& member) {
+      const std::string name = own_name(member.first);
+      return name.starts_with("rope_parameters.full_attention.") ||
+             name.starts_with("rope_parameters.sliding_attention.");
+    });
+    if (!by_type) return "";
+    const auto types = group.configured("layer_types");
+    const auto layer = group.number();
+    return types && layer ? element(*types, *layer).value_or(std::string(unknown))
+                          : std::string(unknown);
+  }
+  bool has_layers_of(std::string_view kind) const {
+    const std::optional<std::string> types = to_.group().configured("layer_types");
+    std::size_t layer = 0;
+    while (const auto type = types ? element(*types, layer++) : std::nullopt)
+      if (*type == kind) return true;
+    return !types;
+  }
   /// rope_parameters of a model whose kinds of layers have their own hold nothing else.
   std::vector<std::string> names(std::string_view key) const {
-    return {layer_type_.empty() ? fmt::format("rope_parameters.{}", key)
-                                : fmt::format("rope_parameters.{}.{}", layer_type_, key),
-            fmt::format("rope_scaling.{}", key)};
+    std::vector<std::string> list{layer_type_.empty()
+                                      ? fmt::format("rope_parameters.{}", key)
+                                      : fmt::format("rope_parameters.{}.{}", layer_type_, key)};
+    if (scaled_ || layer_type_.empty()) list.push_back(fmt::format("rope_scaling.{}", key));
+    return list;
   }
   const Translation& to_;
-  std::string_view layer_type_;
+  std::string layer_type_;
+  bool scaled_;
 };
 
 /// The kinds of rope_scaling, as config.json calls them; "none" where it is no scaling.
@@ -229,7 +277,8 @@ void check_frequencies(Translation& to) {
 } // namespace
 
 void set_rotary(Translation& to, const Rotary& rotary) {
-  const RopeConfig config(to, rotary.layer_type);
+  const RopeConfig config(to, rotary.layer_type, rotary.scaled);
+  config.require_layer_type();
   const std::initializer_list<std::string_view> all_base_keys{"rope_theta", "rotary_emb_base"},
       all_part_keys{"partial_rotary_factor", "rotary_pct", "rope_pct"};
   // GGUF says what it has by a name for each, whatever the family.
@@ -275,14 +324,10 @@ void set_rotary(Translation& to, const Rotary& rotary) {
                       "usual; <rope_dims> chooses",
                       rotary.part));
   }
-  if (rotary.scaled) {
-    set_scaling(to, config);
-  } else {
-    if (const std::optional<std::string> type = config.own_type(); type && *type != "default")
-      fail("{}: config.json's rope_parameters.{}.rope_type is '{}': default expected",
-           to.group().contents->name, rotary.layer_type, io::shown(*type));
-    if (!to.group().outline) config.know_all(); // of a whole model, the other layers ask for them
-  }
+  if (rotary.scaled || config.is_by_layer_type()) set_scaling(to, config);
+  // Of a whole model, the other layers ask for theirs.
+  if (config.is_by_layer_type()) config.know_other_kinds();
+  if (!rotary.scaled && !to.group().outline) config.know_all();
   check_frequencies(to);
 }
 

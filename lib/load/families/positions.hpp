@@ -15,9 +15,11 @@ struct Rotary {
   std::initializer_list<std::string_view> part_keys = {"partial_rotary_factor"};
   std::string_view dims_key = {};
   double base = 10000;
-  /// "full_attention" or "sliding_attention": whose values of rope_parameters, where these differ.
+  /// "full_attention" or "sliding_attention": whose values of rope_parameters, in families whose
+  /// rope_parameters are one object for each kind of layers. "": what layer_types call the layer,
+  /// where they are.
   std::string_view layer_type = {};
-  bool scaled = true; ///< whether rope_scaling is this layer's
+  bool scaled = true; ///< whether rope_scaling, of all layers together, is this layer's
 };
 
 /// Sets rope and what belongs to it. Needs W_q or W_qkv taken and the heads set, for the

@@ -232,7 +232,10 @@ const Family* family_of_model(std::string_view name) {
 std::string model_of_name(std::string_view name) {
   if (name.ends_with("_text")) name.remove_suffix(5);
   for (const std::string_view end : {"For", "Model", "LMHead", "DoubleHeads", "PreTrained"})
-    name = name.substr(0, std::max<std::size_t>(name.find(end), 1));
+    for (std::size_t at = 1; (at = name.find(end, at)) != name.npos; ++at)
+      if (const std::size_t next = at + end.size();
+          next == name.size() || ascii_upper(name[next]) == name[next])
+        name = name.substr(0, at); // not RoFormer's
   return bare_letters(name);
 }
 

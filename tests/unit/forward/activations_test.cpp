@@ -96,8 +96,9 @@ TEST_CASE("activations: relu, identity, and numbers that are none") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   const std::vector<double> x{-2, -0.0, 0.25, inf, -inf};
   CHECK(activated(Activation::relu, x) == std::vector<double>{0, 0, 0.25, inf, 0});
+  CHECK(activated(Activation::relu2, x) == std::vector<double>{0, 0, 0.0625, inf, 0});
   CHECK(activated(Activation::identity, x) == x);
-  for (Activation one : {Activation::relu, Activation::silu, Activation::gelu,
+  for (Activation one : {Activation::relu, Activation::relu2, Activation::silu, Activation::gelu,
                          Activation::gelu_tanh, Activation::gelu_quick})
     CHECK(std::isnan(activated(one, std::vector<double>{nan})[0]));
 }
@@ -118,5 +119,6 @@ TEST_CASE("activations: every name of Transformers means what its code computes"
   CHECK(activation_named("gelu_fast") == Activation::gelu_fast);
   CHECK(activation_named("quick_gelu") == Activation::gelu_quick);
   CHECK(activation_named("swish") == Activation::silu);
+  CHECK(activation_named("relu2") == Activation::relu2);
   CHECK_FALSE(activation_named("mish"));
 }
