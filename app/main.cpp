@@ -1,4 +1,4 @@
-// Parse, dispatch, the one catch.
+// Entry of the program: parses the command line, runs the command and reports every error.
 
 #include "commands/commands.hpp"
 #include "console.hpp"
@@ -26,7 +26,8 @@ std::string usage_hint(const std::string& command) {
   return fmt::format(" (see `mha-inspect {}--help`)", command.empty() ? "" : command + " ");
 }
 
-/// A file in the place of the command: what was probably meant.
+/// Whether the first word is a path or a binding (NAME=FILE), which suggests that the
+/// command was left out.
 bool looks_like_a_source(const std::string& word) {
   return word.find_first_of("./=") != std::string::npos || access(word.c_str(), F_OK) == 0;
 }
@@ -41,7 +42,7 @@ const Command& find_command(const std::string& name) {
   }
 }
 
-/// `--help all`.
+/// Whether the arguments contain `--help all`, the complete help.
 bool asks_for_all(const std::vector<std::string>& arguments) {
   for (std::size_t i = 1; i < arguments.size(); ++i)
     if (arguments[i] == "all" && (arguments[i - 1] == "--help" || arguments[i - 1] == "-h"))
@@ -50,9 +51,9 @@ bool asks_for_all(const std::vector<std::string>& arguments) {
 }
 
 int run(std::vector<std::string> arguments) {
-  const render::TextStyle look = look_of_output(Color::automatic);
+  const render::TextStyle style = look_of_output(Color::automatic);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
-    print(help_of_program(look));
+    print(help_of_program(style));
     return 0;
   }
   if (arguments[0] == "--version" || arguments[0] == "-V") {
@@ -60,10 +61,10 @@ int run(std::vector<std::string> arguments) {
     return 0;
   }
   if (arguments.size() == 3 && arguments[0] == "help" && arguments[1] == "--share") {
-    write_share(arguments[2]); // for `cmake --install`: man pages and completions, into a folder
+    write_share(arguments[2]); // man pages and completions, for `cmake --install`
     return 0;
   }
-  if (arguments[0] == "help") { // `help show` is `show --help`
+  if (arguments[0] == "help") { // `help show` means `show --help`
     if (arguments.size() == 1)
       arguments = {"--help"};
     else if (arguments.size() == 3 && arguments[2] == "all")
@@ -73,24 +74,25 @@ int run(std::vector<std::string> arguments) {
     return run(std::move(arguments));
   }
   const std::string name = arguments[0];
-  std::string hint;
+  std::string hinted_command;
   try {
     if (name[0] == '-') throw UsageError(fmt::format("'{}' stands before the command", name));
     const Command& command = find_command(name);
-    hint = name;
+    hinted_command = name;
     Cli cli(name);
-    const Run work = command.declare(cli);
+    const Run run_command = command.declare(cli);
     arguments.erase(arguments.begin());
     if (!cli.parse(arguments)) {
-      print(help_of(command, cli, asks_for_all(arguments), look));
+      print(help_of(command, cli, asks_for_all(arguments), style));
       return 0;
     }
-    const int code = command.together || world().is_first() ? work() : 0;
+    // A command that is not computed on all processes (ranks) runs on the first one only.
+    const int code = command.together || world().is_first() ? run_command() : 0;
     require_patches_read();
     io::require_unchanged_inputs();
     return code;
   } catch (const UsageError& error) {
-    throw Error(told(error) + usage_hint(hint));
+    throw Error(told(error) + usage_hint(hinted_command));
   }
 }
 
@@ -100,39 +102,43 @@ int run(std::vector<std::string> arguments) {
 
 namespace {
 
-/// The program may be started with its standard streams closed. The numbers must not go to the
-/// next files that are opened: what is written there fails, as it should.
+/// The system gives an opened file the lowest free descriptor. If a standard stream is closed when
+/// the program starts, a file opened later would take its descriptor and receive the text printed
+/// to the stream. /dev/null therefore takes the descriptor, in the direction in which the stream is
+/// not used, so that each use of the stream fails.
 void occupy_standard_streams() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0 &&
         ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
-      return; // nothing to occupy it with
+      return; // /dev/null cannot be opened
 }
 
-int run_program(int count, char** words) {
+int run_program(int argument_count, char** arguments) {
   occupy_standard_streams();
   mha::app::handle_signals();
-  const mha::io::InputGuard inputs; // of the whole run
+  const mha::io::InputGuard input_guard; // for the whole run
   mha::Ranks& ranks = mha::world();
   if (!ranks.is_first()) mha::app::silence_output();
   try {
-    const int code = mha::app::run(std::vector<std::string>(words + (count > 0), words + count));
+    const int code = mha::app::run(
+        std::vector<std::string>(arguments + (argument_count > 0), arguments + argument_count));
     mha::app::flush();
     mha::app::print_kept_notes();
     ranks.meet();
     ranks.leave();
     return ranks.is_first() ? code : 0;
   } catch (const mha::io::ClosedPipe&) {
-    // What stdout still holds cannot be written either: leave without trying again.
+    // The reader has closed standard output, so that the buffered rest cannot be written either;
+    // _exit does not try again.
     ranks.failed("");
     ranks.leave();
     _exit(0);
-  } catch (const mha::RankFailed& error) { // all ranks know
+  } catch (const mha::RankFailed& error) { // every process has this error already
     mha::app::print_kept_notes();
     mha::app::print_error(mha::app::told(error));
   } catch (const std::bad_alloc&) {
     if (ranks.count() == 1)
-      std::fputs("mha-inspect: out of memory\n", stderr); // asks for none
+      std::fputs("mha-inspect: out of memory\n", stderr); // allocates no memory
     else
       mha::app::print_error(ranks.failed("out of memory"));
   } catch (const std::exception& error) {
@@ -141,11 +147,11 @@ int run_program(int count, char** words) {
   }
   std::fflush(stderr);
   ranks.leave();
-  _exit(ranks.is_first() ? 2 : 0); // the first speaks for all
+  _exit(ranks.is_first() ? 2 : 0); // only the first process reports the failure
 }
 
 } // namespace
 
-int main(int count, char** words) {
-  return mha::app::with_stack([&] { return run_program(count, words); });
+int main(int argument_count, char** arguments) {
+  return mha::app::with_stack([&] { return run_program(argument_count, arguments); });
 }

@@ -1,4 +1,4 @@
-// Man pages of what files and stages are: from the library's tables.
+// The manual pages on file formats and on stages, generated from the tables of the library.
 
 #include "manual.hpp"
 #include "options.hpp"
@@ -15,12 +15,14 @@ namespace mha::app {
 
 namespace {
 
-/// "Also called: a, b." of the words of a list; "" of none.
-std::string also_called(std::string_view words) {
-  return words.empty() ? "" : fmt::format(". Also called: {}", fmt::join(words_of(words), ", "));
+/// ". Also called: a, b" for the list of aliases "a b"; "" for an empty list.
+std::string also_called(std::string_view aliases) {
+  return aliases.empty() ? ""
+                         : fmt::format(". Also called: {}", fmt::join(words_of(aliases), ", "));
 }
 
-std::string every_dtype() {
+/// The names of all element types; `boolean` is the last enumerator of DType.
+std::string names_of_dtypes() {
   std::vector<std::string_view> names;
   for (int dtype = 0; dtype <= static_cast<int>(DType::boolean); ++dtype)
     names.push_back(mha::name_of(static_cast<DType>(dtype)));
@@ -42,14 +44,14 @@ std::string files_section() {
       "The extension decides; where it says nothing, and for standard input (-), the first bytes "
       "do. A file whose extension and bytes contradict each other is an error. ONNX and HDF5 are "
       "refused with the line of Python that converts them.");
-  return out + roff::subheading("Element types") + roff::text(every_dtype() + ".") + "\n" +
+  return out + roff::subheading("Element types") + roff::text(names_of_dtypes() + ".") + "\n" +
          roff::paragraph(
              "NumPy's files have no bfloat16: a binding says it, W_q=weights.npy:bf16.");
 }
 
 std::string bindings_section() {
-  const auto example = [](std::string_view line, std::string_view text) {
-    return roff::entry(roff::bold(line), text);
+  const auto example = [](std::string_view binding, std::string_view meaning) {
+    return roff::entry(roff::bold(binding), meaning);
   };
   return roff::heading("BINDINGS") +
          roff::text("One tensor by its name, which wins over a file that also has it: "
@@ -83,19 +85,19 @@ std::string settings_section() {
                  "metadata, on the command line as options: num_heads is --num-heads.") +
       "\n";
   for (const SettingInfo& info : settings_table()) {
-    const bool boolean = info.kind == SettingKind::boolean;
+    const bool is_boolean = info.kind == SettingKind::boolean;
     out += roff::entry(roff::bold(info.name) + " " +
-                           roff::italic(boolean ? "true|false" : info.values),
+                           roff::italic(is_boolean ? "true|false" : info.values),
                        std::string(info.text) + also_called(info.aliases));
   }
   return out;
 }
 
 std::string stage_entry(const StageInfo& info) {
-  const std::string from = info.inputs.empty() ? "" : "; from " + joined_names(info.inputs, ", ");
+  const std::string inputs = info.inputs.empty() ? "" : "; from " + joined_names(info.inputs, ", ");
   return roff::entry(roff::bold(info.name) + " (" + roff::text(joined_names(info.letters, ", ")) +
                          ")",
-                     fmt::format("{}: {}{}; {}{}", info.value, info.text, from, info.part,
+                     fmt::format("{}: {}{}; {}{}", info.value, info.text, inputs, info.part,
                                  also_called(info.aliases)));
 }
 

@@ -1,4 +1,6 @@
-// The stream of a reference between its layers, and what was saved for it.
+// A reference is what another implementation of the model saved. These functions compare the
+// residual stream between its layers with the model's own, and find tensors saved as resid_post
+// that come from another step of the layer. `last_` is the layer that was compared last.
 
 #include "model_diagnoser.hpp"
 #include <mha/tensor/place.hpp>
@@ -7,37 +9,41 @@
 
 namespace mha::app {
 
-/// What the layer before hands on must be what enters this one: else a layer runs unseen between
-/// the two, or the saved tensors are of different runs.
+/// The stream that leaves a layer is the stream that enters the next one. If the reference has two
+/// different tensors for it, the second layer ran twice and its last run was saved, or something
+/// else ran between the two layers, or the tensors come from different runs.
 void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& reference) {
-  const ReferenceStage* enters = reference.find(Stage::resid_pre);
-  if (!enters || !stream_.handed_on()) return;
-  constexpr double apart = 0.02;
+  const ReferenceStage* saved_resid_pre = reference.find(Stage::resid_pre);
+  if (!saved_resid_pre || !stream_.handed_on()) return;
+  constexpr double difference_threshold = 0.02;
   const DType dtype = loaded.layer.dtype;
-  const Tensor theirs = convert(enters->value, dtype),
-               before = convert(*stream_.handed_on(), dtype);
+  const Tensor theirs = convert(saved_resid_pre->value, dtype),
+               handed_on = convert(*stream_.handed_on(), dtype);
   Diagnosis diagnosis;
-  const Agreement handed = agreement_of(before, theirs, tolerance_of(enters->stored));
-  if (handed.agrees || handed.error < apart) return;
-  if (was_saved_apart(theirs, tolerance_of(enters->stored))) return;
-  const Layer again = with_stream(loaded.layer, before);
-  const Tensor twice =
-      trace(again, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
-  Agreement after = agreement_of(twice, theirs, tolerance_of(enters->stored));
-  diagnosis.error_before = handed.error;
-  if (after.error < apart) {
+  const Agreement agreement =
+      agreement_of(handed_on, theirs, tolerance_of(saved_resid_pre->stored));
+  if (agreement.agrees || agreement.error < difference_threshold) return;
+  if (was_saved_apart(theirs, tolerance_of(saved_resid_pre->stored))) return;
+  const Layer first_run = with_stream(loaded.layer, handed_on);
+  const Tensor after_first_run =
+      trace(first_run, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  Agreement agreement_if_twice =
+      agreement_of(after_first_run, theirs, tolerance_of(saved_resid_pre->stored));
+  diagnosis.error_before = agreement.error;
+  if (agreement_if_twice.error < difference_threshold) {
     Change change;
     change.id = "block.twice", change.touches.add(Stage::resid_pre);
     change.did = fmt::format("runs layer {} twice, and saves its last run", loaded.id);
     change.cure = fmt::format("run layer {} once", loaded.id);
-    after.agrees = true;
-    diagnosis.explained = true, diagnosis.changes = {change}, diagnosis.error_after = after.error;
-    diagnosis.stages.push_back({Stage::resid_pre, handed, after, {}});
+    agreement_if_twice.agrees = true;
+    diagnosis.explained = true, diagnosis.changes = {change},
+    diagnosis.error_after = agreement_if_twice.error;
+    diagnosis.stages.push_back({Stage::resid_pre, agreement, agreement_if_twice, {}});
   } else {
-    diagnosis.unexplained = Stage::resid_pre, diagnosis.error_after = handed.error;
-    diagnosis.stages.push_back({Stage::resid_pre, handed, handed, {}});
-    diagnosis.ours = handed.ours, diagnosis.theirs = handed.theirs;
-    diagnosis.at = place_of(loaded.layer.shape_of(Stage::resid_pre), handed.worst);
+    diagnosis.unexplained = Stage::resid_pre, diagnosis.error_after = agreement.error;
+    diagnosis.stages.push_back({Stage::resid_pre, agreement, agreement, {}});
+    diagnosis.ours = agreement.ours, diagnosis.theirs = agreement.theirs;
+    diagnosis.at = place_of(loaded.layer.shape_of(Stage::resid_pre), agreement.worst);
     diagnosis.hints.push_back(
         fmt::format("what enters layer {} is not what the layer before it hands on, in the "
                     "reference itself: something runs between the two, or they were saved in "
@@ -47,8 +53,9 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   keep(loaded.id, headline(model_, loaded, look_), loaded.layer, std::move(diagnosis));
 }
 
-/// Whether all that is wrong is that tokens attend to the padding around their text, as the model's
-/// end shows: then no layer is looked at.
+/// If tokens attend to the padding around their text, every layer differs from the reference for
+/// this one reason, and no layer needs a diagnosis of its own. Returns whether this change explains
+/// the first saved stage of the model's end.
 bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
   if (!around_.is_padded()) return false;
   last_ = first, embed_ = first.layer.X;
@@ -72,8 +79,9 @@ bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
   return found.has_value();
 }
 
-/// What enters the first layer was not saved: the layer shows how the embedding was made otherwise,
-/// and is computed from that.
+/// If the reference lacks the embedding that enters the first layer, the saved stages of this layer
+/// (`known`) determine which change of the embedding explains them. Returns whether there is such a
+/// change; `layer` then has the changed embedding as its input.
 bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,
                                        const std::vector<ReferenceStage>& known, Layer& layer) {
   const Layer ends = ends_from(last_->layer.X);
@@ -85,8 +93,9 @@ bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,
   return true;
 }
 
-/// The stream between two layers is a sum of what was saved before it: the next layer shows where
-/// that was summed otherwise, and is computed from what it was then.
+/// The stream between two layers is a sum of stages of the first layer. The saved stages of the
+/// second (`known`) determine which other sum explains them. Returns whether there is such a sum;
+/// `layer` then has it as its input.
 bool ModelDiagnoser::handed_on_through(const std::vector<ReferenceStage>& known, Layer& layer) {
   std::optional<Diagnosis> found =
       explain_handed_on(last_->layer, layer, known, {false, common_.threads, &around_, nullptr});
@@ -98,16 +107,17 @@ bool ModelDiagnoser::handed_on_through(const std::vector<ReferenceStage>& known,
   return true;
 }
 
-/// What was saved as resid_pre behind the norm: x. Then it is no stream.
+/// A reference may have saved the output x of the input norm as resid_pre. That tensor is not the
+/// residual stream, so that resid_pre is removed from all readings of the reference.
 void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
                                  std::vector<Reference>& readings) {
-  const ReferenceStage* enters = readings.front().find(Stage::resid_pre);
-  if (!enters || !before || !has_step(loaded.layer, Stage::x) ||
+  const ReferenceStage* saved_resid_pre = readings.front().find(Stage::resid_pre);
+  if (!saved_resid_pre || !before || !has_step(loaded.layer, Stage::x) ||
       loaded.layer.settings.input_norm == InputNorm::none)
     return;
   const DType dtype = loaded.layer.dtype;
-  const Tensor theirs = convert(enters->value, dtype);
-  const double tolerance = tolerance_of(enters->stored);
+  const Tensor theirs = convert(saved_resid_pre->value, dtype);
+  const double tolerance = tolerance_of(saved_resid_pre->stored);
   if (agreement_of(convert(*before, dtype).reshaped(theirs.shape()), theirs, tolerance).agrees)
     return;
   const Tensor x =
@@ -119,7 +129,7 @@ void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<
                   [](const ReferenceStage& one) { return one.stage == Stage::resid_pre; });
 }
 
-/// Whether the last layer's resid_post alone is told to be wrong.
+/// Whether each change in the diagnosis of the last layer affects its resid_post alone.
 bool ModelDiagnoser::last_is_apart() const {
   if (!last_ || !stream_.handed_on() || found_.places.empty() ||
       found_.places.back().id != last_->id)
@@ -130,8 +140,9 @@ bool ModelDiagnoser::last_is_apart() const {
   });
 }
 
-/// The stream as the model makes it, where the next layer of the reference was computed from that,
-/// and not from what was saved as the last layer's resid_post.
+/// The saved resid_post of the last layer may come from another step while the next layer was
+/// computed from the right stream. Returns this stream, which is the model's own, if it explains
+/// the first saved stage of the next layer.
 std::optional<Tensor> ModelDiagnoser::own_stream(const LoadedLayer& next,
                                                  const Reference& reference) {
   if (!last_is_apart() || reference.find(Stage::resid_pre)) return std::nullopt;
@@ -150,8 +161,9 @@ std::optional<Tensor> ModelDiagnoser::own_stream(const LoadedLayer& next,
   return own;
 }
 
-/// Behind layers whose resid_post was saved from another step, the last one's was, too: nothing
-/// stands behind it that shows it.
+/// No layer follows the final one, so that no saved stage can show that its resid_post comes from
+/// another step. The layer before it decides: if its resid_post comes from another step, and the
+/// final layer differs in resid_post alone, the final resid_post does so, too.
 void ModelDiagnoser::judge_last_like_others() {
   const std::size_t count = found_.places.size();
   if (count < 2 || !last_is_apart()) return;
@@ -164,8 +176,9 @@ void ModelDiagnoser::judge_last_like_others() {
   last_changes_.clear(), lost_ = false;
 }
 
-/// The last layer's resid_post is told to be apart from the stream, which is right all the same:
-/// another step was saved, and nothing is wrong. `next` is the stream behind it.
+/// Whether the stream after the last layer, `next`, equals the model's own although the saved
+/// resid_post does not. Then nothing is wrong in the layer, and the saved tensor comes from another
+/// step: the diagnosis of the layer is replaced by this finding.
 bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
   if (!last_is_apart()) return false;
   const Tensor ours =
@@ -182,19 +195,22 @@ bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
   return true;
 }
 
-/// A place's resid_post is another step, and nothing else is wrong there.
+/// Replaces the diagnosis of a place by the finding that its saved resid_post is the step `other`
+/// and that nothing differs otherwise. The first line of the text, the headline, stays.
 void ModelDiagnoser::tell_capture(PlaceDiagnosis& place, const std::string& other) {
-  Diagnosis& told = place.diagnosis;
-  told.captures.push_back({Stage::resid_post, other});
-  told.changes.clear(), told.stages.clear(), told.runners_up.clear(), told.same_numbers.clear();
+  Diagnosis& diagnosis = place.diagnosis;
+  diagnosis.captures.push_back({Stage::resid_post, other});
+  diagnosis.changes.clear(), diagnosis.stages.clear(), diagnosis.runners_up.clear(),
+      diagnosis.same_numbers.clear();
   found_.coverage.remove(place.id, Stage::resid_post);
-  told.equal = told.explained = true, told.unexplained = {};
+  diagnosis.equal = diagnosis.explained = true, diagnosis.unexplained = {};
   place.text = place.text.substr(0, place.text.find('\n') + 1) + "\n" +
-               render::diagnosis_text(last_->layer, told, look_);
+               render::diagnosis_text(last_->layer, diagnosis, look_);
 }
 
-/// Every layer's resid_post is what enters it, saved on the way in: then the first layer seems to
-/// be skipped, and each other one to run with the weights of the one before.
+/// If the reference saved the input of each layer as its resid_post, the first layer seems to be
+/// skipped, and each other layer to run with the weights of the layer before. These diagnoses are
+/// replaced by the finding that each resid_post is resid_pre.
 void ModelDiagnoser::judge_saved_before() {
   const std::vector<std::string>& layers = texts_.layers();
   std::vector<PlaceDiagnosis*> places;
@@ -215,36 +231,42 @@ void ModelDiagnoser::judge_saved_before() {
   last_changes_.clear();
 }
 
-/// Every layer's resid_post is what enters its feed-forward, added up: then the first layer seems
-/// to lack the feed-forward, and no other one is explained by what was saved before it.
+/// If the reference saved the stream that enters the feed-forward (stage residual) as resid_post of
+/// each layer, the first layer seems to lack the feed-forward, and no other layer is explained by
+/// the tensors saved before it. Each layer is therefore computed from the model's own stream; if
+/// its residual equals the saved tensor in all layers, the diagnoses are replaced by this finding.
 void ModelDiagnoser::judge_saved_between() {
   const std::vector<std::string>& layers = texts_.layers();
   std::vector<PlaceDiagnosis*> places;
   for (PlaceDiagnosis& place : found_.places)
     if (place.id != "embed") places.push_back(&place);
   if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
-  const std::vector<Change>& first = places[0]->diagnosis.changes;
-  if (first.size() != 1 || (first[0].id != "mlp.missing" && first[0].id != "block.handed.residual"))
+  const std::vector<Change>& first_changes = places[0]->diagnosis.changes;
+  if (first_changes.size() != 1 ||
+      (first_changes[0].id != "mlp.missing" && first_changes[0].id != "block.handed.residual"))
     return;
-  Tensor last;
+  Tensor last_input;
   for (std::size_t n = 0; n < layers.size(); ++n) {
     const LoadedLayer loaded = load_layer(model_, layers[n], common_); // on the model's own stream
     const Reference reading = load_readings(loaded, files_, common_, &whole_).front();
     const ReferenceStage* saved = reading.find(Stage::resid_post);
     if (places[n]->id != layers[n] || !saved || reading.find(Stage::resid_pre)) return;
-    auto steps = trace(loaded.layer, {Stage::residual, Stage::resid_post}, {}, common_.threads);
-    const Tensor own = steps.value(Stage::residual);
-    if (!agreement_of(own, convert(saved->value, own.dtype()), tolerance_of(saved->stored)).agrees)
+    auto stages = trace(loaded.layer, {Stage::residual, Stage::resid_post}, {}, common_.threads);
+    const Tensor residual = stages.value(Stage::residual);
+    if (!agreement_of(residual, convert(saved->value, residual.dtype()),
+                      tolerance_of(saved->stored))
+             .agrees)
       return;
-    last = loaded.layer.X;
+    last_input = loaded.layer.X;
   }
   for (PlaceDiagnosis* place : places) tell_capture(*place, "residual");
-  last_->layer = with_stream(last_->layer, last);
+  last_->layer = with_stream(last_->layer, last_input);
   ends_with_own_ = true, lost_ = false;
   last_changes_.clear();
 }
 
-/// Whether the model's end shows that the last layer's resid_post was saved apart from the stream.
+/// Whether the saved stages of the model's end agree with the model's own stream although the saved
+/// resid_post of the final layer does not, so that this tensor comes from another step.
 bool ModelDiagnoser::ends_agree_with_own() {
   const Tensor own =
       trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
@@ -261,7 +283,8 @@ bool ModelDiagnoser::ends_agree_with_own() {
   return true;
 }
 
-/// What nothing explains may be another layer's tensor.
+/// A saved stage that no change explains may be the same stage of another layer. If it equals that
+/// of one layer, the hint names this layer.
 void ModelDiagnoser::name_other_layer() {
   if (!open_) return;
   const auto& [id, stage] = *open_;

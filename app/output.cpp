@@ -18,14 +18,18 @@ namespace mha::app {
 
 namespace {
 
-std::string filled(std::string path, std::string_view placeholder, std::string_view text) {
+/// The path with each occurrence of the placeholder replaced by the text.
+std::string replace_placeholder(std::string path, std::string_view placeholder,
+                                std::string_view text) {
   for (std::size_t at = path.find(placeholder); at != std::string::npos;
        at = path.find(placeholder, at + text.size()))
     path.replace(at, placeholder.size(), text);
   return path;
 }
 
-bool has_axis(Stage stage, std::string_view placeholder) {
+/// Whether the placeholder selects along an axis of the stage: {batch} always does, and {head} does
+/// if the stage has an axis of heads.
+bool has_axis_for(Stage stage, std::string_view placeholder) {
   if (placeholder == "{batch}") return true;
   const std::vector<Dim>& letters = info_of(stage).letters;
   return std::any_of(letters.begin(), letters.end(), [](Dim letter) {
@@ -33,23 +37,26 @@ bool has_axis(Stage stage, std::string_view placeholder) {
   });
 }
 
-/// A path, part by part: each of its files once per position of the axis.
-void split(std::vector<PlannedFile>& files, std::string_view placeholder,
-           std::optional<IndexList> Selection::*list, std::size_t count, std::string_view what,
-           const std::string& option) {
-  std::vector<PlannedFile> finer;
+/// Replaces each file by one file for each selected position of the placeholder's axis, so that a
+/// file holds one position. `positions_name` and `option` name the axis in messages.
+void split_by_position(std::vector<PlannedFile>& files, std::string_view placeholder,
+                       std::optional<IndexList> Selection::*axis_positions, std::size_t count,
+                       std::string_view positions_name, const std::string& option) {
+  std::vector<PlannedFile> split_files;
   for (const PlannedFile& file : files) {
-    const IndexList chosen = (file.selection.*list).value_or(IndexList(":", option));
-    for (std::size_t index : chosen.resolve(count, what).indices) {
-      PlannedFile one{filled(file.path, placeholder, std::to_string(index)), file.selection};
-      one.selection.*list = IndexList(std::to_string(index), option);
-      finer.push_back(std::move(one));
+    const IndexList positions = (file.selection.*axis_positions).value_or(IndexList(":", option));
+    for (std::size_t index : positions.resolve(count, positions_name).indices) {
+      PlannedFile one{replace_placeholder(file.path, placeholder, std::to_string(index)),
+                      file.selection};
+      one.selection.*axis_positions = IndexList(std::to_string(index), option);
+      split_files.push_back(std::move(one));
     }
   }
-  files = std::move(finer);
+  files = std::move(split_files);
 }
 
-/// Many files want a folder of their own. Where it cannot be made, opening the file says why.
+/// Creates the folder of each file. An error is ignored here, because opening the file fails with
+/// the same reason.
 void make_folders(const std::vector<PlannedFile>& files) {
   for (const PlannedFile& file : files) {
     std::error_code ignored;
@@ -62,21 +69,23 @@ void make_folders(const std::vector<PlannedFile>& files) {
 
 namespace {
 
-/// Throws for what stands in braces and is no placeholder that the command fills in.
-void require_placeholders(std::string_view path, std::span<const std::string_view> known,
-                          const std::string& command) {
+/// Throws if a word in braces is not a placeholder that the command replaces.
+void require_known_placeholders(std::string_view path, std::span<const std::string_view> known,
+                                const std::string& command) {
   for (std::size_t at = 0; (at = path.find('{', at)) != std::string_view::npos; ++at) {
     const std::size_t end = path.find('}', at);
     const bool closed = end != std::string_view::npos;
     const std::string_view word =
         path.substr(at, (closed ? end + 1 : path.find_first_of("./", at)) - at);
     if (is_one_of(word, known)) continue;
-    if (!closed && closest(word, all_placeholders).empty()) return; // a file's own name
-    const std::string filled_in =
+    if (!closed && closest(word, all_placeholders).empty()) return; // a brace in the name of a file
+    const std::string command_replaces =
         known.empty() ? fmt::format("{} writes one file", command)
                       : fmt::format("{} fills in {}", command, fmt::join(known, ", "));
-    if (is_one_of(word, all_placeholders)) fail("{} stands for nothing here: {}", word, filled_in);
-    fail("{} is no placeholder: {}{}", render::visible(word), filled_in, did_you_mean(word, known));
+    if (is_one_of(word, all_placeholders))
+      fail("{} stands for nothing here: {}", word, command_replaces);
+    fail("{} is no placeholder: {}{}", render::visible(word), command_replaces,
+         did_you_mean(word, known));
   }
 }
 
@@ -84,8 +93,8 @@ void require_placeholders(std::string_view path, std::span<const std::string_vie
 
 namespace {
 
-/// What has no form of render::forms(), and its extension. Of several formats with one extension a
-/// command means the one that it writes.
+/// The extensions of the formats that render::forms() lacks, with these formats. An extension of
+/// several formats means the one that the command writes.
 constexpr std::pair<std::string_view, std::string_view> other_extensions[]{
     {".txt", "text"},  {".md", "markdown"},
     {".html", "html"}, {".htm", "html"},
@@ -93,66 +102,68 @@ constexpr std::pair<std::string_view, std::string_view> other_extensions[]{
     {".pdf", "pdf"},   {".npy", "npy"},
     {".npz", "npz"},   {".safetensors", "safetensors"}};
 
-/// Every extension with the format that it means.
-void each_extension(
+/// Calls `use` with each extension and each format that it means.
+void for_each_extension(
     const std::function<void(std::string_view extension, std::string_view format)>& use) {
   for (const render::Form& form : render::forms())
     for (std::string_view extension : words_of(form.extensions, ",")) use(extension, form.name);
   for (const auto& [extension, format] : other_extensions) use(extension, format);
 }
 
-bool writes(const OutputOptions& output, std::string_view format) {
+bool command_writes(const OutputOptions& output, std::string_view format) {
   return is_one_of(format, output.formats);
 }
 
-/// ".txt, .csv, …": what means a format of the command.
+/// The extensions of the formats that the command writes: ".txt, .csv, …".
 std::string extensions_of(const OutputOptions& output) {
   std::vector<std::string_view> list;
-  each_extension([&](std::string_view extension, std::string_view format) {
-    if (writes(output, format)) add_once(list, extension);
+  for_each_extension([&](std::string_view extension, std::string_view format) {
+    if (command_writes(output, format)) add_once(list, extension);
   });
   return fmt::format("{}", fmt::join(list, ", "));
 }
 
-/// Whether something is there that is no file, such as /dev/null or a pipe.
+/// Whether the path exists and is neither a file nor a folder, such as /dev/null or a pipe.
 bool is_device(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_other(std::filesystem::status(path, ignored));
 }
 
-/// What the extension of the path means: the format, where the command writes it, and whether it
-/// means one at all.
-struct Meant {
+/// The formats that the extension of the output path means: one that the command writes, and one
+/// that this or another command writes. Each is empty if the extension means no such format.
+struct ExtensionFormats {
   std::string_view written, any;
 };
-Meant meant_by(const OutputOptions& output) {
-  Meant meant;
-  each_extension([&](std::string_view extension, std::string_view format) {
+ExtensionFormats formats_by_extension(const OutputOptions& output) {
+  ExtensionFormats formats;
+  for_each_extension([&](std::string_view extension, std::string_view format) {
     if (!output.path.ends_with(extension)) return;
-    meant.any = format;
-    if (meant.written.empty() && writes(output, format)) meant.written = format;
+    formats.any = format;
+    if (formats.written.empty() && command_writes(output, format)) formats.written = format;
   });
-  return meant;
+  return formats;
 }
 
-/// What is no picture would be opened by no program under a picture's name.
-void require_own_extension(const OutputOptions& output) {
+/// Programs open a file as the picture that its extension names. Throws if that is a format of
+/// pictures other than the one chosen by --format.
+void require_matching_picture(const OutputOptions& output) {
   if (output.to_standard_output() || is_device(output.path)) return;
-  const auto [written, any] = meant_by(output);
-  const std::string_view meant = written.empty() ? any : written;
-  const bool picture = meant == "png" || meant == "svg" || meant == "pdf";
-  if (picture && meant != output.format)
+  const auto [written, any] = formats_by_extension(output);
+  const std::string_view format_of_extension = written.empty() ? any : written;
+  const bool picture =
+      format_of_extension == "png" || format_of_extension == "svg" || format_of_extension == "pdf";
+  if (picture && format_of_extension != output.format)
     throw UsageError(fmt::format("{}: the extension means {}, --format says {}; give one of them",
-                                 render::visible(output.path), meant, output.format));
+                                 render::visible(output.path), format_of_extension, output.format));
 }
 
-void add_path(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
-              std::span<const std::string_view> placeholders) {
+void add_output_option(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
+                       std::string help, std::span<const std::string_view> placeholders) {
   output.command = cli.command(), output.formats = std::move(formats);
   Option& option =
       cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
   option.set = [&output, placeholders](const std::string& text) {
-    require_placeholders(text, placeholders, output.command);
+    require_known_placeholders(text, placeholders, output.command);
     output.path = text;
   };
   cli.check([&output] { form_of(output); });
@@ -162,34 +173,34 @@ void add_path(Cli& cli, OutputOptions& output, std::vector<std::string> formats,
 
 std::string form_of(const OutputOptions& output) {
   if (!output.format.empty()) {
-    require_own_extension(output);
+    require_matching_picture(output);
     return output.format;
   }
   if (output.to_standard_output() || is_device(output.path)) return output.formats.front();
-  const auto [written, meant] = meant_by(output);
+  const auto [written, any] = formats_by_extension(output);
   if (!written.empty()) return std::string(written);
-  if (meant.empty() && output.any_path) return "";
+  if (any.empty() && output.any_path) return "";
   const std::string path = render::visible(output.path);
-  if (meant.empty())
+  if (any.empty())
     throw UsageError(fmt::format("{}: the extension names no format ({}){}", path,
                                  extensions_of(output),
                                  output.formats.size() > 1 ? "; give --format" : ""));
-  const bool array = meant == "npz" || meant == "safetensors";
+  const bool array = any == "npz" || any == "safetensors";
   throw UsageError(fmt::format("{}: {} writes {} and no {}{}", path, output.command,
-                               extensions_of(output), meant,
+                               extensions_of(output), any,
                                array ? "; `mha-inspect dump` writes arrays" : ""));
 }
 
 void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
                      std::span<const std::string_view> placeholders) {
   output.any_path = true;
-  add_path(cli, output, {std::move(format)}, std::move(help), placeholders);
+  add_output_option(cli, output, {std::move(format)}, std::move(help), placeholders);
 }
 
 void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> formats, std::string help,
                 std::span<const std::string_view> placeholders) {
   cli.group("Output");
-  add_path(cli, output, formats, std::move(help), placeholders);
+  add_output_option(cli, output, formats, std::move(help), placeholders);
   cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
 }
 
@@ -198,8 +209,8 @@ void add_precision(Cli& cli, std::optional<std::size_t>& precision,
   cli.value("--precision", "DIGITS", precision,
             "significant digits; default: as many as read back to the same number");
   cli.unused({"--precision"}, [form = std::move(form)] {
-    constexpr std::string_view exact[] = {"csv", "tsv", "json", "ndjson"};
-    return is_one_of(form(), exact)
+    constexpr std::string_view unrounded[] = {"csv", "tsv", "json", "ndjson"};
+    return is_one_of(form(), unrounded)
                ? std::string()
                : std::string("is of CSV, TSV and JSON; tables and pictures round to fit, arrays "
                              "have every digit");
@@ -243,11 +254,11 @@ void write_arrays(const std::string& path, std::string_view format,
 }
 
 std::string with_layer(std::string path, const std::string& id) {
-  return filled(std::move(path), "{layer}", io::path_component(id.empty() ? "0" : id));
+  return replace_placeholder(std::move(path), "{layer}", io::path_component(id.empty() ? "0" : id));
 }
 
 std::string with_batch(std::string path, std::size_t batch) {
-  return filled(std::move(path), "{batch}", std::to_string(batch));
+  return replace_placeholder(std::move(path), "{batch}", std::to_string(batch));
 }
 
 bool mentions(std::string_view path, std::string_view placeholder) {
@@ -256,6 +267,7 @@ bool mentions(std::string_view path, std::string_view placeholder) {
 
 Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers) {
   Selection own = selection.placed(loaded.layer);
+  // Heads and keys are selected in the layers; the embedding and the output (`ends`) have neither.
   if (loaded.layer.ends && layers > 1) own.head.reset(), own.key.reset();
   return own;
 }
@@ -269,19 +281,21 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
   if (!dims.batched) files[0].path = with_batch(std::move(files[0].path), 0);
   for (std::string_view placeholder : {"{head}", "{batch}"}) {
     if (!mentions(files[0].path, placeholder)) continue;
-    const auto lacks = [&](Stage stage) { return !has_axis(stage, placeholder); };
-    const auto lacking = std::find_if(stages.begin(), stages.end(), lacks);
-    if (lacking != stages.end() && named)
+    const auto lacks_axis = [&](Stage stage) { return !has_axis_for(stage, placeholder); };
+    const auto first_lacking = std::find_if(stages.begin(), stages.end(), lacks_axis);
+    if (first_lacking != stages.end() && named)
       fail("{}: {} has no head axis for {{head}}; head_out and head_result show single heads", path,
-           name_of(*lacking));
-    stages.erase(std::remove_if(stages.begin(), stages.end(), lacks), stages.end());
+           name_of(*first_lacking));
+    stages.erase(std::remove_if(stages.begin(), stages.end(), lacks_axis), stages.end());
     if (stages.empty() && loaded.layer.ends && !named) return {};
     if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);
   }
   if (mentions(files[0].path, "{batch}"))
-    split(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
-  if (mentions(path, "{head}")) split(files, "{head}", &Selection::head, dims.H, "heads", "--head");
-  // Before anything is computed. The writer checks again, when all is known that was read.
+    split_by_position(files, "{batch}", &Selection::batch, dims.B, "batch items", "--batch");
+  if (mentions(path, "{head}"))
+    split_by_position(files, "{head}", &Selection::head, dims.H, "heads", "--head");
+  // An output that would overwrite an input is an error before the computation starts. The writer
+  // checks again, because the computation may read more files.
   for (const PlannedFile& file : files)
     if (file.path != "-" && !file.path.empty()) io::require_no_input(file.path);
   if (path.find('{') != std::string::npos) make_folders(files);
@@ -314,7 +328,8 @@ std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>&
                                   [&](Stage stage) { return !contains(available, stage); }),
                    readings.end());
     const Stage stage = readings.size() == 1 ? readings[0] : stage_named(name);
-    // Of a whole model's run, each part has its own.
+    // In a run of a whole model, a block has the stages of a layer, and the embedding and the
+    // output (`ends`) have the stages of the model; a name of the other kind is skipped.
     if (layer.block && is_of_model(stage)) continue;
     if (layer.ends && !is_of_model(stage)) continue;
     require_stage(layer, stage);

@@ -13,17 +13,19 @@ namespace mha::io {
 
 namespace {
 
-const Format& format_for(const std::string& path, std::size_t items) {
+/// The format that the extension of the path names. Without such an extension, a stream (standard
+/// output, a pipe, a device) holds one tensor as npy, and any other path is a folder.
+const Format& format_by_path(const std::string& path, std::size_t tensor_count) {
   const std::string extension = extension_of(path);
   for (const Format& format : formats())
     if (has_extension(format, extension)) return format;
   struct stat status {};
-  const bool stream = path == "-" || (::stat(path.c_str(), &status) == 0 &&
-                                      !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
-  if (stream && items == 1) return format_named("npy");
-  if (stream)
+  const bool is_stream = path == "-" || (::stat(path.c_str(), &status) == 0 &&
+                                         !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+  if (is_stream && tensor_count == 1) return format_named("npy");
+  if (is_stream)
     fail("{}: {} tensors in which format? give <format> npz",
-         path == "-" ? "standard output" : shown(path), items);
+         path == "-" ? "standard output" : shown(path), tensor_count);
   if (extension.empty() || path.ends_with('/')) return format_named("folder");
   std::vector<std::string_view> extensions;
   for (const Format& format : formats())
@@ -38,14 +40,15 @@ const Format& format_to_write(const std::string& path, std::string_view format,
                               const Output& output) {
   if (path.empty()) fail("an empty path cannot be written");
   const Format* chosen =
-      format.empty() ? &format_for(path, output.items.size()) : &format_named(format);
-  // A folder that is there, or several tensors as npy: a folder of them.
+      format.empty() ? &format_by_path(path, output.items.size()) : &format_named(format);
+  // A .npy file holds one array. If there are several arrays, or the path is a folder, npy
+  // therefore means a folder of such files, except for a path that itself ends in .npy.
   std::error_code ignored;
-  const bool several = output.items.size() + output.scalars.size() + output.labels.size() +
-                           output.item_labels.size() >
-                       1;
+  const bool has_several_arrays = output.items.size() + output.scalars.size() +
+                                      output.labels.size() + output.item_labels.size() >
+                                  1;
   if (chosen->name == "npy" && path != "-" && extension_of(path) != ".npy" &&
-      (several || path.ends_with('/') || std::filesystem::is_directory(path, ignored)))
+      (has_several_arrays || path.ends_with('/') || std::filesystem::is_directory(path, ignored)))
     chosen = &format_named("folder");
   if (!chosen->create) fail("format {} is only read", chosen->name);
   return *chosen;

@@ -1,4 +1,5 @@
-// Shapes of operators that move, compare and compute elements.
+// The shapes of the outputs of ONNX operators, computed from the shapes of the inputs and, where a
+// shape depends on them, from the values of constant integer inputs.
 
 #include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/formats/onnx_shapes.hpp>
@@ -16,6 +17,7 @@ class ShapeRules : public OnnxShapeInputs {
 public:
   using OnnxShapeInputs::OnnxShapeInputs;
 
+  /// A shape for each output, or std::nullopt for an output whose shape is not known.
   std::vector<MaybeOnnxDims> shapes_of(const OnnxStep& step) const {
     const std::string_view op = step.node->op;
     if (op == "Split") return split(step);
@@ -43,12 +45,14 @@ public:
                        "EyeLike"}))
       return {shape(step, 0)};
     if (is_one_of(op, {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}))
+      // The outputs are the normalised sum, its mean, its inverse deviation, and the sum itself.
       return {shape(step, 0), std::nullopt, std::nullopt, shape(step, 0)};
-    return {one_shape(step, op)};
+    return {single_output_shape(step, op)};
   }
 
 private:
-  MaybeOnnxDims one_shape(const OnnxStep& step, std::string_view op) const {
+  /// The shape of the first output, for an operator with one output.
+  MaybeOnnxDims single_output_shape(const OnnxStep& step, std::string_view op) const {
     if (const auto found = onnx_product_shape(flow_, step)) return *found;
     if (op == "Reshape") return reshape(step);
     if (op == "Transpose") return transpose(step);
@@ -59,8 +63,8 @@ private:
     if (op == "Unsqueeze") return unsqueeze(step);
     if (op == "Flatten") return flatten(step);
     if (op == "Expand") {
-      const MaybeOnnxDims wanted = integers(step, 1);
-      return wanted ? broadcast(shape(step, 0), wanted) : std::nullopt;
+      const MaybeOnnxDims target = integers(step, 1);
+      return target ? broadcast(shape(step, 0), target) : std::nullopt;
     }
     if (op == "Tile") return tile(step);
     if (op == "Shape") {
@@ -100,73 +104,82 @@ private:
     return std::nullopt;
   }
 
-  /// The axes of Shape's result: [first, end).
+  /// Shape returns the lengths of the axes [first, end) of its input, which has `rank` axes. These
+  /// bounds are the attributes start and end; a negative one counts from behind the last axis.
   static std::pair<std::int64_t, std::int64_t> shape_range(const OnnxStep& step, std::size_t rank) {
-    const auto axes = static_cast<std::int64_t>(rank);
-    const auto from_front = [&](std::int64_t at) {
-      return std::clamp<std::int64_t>(at < 0 ? at + axes : at, 0, axes);
+    const auto axis_count = static_cast<std::int64_t>(rank);
+    const auto from_front = [&](std::int64_t axis) {
+      return std::clamp<std::int64_t>(axis < 0 ? axis + axis_count : axis, 0, axis_count);
     };
-    return {from_front(step.integer("start", 0)), from_front(step.integer("end", axes))};
+    return {from_front(step.integer("start", 0)), from_front(step.integer("end", axis_count))};
   }
 
   MaybeOnnxDims reshape(const OnnxStep& step) const {
     const MaybeOnnxDims in = shape(step, 0);
-    MaybeOnnxDims wanted = integers(step, 1);
-    if (const OnnxAttribute* old = step.find("shape")) wanted = old->integers; // opset 1
-    if (!wanted) return std::nullopt;
-    std::int64_t known = 1;
+    MaybeOnnxDims target = integers(step, 1);
+    if (const OnnxAttribute* attribute = step.find("shape"))
+      target = attribute->integers; // opset 1
+    if (!target) return std::nullopt;
+    std::int64_t target_count = 1;
     int inferred_axis = -1;
-    for (std::size_t i = 0; i < wanted->size(); ++i) {
-      std::int64_t& length = (*wanted)[i];
+    for (std::size_t i = 0; i < target->size(); ++i) {
+      std::int64_t& length = (*target)[i];
       if (length == 0 && step.integer("allowzero", 0) == 0) {
         if (!in || i >= in->size()) return std::nullopt;
         length = (*in)[i];
       }
       if (length == -1 && inferred_axis < 0)
         inferred_axis = static_cast<int>(i);
-      else if (length < 0 || __builtin_mul_overflow(known, length, &known))
+      else if (length < 0 || __builtin_mul_overflow(target_count, length, &target_count))
         return std::nullopt;
     }
-    if (inferred_axis < 0 && !in) return wanted;
-    const std::int64_t count = in ? onnx_count(*in) : -1;
-    if (count < 0) return std::nullopt;
+    if (inferred_axis < 0 && !in) return target;
+    const std::int64_t input_count = in ? onnx_count(*in) : -1;
+    if (input_count < 0) return std::nullopt;
     if (inferred_axis >= 0) {
-      if (known == 0 || count % known != 0) return std::nullopt;
-      (*wanted)[static_cast<std::size_t>(inferred_axis)] = count / known;
-    } else if (known != count) {
-      infer_exported_length(*wanted, known, count);
+      if (target_count == 0 || input_count % target_count != 0) return std::nullopt;
+      (*target)[static_cast<std::size_t>(inferred_axis)] = input_count / target_count;
+    } else if (target_count != input_count) {
+      note_exported_length(*target, target_count, input_count);
       return std::nullopt;
     }
-    return wanted;
+    return target;
   }
 
-  /// Where a constant shape does not fit the short example text, notes the text length that the
-  /// model was exported for: the one with which the numbers of elements would be the same.
-  void infer_exported_length(const OnnxDims& wanted, std::int64_t known, std::int64_t count) const {
-    std::int64_t others = known;
-    int times = 0;
-    for (const std::int64_t length : wanted)
-      if (length == flow_.length) others /= length, ++times;
-    if (flow_.wanted_length != 0 || times == 0 || others == 0 || count % others != 0) return;
-    const double root = std::pow(static_cast<double>(count / others), 1.0 / times);
-    const auto length = static_cast<std::int64_t>(std::llround(root));
-    if (length > 1 && std::llround(std::pow(root, times)) == count / others &&
-        std::abs(root - static_cast<double>(length)) < 1e-9)
+  /// Shapes are computed for a short example text of flow_.length tokens, but a model may be
+  /// exported for one other length. Where the target of Reshape has not as many elements as the
+  /// input, that is the length which makes the two numbers equal when it replaces flow_.length in
+  /// the target; flow_.wanted_length becomes this length if it is an integer.
+  void note_exported_length(const OnnxDims& target, std::int64_t target_count,
+                            std::int64_t input_count) const {
+    std::int64_t other_lengths = target_count;
+    int exponent = 0;
+    for (const std::int64_t length : target)
+      if (length == flow_.length) other_lengths /= length, ++exponent;
+    if (flow_.wanted_length != 0 || exponent == 0 || other_lengths == 0 ||
+        input_count % other_lengths != 0)
+      return;
+    const double exact_length =
+        std::pow(static_cast<double>(input_count / other_lengths), 1.0 / exponent);
+    const auto length = static_cast<std::int64_t>(std::llround(exact_length));
+    if (length > 1 &&
+        std::llround(std::pow(exact_length, exponent)) == input_count / other_lengths &&
+        std::abs(exact_length - static_cast<double>(length)) < 1e-9)
       flow_.wanted_length = length;
   }
 
   MaybeOnnxDims transpose(const OnnxStep& step) const {
     const MaybeOnnxDims in = shape(step, 0);
     if (!in) return std::nullopt;
-    const OnnxDims order = step.integers("perm");
-    if (order.empty()) return OnnxDims(in->rbegin(), in->rend());
+    const OnnxDims permutation = step.integers("perm");
+    if (permutation.empty()) return OnnxDims(in->rbegin(), in->rend());
     OnnxDims result;
-    for (const std::int64_t axis : order) {
-      const std::int64_t from = onnx_axis(axis, in->size());
-      if (from < 0) return std::nullopt;
-      result.push_back((*in)[static_cast<std::size_t>(from)]);
+    for (const std::int64_t axis : permutation) {
+      const std::int64_t source_axis = onnx_axis(axis, in->size());
+      if (source_axis < 0) return std::nullopt;
+      result.push_back((*in)[static_cast<std::size_t>(source_axis)]);
     }
-    return order.size() == in->size() ? MaybeOnnxDims(result) : std::nullopt;
+    return permutation.size() == in->size() ? MaybeOnnxDims(result) : std::nullopt;
   }
 
   MaybeOnnxDims slice(const OnnxStep& step) const {
@@ -176,7 +189,7 @@ private:
     if (!in || !starts || !ends || starts->size() != ends->size()) return std::nullopt;
     MaybeOnnxDims axes = attribute_or_input(step, "axes", 3), steps = integers(step, 4);
     if (!axes) {
-      if (step.input(3) >= 0) return std::nullopt;
+      if (step.input(3) >= 0) return std::nullopt; // the input is given, but not constant
       axes = OnnxDims(starts->size());
       std::iota(axes->begin(), axes->end(), 0);
     }
@@ -195,12 +208,12 @@ private:
   }
 
   MaybeOnnxDims gather(const OnnxStep& step) const {
-    const MaybeOnnxDims in = shape(step, 0), places = shape(step, 1);
-    if (!in || !places) return std::nullopt;
+    const MaybeOnnxDims in = shape(step, 0), indices = shape(step, 1);
+    if (!in || !indices) return std::nullopt;
     const std::int64_t axis = onnx_axis(step.integer("axis", 0), in->size());
     if (axis < 0) return std::nullopt;
     OnnxDims result(in->begin(), in->begin() + axis);
-    result.insert(result.end(), places->begin(), places->end());
+    result.insert(result.end(), indices->begin(), indices->end());
     result.insert(result.end(), in->begin() + axis + 1, in->end());
     return result;
   }
@@ -221,11 +234,12 @@ private:
     return result;
   }
 
-  /// Which of `rank` axes a list names; nothing where one of them does not exist.
+  /// A flag for each of `rank` axes: whether the list has this axis. std::nullopt if the list has
+  /// an axis outside the rank.
   static std::optional<std::vector<bool>> marked_axes(const OnnxDims& axes, std::size_t rank) {
     std::vector<bool> marked(rank, false);
-    for (const std::int64_t one : axes) {
-      const std::int64_t axis = onnx_axis(one, rank);
+    for (const std::int64_t listed_axis : axes) {
+      const std::int64_t axis = onnx_axis(listed_axis, rank);
       if (axis < 0) return std::nullopt;
       marked[static_cast<std::size_t>(axis)] = true;
     }
@@ -249,12 +263,12 @@ private:
     const auto added = marked_axes(*axes, in->size() + axes->size());
     if (!added) return std::nullopt;
     OnnxDims result;
-    std::size_t from = 0;
+    std::size_t source_axis = 0;
     for (const bool is_added : *added)
       if (is_added)
         result.push_back(1);
-      else if (from < in->size()) // where an axis is named twice, there are fewer
-        result.push_back((*in)[from++]);
+      else if (source_axis < in->size()) // false if the list repeats an axis
+        result.push_back((*in)[source_axis++]);
     return result;
   }
 
@@ -270,23 +284,24 @@ private:
 
   MaybeOnnxDims tile(const OnnxStep& step) const {
     MaybeOnnxDims in = shape(step, 0);
-    const MaybeOnnxDims times = integers(step, 1);
-    if (!in || !times || times->size() != in->size()) return std::nullopt;
+    const MaybeOnnxDims repeats = integers(step, 1);
+    if (!in || !repeats || repeats->size() != in->size()) return std::nullopt;
     for (std::size_t i = 0; i < in->size(); ++i)
-      if (__builtin_mul_overflow((*in)[i], (*times)[i], &(*in)[i])) return std::nullopt;
+      if (__builtin_mul_overflow((*in)[i], (*repeats)[i], &(*in)[i])) return std::nullopt;
     return in;
   }
 
   MaybeOnnxDims range(const OnnxStep& step) const {
-    std::array<double, 3> ends{};
+    std::array<double, 3> start_limit_delta{};
     for (std::size_t i = 0; i < 3; ++i) {
       const auto number =
           flow_.is_fixed(step.input(i)) ? flow_.number(step.input(i)) : std::nullopt;
       if (!number) return std::nullopt;
-      ends[i] = *number;
+      start_limit_delta[i] = *number;
     }
-    const double count = std::ceil((ends[1] - ends[0]) / ends[2]);
-    if (!(std::abs(count) < 1e9)) return std::nullopt;
+    const double count =
+        std::ceil((start_limit_delta[1] - start_limit_delta[0]) / start_limit_delta[2]);
+    if (!(std::abs(count) < 1e9)) return std::nullopt; // also where delta is 0
     return OnnxDims{std::max<std::int64_t>(static_cast<std::int64_t>(count), 0)};
   }
 
@@ -295,15 +310,15 @@ private:
     if (!in) return std::nullopt;
     MaybeOnnxDims axes = attribute_or_input(step, "axes", 1);
     if (!axes && step.input(1) >= 0) return std::nullopt;
-    const bool keep = step.integer("keepdims", 1) != 0;
-    const bool all = !axes || axes->empty();
+    const bool keeps_axes = step.integer("keepdims", 1) != 0;
+    const bool reduces_all = !axes || axes->empty();
     const auto reduced = marked_axes(axes.value_or(OnnxDims{}), in->size());
     if (!reduced) return std::nullopt;
     OnnxDims result;
     for (std::size_t i = 0; i < in->size(); ++i)
-      if (!all && !(*reduced)[i])
+      if (!reduces_all && !(*reduced)[i])
         result.push_back((*in)[i]);
-      else if (keep)
+      else if (keeps_axes)
         result.push_back(1);
     return result;
   }
@@ -313,18 +328,18 @@ private:
     if (!in) return {};
     const std::int64_t axis = onnx_axis(step.integer("axis", 0), in->size());
     if (axis < 0) return {};
-    const std::size_t parts = step.outputs.size();
+    const std::size_t part_count = step.outputs.size();
     MaybeOnnxDims lengths = attribute_or_input(step, "split", 1);
-    const std::int64_t whole = (*in)[static_cast<std::size_t>(axis)];
+    const std::int64_t axis_length = (*in)[static_cast<std::size_t>(axis)];
     if (!lengths) {
-      if (step.input(1) >= 0 || parts == 0) return {};
-      const auto count = static_cast<std::int64_t>(parts);
-      const std::int64_t each = (whole + count - 1) / count;
-      lengths = OnnxDims(parts, each);
-      lengths->back() = whole - each * (count - 1);
+      if (step.input(1) >= 0 || part_count == 0) return {};
+      const auto count = static_cast<std::int64_t>(part_count);
+      const std::int64_t part_length = (axis_length + count - 1) / count;
+      lengths = OnnxDims(part_count, part_length);
+      lengths->back() = axis_length - part_length * (count - 1);
     }
     std::vector<MaybeOnnxDims> shapes;
-    for (std::size_t i = 0; i < parts && i < lengths->size(); ++i) {
+    for (std::size_t i = 0; i < part_count && i < lengths->size(); ++i) {
       shapes.emplace_back(in);
       (*shapes.back())[static_cast<std::size_t>(axis)] = (*lengths)[i];
     }

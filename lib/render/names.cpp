@@ -13,26 +13,27 @@ namespace mha::render {
 
 namespace {
 
-struct Row {
+struct TensorRow {
   std::string_view name;
   std::string shape;
   std::string_view text, axes, aliases;
 };
 
-/// The tensors, and the labels, which are text.
-std::vector<Row> rows() {
-  std::vector<Row> list;
+/// The tensors of a layer, and the labels of tokens: those are text, so that the list of tensors
+/// lacks them.
+std::vector<TensorRow> tensor_rows() {
+  std::vector<TensorRow> rows;
   for (const TensorInfo& info : tensor_names())
-    list.push_back({info.name, shape_text(info), info.text, info.axes, info.aliases});
-  list.push_back({"tokens", "T", "labels of the queries: a list of text, or numbers", "T", ""});
-  list.push_back({"key_tokens", "S", "labels of the keys, where they differ", "S", ""});
-  return list;
+    rows.push_back({info.name, shape_text(info), info.text, info.axes, info.aliases});
+  rows.push_back({"tokens", "T", "labels of the queries: a list of text, or numbers", "T", ""});
+  rows.push_back({"key_tokens", "S", "labels of the keys, where they differ", "S", ""});
+  return rows;
 }
 
-constexpr std::string_view letters =
+constexpr std::string_view meanings_of_letters =
     "B batch · T queries · S keys · P past keys · H query heads · H_kv key/value heads · d_in, "
     "d_model widths of the inputs · d_k, d_v widths of one head";
-constexpr std::string_view rules =
+constexpr std::string_view spelling_rules =
     "Small and capital letters, `_`, `-` and `.` are seen through where no other name differs by "
     "them (WQ, Mask, keyPaddingMask); X, Q, K, V and q, k, v are told apart. Every stage may be "
     "given, too: `mha-inspect stages` lists them.";
@@ -40,37 +41,38 @@ constexpr std::string_view rules =
 } // namespace
 
 std::string names_table(const TextStyle& look) {
-  const auto wraps = [](std::string title) {
+  const auto wrapped_column = [](std::string title) {
     return TextTable::Column{.title = std::move(title), .shrinks = true, .wraps = true};
   };
-  TextTable tensors({{"tensor"}, wraps("shape"), wraps("meaning")});
-  TextTable settings({{"setting"}, wraps("values"), wraps("meaning")});
-  TextTable aliases({{""}, wraps("")});
-  const auto alias = [&](std::string_view name, std::string_view others) {
+  TextTable tensors({{"tensor"}, wrapped_column("shape"), wrapped_column("meaning")});
+  TextTable settings({{"setting"}, wrapped_column("values"), wrapped_column("meaning")});
+  TextTable aliases({{""}, wrapped_column("")});
+  const auto add_aliases = [&](std::string_view name, std::string_view others) {
     if (!others.empty()) aliases.add({std::string(name), std::string(others)});
   };
-  for (const Row& row : rows()) {
+  for (const TensorRow& row : tensor_rows()) {
     tensors.add({std::string(row.name), std::string(row.shape), std::string(row.text)});
-    alias(row.name, row.aliases);
+    add_aliases(row.name, row.aliases);
   }
   for (const SettingInfo& info : settings_table()) {
-    const bool boolean = info.kind == SettingKind::boolean;
-    settings.add({std::string(info.name), std::string(boolean ? "true|false" : info.values),
+    const bool is_boolean = info.kind == SettingKind::boolean;
+    settings.add({std::string(info.name), std::string(is_boolean ? "true|false" : info.values),
                   std::string(info.text)});
-    alias(info.name, info.aliases);
+    add_aliases(info.name, info.aliases);
   }
   std::string out = tensors.text(look) + "\n";
-  for (const std::string& line : wrapped(letters, look.width)) out += look.dim(line) + "\n";
+  for (const std::string& line : wrapped(meanings_of_letters, look.width))
+    out += look.dim(line) + "\n";
   out += "\n" + settings.text(look) + "\n" + look.bold("also called") + "\n" +
          aliases.text(look, 2) + "\n";
-  for (const std::string& line : wrapped(rules, look.width)) out += line + "\n";
+  for (const std::string& line : wrapped(spelling_rules, look.width)) out += line + "\n";
   return out;
 }
 
 std::string names_json() {
-  constexpr Spread rows_of_table{"\n    ", "\n    ", "\n  "};
+  constexpr Spread one_row_per_line{"\n    ", "\n    ", "\n  "};
   JsonText json;
-  const auto put_tensor = [&](const Row& row) {
+  const auto put_tensor = [&](const TensorRow& row) {
     json.object([&] {
       json.member("name", row.name).member("shape", row.shape);
       json.member("text", row.text).member("axes", row.axes);
@@ -84,8 +86,8 @@ std::string names_json() {
     });
   };
   json.open_object(indented);
-  json.key("tensors").list(rows(), put_tensor, rows_of_table);
-  json.key("settings").list(settings_table(), put_setting, rows_of_table);
+  json.key("tensors").list(tensor_rows(), put_tensor, one_row_per_line);
+  json.key("settings").list(settings_table(), put_setting, one_row_per_line);
   json.close();
   json.end_line();
   return json.take();
@@ -93,7 +95,7 @@ std::string names_json() {
 
 std::string names_markdown() {
   std::string out = "| name | shape | meaning | also called |\n|---|---|---|---|\n";
-  for (const Row& row : rows())
+  for (const TensorRow& row : tensor_rows())
     out += fmt::format(
         "| `{}` | {} | {} | {} |\n", row.name, row.shape, row.text,
         row.aliases.empty() ? "–" : "`" + joined_texts(words_of(row.aliases), "` `") + "`");
