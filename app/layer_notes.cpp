@@ -81,8 +81,9 @@ void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color 
   kept_notes_color = color;
 }
 
-void print_kept_notes() {
-  for (const Note& note : kept_notes.take()) print_note(told(note), kept_notes_color, note.severity);
+void print_deferred_notes() {
+  for (const Note& note : kept_notes.take())
+    print_note(told(note), kept_notes_color, note.severity);
 }
 
 void require_no_warning(const std::vector<Note>& notes) {

@@ -23,10 +23,10 @@ private:
   std::vector<Group> groups_;
 };
 
-/// Keeps a layer's notes until print_kept_notes().
+/// Keeps a layer's notes until print_deferred_notes().
 void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color color);
 /// Prints the kept notes, once: at the end of the program, and before an error ends it.
-void print_kept_notes();
+void print_deferred_notes();
 
 /// What --strict asks for: throws Error with the text of the first warning.
 void require_no_warning(const std::vector<Note>& notes);

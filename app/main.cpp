@@ -61,7 +61,7 @@ int run(std::vector<std::string> arguments) {
     return 0;
   }
   if (arguments.size() == 3 && arguments[0] == "help" && arguments[1] == "--share") {
-    write_share(arguments[2]); // man pages and completions, for `cmake --install`
+    write_manuals_and_completions(arguments[2]); // man pages and completions, for `cmake --install`
     return 0;
   }
   if (arguments[0] == "help") { // `help show` means `show --help`
@@ -123,7 +123,7 @@ int run_program(int argument_count, char** arguments) {
     const int code = mha::app::run(
         std::vector<std::string>(arguments + (argument_count > 0), arguments + argument_count));
     mha::app::flush();
-    mha::app::print_kept_notes();
+    mha::app::print_deferred_notes();
     ranks.meet();
     ranks.leave();
     return ranks.is_first() ? code : 0;
@@ -134,7 +134,7 @@ int run_program(int argument_count, char** arguments) {
     ranks.leave();
     _exit(0);
   } catch (const mha::RankFailed& error) { // every process has this error already
-    mha::app::print_kept_notes();
+    mha::app::print_deferred_notes();
     mha::app::print_error(mha::app::told(error));
   } catch (const std::bad_alloc&) {
     if (ranks.count() == 1)
@@ -142,7 +142,7 @@ int run_program(int argument_count, char** arguments) {
     else
       mha::app::print_error(ranks.failed("out of memory"));
   } catch (const std::exception& error) {
-    mha::app::print_kept_notes();
+    mha::app::print_deferred_notes();
     mha::app::print_error(ranks.failed(mha::app::told(error)));
   }
   std::fflush(stderr);
@@ -153,5 +153,5 @@ int run_program(int argument_count, char** arguments) {
 } // namespace
 
 int main(int argument_count, char** arguments) {
-  return mha::app::with_stack([&] { return run_program(argument_count, arguments); });
+  return mha::app::run_on_own_stack([&] { return run_program(argument_count, arguments); });
 }

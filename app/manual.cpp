@@ -85,7 +85,7 @@ std::string manual_of(const Declared& declared) {
   return out + roff::see_also({{"mha-inspect", 1}, {formats_page, 5}, {stages_page, 7}});
 }
 
-void write_share(const std::string& folder) {
+void write_manuals_and_completions(const std::string& folder) {
   namespace fs = std::filesystem;
   const auto write = [&](const std::string& place, const std::string& text) {
     const fs::path path = fs::path(folder) / place;

@@ -18,6 +18,6 @@ std::string manual_of_formats();
 std::string manual_of_stages();
 
 /// Writes what a package installs below share/: the man pages and the completions of every shell.
-void write_share(const std::string& folder);
+void write_manuals_and_completions(const std::string& folder);
 
 } // namespace mha::app

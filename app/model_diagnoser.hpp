@@ -52,27 +52,27 @@ public:
 
 private:
   void embedding(const LoadedLayer& first, const Reference& of_first);
-  bool embedding_through(const LoadedLayer& loaded, const std::vector<ReferenceStage>& known,
-                         Layer& layer);
-  bool handed_on_through(const std::vector<ReferenceStage>& known, Layer& layer);
+  bool explain_embedding_from_layer(const LoadedLayer& loaded,
+                                    const std::vector<ReferenceStage>& known, Layer& layer);
+  bool explain_stream_from_next_layer(const std::vector<ReferenceStage>& known, Layer& layer);
   void between(const LoadedLayer& loaded, const Reference& reference);
   std::pair<Diagnosis, Reference> verdict(const LoadedLayer& loaded,
                                           const std::vector<Reference>& readings, bool first,
                                           Layer& layer);
   void layer(const LoadedLayer& loaded);
-  void drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
-                   std::vector<Reference>& readings);
-  bool was_saved_apart(const Tensor& next, double tolerance);
+  void drop_normalised_resid_pre(const LoadedLayer& loaded, const std::optional<Tensor>& before,
+                                 std::vector<Reference>& readings);
+  bool saved_from_other_step(const Tensor& next, double tolerance);
   bool padding_was_attended(const LoadedLayer& first);
   std::vector<Layer> outlines() const;
   void end();
-  void tell_capture(PlaceDiagnosis& place, const std::string& other);
-  void judge_saved_before();
-  void judge_saved_between();
-  bool ends_agree_with_own();
-  bool last_is_apart() const;
-  std::optional<Tensor> own_stream(const LoadedLayer& next, const Reference& reference);
-  void judge_last_like_others();
+  void record_other_step(PlaceDiagnosis& place, const std::string& other);
+  void detect_saved_layer_inputs();
+  void detect_saved_feed_forward_inputs();
+  bool ends_follow_own_stream();
+  bool only_last_resid_post_differs() const;
+  std::optional<Tensor> computed_stream(const LoadedLayer& next, const Reference& reference);
+  void apply_other_step_to_final_layer();
   void name_other_layer();
   void name_form_of_gelu();
   void from_logits();
@@ -93,7 +93,7 @@ private:
   Common& common_;
   const render::TextStyle& look_;
   ModelAround around_;
-  ModelDiagnosis found_;
+  ModelDiagnosis diagnoses_;
   ReferenceStream stream_;
   GeluForms gelu_;
   std::vector<OtherStep> captures_; ///< of the layer that is looked at
@@ -103,12 +103,12 @@ private:
   std::vector<Change> kept_changes_;
   Tensor embed_;
   /// The first layer that nothing explains, and its first stage that differs.
-  std::optional<std::pair<std::string, ReferenceStage>> open_;
+  std::optional<std::pair<std::string, ReferenceStage>> unexplained_;
   Layer open_layer_;
-  bool is_sum_ = false;        ///< what the layer before hands on is a sum of its saved steps
-  bool lost_ = false;          ///< the stream behind the last layer is not known
-  bool ends_with_own_ = false; ///< the model's end is judged from its own last stream
-  bool streams_ = false;       ///< the reference has some of it
+  bool is_sum_ = false;            ///< what the layer before hands on is a sum of its saved steps
+  bool stream_is_unknown_ = false; ///< the stream behind the last layer is not known
+  bool ends_with_own_ = false;     ///< the model's end is judged from its own last stream
+  bool streams_ = false;           ///< the reference has some of it
   std::mutex reading_others_;
   std::map<std::size_t, std::shared_ptr<const Layer>> others_;
 };

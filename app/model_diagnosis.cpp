@@ -77,9 +77,9 @@ void ModelDiagnoser::keep(const std::string& id, const std::string& headline, co
   for (Change& change : diagnosis.changes)
     if (!change.reproduction.transposed.empty()) change.reproduction = {};
   // What enters a layer and the layer itself are one place.
-  if (!found_.places.empty() && found_.places.back().id == id) {
+  if (!diagnoses_.places.empty() && diagnoses_.places.back().id == id) {
     if (diagnosis.equal && diagnosis.captures.empty()) return;
-    Diagnosis& before = found_.places.back().diagnosis;
+    Diagnosis& before = diagnoses_.places.back().diagnosis;
     diagnosis.changes.insert(diagnosis.changes.begin(), before.changes.begin(),
                              before.changes.end());
     diagnosis.stages.insert(diagnosis.stages.begin(), before.stages.begin(), before.stages.end());
@@ -88,11 +88,11 @@ void ModelDiagnoser::keep(const std::string& id, const std::string& headline, co
     if (!before.explained)
       diagnosis.explained = diagnosis.equal = false, diagnosis.unexplained = before.unexplained,
       diagnosis.at = before.at, diagnosis.ours = before.ours, diagnosis.theirs = before.theirs;
-    found_.places.pop_back();
+    diagnoses_.places.pop_back();
   }
   PlaceDiagnosis place{id, std::move(diagnosis), {}};
   place.text = headline + "\n" + render::diagnosis_text(layer, place.diagnosis, look_);
-  found_.places.push_back(std::move(place));
+  diagnoses_.places.push_back(std::move(place));
 }
 
 /// The reading that needs the fewest changes.
@@ -140,13 +140,13 @@ std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loade
   const bool fused = std::ranges::any_of(
       loaded.origins, [](const Origin& origin) { return origin.name == "W_qkv"; });
   std::pair<Diagnosis, Reference> result = best(layer, readings, fused);
-  const bool shown = found_.places.empty() && !stream_.before(readings.front());
+  const bool shown = diagnoses_.places.empty() && !stream_.before(readings.front());
   if (first && shown && !result.first.explained &&
-      embedding_through(loaded, targets_in(result.second, false), layer))
+      explain_embedding_from_layer(loaded, targets_in(result.second, false), layer))
     result = best(layer, readings, fused);
   const bool summed = is_sum_ && !readings.front().find(Stage::resid_pre);
   if (summed && !result.first.explained &&
-      handed_on_through(targets_in(result.second, false), layer))
+      explain_stream_from_next_layer(targets_in(result.second, false), layer))
     result = best(layer, readings, fused);
   result.first.captures.insert(result.first.captures.begin(), captures_.begin(), captures_.end());
   return result;
@@ -155,24 +155,25 @@ std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loade
 void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
   const bool first = !whole_.one_layer && !last_;
-  drop_normed(loaded, first ? std::optional(loaded.layer.X) : stream_.handed_on(), readings);
+  drop_normalised_resid_pre(loaded, first ? std::optional(loaded.layer.X) : stream_.handed_on(),
+                            readings);
   if (first)
     embedding(loaded, readings.front());
   else
     between(loaded, readings.front());
-  std::optional<Tensor> stream = own_stream(loaded, readings.front());
+  std::optional<Tensor> stream = computed_stream(loaded, readings.front());
   if (!stream) stream = stream_.before(readings.front());
   streams_ = streams_ || stream;
   if (stream)
-    lost_ = false;
+    stream_is_unknown_ = false;
   else if (first)
     stream = last_->layer.X;
-  else if (last_ && !whole_.one_layer && !lost_)
+  else if (last_ && !whole_.one_layer && !stream_is_unknown_)
     stream = predicted();
   Layer layer = stream ? with_stream(loaded.layer, *stream) : loaded.layer;
   around_.number = static_cast<std::size_t>(std::ranges::find(texts_.layers(), loaded.id) -
                                             texts_.layers().begin());
-  around_.previous = around_.number > 0 && last_ && !lost_
+  around_.previous = around_.number > 0 && last_ && !stream_is_unknown_
                          ? std::make_shared<const Layer>(plain_form(last_->layer))
                          : nullptr;
   report_reading(readings.front(), common_, false, false);
@@ -180,8 +181,8 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   const Reference* read = &readings.front();
   std::optional<std::pair<Diagnosis, Reference>> result;
   if (!targets_in(readings.front(), false).empty()) {
-    if (lost_) {
-      found_.not_judged += (found_.not_judged.empty() ? "" : ", ") + loaded.id;
+    if (stream_is_unknown_) {
+      diagnoses_.not_judged += (diagnoses_.not_judged.empty() ? "" : ", ") + loaded.id;
     } else {
       result = verdict(loaded, readings, first, layer);
       read = &result->second;
@@ -199,39 +200,40 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
     for (const OtherStep& other : result->first.captures)
       std::erase_if(compared.stages,
                     [&](const ReferenceStage& one) { return one.stage == other.stage; });
-  found_.coverage.add(loaded.id, stages_in(compared), compared);
+  diagnoses_.coverage.add(loaded.id, stages_in(compared), compared);
   stream_.pass(loaded.layer, compared);
   is_sum_ = stream_.handed_on() && !compared.find(Stage::resid_post);
   captures_.clear();
   if (!result) return;
-  lost_ = lost_ || !result->first.explained;
-  if (!result->first.explained && !open_)
+  stream_is_unknown_ = stream_is_unknown_ || !result->first.explained;
+  if (!result->first.explained && !unexplained_)
     if (const ReferenceStage* open = compared.find(*result->first.unexplained))
-      open_.emplace(loaded.id, *open), open_layer_ = layer;
+      unexplained_.emplace(loaded.id, *open), open_layer_ = layer;
   keep(loaded.id, headline(model_, loaded, look_), layer, std::move(result->first));
 }
 
 /// The last norm and the head.
 void ModelDiagnoser::end() {
   std::optional<Tensor> theirs = stream_.before({});
-  if (theirs && (ends_with_own_ || ends_agree_with_own())) theirs = std::nullopt;
-  if (theirs) lost_ = false;
+  if (theirs && (ends_with_own_ || ends_follow_own_stream())) theirs = std::nullopt;
+  if (theirs) stream_is_unknown_ = false;
   const Layer ends = ends_from(theirs ? *theirs : predicted());
   const LoadedLayer loaded = of_ends(ends);
   const std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
   report_reading(readings.front(), common_, false, false);
-  found_.coverage.add("", stages_in(readings.front()), readings.front());
+  diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
   const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);
   gelu_.add(ends, readings.front(), false, common_.threads);
   if (targets.empty()) return;
-  if (lost_ && targets.front().stage != Stage::final) {
-    found_.not_judged += (found_.not_judged.empty() ? "" : ", ") + std::string("the model's end");
+  if (stream_is_unknown_ && targets.front().stage != Stage::final) {
+    diagnoses_.not_judged +=
+        (diagnoses_.not_judged.empty() ? "" : ", ") + std::string("the model's end");
     return;
   }
   const DiagnoseContext context{false, common_.threads, &around_, &likely_};
   Diagnosis diagnosis = diagnose(ends, targets, {false, common_.threads, &around_, nullptr});
   // The last layer's result is seen through the norm alone, or the head.
-  const bool alone = !theirs && !lost_;
+  const bool alone = !theirs && !stream_is_unknown_;
   if (!diagnosis.explained && alone && streams_ && is_rounding_of_layer(diagnosis, targets.front()))
     diagnosis.explained = diagnosis.equal = true, diagnosis.unexplained = {};
   if (!diagnosis.explained && alone && streams_) {
@@ -247,7 +249,7 @@ void ModelDiagnoser::end() {
       return;
     }
   }
-  if (!diagnosis.explained && alone && !streams_ && found_.places.empty()) {
+  if (!diagnosis.explained && alone && !streams_ && diagnoses_.places.empty()) {
     if (auto everywhere = explain_everywhere(outlines(), ends, targets.front(), context))
       diagnosis = std::move(*everywhere);
     else
@@ -273,11 +275,11 @@ std::vector<Layer> ModelDiagnoser::outlines() const {
 /// all places are explained by nothing but the rounding.
 void ModelDiagnoser::name_form_of_gelu() {
   const GeluForms::Verdict verdict = gelu_.verdict();
-  for (const PlaceDiagnosis& place : found_.places)
+  for (const PlaceDiagnosis& place : diagnoses_.places)
     if (!place.diagnosis.explained || !is_of_precision(place.diagnosis.changes)) return;
-  if (verdict == GeluForms::Verdict::open) found_.undecided = gelu_.sentence();
+  if (verdict == GeluForms::Verdict::open) diagnoses_.undecided = gelu_.sentence();
   if (verdict != GeluForms::Verdict::other) return;
-  for (PlaceDiagnosis& place : found_.places) {
+  for (PlaceDiagnosis& place : diagnoses_.places) {
     if (place.id.empty() || place.id == "embed" || !place.diagnosis.captures.empty()) continue;
     Diagnosis& told = place.diagnosis;
     told.equal = false, told.changes = {gelu_.cause()}, told.hints = {gelu_.sentence()};
@@ -290,32 +292,34 @@ ModelDiagnosis ModelDiagnoser::run() {
   for (const std::string& id : model_.chosen()) {
     if (id.empty()) continue;
     const LoadedLayer loaded = load_layer(model_, id, common_);
-    if (!whole_.one_layer && !last_ && padding_was_attended(loaded)) return std::move(found_);
+    if (!whole_.one_layer && !last_ && padding_was_attended(loaded)) return std::move(diagnoses_);
     layer(loaded);
   }
-  if (!whole_.one_layer) judge_last_like_others(), judge_saved_before(), judge_saved_between();
+  if (!whole_.one_layer)
+    apply_other_step_to_final_layer(), detect_saved_layer_inputs(),
+        detect_saved_feed_forward_inputs();
   if (!whole_.one_layer && last_) end();
-  if (found_.places.empty())
+  if (diagnoses_.places.empty())
     fail("--against {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "
          "logits expected, of this text",
          fmt::join(files_.texts(), " "), whole_.one_layer ? "this layer" : "this model",
-         what_is_left(found_.coverage));
+         what_is_left(diagnoses_.coverage));
   name_other_layer(), name_form_of_gelu();
   // An option is every layer's: it reproduces what all of them do.
   const std::string first = [&] {
-    for (const PlaceDiagnosis& place : found_.places)
+    for (const PlaceDiagnosis& place : diagnoses_.places)
       if (!place.id.empty() && place.id != "embed" && !place.diagnosis.changes.empty())
         return place.diagnosis.changes[0].did;
     return std::string();
   }();
-  const bool everywhere = std::ranges::all_of(found_.places, [&](const PlaceDiagnosis& place) {
+  const bool everywhere = std::ranges::all_of(diagnoses_.places, [&](const PlaceDiagnosis& place) {
     return place.id.empty() || place.id == "embed" ||
            (place.diagnosis.changes.size() == 1 && place.diagnosis.changes[0].did == first);
   });
   if (!everywhere)
-    for (PlaceDiagnosis& place : found_.places)
+    for (PlaceDiagnosis& place : diagnoses_.places)
       for (Change& change : place.diagnosis.changes) change.reproduction = {};
-  return std::move(found_);
+  return std::move(diagnoses_);
 }
 
 ModelDiagnosis diagnose_model(const Request& request, OpenedModel& model,

@@ -23,7 +23,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   const Agreement agreement =
       agreement_of(handed_on, theirs, tolerance_of(saved_resid_pre->stored));
   if (agreement.agrees || agreement.error < difference_threshold) return;
-  if (was_saved_apart(theirs, tolerance_of(saved_resid_pre->stored))) return;
+  if (saved_from_other_step(theirs, tolerance_of(saved_resid_pre->stored))) return;
   const Layer first_run = with_stream(loaded.layer, handed_on);
   const Tensor after_first_run =
       trace(first_run, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
@@ -70,9 +70,9 @@ bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
     for (const std::string& id : texts_.layers()) {
       const Reference of_layer =
           load_readings(load_layer(model_, id, common_), files_, common_, &whole_).front();
-      found_.coverage.add(id, stages_in(of_layer), of_layer);
+      diagnoses_.coverage.add(id, stages_in(of_layer), of_layer);
     }
-    found_.coverage.add("", stages_in(readings.front()), readings.front());
+    diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
     keep("", headline(model_, of_ends(ends), look_), ends, std::move(*found));
   }
   last_.reset();
@@ -82,8 +82,9 @@ bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
 /// If the reference lacks the embedding that enters the first layer, the saved stages of this layer
 /// (`known`) determine which change of the embedding explains them. Returns whether there is such a
 /// change; `layer` then has the changed embedding as its input.
-bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,
-                                       const std::vector<ReferenceStage>& known, Layer& layer) {
+bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
+                                                  const std::vector<ReferenceStage>& known,
+                                                  Layer& layer) {
   const Layer ends = ends_from(last_->layer.X);
   std::optional<Diagnosis> found =
       explain_embedding(ends, layer, known, {false, common_.threads, &around_, nullptr});
@@ -96,7 +97,8 @@ bool ModelDiagnoser::embedding_through(const LoadedLayer& loaded,
 /// The stream between two layers is a sum of stages of the first layer. The saved stages of the
 /// second (`known`) determine which other sum explains them. Returns whether there is such a sum;
 /// `layer` then has it as its input.
-bool ModelDiagnoser::handed_on_through(const std::vector<ReferenceStage>& known, Layer& layer) {
+bool ModelDiagnoser::explain_stream_from_next_layer(const std::vector<ReferenceStage>& known,
+                                                    Layer& layer) {
   std::optional<Diagnosis> found =
       explain_handed_on(last_->layer, layer, known, {false, common_.threads, &around_, nullptr});
   if (!found) return false;
@@ -109,8 +111,9 @@ bool ModelDiagnoser::handed_on_through(const std::vector<ReferenceStage>& known,
 
 /// A reference may have saved the output x of the input norm as resid_pre. That tensor is not the
 /// residual stream, so that resid_pre is removed from all readings of the reference.
-void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<Tensor>& before,
-                                 std::vector<Reference>& readings) {
+void ModelDiagnoser::drop_normalised_resid_pre(const LoadedLayer& loaded,
+                                               const std::optional<Tensor>& before,
+                                               std::vector<Reference>& readings) {
   const ReferenceStage* saved_resid_pre = readings.front().find(Stage::resid_pre);
   if (!saved_resid_pre || !before || !has_step(loaded.layer, Stage::x) ||
       loaded.layer.settings.input_norm == InputNorm::none)
@@ -130,11 +133,11 @@ void ModelDiagnoser::drop_normed(const LoadedLayer& loaded, const std::optional<
 }
 
 /// Whether each change in the diagnosis of the last layer affects its resid_post alone.
-bool ModelDiagnoser::last_is_apart() const {
-  if (!last_ || !stream_.handed_on() || found_.places.empty() ||
-      found_.places.back().id != last_->id)
+bool ModelDiagnoser::only_last_resid_post_differs() const {
+  if (!last_ || !stream_.handed_on() || diagnoses_.places.empty() ||
+      diagnoses_.places.back().id != last_->id)
     return false;
-  const Diagnosis& before = found_.places.back().diagnosis;
+  const Diagnosis& before = diagnoses_.places.back().diagnosis;
   return !before.changes.empty() && std::ranges::all_of(before.changes, [](const Change& change) {
     return change.touches == StageSet{Stage::resid_post};
   });
@@ -143,9 +146,9 @@ bool ModelDiagnoser::last_is_apart() const {
 /// The saved resid_post of the last layer may come from another step while the next layer was
 /// computed from the right stream. Returns this stream, which is the model's own, if it explains
 /// the first saved stage of the next layer.
-std::optional<Tensor> ModelDiagnoser::own_stream(const LoadedLayer& next,
-                                                 const Reference& reference) {
-  if (!last_is_apart() || reference.find(Stage::resid_pre)) return std::nullopt;
+std::optional<Tensor> ModelDiagnoser::computed_stream(const LoadedLayer& next,
+                                                      const Reference& reference) {
+  if (!only_last_resid_post_differs() || reference.find(Stage::resid_pre)) return std::nullopt;
   const std::vector<ReferenceStage> targets = targets_in(reference, false);
   if (targets.empty()) return std::nullopt;
   const Tensor own =
@@ -155,32 +158,32 @@ std::optional<Tensor> ModelDiagnoser::own_stream(const LoadedLayer& next,
       trace(with_stream(next.layer, own), {target.stage}, {}, common_.threads).value(target.stage);
   const double tolerance = tolerance_of(target.stored);
   if (!agreement_of(value, convert(target.value, value.dtype()), tolerance).agrees ||
-      !was_saved_apart(own, tolerance))
+      !saved_from_other_step(own, tolerance))
     return std::nullopt;
-  last_changes_.clear(), lost_ = false;
+  last_changes_.clear(), stream_is_unknown_ = false;
   return own;
 }
 
 /// No layer follows the final one, so that no saved stage can show that its resid_post comes from
 /// another step. The layer before it decides: if its resid_post comes from another step, and the
 /// final layer differs in resid_post alone, the final resid_post does so, too.
-void ModelDiagnoser::judge_last_like_others() {
-  const std::size_t count = found_.places.size();
-  if (count < 2 || !last_is_apart()) return;
-  const std::vector<OtherStep>& before = found_.places[count - 2].diagnosis.captures;
+void ModelDiagnoser::apply_other_step_to_final_layer() {
+  const std::size_t count = diagnoses_.places.size();
+  if (count < 2 || !only_last_resid_post_differs()) return;
+  const std::vector<OtherStep>& before = diagnoses_.places[count - 2].diagnosis.captures;
   if (std::ranges::find(before, Stage::resid_post, &OtherStep::stage) == before.end()) return;
   const Tensor own =
       trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
-  if (!was_saved_apart(own, tolerance_of(own.dtype()))) return;
+  if (!saved_from_other_step(own, tolerance_of(own.dtype()))) return;
   ends_with_own_ = true;
-  last_changes_.clear(), lost_ = false;
+  last_changes_.clear(), stream_is_unknown_ = false;
 }
 
 /// Whether the stream after the last layer, `next`, equals the model's own although the saved
 /// resid_post does not. Then nothing is wrong in the layer, and the saved tensor comes from another
 /// step: the diagnosis of the layer is replaced by this finding.
-bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
-  if (!last_is_apart()) return false;
+bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance) {
+  if (!only_last_resid_post_differs()) return false;
   const Tensor ours =
       trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
   if (!agreement_of(ours, convert(next, ours.dtype()).reshaped(ours.shape()), tolerance).agrees)
@@ -191,18 +194,18 @@ bool ModelDiagnoser::was_saved_apart(const Tensor& next, double tolerance) {
       with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))
           .given[index_of(Stage::resid_post)],
       common_.threads);
-  tell_capture(found_.places.back(), other.empty() ? "no sum of the stream" : other);
+  record_other_step(diagnoses_.places.back(), other.empty() ? "no sum of the stream" : other);
   return true;
 }
 
 /// Replaces the diagnosis of a place by the finding that its saved resid_post is the step `other`
 /// and that nothing differs otherwise. The first line of the text, the headline, stays.
-void ModelDiagnoser::tell_capture(PlaceDiagnosis& place, const std::string& other) {
+void ModelDiagnoser::record_other_step(PlaceDiagnosis& place, const std::string& other) {
   Diagnosis& diagnosis = place.diagnosis;
   diagnosis.captures.push_back({Stage::resid_post, other});
   diagnosis.changes.clear(), diagnosis.stages.clear(), diagnosis.runners_up.clear(),
       diagnosis.same_numbers.clear();
-  found_.coverage.remove(place.id, Stage::resid_post);
+  diagnoses_.coverage.remove(place.id, Stage::resid_post);
   diagnosis.equal = diagnosis.explained = true, diagnosis.unexplained = {};
   place.text = place.text.substr(0, place.text.find('\n') + 1) + "\n" +
                render::diagnosis_text(last_->layer, diagnosis, look_);
@@ -211,10 +214,10 @@ void ModelDiagnoser::tell_capture(PlaceDiagnosis& place, const std::string& othe
 /// If the reference saved the input of each layer as its resid_post, the first layer seems to be
 /// skipped, and each other layer to run with the weights of the layer before. These diagnoses are
 /// replaced by the finding that each resid_post is resid_pre.
-void ModelDiagnoser::judge_saved_before() {
+void ModelDiagnoser::detect_saved_layer_inputs() {
   const std::vector<std::string>& layers = texts_.layers();
   std::vector<PlaceDiagnosis*> places;
-  for (PlaceDiagnosis& place : found_.places)
+  for (PlaceDiagnosis& place : diagnoses_.places)
     if (place.id != "embed") places.push_back(&place);
   if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
   for (std::size_t n = 0; n < places.size(); ++n) {
@@ -225,9 +228,9 @@ void ModelDiagnoser::judge_saved_before() {
                : changes[0].did == fmt::format("runs layer {}'s weights in this layer", n - 1);
     if (!as_expected) return;
   }
-  for (PlaceDiagnosis* place : places) tell_capture(*place, "resid_pre");
+  for (PlaceDiagnosis* place : places) record_other_step(*place, "resid_pre");
   last_->layer = with_stream(last_->layer, *stream_.handed_on());
-  ends_with_own_ = true, lost_ = false;
+  ends_with_own_ = true, stream_is_unknown_ = false;
   last_changes_.clear();
 }
 
@@ -235,10 +238,10 @@ void ModelDiagnoser::judge_saved_before() {
 /// each layer, the first layer seems to lack the feed-forward, and no other layer is explained by
 /// the tensors saved before it. Each layer is therefore computed from the model's own stream; if
 /// its residual equals the saved tensor in all layers, the diagnoses are replaced by this finding.
-void ModelDiagnoser::judge_saved_between() {
+void ModelDiagnoser::detect_saved_feed_forward_inputs() {
   const std::vector<std::string>& layers = texts_.layers();
   std::vector<PlaceDiagnosis*> places;
-  for (PlaceDiagnosis& place : found_.places)
+  for (PlaceDiagnosis& place : diagnoses_.places)
     if (place.id != "embed") places.push_back(&place);
   if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
   const std::vector<Change>& first_changes = places[0]->diagnosis.changes;
@@ -259,15 +262,15 @@ void ModelDiagnoser::judge_saved_between() {
       return;
     last_input = loaded.layer.X;
   }
-  for (PlaceDiagnosis* place : places) tell_capture(*place, "residual");
+  for (PlaceDiagnosis* place : places) record_other_step(*place, "residual");
   last_->layer = with_stream(last_->layer, last_input);
-  ends_with_own_ = true, lost_ = false;
+  ends_with_own_ = true, stream_is_unknown_ = false;
   last_changes_.clear();
 }
 
 /// Whether the saved stages of the model's end agree with the model's own stream although the saved
 /// resid_post of the final layer does not, so that this tensor comes from another step.
-bool ModelDiagnoser::ends_agree_with_own() {
+bool ModelDiagnoser::ends_follow_own_stream() {
   const Tensor own =
       trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
   const Layer ends = ends_from(own);
@@ -278,21 +281,21 @@ bool ModelDiagnoser::ends_agree_with_own() {
   const double tolerance = tolerance_of(targets[0].stored);
   if (!agreement_of(value, convert(targets[0].value, value.dtype()), tolerance).agrees)
     return false;
-  if (!was_saved_apart(own, tolerance)) return false;
-  last_changes_.clear(), lost_ = false;
+  if (!saved_from_other_step(own, tolerance)) return false;
+  last_changes_.clear(), stream_is_unknown_ = false;
   return true;
 }
 
 /// A saved stage that no change explains may be the same stage of another layer. If it equals that
 /// of one layer, the hint names this layer.
 void ModelDiagnoser::name_other_layer() {
-  if (!open_) return;
-  const auto& [id, stage] = *open_;
+  if (!unexplained_) return;
+  const auto& [id, stage] = *unexplained_;
   const std::string other = other_layer_of_text(request_, id, stage, common_);
   if (other.empty()) return;
   const auto place = std::ranges::find_if(
-      found_.places, [&, &where = id](const PlaceDiagnosis& one) { return one.id == where; });
-  if (place == found_.places.end()) return;
+      diagnoses_.places, [&, &where = id](const PlaceDiagnosis& one) { return one.id == where; });
+  if (place == diagnoses_.places.end()) return;
   place->diagnosis.hints = {
       fmt::format("the reference's {} is that of layer {}", mha::name_of(stage.stage), other)};
   place->text = place->text.substr(0, place->text.find('\n') + 1) + "\n" +

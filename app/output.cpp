@@ -179,7 +179,7 @@ std::string form_of(const OutputOptions& output) {
   if (output.to_standard_output() || is_device(output.path)) return output.formats.front();
   const auto [written, any] = formats_by_extension(output);
   if (!written.empty()) return std::string(written);
-  if (any.empty() && output.any_path) return "";
+  if (any.empty() && output.allows_any_extension) return "";
   const std::string path = render::visible(output.path);
   if (any.empty())
     throw UsageError(fmt::format("{}: the extension names no format ({}){}", path,
@@ -193,7 +193,7 @@ std::string form_of(const OutputOptions& output) {
 
 void add_output_path(Cli& cli, OutputOptions& output, std::string format, std::string help,
                      std::span<const std::string_view> placeholders) {
-  output.any_path = true;
+  output.allows_any_extension = true;
   add_output_option(cli, output, {std::move(format)}, std::move(help), placeholders);
 }
 
@@ -302,7 +302,7 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
   return files;
 }
 
-StageSet some_stages(const Layer& layer) {
+StageSet require_some_stages(const Layer& layer) {
   const StageSet available = available_stages(layer);
   if (available.none())
     fail("no stage can be computed: there is no input{}; or bind a stage to start from",
@@ -311,7 +311,7 @@ StageSet some_stages(const Layer& layer) {
 }
 
 std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names) {
-  const StageSet available = some_stages(layer);
+  const StageSet available = require_some_stages(layer);
   std::vector<Stage> chosen;
   const auto add = [&](Stage stage) { add_once(chosen, stage); };
   const auto add_all = [&] {

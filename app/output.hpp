@@ -17,8 +17,8 @@ struct OutputOptions {
   std::string path;   ///< "" or "-": standard output
   std::string format; ///< "" = the extension of the path decides
   std::string command;
-  std::vector<std::string> formats; ///< that the command writes, the one of standard output first
-  bool any_path = false;            ///< an extension of no format is a name: a folder's, a page's
+  std::vector<std::string> formats;  ///< that the command writes, the one of standard output first
+  bool allows_any_extension = false; ///< an extension of no format is a name: a folder's, a page's
 
   bool to_standard_output() const { return path.empty() || path == "-"; }
 };
@@ -89,6 +89,6 @@ Selection selection_of(const LoadedLayer& loaded, const Selection& selection, st
 /// layer, are understood too. Without names, every stage there is.
 std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>& names);
 /// Every stage there is. Throws Error that says what is missing if there is none.
-StageSet some_stages(const Layer& layer);
+StageSet require_some_stages(const Layer& layer);
 
 } // namespace mha::app

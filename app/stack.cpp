@@ -7,7 +7,7 @@
 
 namespace mha::app {
 
-int with_stack(const std::function<int()>& work) {
+int run_on_own_stack(const std::function<int()>& work) {
   constexpr std::size_t least = 1 << 20, usual = 8 << 20; // bytes
   rlimit limit{};
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least) return work();

@@ -261,7 +261,7 @@ Run declare_convert(Cli& cli) {
       "layers.N.W_q and so on. Files that `dump --part I/N` wrote are joined into one, in "
       "any order and format. Of a model (a checkpoint folder of several layers, PyTorch's, GGUF) "
       "without --layer all tensors are written, under the names that they have.");
-  convert->output.any_path = true;
+  convert->output.allows_any_extension = true;
   add_output(cli, convert->output, {"npz", "npy", "safetensors", "json"},
              "where to: .npz, .safetensors, .json, or a folder of .npy; {layer} in PATH writes one "
              "file each",

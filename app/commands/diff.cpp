@@ -236,7 +236,7 @@ void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const 
 
 void DiffRun::layer(const std::string& id) {
   const LoadedLayer loaded = load_layer(model_, id, command_.common);
-  some_stages(loaded.layer);
+  require_some_stages(loaded.layer);
   const Reference reference =
       load_reference(loaded, files_, command_.common, !as_json_ && !whole_,
                      whole_ ? &*whole_ : nullptr, as_json_ || !line_a_layer_);

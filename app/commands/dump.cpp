@@ -364,7 +364,7 @@ Run declare_dump(Cli& cli) {
             "is a folder of .npy files. Several layers in one file are named layers.N.STAGE.");
   add_stages(cli, dump->stages);
   add_selection(cli, dump->selection);
-  dump->output.any_path = true;
+  dump->output.allows_any_extension = true;
   add_output(cli, dump->output, {"npz", "npy", "safetensors", "json"},
              "where to: a folder, .npz, .safetensors, .json, .npy, or - for standard output; "
              "{layer}, {batch} and "

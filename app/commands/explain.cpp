@@ -86,7 +86,7 @@ int Explain::run() {
   std::map<std::string, std::vector<std::string>> files;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
-    some_stages(loaded.layer); // what is missing comes before what is chosen
+    require_some_stages(loaded.layer); // what is missing comes before what is chosen
     std::vector<Stage> per_head{Stage::weights};
     for (const PlannedFile& file : planned_files(output.path, loaded, selection, per_head, false)) {
       const Stopwatch watch(common.compute_s);

@@ -140,7 +140,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
-    const StageSet available = some_stages(layer);
+    const StageSet available = require_some_stages(layer);
     const Selection own = selection_of(loaded, selection, model.chosen().size());
     std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);

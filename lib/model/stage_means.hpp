@@ -5,6 +5,7 @@
 #include <mha/load/patch_text.hpp>
 #include <mha/model/run.hpp>
 
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>

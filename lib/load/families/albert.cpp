@@ -9,7 +9,7 @@
 #include <mha/load/families/size_keys.hpp>
 #include <mha/system/parse.hpp>
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <set>
 
