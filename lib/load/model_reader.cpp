@@ -243,20 +243,22 @@ void ModelReader::require_always() const {
   }
 }
 
-std::string ModelReader::head_name(std::string_view name) const {
+std::string ModelReader::head_name(std::string_view name,
+                                   std::initializer_list<std::string_view> endings) const {
   if (name.empty()) return "";
   for (std::string at = model_;; at = enclosing_prefix(at)) {
     const std::string whole = at + std::string(name);
-    if (find(whole + ".weight") || find(whole + ".gamma") || find(whole)) return whole;
+    for (const std::string_view ending : endings)
+      if (find(whole + std::string(ending))) return whole;
     if (at.empty()) return "";
   }
 }
 
 std::string ModelReader::head_bias(bool tied) const {
   const std::string head(record_.head);
-  std::string of_record = head_name(record_.head_bias), own;
+  std::string of_record = head_name(record_.head_bias, {""}), own;
   if (record_.head_has_bias != naming::Bias::never && !head.empty())
-    own = head_name(bias_of(head) + (has_endings(head) ? ".bias" : ""));
+    own = head_name(bias_of(head) + (has_endings(head) ? ".bias" : ""), {""});
   return own.empty() || (tied && !of_record.empty()) ? of_record : own;
 }
 

@@ -69,8 +69,12 @@ public:
   std::optional<std::size_t> stream_width() const;
   /// Throws Error where the layer lacks what the record says that every one has.
   void require_always() const;
-  /// The head's name, below a part of the model's prefix or at the top; "" if it is not there.
-  std::string head_name(std::string_view name) const;
+  /// The head's name, below a part of the model's prefix or at the top; "" if no tensor is called
+  /// so with one of the endings.
+  std::string head_name(std::string_view name, Endings endings) const;
+  std::string head_name(std::string_view name) const {
+    return head_name(name, {".weight", ".gamma", ""});
+  }
   /// The whole name of the bias that is added to the logits, or "": a decoder's own comes before
   /// the record's head_bias, unless the decoder is the embedding.
   std::string head_bias(bool tied) const;

@@ -85,6 +85,6 @@ bool started_in_vain();
 /// makes it appear when all are through. One rank writes as io::create() does, in any format;
 /// several write .npy or .safetensors.
 std::unique_ptr<io::Writer> create_together(Ranks& ranks, const std::string& path,
-                                            std::string_view format, io::Output output);
+                                            std::string_view format, const io::Output& output);
 
 } // namespace mha

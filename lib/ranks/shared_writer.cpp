@@ -18,10 +18,10 @@ namespace {
 
 class SharedWriter : public io::Writer {
 public:
-  SharedWriter(Ranks& ranks, std::string path, std::string_view format, io::Output output)
+  SharedWriter(Ranks& ranks, std::string path, std::string_view format, const io::Output& output)
       : ranks_(ranks),
         path_(std::move(path)),
-        items_(std::move(output.items)),
+        items_(output.items),
         layout_(io::layout_for(path_, format, {items_, output.scalars, output.labels})) {
     std::string temporary;
     if (ranks.is_first()) {
@@ -73,9 +73,9 @@ private:
 } // namespace
 
 std::unique_ptr<io::Writer> create_together(Ranks& ranks, const std::string& path,
-                                            std::string_view format, io::Output output) {
+                                            std::string_view format, const io::Output& output) {
   if (ranks.count() == 1) return io::create(path, format, output);
-  return std::make_unique<SharedWriter>(ranks, path, format, std::move(output));
+  return std::make_unique<SharedWriter>(ranks, path, format, output);
 }
 
 } // namespace mha

@@ -32,8 +32,10 @@ constexpr std::size_t huge_page = 2 << 20;
 // From here on blocks are cut from huge pages. AddressSanitizer and fuzzing watch what malloc
 // gives: there, all comes from it.
 #if defined(MHA_SANITIZE)
+constexpr bool sanitized = true;
 constexpr std::size_t huge_bytes = SIZE_MAX;
 #else
+constexpr bool sanitized = false;
 constexpr std::size_t huge_bytes = 256 << 10;
 #endif
 
@@ -159,10 +161,17 @@ std::shared_ptr<std::byte> take_memory(std::size_t bytes, Fill fill) {
     if (zeroed && !fresh) std::memset(block, 0, bytes);
     return {block, [lines](std::byte* memory) { HugePages::get().give_back(memory, lines); }};
   }
-  auto* block = static_cast<std::byte*>(std::aligned_alloc(alignment, lines));
+  void *block = nullptr, *memory = nullptr;
+  if constexpr (sanitized) { // AddressSanitizer watches the end of the block itself
+    block = memory = std::aligned_alloc(alignment, lines);
+  } else { // glibc before 2.38 leaves holes around what aligned_alloc gives (its bug 14581)
+    std::size_t room = lines + alignment;
+    block = memory = std::malloc(room);
+    if (block) std::align(alignment, lines, memory, room);
+  }
   if (!block) return nullptr;
-  if (zeroed) std::memset(block, 0, lines);
-  return {block, [](std::byte* memory) { std::free(memory); }};
+  if (zeroed) std::memset(memory, 0, lines);
+  return {static_cast<std::byte*>(memory), [block](std::byte*) { std::free(block); }};
 }
 
 void keep_unused_memory(bool keep) {

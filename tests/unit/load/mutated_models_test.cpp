@@ -51,7 +51,8 @@ public:
       io::Contents without = copy();
       without.tensors.erase(without.tensors.begin() + static_cast<std::ptrdiff_t>(i));
       // What no stage needs may be lost; another head or a buffer is none of the model's.
-      judge("tensor removed: " + entry.name, without, !used || is_buffer(entry.name));
+      judge("tensor removed: " + entry.name, without,
+            !used || is_buffer(entry.name) || has_twin(entry.name));
       io::Contents renamed = copy();
       renamed.tensors[i].name += "_x";
       judge("tensor renamed: " + entry.name, renamed, is_of_other_part(entry.name));
@@ -196,6 +197,8 @@ private:
     return name.find("vision") != std::string::npos || name.starts_with("multi_modal") ||
            name.find("pooler.") != std::string::npos || name.starts_with("sop_classifier.");
   }
+  /// ALBERT's file has the bias of its logits under two names.
+  static bool has_twin(const std::string& name) { return name == "predictions.bias"; }
   /// A key outside of the text model's section.
   bool is_elsewhere(const std::string& key) const {
     return model_.config.contains("text_config.hidden_size") && !key.starts_with("text_config.");
