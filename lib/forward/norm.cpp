@@ -12,15 +12,18 @@ Clip clip_of(const Layer& layer) {
   return {layer.q_norm_weight.empty() ? c : 0, layer.k_norm_weight.empty() ? c : 0, c};
 }
 
+/// What column i of a normalised row is multiplied by: w, 1 + w, or 1 without a weight.
+template <class T> T gain(const T* weight, std::size_t i, bool one_plus) {
+  if (!weight) return T(1);
+  return one_plus ? T(1) + weight[i] : weight[i];
+}
+
 template <class T>
 void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_plus, T* out) {
   T squares = 0;
   for (std::size_t i = 0; i < n; ++i) squares += x[i] * x[i];
   const T inverse = T(1) / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(eps));
-  for (std::size_t i = 0; i < n; ++i) {
-    const T w = weight ? (one_plus ? T(1) + weight[i] : weight[i]) : T(1);
-    out[i] = x[i] * inverse * w;
-  }
+  for (std::size_t i = 0; i < n; ++i) out[i] = x[i] * inverse * gain(weight, i, one_plus);
 }
 
 template <class T> void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n,
@@ -31,10 +34,8 @@ template <class T> void layer_norm(const T* x, const T* weight, const T* bias, s
   T variance = 0;
   for (std::size_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
   const T inverse = T(1) / std::sqrt(variance / static_cast<T>(n) + static_cast<T>(eps));
-  for (std::size_t i = 0; i < n; ++i) {
-    const T w = weight ? (one_plus ? T(1) + weight[i] : weight[i]) : T(1);
-    out[i] = (x[i] - mean) * inverse * w + (bias ? bias[i] : T(0));
-  }
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = (x[i] - mean) * inverse * gain(weight, i, one_plus) + (bias ? bias[i] : T(0));
 }
 
 template <class T>

@@ -6,16 +6,13 @@
 OUTDIR/NAME holds config.json, model.safetensors and expected.npz. Written from the models' papers and
 what Transformers 5.17 was measured to compute, not from lib/.
 """
-import os
-import sys
 
 import numpy as np
 
 from families import frequencies, scaled_rope, yarn_factor, yarn_frequencies
-from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope, run
+from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope
 from more_text_families import D, FEW, gptj, half, llama_like, logits, pairs, phi, said
-from text_families import LAYERS, LENGTH, RNG, WORDS, File, esm, fused, modernbert
-from write import write_folder
+from text_families import LAYERS, WORDS, File, esm, fused, modernbert, write_models
 
 NEW = {"transformers_version": "5.17.0", "head_dim": 8, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False,
        "tie_word_embeddings": False}
@@ -288,14 +285,5 @@ MODELS = {"seed_oss": seed_oss, "arcee": arcee, "jais2": jais2, "nemotron": nemo
           "openai-gpt": gpt1, "biogpt": biogpt}
 
 
-def main():
-    for name, make in MODELS.items():
-        config, f, model = make()
-        ids = RNG.integers(4, WORDS, LENGTH)
-        folder = os.path.join(sys.argv[1], name)
-        write_folder(folder, config, f.tensors)
-        np.savez(os.path.join(folder, "expected.npz"), ids=ids, **run(model, ids))
-
-
 if __name__ == "__main__":
-    main()
+    write_models(MODELS)

@@ -7,15 +7,12 @@ OUTDIR/NAME holds config.json, model.safetensors and expected.npz. Written from 
 what Transformers is known to do, not from lib/.
 """
 import math
-import os
-import sys
 
 import numpy as np
 
 from families import frequencies
-from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope, run
-from text_families import LAYERS, LENGTH, RNG, WORDS, File, fused
-from write import write_folder
+from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope
+from text_families import LAYERS, RNG, WORDS, File, fused, write_models
 
 D = 48  # d_model
 
@@ -369,14 +366,5 @@ MODELS = {"gptj": gptj, "codegen": codegen, "gpt-neo": gpt_neo, "starcoder": lam
           "ernie": ernie, "t5": lambda: t5(False, False), "t5-gated": lambda: t5(True, True)}
 
 
-def main():
-    for name, make in MODELS.items():
-        config, f, model = make()
-        ids = RNG.integers(4, WORDS, LENGTH)
-        folder = os.path.join(sys.argv[1], name)
-        write_folder(folder, config, f.tensors)
-        np.savez(os.path.join(folder, "expected.npz"), ids=ids, **run(model, ids))
-
-
 if __name__ == "__main__":
-    main()
+    write_models(MODELS)

@@ -239,16 +239,18 @@ MODELS = {"opt": lambda: opt(True, 0), "opt-350m": lambda: opt(False, 24), "elec
           "esm1b": lambda: esm(False, True), "modernbert": modernbert, "bloom": bloom, "mpt": mpt, "llama-original": llama_original}
 
 
-def main():
-    for name, make in MODELS.items():
+def write_models(models, masks=()):
+    """Each model, a random text and every stage of it, in a folder of its name below the first argument; `masks`: the
+    positions of masked tokens in texts of models that drop them."""
+    for name, make in models.items():
         config, f, model = make()
         ids = RNG.integers(4, WORDS, LENGTH)
-        if config.get("token_dropout"):
-            ids[[2, 7]] = config["mask_token_id"]
+        if masks and config.get("token_dropout"):
+            ids[list(masks)] = config["mask_token_id"]
         folder = os.path.join(sys.argv[1], name)
         write_folder(folder, config, f.tensors)
         np.savez(os.path.join(folder, "expected.npz"), ids=ids, **run(model, ids))
 
 
 if __name__ == "__main__":
-    main()
+    write_models(MODELS, masks=(2, 7))
