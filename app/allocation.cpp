@@ -1,5 +1,6 @@
 #include "allocation.hpp"
 
+#include <cstdlib> // says which C library it is
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif

@@ -13,7 +13,7 @@ namespace mha {
 /// One layer of the pass; medians of the runs, in seconds.
 struct LayerSeconds {
   std::string layer;
-  double read = 0; ///< to make the layer of the checkpoint's tensors, which stay mapped
+  double read = 0; ///< to make the layer of the checkpoint's tensors, once for all runs
   ByPhase<double> phases;
 };
 
@@ -28,8 +28,9 @@ struct PassSpeed {
   double tokens_per_second() const { return static_cast<double>(tokens) / median_s; }
 };
 
-/// Runs the whole pass again and again, after one that is not timed: as many times as fit into two
-/// seconds and at least five, or `repeat`. Throws Error if a run gives other bits than the first.
-PassSpeed bench_pass(OpenedModel& model, std::optional<std::size_t> repeat);
+/// Runs the whole pass again and again over layers that are made once, after one pass that is not
+/// timed: as many times as fit into two seconds and at least five, or `repeat`. Throws Error if a
+/// run gives other bits than the first.
+PassSpeed bench_pass(const OpenedModel& model, std::optional<std::size_t> repeat);
 
 } // namespace mha

@@ -39,17 +39,19 @@ void pack_strips(const Kernels<T>& kernels, Matrix<const T> b, bool transposed, 
 }
 
 /// c = a · b, or c += a · b, for strips of b that lie `distance` elements apart, `line` from row to
-/// row.
+/// row. Strips that come `from_memory`, not from a cache, are fetched one ahead: the first tile of
+/// rows would wait for each number of its strip, which the other tiles find in the cache.
 template <class T> void multiply_strips(const Kernels<T>& kernels, Matrix<const T> a,
                                         const T* strips, std::size_t distance, std::size_t line,
-                                        Matrix<T> c, bool accumulate) {
+                                        Matrix<T> c, bool accumulate, bool from_memory = false) {
   for (std::size_t i0 = 0; i0 < c.rows; i0 += block_rows) {
     const std::size_t end = std::min(c.rows, i0 + block_rows);
     for (std::size_t j = 0; j < c.cols; j += kernels.strip_cols) {
       const T* const strip = strips + j / kernels.strip_cols * distance;
       const std::size_t cols = std::min(kernels.strip_cols, c.cols - j);
+      const bool is_last = j + kernels.strip_cols >= c.cols;
       kernels.strip(end - i0, cols, a.cols, a.row(i0), a.stride, strip, line, c.row(i0) + j,
-                    c.stride, accumulate);
+                    c.stride, accumulate, from_memory && !is_last ? strip + distance : nullptr);
     }
   }
 }
@@ -137,7 +139,7 @@ template <class T> void multiply_packed(const Kernels<T>& kernels, Matrix<const 
     const std::size_t pn = std::min(most_depth, a.cols - p0);
     multiply_strips(kernels, a.cols_from(p0, pn),
                     packed + first_col * depth + (first_row + p0) * line, line * depth, line, c,
-                    accumulate || p0 > 0);
+                    accumulate || p0 > 0, true);
   }
 }
 

@@ -140,11 +140,6 @@ LoadedLayer OpenedModel::ends_after(std::size_t layers) {
   return loaded;
 }
 
-void OpenedModel::rewind() {
-  embedded_ = {}, stream_ = {}, at_ = 0;
-  pass_ = nullptr, times_.clear();
-}
-
 void OpenedModel::add_input_of(const std::string& id, Fingerprint& fingerprint,
                                std::size_t& added) const {
   if (!texts_) return;

@@ -45,9 +45,7 @@ public:
   /// What stands around the layers, with the stream behind the first `layers` of them in the last
   /// one's place.
   LoadedLayer ends_after(std::size_t layers);
-  /// Begins again: the next layer that is asked for is computed from the embedding on.
-  void rewind();
-  /// How long each layer took that was computed here, since the last rewind().
+  /// How long each layer took that was computed here.
   struct LayerTimes {
     double read = 0; ///< to make the layer of the checkpoint's tensors
     PhaseTimes phases;

@@ -72,7 +72,7 @@ std::vector<LayerWarnings> TextLayers::layer_warnings() const {
 }
 
 Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
-                     std::size_t threads, Observer* observer) {
+                     std::size_t threads, Observer* observer, PhaseTimes* times) {
   const Dims& dims = layer.dims;
   const Shape shape{dims.B, dims.T, dims.d_out};
   const bool some = !positions.empty() && positions.size() < dims.T;
@@ -82,7 +82,8 @@ Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positio
   Several all;
   all.add(stream);
   if (observer) all.add(*observer);
-  compute(layer, make_plan(layer, all.wants(), selection), all, threads);
+  const PhaseTimes taken = compute(layer, make_plan(layer, all.wants(), selection), all, threads);
+  if (times) *times = taken;
   Tensor rows = std::move(stream).value(Stage::resid_post);
   if (!some) return rows.reshaped(shape);
   Tensor whole(rows.dtype(), shape); // zeros
@@ -99,9 +100,11 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     Layer layer = layers.layer(from.layer, from.x);
     if (advance.patch) advance.patch(layer, from.layer);
     const bool is_last = from.layer + 1 == to;
-    from.x = stream_behind(layer, is_last ? advance.positions : std::vector<std::size_t>(),
-                           advance.threads,
-                           advance.observer ? advance.observer(layer, from.layer) : nullptr);
+    PhaseTimes times;
+    from.x = stream_behind(
+        layer, is_last ? advance.positions : std::vector<std::size_t>(), advance.threads,
+        advance.observer ? advance.observer(layer, from.layer) : nullptr, &times);
+    if (advance.timed) advance.timed(from.layer, times);
     ++layers.counts().computed;
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});
   }

@@ -5,6 +5,7 @@
 #include <mha/load/load.hpp>
 #include <mha/model/texts.hpp>
 #include <mha/schedule/observer.hpp>
+#include <mha/schedule/times.hpp>
 
 #include <functional>
 #include <memory>
@@ -69,6 +70,8 @@ struct Advance {
   std::function<void(Layer& layer, std::size_t n)> patch = {};
   /// Observes layer n beside its stream; null: nothing is observed.
   std::function<Observer*(const Layer& layer, std::size_t n)> observer = {};
+  /// Gets the times of layer n.
+  std::function<void(std::size_t n, const PhaseTimes&)> timed = {};
   /// Gets each stream behind a layer.
   std::function<void(const Residual&)> arrived = {};
   /// The positions, in ascending order, that are read of the last stream, whose other rows may be
@@ -78,9 +81,10 @@ struct Advance {
 };
 
 /// The stream behind a layer, B, T, d_model, of these positions, in ascending order; zeros at the
-/// others. Empty: of all.
+/// others. Empty: of all. `times`, where it is not null, gets those of the layer.
 Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
-                     std::size_t threads = 0, Observer* observer = nullptr);
+                     std::size_t threads = 0, Observer* observer = nullptr,
+                     PhaseTimes* times = nullptr);
 
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,

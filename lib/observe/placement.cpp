@@ -5,23 +5,23 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 namespace mha {
 
 Placement::Placement(const Layer& layer, Stage stage, const Selection& selection)
     : stage_(stage), batched_(layer.dims.batched) {
   const std::vector<SelectedAxis> axes = selected_axes(layer, stage, selection);
-  targets_.resize(axes.size());
-  for (std::size_t a = 0; a < axes.size(); ++a) {
-    const std::vector<std::size_t>& chosen = axes[a].pick.indices;
-    targets_[a].count = axes[a].count;
-    if (chosen.size() == 1) {
-      targets_[a].only = chosen[0];
-      continue;
+  for (const SelectedAxis& axis : axes) {
+    const std::vector<std::size_t>& chosen = axis.pick.indices;
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < chosen.size(); i += runs.back().count) {
+      Run& run = runs.emplace_back(Run{chosen[i], i, 1});
+      while (i + run.count < chosen.size() && chosen[i + run.count] == chosen[i] + run.count)
+        ++run.count;
     }
-    targets_[a].position.assign(axes[a].count, -1);
-    for (std::size_t i = 0; i < chosen.size(); ++i)
-      targets_[a].position[chosen[i]] = static_cast<std::ptrdiff_t>(i);
+    std::ranges::sort(runs, {}, &Run::index);
+    targets_.push_back({axis.count, 0, std::move(runs)});
   }
 
   // The order in which the result has the axes: the table's, its last two exchanged in `columns`.
@@ -41,39 +41,26 @@ Placement::Placement(const Layer& layer, Stage stage, const Selection& selection
   }
 }
 
-namespace {
-
-/// Neighbours along an axis of the result.
-struct Run {
-  std::size_t first = 0, count = 0;
-  bool contiguous = true; ///< in the source, too
-};
-
-std::vector<Run> runs_of(const std::vector<std::size_t>& to, const std::vector<std::size_t>& from) {
-  std::vector<Run> runs;
-  for (std::size_t i = 0; i < to.size(); i += runs.back().count) {
-    Run& run = runs.emplace_back(Run{i, 1, true});
-    for (std::size_t& n = run.count; i + n < to.size(); ++n) {
-      if (to[i + n] != to[i] + n) break;
-      run.contiguous = run.contiguous && from[i + n] == from[i] + n;
-    }
+std::vector<Placement::Run> Placement::Target::within(std::size_t first, std::size_t end) const {
+  std::vector<Run> parts;
+  for (const Run& run : runs) {
+    const std::size_t from = std::max(run.index, first), to = std::min(run.index + run.count, end);
+    if (from < to) parts.push_back({from - first, run.position + (from - run.index), to - from});
   }
-  return runs;
+  return parts;
 }
-
-} // namespace
 
 void Placement::require_within(std::size_t axis, std::size_t end) const {
   if (axis >= targets_.size() || end > targets_[axis].count)
     fail("{} of another layer is computed than what was made room for", name_of(stage_));
 }
 
-std::vector<Placement::Chosen> Placement::chosen_of(const Slice& block) const {
+std::vector<std::vector<Placement::Run>> Placement::held_by(const Slice& block) const {
   const ArrayView& values = block.values;
   const std::size_t first_axis = batched_ ? 1 : 0;
   const std::vector<Dim>& letters = info_of(stage_).letters;
-  std::vector<Chosen> chosen(values.shape.size());
-  for (std::size_t a = 0; a < chosen.size(); ++a) {
+  std::vector<std::vector<Run>> held(values.shape.size());
+  for (std::size_t a = 0; a < held.size(); ++a) {
     const Axis axis = axis_of(letters[a]);
     std::size_t start = 0;
     if (axis == Axis::head || axis == Axis::kv_head) start = block.head;
@@ -81,60 +68,80 @@ std::vector<Placement::Chosen> Placement::chosen_of(const Slice& block) const {
     const bool token_axis =
         axis == Axis::query || (axis == Axis::key && info_of(stage_).kind == Kind::token);
     if (token_axis) start = block.token;
-    require_within(first_axis + a, start + values.shape[a]);
-    const Target& target = targets_[first_axis + a];
-    for (std::size_t i = 0; i < values.shape[a]; ++i)
-      if (const std::ptrdiff_t position = target.position_of(start + i); position >= 0) {
-        chosen[a].to.push_back(static_cast<std::size_t>(position) * target.stride);
-        chosen[a].from.push_back(i * static_cast<std::size_t>(values.strides[a]));
-      }
-    if (chosen[a].to.empty()) return {};
+    const std::size_t end = start + values.shape[a];
+    require_within(first_axis + a, end);
+    held[a] = targets_[first_axis + a].within(start, end);
+    if (held[a].empty()) return {};
   }
-  return chosen;
+  return held;
+}
+
+std::size_t Placement::contiguous_axis(const std::vector<std::vector<Run>>& held) const {
+  const auto count = [&](std::size_t a) {
+    std::size_t sum = 0;
+    for (const Run& run : held[a]) sum += run.count;
+    return sum;
+  };
+  const Target* const targets = targets_.data() + (batched_ ? 1 : 0);
+  std::size_t inner = held.size() - 1;
+  for (std::size_t a = 0; a < held.size(); ++a)
+    if (targets[a].stride == 1 && count(a) >= count(inner)) inner = a;
+  return targets[inner].stride == 1 ? inner : held.size() - 1;
 }
 
 template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) const {
-  const std::size_t first_axis = batched_ ? 1 : 0, rank = block.values.shape.size();
   std::size_t base = 0;
   if (batched_) {
     require_within(0, block.batch + 1);
-    const std::ptrdiff_t position = targets_[0].position_of(block.batch);
-    if (position < 0) return;
-    base = static_cast<std::size_t>(position) * targets_[0].stride;
+    const std::vector<Run> item = targets_[0].within(block.batch, block.batch + 1);
+    if (item.empty()) return;
+    base = item[0].position * targets_[0].stride;
   }
-  const std::vector<Chosen> chosen = chosen_of(block);
-  if (chosen.empty()) return;
+  const std::vector<std::vector<Run>> held = held_by(block);
+  if (held.empty()) return;
+  const Target* const targets = targets_.data() + (batched_ ? 1 : 0);
+  const auto step = [&](std::size_t a) {
+    return static_cast<std::size_t>(block.values.strides[a]);
+  };
 
-  // The run goes along the axis that is contiguous in the result.
-  std::size_t inner = rank - 1;
-  for (std::size_t a = 0; a < rank; ++a)
-    if (targets_[first_axis + a].stride == 1 && chosen[a].to.size() >= chosen[inner].to.size())
-      inner = a;
-  if (targets_[first_axis + inner].stride != 1)
-    inner = rank - 1; // a dropped axis: runs of one element
-
-  // The same runs in every row: looked for once.
-  const Chosen& along = chosen[inner];
-  const std::vector<Run> runs = runs_of(along.to, along.from);
+  // Runs that follow each other in the result are one; a dropped axis has runs of one element.
+  const std::size_t inner = contiguous_axis(held), stride = targets[inner].stride;
+  const std::vector<Run>& along = held[inner];
   const auto emit_row = [&](std::size_t to, std::size_t from) {
-    for (const auto& [first, count, contiguous] : runs)
-      emit(to + along.to[first], from, &along.from[first], count, contiguous);
+    for (std::size_t i = 0, end = 0; i < along.size(); i = end) {
+      for (end = i + 1; stride == 1 && end < along.size(); ++end)
+        if (along[end].position != along[end - 1].position + along[end - 1].count) break;
+      if (stride == 1)
+        emit(to + along[i].position, from, std::span(along).subspan(i, end - i), step(inner));
+      else
+        for (Run one{along[i].index, along[i].position, 1};
+             one.index < along[i].index + along[i].count; ++one.index, ++one.position)
+          emit(to + one.position * stride, from, std::span(&one, 1), step(inner));
+    }
   };
 
   // The other axes, one index after the other.
-  std::vector<std::size_t> others;
-  for (std::size_t a = 0; a < rank; ++a)
-    if (a != inner) others.push_back(a);
+  struct Offsets {
+    std::vector<std::size_t> to, from;
+  };
+  std::vector<Offsets> others;
+  for (std::size_t a = 0; a < held.size(); ++a) {
+    if (a == inner) continue;
+    Offsets& offsets = others.emplace_back();
+    for (const Run& run : held[a])
+      for (std::size_t i = 0; i < run.count; ++i) {
+        offsets.to.push_back((run.position + i) * targets[a].stride);
+        offsets.from.push_back((run.index + i) * step(a));
+      }
+  }
   std::vector<std::size_t> index(others.size(), 0);
   for (;;) {
     std::size_t to = base, from = 0;
-    for (std::size_t o = 0; o < others.size(); ++o) {
-      to += chosen[others[o]].to[index[o]];
-      from += chosen[others[o]].from[index[o]];
-    }
+    for (std::size_t o = 0; o < others.size(); ++o)
+      to += others[o].to[index[o]], from += others[o].from[index[o]];
     emit_row(to, from);
     std::size_t o = others.size();
-    while (o > 0 && ++index[o - 1] == chosen[others[o - 1]].to.size()) index[--o] = 0;
+    while (o > 0 && ++index[o - 1] == others[o - 1].to.size()) index[--o] = 0;
     if (o == 0) return;
   }
 }
@@ -142,14 +149,17 @@ template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) 
 void Placement::scatter(const Slice& block, const Put& put) const {
   const std::size_t element = size_of(block.values.dtype);
   std::vector<std::byte> gathered;
-  cut(block, [&](std::size_t to, std::size_t begin, const std::size_t* from, std::size_t n,
-                 bool contiguous) {
-    const std::byte* source = block.values.data + begin * element;
-    if (contiguous) return put(to, source + from[0] * element, n);
-    gathered.resize(n * element);
-    for (std::size_t j = 0; j < n; ++j)
-      std::memcpy(gathered.data() + j * element, source + from[j] * element, element);
-    put(to, gathered.data(), n);
+  cut(block, [&](std::size_t to, std::size_t from, std::span<const Run> runs, std::size_t step) {
+    const auto source = [&](std::size_t index) {
+      return block.values.data + (from + index * step) * element;
+    };
+    if (runs.size() == 1 && (step == 1 || runs[0].count == 1))
+      return put(to, source(runs[0].index), runs[0].count);
+    gathered.clear();
+    for (const Run& run : runs)
+      for (std::size_t i = 0; i < run.count; ++i)
+        gathered.insert(gathered.end(), source(run.index + i), source(run.index + i) + element);
+    put(to, gathered.data(), gathered.size() / element);
   });
 }
 
@@ -166,7 +176,8 @@ std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Laye
     Slice block;
     block.stage = stage_, block.batch = place.batch, block.head = place.head;
     block.token = place.token, block.values = {layer.dtype, nullptr, shape, nowhere};
-    cut(block, [&](std::size_t to, std::size_t, const std::size_t*, std::size_t n, bool) {
+    cut(block, [&](std::size_t to, std::size_t, std::span<const Run> row, std::size_t) {
+      const std::size_t n = row.back().position + row.back().count - row.front().position;
       if (!runs.empty() && runs.back().first + runs.back().second == to)
         runs.back().second += n;
       else

@@ -22,7 +22,7 @@ public:
   const std::vector<SelectedAxis>& axes() const { return axes_; }
 
   /// The one batch item that it is about; nothing where there are several, or no such axis.
-  std::optional<std::size_t> batch() const { return batched_ ? targets_[0].only : std::nullopt; }
+  std::optional<std::size_t> batch() const { return batched_ ? targets_[0].only() : std::nullopt; }
 
   /// Called with a contiguous run of the result: its offset in elements, its elements (of the
   /// layer's dtype), their number.
@@ -35,26 +35,32 @@ public:
                                                              const Plan& plan) const;
 
 private:
-  /// What of the result lies in a row: emit(offset, its source: where it begins, the position of
-  /// each element from there, their number, whether the source is contiguous, too).
-  template <class Emit> void cut(const Slice& block, const Emit& emit) const;
-  /// The chosen indices of one axis that a block holds: where they go, where they lie.
-  struct Chosen {
-    std::vector<std::size_t> to, from;
+  /// Indices of an axis that follow each other, as their positions in the result do.
+  struct Run {
+    std::size_t index, position, count;
   };
-  /// Of each axis of a block; nothing where one of them holds none.
-  std::vector<Chosen> chosen_of(const Slice& block) const;
+  /// What of the result lies in a row: emit(offset, where its row begins in the source, the runs of
+  /// that row, the source's step from one index to the next).
+  template <class Emit> void cut(const Slice& block, const Emit& emit) const;
+  /// Of each axis of a block the chosen runs that it holds, their indices counted from its first;
+  /// nothing where it holds none of one.
+  std::vector<std::vector<Run>> held_by(const Slice& block) const;
+  /// The axis of a block that lies in a row in the result, of these runs; the last axis where the
+  /// result has none of them.
+  std::size_t contiguous_axis(const std::vector<std::vector<Run>>& held) const;
   /// Throws Error where an axis is shorter than `end`.
   void require_within(std::size_t axis, std::size_t end) const;
   struct Target {
-    std::size_t count = 0;                ///< indices of the axis
-    std::optional<std::size_t> only;      ///< where one is chosen: that one
-    std::vector<std::ptrdiff_t> position; ///< else of each index in the result, or −1
-    std::size_t stride = 0;               ///< of the axis in the result
-    std::ptrdiff_t position_of(std::size_t index) const {
-      if (only) return index == *only ? 0 : -1;
-      return position[index];
+    std::size_t count = 0;  ///< indices of the axis
+    std::size_t stride = 0; ///< of the axis in the result
+    std::vector<Run> runs;  ///< the chosen indices, in ascending order
+    /// The chosen index, where it is one.
+    std::optional<std::size_t> only() const {
+      if (runs.size() != 1 || runs[0].count != 1) return std::nullopt;
+      return runs[0].index;
     }
+    /// Those of [first, end), counted from `first`.
+    std::vector<Run> within(std::size_t first, std::size_t end) const;
   };
   Stage stage_;
   bool batched_ = false;

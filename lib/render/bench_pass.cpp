@@ -21,7 +21,7 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
   const auto add = [&](const LayerSeconds& t) {
     std::vector<std::string> row{visible(t.layer), duration_text(t.read)};
     for (const double seconds : t.phases) row.push_back(duration_text(seconds));
-    row.push_back(duration_text(std::accumulate(t.phases.begin(), t.phases.end(), t.read)));
+    row.push_back(duration_text(std::accumulate(t.phases.begin(), t.phases.end(), 0.0)));
     grid.add(std::move(row));
   };
   for (const LayerSeconds& layer : speed.layers) add(layer);
@@ -32,10 +32,10 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
       duration_text(speed.median_s), duration_text(speed.best_s), counted(speed.tokens, "tokens"),
       speed.tokens_per_second(), counted(speed.runs, "runs"));
   text += in_lines(pass, look.width) + "\n";
-  for (const std::string& line :
-       wrapped("read: the layer is made of the checkpoint's mapped tensors · around: norms, "
-               "feed-forward, the stream's sums",
-               look.width))
+  for (const std::string& line : wrapped("read: the layer is made of the checkpoint's tensors, "
+                                         "once, before the runs · around: norms, "
+                                         "feed-forward, the stream's sums",
+                                         look.width))
     text += look.dim(line) + "\n";
   return text + machine_text(speed.roofline.machine, look);
 }

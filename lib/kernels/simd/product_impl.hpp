@@ -14,12 +14,24 @@ namespace {
 /// How many rows of b are fetched into the first cache ahead of their use: measured, from 4 to 32.
 constexpr std::size_t lines_ahead = 12;
 
+/// Lines of memory that are fetched into the second cache while others are multiplied with.
+struct LinesAhead {
+  const char* at = nullptr;
+  std::size_t of_block = 0; ///< how many in each `block` of steps along the depth
+  static constexpr std::size_t block = 8;
+
+  void fetch() {
+    for (std::size_t i = 0; i < of_block; ++i, at += 64) __builtin_prefetch(at, 0, 2);
+  }
+};
+
 /// rows × (cols · width) of C in registers; the last register of each row may be masked. Without
 /// the pragmas GCC unrolls too late to keep the sums out of memory.
 template <class V, std::size_t rows, std::size_t cols, bool masked>
 inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_stride,
                     const typename V::T* b, std::size_t b_stride, typename V::T* c,
-                    std::size_t c_stride, typename V::Mask last, bool accumulate) {
+                    std::size_t c_stride, typename V::Mask last, bool accumulate,
+                    LinesAhead& ahead) {
   using Reg = typename V::Reg;
   constexpr std::size_t width = V::width;
   constexpr std::size_t register_bytes = width * sizeof(typename V::T);
@@ -38,7 +50,8 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
     for (std::size_t j = 0; j < cols; ++j)
       sum[i][j] = accumulate ? read(c + i * c_stride, j) : V::fill(0);
   for (std::size_t p = 0; p < depth; ++p, ++a, b += b_stride) {
-    // Rows of a plain b lie too far apart to be foreseen.
+    if (p % LinesAhead::block == 0) ahead.fetch();
+      // Rows of a plain b lie too far apart to be foreseen.
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < cols; j += of_line)
       __builtin_prefetch(b + lines_ahead * b_stride + j * width, 0, 3);
@@ -68,13 +81,13 @@ template <class V, std::size_t most_rows, std::size_t cols, bool masked>
 inline void tile_with_rows(std::size_t rows, std::size_t depth, const typename V::T* a,
                            std::size_t a_stride, const typename V::T* b, std::size_t b_stride,
                            typename V::T* c, std::size_t c_stride, typename V::Mask last,
-                           bool accumulate) {
+                           bool accumulate, LinesAhead& ahead) {
   if (rows == most_rows)
     tile_of<V, most_rows, cols, masked>(depth, a, a_stride, b, b_stride, c, c_stride, last,
-                                        accumulate);
+                                        accumulate, ahead);
   else if constexpr (most_rows > 1)
     tile_with_rows<V, most_rows - 1, cols, masked>(rows, depth, a, a_stride, b, b_stride, c,
-                                                   c_stride, last, accumulate);
+                                                   c_stride, last, accumulate, ahead);
 }
 
 /// Finds the tile with that many registers a row, the last one masked.
@@ -83,9 +96,11 @@ inline void tile_with_cols(std::size_t rows, std::size_t cols, std::size_t depth
                            const typename V::T* a, std::size_t a_stride, const typename V::T* b,
                            std::size_t b_stride, typename V::T* c, std::size_t c_stride,
                            bool accumulate) {
+  LinesAhead none;
   if (regs == 1 || cols > (regs - 1) * V::width)
     tile_with_rows<V, most_rows, regs, true>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                             V::first(cols - (regs - 1) * V::width), accumulate);
+                                             V::first(cols - (regs - 1) * V::width), accumulate,
+                                             none);
   else if constexpr (regs > 1)
     tile_with_cols<V, most_rows, regs - 1>(rows, cols, depth, a, a_stride, b, b_stride, c, c_stride,
                                            accumulate);
@@ -97,15 +112,21 @@ inline void tile_with_cols(std::size_t rows, std::size_t cols, std::size_t depth
 template <class V, std::size_t most_rows, std::size_t regs>
 void strip(std::size_t rows, std::size_t cols, std::size_t depth, const typename V::T* a,
            std::size_t a_stride, const typename V::T* b, std::size_t b_stride, typename V::T* c,
-           std::size_t c_stride, bool accumulate) {
+           std::size_t c_stride, bool accumulate, const typename V::T* next) {
   if (cols == regs * V::width) {
+    LinesAhead ahead;
+    if (next && rows > most_rows) {
+      const std::size_t tiles = (rows + most_rows - 1) / most_rows;
+      const std::size_t lines = LinesAhead::block * cols * sizeof(*next) / 64;
+      ahead = {reinterpret_cast<const char*>(next), (lines + tiles - 1) / tiles};
+    }
     for (; rows >= most_rows;
          rows -= most_rows, a += most_rows * a_stride, c += most_rows * c_stride)
       tile_of<V, most_rows, regs, false>(depth, a, a_stride, b, b_stride, c, c_stride, V::first(0),
-                                         accumulate);
+                                         accumulate, ahead);
     if (rows > 0)
       tile_with_rows<V, most_rows, regs, false>(rows, depth, a, a_stride, b, b_stride, c, c_stride,
-                                                V::first(0), accumulate);
+                                                V::first(0), accumulate, ahead);
     return;
   }
   for (std::size_t i = 0; i < rows; i += most_rows)

@@ -41,10 +41,11 @@ template <class T> struct Kernels {
 
   /// c := a b, or c += a b, for a strip of C, any number of rows: element (i, p) of a at
   /// a[i · a_stride + p], element (p, j) of b at b[p · b_stride + j]. Nothing outside
-  /// rows × cols × depth is read or written.
+  /// rows × cols × depth is read or written. `next`, which may be null, is a strip of as many
+  /// columns and the same depth that lies together: it is fetched into the second cache meanwhile.
   void (*strip)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
                 std::size_t a_stride, const T* b, std::size_t b_stride, T* c, std::size_t c_stride,
-                bool accumulate);
+                bool accumulate, const T* next);
   /// The same for 1 to `few_rows` rows and a b that lies transposed, element (p, j) at
   /// b[j · b_stride + p], with any number of columns: nothing is packed, b is read once.
   void (*few_rows_transposed)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,

@@ -49,7 +49,7 @@ template <class T> void full_tile(std::size_t depth, const T* a, std::size_t a_s
 
 template <class T> void strip(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
                               std::size_t a_stride, const T* b, std::size_t b_stride, T* c,
-                              std::size_t c_stride, bool accumulate) {
+                              std::size_t c_stride, bool accumulate, const T*) {
   if (cols == tile_cols<T>)
     for (; rows >= tile_rows;
          rows -= tile_rows, a += tile_rows * a_stride, c += tile_rows * c_stride)
