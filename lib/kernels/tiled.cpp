@@ -39,19 +39,20 @@ void pack_strips(const Kernels<T>& kernels, Matrix<const T> b, bool transposed, 
 }
 
 /// c = a · b, or c += a · b, for strips of b that lie `distance` elements apart, `line` from row to
-/// row. Strips that come `from_memory`, not from a cache, are fetched one ahead: the first tile of
-/// rows would wait for each number of its strip, which the other tiles find in the cache.
+/// row. Strips that come from memory, not from a cache, are fetched one ahead, and `behind` is the
+/// one after these: the first tile of rows would wait for each number of its strip, which the other
+/// tiles find in the cache.
 template <class T> void multiply_strips(const Kernels<T>& kernels, Matrix<const T> a,
                                         const T* strips, std::size_t distance, std::size_t line,
-                                        Matrix<T> c, bool accumulate, bool from_memory = false) {
+                                        Matrix<T> c, bool accumulate, const T* behind = nullptr) {
   for (std::size_t i0 = 0; i0 < c.rows; i0 += block_rows) {
     const std::size_t end = std::min(c.rows, i0 + block_rows);
     for (std::size_t j = 0; j < c.cols; j += kernels.strip_cols) {
       const T* const strip = strips + j / kernels.strip_cols * distance;
       const std::size_t cols = std::min(kernels.strip_cols, c.cols - j);
-      const bool is_last = j + kernels.strip_cols >= c.cols;
+      const T* const next = behind && j + kernels.strip_cols < c.cols ? strip + distance : behind;
       kernels.strip(end - i0, cols, a.cols, a.row(i0), a.stride, strip, line, c.row(i0) + j,
-                    c.stride, accumulate, from_memory && !is_last ? strip + distance : nullptr);
+                    c.stride, accumulate, next);
     }
   }
 }
@@ -134,12 +135,14 @@ template <class T> void multiply_packed(const Kernels<T>& kernels, Matrix<const 
                                         const T* packed, std::size_t depth, std::size_t first_row,
                                         std::size_t first_col, Matrix<T> c, bool accumulate) {
   if (a.cols == 0 && !accumulate) clear(c);
-  const std::size_t line = kernels.strip_cols;
+  const std::size_t line = kernels.strip_cols, strips = (c.cols + line - 1) / line;
+  const T* const first = packed + first_col * depth + first_row * line;
   for (std::size_t p0 = 0; p0 < a.cols; p0 += most_depth) {
     const std::size_t pn = std::min(most_depth, a.cols - p0);
-    multiply_strips(kernels, a.cols_from(p0, pn),
-                    packed + first_col * depth + (first_row + p0) * line, line * depth, line, c,
-                    accumulate || p0 > 0, true);
+    const T* const behind =
+        p0 + pn < a.cols ? first + (p0 + pn) * line : packed + (first_col + strips * line) * depth;
+    multiply_strips(kernels, a.cols_from(p0, pn), first + p0 * line, line * depth, line, c,
+                    accumulate || p0 > 0, behind);
   }
 }
 

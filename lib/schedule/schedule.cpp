@@ -180,7 +180,7 @@ Schedule<T>::tasks_of_text(const TokenSteps<T>& tokens) const {
   for (const TokenStep<T>& step : tokens.steps) {
     if (!computes(step.stage)) continue;
     const std::size_t columns = tokens_.rows(step.stage, *text_).cols;
-    constexpr std::size_t width = PackedMatrix<T>::column_step, rows_apart = 32;
+    constexpr std::size_t width = PackedMatrix<T>::column_step, rows_apart = 8;
     if (step.op.weight())
       for (const Tile& tile : product_tiles(*text_, columns, around_.of(text_->batch), threads()))
         tasks.push_back({&tokens, tile, width, false});

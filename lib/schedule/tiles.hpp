@@ -46,7 +46,7 @@ std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
                               const std::function<std::size_t(std::size_t)>& step);
 /// Tasks that a product has for each thread, at least, where its size allows: a thread whose core
 /// is taken from it for a while leaves its tasks to the others, and the last tasks are short.
-inline constexpr std::size_t tasks_of_thread = 4;
+inline constexpr std::size_t tasks_of_thread = 3;
 
 /// The same rows in tiles of this height.
 std::vector<Tile> tiles_of_height(const std::vector<Tile>& runs, std::size_t height);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A model of GPT-2 small's size beside PyTorch and ONNX Runtime, in turns.
 
-    /usr/bin/python3 tests/bench/whole_model.py PROGRAM [--tokens 128,1024] [--rounds 5] [--modules FOLDER]
+    /usr/bin/python3 tests/bench/whole_model.py PROGRAM [--tokens 128,1024] [--rounds 5] [--modules FOLDER] [--in-memory]
 
 Writes a random checkpoint (12 layers, d_model 768, 12 heads, vocabulary 50257, float32) with NumPy
 and lets everybody compute the logits behind the last token of the same text: in memory (`bench`
@@ -291,6 +291,8 @@ def compare(given, folder, there, T):
     words = ",".join(map(str, ids))
     print_rows(f"T {T}, in memory: embedding to the last token's logits",
                in_memory(given, folder, there, T, ids, words))
+    if given.in_memory:
+        return
     print_rows(f"T {T}, the whole process", turns.in_turns({
         "mha-inspect": lambda: process(given.program, "predict", folder, "--ids", words, "--threads",
                                        str(given.threads)),
@@ -327,6 +329,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--modules", default="")
     parser.add_argument("--threads", type=int, default=machine.cores())
+    parser.add_argument("--in-memory", action="store_true", help="only that")
     given = parser.parse_args()
     given.program = os.path.abspath(given.program)
     machine.install(given.modules)  # without OpenBLAS PyTorch takes the reference BLAS, and minutes
