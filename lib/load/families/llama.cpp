@@ -7,10 +7,6 @@ namespace mha::naming {
 
 namespace {
 
-bool all_but_first_of_four(const Group&, std::size_t layer) {
-  return layer % 4 != 0;
-}
-
 /// Ministral 3 multiplies a query of position p by 1 + β ln(1 + ⌊p / original length⌋): by 1 in all
 /// but long texts.
 void note_long_queries(Translation& to) {
@@ -30,24 +26,19 @@ void translate_llama(const Group& group, Translation& to) {
                     "hyperclovax", "jais2", "ministral3", "nemotron", "seed_oss"});
   take_llama(to);
   if (group.is_model({"eurobert"})) to.set("causal", "false");
-  // Hugging Face's layout pairs dimension i with i + d/2.
-  if (group.is_model({"stablelm"}))
-    set_rotary(to,
-               {.style = "half", .part = 0.25, .part_keys = {"partial_rotary_factor", "rope_pct"}});
-  else if (group.is_model({"nemotron"}))
-    to.norm.one_plus = true, set_rotary(to, {.style = "half", .part = 0.5});
-  else if (group.is_model({"helium"}))
-    set_rotary(to, {.style = "interleaved", .base = 1e5});
-  else
-    set_rotary(to, {.style = "half", .base = group.is_model({"cwm", "ministral3"}) ? 1e6 : 10000});
-  if (group.is_model({"ministral3"})) note_long_queries(to);
   // LLaMA and Granite have no window, whatever their configs say; Mistral has one unless its config
-  // says null.
-  if (group.is_model({"cwm"}))
-    set_window(to, all_but_first_of_four, 8192);
-  else if (!group.is_model({"llama", "granite", "granitemoe", "stablelm", "arcee", "eurobert",
-                            "helium", "hyperclovax", "jais2", "nemotron", "seed_oss"}))
-    set_window(to, every_layer, group.is_model({"mistral", "ministral"}) ? 4096 : 0);
+  // says null, and so may a model that is not known here.
+  const LlamaTraits* const model = llama_traits(group);
+  const LlamaTraits traits = model ? *model : LlamaTraits{.models = "", .slides = every_layer};
+  if (group.is_model({"stablelm"}))
+    set_rotary(to, {.style = traits.rope,
+                    .part = traits.rope_part,
+                    .part_keys = {"partial_rotary_factor", "rope_pct"}});
+  else
+    set_rotary(to, {.style = traits.rope, .part = traits.rope_part, .base = traits.rope_base});
+  if (group.is_model({"nemotron"})) to.norm.one_plus = true;
+  if (group.is_model({"ministral3"})) note_long_queries(to);
+  if (traits.slides) set_window(to, traits.slides, traits.window_width);
 }
 
 /// Granite multiplies the tokens' rows, what each sublayer adds, and divides the logits.
@@ -112,10 +103,8 @@ void settle_llama(const Group& group, ModelRecord& record) {
   if (group.is_model({"starcoder2"})) return settle_starcoder2(group, record);
   if (group.contents->format == "gguf") return; // which does not say it
   if (!group.configured("model_type") && !group.configured("mlp_bias")) return;
-  const bool reads = group.is_model({"llama", "granite", "arcee", "cwm", "eurobert", "helium",
-                                     "hyperclovax", "jais2", "nemotron", "seed_oss"}),
-             biased = reads && group.is_true({"mlp_bias"}, group.is_model({"jais2"}));
-  record.mlp_bias = biased ? Bias::always : Bias::never;
+  const LlamaTraits* const model = llama_traits(group);
+  record.mlp_bias = model && is_biased(group, model->mlp_bias) ? Bias::always : Bias::never;
 }
 
 constexpr ModelRecord of_llama() {

@@ -47,84 +47,45 @@ void take_stacked_norms(Translation& to, const std::string& canonical, const std
   to.put(canonical, std::move(stacked), first);
 }
 
-/// Which projections of a model have biases, as Transformers makes them: of queries, keys and
-/// values, and of the output. `known` is false where config.json does not say which model it is.
-struct BiasRule {
-  bool qkv = false, o = false, known = true;
-  std::string_view why = {}; ///< the key of config.json, or "" where it is the model's own
-};
-
-BiasRule bias_rule(const Group& group) {
-  const auto by = [&](std::string_view key, bool otherwise, bool o) {
-    const bool biased = group.is_true({key}, otherwise);
-    return BiasRule{biased, biased && o, true, key};
-  };
-  if (group.contents->format == "gguf") return {.known = false}; // it says none of these keys
-  if (!group.configured("model_type") && !group.configured("attention_bias"))
-    return {.known = false};
-  if (group.is_model({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"})) return {.qkv = true};
-  if (group.is_model({"mistral", "mixtral", "ministral", "exaone4", "cwm", "ministral3"}))
-    return {};
-  if (group.is_model({"seed_oss"})) {
-    BiasRule rule = by("attention_bias", true, false);
-    rule.o = group.is_true({"attention_out_bias"});
-    return rule;
-  }
-  if (group.is_model({"helium"})) return by("attention_bias", false, false);
-  if (group.is_model({"jais2"})) return by("attention_bias", true, true);
-  if (group.is_model({"starcoder2"})) return by("use_bias", true, true);
-  if (group.is_model({"stablelm"})) return by("use_qkv_bias", false, false);
-  if (group.is_model({"ernie4_5", "ernie4_5_moe"})) return by("use_bias", false, true);
-  if (group.is_model({"glm"})) return by("attention_bias", true, false);
-  if (group.is_model({"glm4", "glm4_moe"})) return by("attention_bias", false, false);
-  if (group.is_model({"gpt_oss"})) return by("attention_bias", true, true);
-  if (group.is_model({"llama",       "granite",      "granitemoe", "qwen3",  "qwen3_moe",
-                      "qwen3_vl",    "qwen3_vl_moe", "gemma",      "gemma2", "gemma3",
-                      "gemma3_text", "cohere",       "cohere2",    "olmo",   "olmo2",
-                      "olmo3",       "olmoe",        "smollm3",    "arcee",  "eurobert",
-                      "hyperclovax", "nemotron",     "vaultgemma"}))
-    return by("attention_bias", false, true);
+/// Whether a projection of the layer has a bias; nothing where config.json does not say which model
+/// it is, nor that.
+std::optional<BiasKey> projection_bias(const Group& group, bool of_output) {
+  if (group.contents->format == "gguf") return std::nullopt; // it says none of these keys
+  if (const LlamaTraits* const model = llama_traits(group))
+    return of_output ? model->output_bias : model->qkv_bias;
   // Of a model that is not known here, the key does not say whether W_o has one.
-  if (group.configured("attention_bias"))
-    return by("attention_bias", false, group.has("o_proj.bias"));
-  return {.known = false};
+  if (!group.configured("attention_bias")) return std::nullopt;
+  return of_output && !group.has("o_proj.bias") ? BiasKey{} : BiasKey{.key = "attention_bias"};
 }
 
 void take_biases(Translation& to) {
   const Group& group = to.group();
-  const BiasRule rule = bias_rule(group);
   for (const std::string letter : {"q", "k", "v", "o"}) {
     const std::string name = letter + "_proj.bias";
-    const bool wanted = letter == "o" ? rule.o : rule.qkv, there = group.has(name);
-    if (rule.known && wanted && !there)
+    const std::optional<BiasKey> bias = projection_bias(group, letter == "o");
+    const bool there = group.has(name), wanted = bias && is_biased(group, *bias);
+    if (wanted && !there)
       fail("{}: {}{} is missing, {}", group.contents->name, group.prefix, name,
-           rule.why.empty() ? std::string("which models of this kind have")
-                            : fmt::format("though config.json says {}",
-                                          group.configured(rule.why) ? rule.why : "no other"));
-    if (rule.known && !wanted && there)
+           bias->key.empty() ? std::string("which models of this kind have")
+                             : fmt::format("though config.json says {}",
+                                           group.configured(bias->key) ? bias->key : "no other"));
+    if (bias && !wanted && there)
       to.pass_over_with_warning(
           name,
-          rule.why.empty()
+          bias->key.empty()
               ? std::string("models of this kind have none")
               : fmt::format("config.json {} {}",
-                            group.configured(rule.why) ? "denies" : "does not say", rule.why));
+                            group.configured(bias->key) ? "denies" : "does not say", bias->key));
     else
       to.take("b_" + letter, name);
   }
 }
 
-/// LLaMA's kin have RMS norms, StarCoder 2 and StableLM layer norms; of others the bias tells.
+/// Of a model that is not known here the bias tells.
 bool has_layer_norms(const Group& group, const std::string& norm) {
-  if (group.is_model({"starcoder2", "stablelm", "nemotron", "jais2"})) return true;
-  if (group.is_model({"llama",      "mistral",   "mixtral",     "ministral",    "granite",
-                      "granitemoe", "qwen2",     "qwen2_moe",   "qwen2_vl",     "qwen2_5_vl",
-                      "qwen3",      "qwen3_moe", "qwen3_vl",    "qwen3_vl_moe", "gemma",
-                      "gemma2",     "gemma3",    "gemma3_text", "gpt_oss",      "glm",
-                      "glm4",       "glm4_moe",  "ernie4_5",    "ernie4_5_moe", "olmo2",
-                      "olmo3",      "olmoe",     "smollm3",     "exaone4",      "arcee",
-                      "cwm",        "eurobert",  "helium",      "hyperclovax",  "ministral3",
-                      "seed_oss",   "vaultgemma"}))
-    return false;
+  const LlamaTraits* const model = llama_traits(group);
+  const BlockNorm known = model ? model->norm : BlockNorm::layer_if_biased;
+  if (known != BlockNorm::layer_if_biased) return known == BlockNorm::layer;
   return group.elsewhere(norm + ".bias") != nullptr;
 }
 
@@ -145,12 +106,7 @@ void require_qk_norm(const Group& group, bool of_heads) {
 void take_qk_norm(Translation& to, bool is_layer_norm) {
   const Group& group = to.group();
   // Transformers makes none of these, and leaves such tensors of a file aside.
-  if (group.is_model({"llama",      "mistral",    "mixtral",      "ministral", "granite",
-                      "granitemoe", "qwen2",      "qwen2_moe",    "qwen2_vl",  "qwen2_5_vl",
-                      "gemma",      "gemma2",     "starcoder2",   "gpt_oss",   "glm",
-                      "glm4",       "ernie4_5",   "ernie4_5_moe", "smollm3",   "olmo",
-                      "arcee",      "cwm",        "eurobert",     "helium",    "hyperclovax",
-                      "jais2",      "ministral3", "nemotron",     "seed_oss",  "vaultgemma"})) {
+  if (const LlamaTraits* const model = llama_traits(group); model && !model->qk_norm) {
     for (const char* name :
          {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias", "q_layernorm.weight",
           "k_layernorm.weight", "q_layernorm.bias", "k_layernorm.bias"})
@@ -186,9 +142,13 @@ bool qk_norm_is_per_head(const Group& group) {
   return norm.size() == 1 && q.size() == 2 && norm[0] > 0 && norm[0] != q[0];
 }
 
+bool is_biased(const Group& group, const BiasKey& bias) {
+  return bias.key.empty() ? bias.otherwise : group.is_true({bias.key}, bias.otherwise);
+}
+
 double usual_rms_eps(const Group& group) {
-  if (group.is_model({"helium"})) return 1e-8;
-  return group.is_model({"arcee", "cwm", "eurobert", "ministral3"}) ? 1e-5 : 1e-6;
+  const LlamaTraits* const model = llama_traits(group);
+  return model ? model->rms_eps : LlamaTraits{}.rms_eps;
 }
 
 void take_llama(Translation& to) {

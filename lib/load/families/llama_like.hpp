@@ -1,9 +1,9 @@
 #pragma once
 // Names of LLaMA's relatives: q_proj, k_proj, v_proj, o_proj (out, in) under layers.N.self_attn.
 
+#include <mha/load/families/llama_traits.hpp>
 #include <mha/load/families/model.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/windows.hpp>
 
 namespace mha::naming {
 
@@ -50,6 +50,9 @@ constexpr ModelRecord llama_model_normed_after(std::string_view models) {
 /// Reads the four projections, the QK norm where there is one, the numbers of heads, and
 /// input_layernorm, an RMS or layer norm; sets causal.
 void take_llama(Translation& to);
+
+/// Whether config.json, or the kind of model, says that a module has biases.
+bool is_biased(const Group& group, const BiasKey& bias);
 
 /// The epsilon of LLaMA's kin where config.json is silent.
 double usual_rms_eps(const Group& group);

@@ -1,0 +1,85 @@
+#include <mha/load/families/llama_traits.hpp>
+
+#include <mha/system/words.hpp>
+
+#include <algorithm>
+
+namespace mha::naming {
+
+namespace {
+
+bool all_but_first_of_four(const Group&, std::size_t layer) {
+  return layer % 4 != 0;
+}
+
+constexpr BiasKey never, always{.otherwise = true}, by_mlp_bias{.key = "mlp_bias"},
+    by_attention_bias{.key = "attention_bias"},
+    unless_attention_bias_is_false{.key = "attention_bias", .otherwise = true};
+
+constexpr LlamaTraits rows[]{
+    {.models = "llama granite hyperclovax", .mlp_bias = by_mlp_bias},
+    {.models = "granitemoe smollm3 gemma gemma2 vaultgemma"},
+    {.models = "arcee eurobert", .rms_eps = 1e-5, .mlp_bias = by_mlp_bias},
+    {.models = "cwm",
+     .qkv_bias = never,
+     .rms_eps = 1e-5,
+     .mlp_bias = by_mlp_bias,
+     .rope_base = 1e6,
+     .slides = all_but_first_of_four,
+     .window_width = 8192},
+    {.models = "helium",
+     .output_bias = never,
+     .rms_eps = 1e-8,
+     .mlp_bias = by_mlp_bias,
+     .rope = "interleaved",
+     .rope_base = 1e5},
+    {.models = "jais2",
+     .qkv_bias = unless_attention_bias_is_false,
+     .norm = BlockNorm::layer,
+     .mlp_bias = {.key = "mlp_bias", .otherwise = true}},
+    {.models = "nemotron", .norm = BlockNorm::layer, .mlp_bias = by_mlp_bias, .rope_part = 0.5},
+    {.models = "seed_oss",
+     .qkv_bias = unless_attention_bias_is_false,
+     .output_bias = {.key = "attention_out_bias"},
+     .mlp_bias = by_mlp_bias},
+    {.models = "mistral ministral", .qkv_bias = never, .slides = every_layer, .window_width = 4096},
+    {.models = "mixtral", .qkv_bias = never, .slides = every_layer},
+    {.models = "ministral3",
+     .qkv_bias = never,
+     .rms_eps = 1e-5,
+     .rope_base = 1e6,
+     .slides = every_layer},
+    {.models = "stablelm",
+     .qkv_bias = {.key = "use_qkv_bias"},
+     .output_bias = never,
+     .norm = BlockNorm::layer,
+     .qk_norm = true,
+     .rope_part = 0.25},
+    {.models = "starcoder2",
+     .qkv_bias = {.key = "use_bias", .otherwise = true},
+     .norm = BlockNorm::layer,
+     .slides = every_layer},
+    {.models = "qwen2 qwen2_moe qwen2_vl qwen2_5_vl", .qkv_bias = always, .output_bias = never},
+    {.models = "qwen3 qwen3_moe qwen3_vl qwen3_vl_moe gemma3 gemma3_text olmo2 olmo3 olmoe",
+     .qk_norm = true},
+    {.models = "exaone4", .qkv_bias = never, .qk_norm = true},
+    {.models = "ernie4_5 ernie4_5_moe", .qkv_bias = {.key = "use_bias"}},
+    {.models = "glm", .qkv_bias = unless_attention_bias_is_false, .output_bias = never},
+    {.models = "glm4", .output_bias = never},
+    {.models = "glm4_moe", .output_bias = never, .qk_norm = true},
+    {.models = "gpt_oss", .qkv_bias = unless_attention_bias_is_false},
+    {.models = "cohere cohere2", .norm = BlockNorm::layer_if_biased, .qk_norm = true},
+    {.models = "olmo", .norm = BlockNorm::layer_if_biased},
+};
+
+} // namespace
+
+const LlamaTraits* llama_traits(const Group& group) {
+  const auto* const row = std::ranges::find_if(rows, [&](const LlamaTraits& one) {
+    return std::ranges::any_of(words_of(one.models),
+                               [&](std::string_view type) { return group.is_model({type}); });
+  });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+} // namespace mha::naming
