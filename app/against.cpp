@@ -111,13 +111,13 @@ std::string what_is_left(const Coverage& coverage) {
                      left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
 }
 
-std::string coverage_text(const Coverage& coverage, const render::TextStyle& look) {
+std::string coverage_text(const Coverage& coverage, const render::TextStyle& text_style) {
   std::string text = fmt::format("compared: {}", coverage.compared());
   if (const std::vector<std::string> left = coverage.not_compared(); !left.empty())
     text += fmt::format("; not compared: {}", fmt::join(left, ", "));
   std::string out;
-  for (const std::string& line : render::wrapped(render::visible(text), look.width))
-    out += look.dim(line) + "\n";
+  for (const std::string& line : render::wrapped(render::visible(text), text_style.width))
+    out += text_style.dim(line) + "\n";
   return out;
 }
 

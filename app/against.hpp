@@ -49,7 +49,7 @@ Reference load_reference(const LoadedLayer& loaded, const ReferenceFiles& agains
 /// ", but …": the first of what was not compared, for a message; or "".
 std::string what_is_left(const Coverage& coverage);
 /// "compared: …; not compared: …", wrapped, below a verdict on a whole model.
-std::string coverage_text(const Coverage& coverage, const render::TextStyle& look);
+std::string coverage_text(const Coverage& coverage, const render::TextStyle& text_style);
 
 /// " --against REF …", for a command line that a reader can copy.
 std::string retyped_against(const std::vector<std::string>& against);

@@ -73,7 +73,7 @@ void hand_over(const Option& option, const std::string& value) {
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
-    const std::string message = told(error);
+    const std::string message = console_text(error);
     if (message.substr(0, 2) == "--") throw UsageError(message); // it names the option itself
     throw UsageError(fmt::format("{} is '{}': {}", option.name, value, message));
   }
@@ -362,7 +362,7 @@ bool Cli::parse(const std::vector<std::string>& arguments) const {
     }
   if (positionals_) *positionals_ = unguarded(std::move(words));
   check_positionals();
-  for (const std::function<void()>& look : checks_) look();
+  for (const std::function<void()>& text_style : checks_) text_style();
   check_unused();
   return true;
 }

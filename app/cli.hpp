@@ -98,7 +98,7 @@ public:
   void about(std::string text) { about_ = std::move(text); }
   /// What is looked at when every option is set; throws UsageError for options that do not go
   /// together.
-  void check(std::function<void()> look) { checks_.push_back(std::move(look)); }
+  void check(std::function<void()> text_style) { checks_.push_back(std::move(text_style)); }
   /// Options that change nothing wherever `why` gives a reason: each of them is an error then,
   /// "--tokens: REASON".
   void unused(std::vector<std::string> names, std::function<std::string()> why) {

@@ -60,29 +60,31 @@ render::Depth depth_of(bool color, Color asked) {
                                                           : render::Depth::none;
 }
 
-render::TextStyle look_of(int stream, Color color) {
-  render::TextStyle look;
-  look.terminal =
+render::TextStyle text_style_of(int stream, Color color) {
+  render::TextStyle text_style;
+  text_style.terminal =
       isatty(stream) == 1 && !launched_by_mpi(); // mpirun sends a rank's output through a pipe
-  const std::optional<std::size_t> columns = columns_of(stream, look.terminal);
-  look.width = columns.value_or(width_in_a_pipe);
-  look.window = columns.has_value();
+  const std::optional<std::size_t> columns = columns_of(stream, text_style.terminal);
+  text_style.width = columns.value_or(width_in_a_pipe);
+  text_style.window = columns.has_value();
   const char* term = std::getenv("TERM");
   const bool dumb = !term || std::strcmp(term, "dumb") == 0;
-  look.color = color == Color::always ||
-               (color == Color::automatic && look.terminal && !dumb && !is_set("NO_COLOR"));
-  look.height = lines_of(stream, look.terminal);
-  look.depth = depth_of(look.color, color);
-  return look;
+  text_style.color = color == Color::always || (color == Color::automatic && text_style.terminal &&
+                                                !dumb && !is_set("NO_COLOR"));
+  text_style.height = lines_of(stream, text_style.terminal);
+  text_style.depth = depth_of(text_style.color, color);
+  return text_style;
 }
 
 /// One line where nothing says how wide lines are, so that a program can read it; in a window its
 /// words in lines.
-void print_line(std::string_view before, std::string_view message, const render::TextStyle& look) {
+void print_line(std::string_view before, std::string_view message,
+                const render::TextStyle& text_style) {
   const std::string text = fmt::format("{} {}", before, render::visible(message));
-  if (!look.window || render::display_width(text) <= look.width) return print_message(text + "\n");
+  if (!text_style.window || render::display_width(text) <= text_style.width)
+    return print_message(text + "\n");
   std::string lines;
-  for (const std::string& line : render::wrapped(text, look.width - 2))
+  for (const std::string& line : render::wrapped(text, text_style.width - 2))
     lines += (lines.empty() ? "" : "  ") + line + "\n";
   print_message(lines);
 }
@@ -94,11 +96,11 @@ void print_line(std::string_view before, std::string_view message, const render:
 
 } // namespace
 
-render::TextStyle look_of_output(Color color) {
-  return look_of(STDOUT_FILENO, color);
+render::TextStyle text_style_of_output(Color color) {
+  return text_style_of(STDOUT_FILENO, color);
 }
-render::TextStyle look_of_messages(Color color) {
-  return look_of(STDERR_FILENO, color);
+render::TextStyle text_style_of_messages(Color color) {
+  return text_style_of(STDERR_FILENO, color);
 }
 bool output_is_terminal() {
   return isatty(STDOUT_FILENO) == 1 && !launched_by_mpi();
@@ -120,14 +122,14 @@ void flush() {
   if (std::fflush(stdout) != 0) refuse_output();
 }
 
-std::string told(const std::exception& error) {
+std::string console_text(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   return ours ? ours->line(Wording::command_line) : error.what();
 }
-std::string told(const Note& note) {
-  return told(note.message);
+std::string console_text(const Note& note) {
+  return console_text(note.message);
 }
-std::string told(const Message& message) {
+std::string console_text(const Message& message) {
   return message.in_words(Wording::command_line);
 }
 
@@ -137,13 +139,13 @@ void print_message(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
-  print_line("mha-inspect:", message, look_of_messages(Color::never));
+  print_line("mha-inspect:", message, text_style_of_messages(Color::never));
 }
 
 void print_note(std::string_view message, Color color, Severity severity) {
-  const render::TextStyle look = look_of_messages(color);
-  print_line(severity == Severity::warning ? look.bold("warning:") : look.dim("note:"), message,
-             look);
+  const render::TextStyle text_style = text_style_of_messages(color);
+  print_line(severity == Severity::warning ? text_style.bold("warning:") : text_style.dim("note:"),
+             message, text_style);
 }
 
 } // namespace mha::app

@@ -16,8 +16,8 @@ enum class Color : std::uint8_t { automatic, always, never };
 
 /// How to write for a stream's reader: colours if it is a terminal that wants them, and its width
 /// (100 in a pipe, or COLUMNS).
-render::TextStyle look_of_output(Color color);
-render::TextStyle look_of_messages(Color color);
+render::TextStyle text_style_of_output(Color color);
+render::TextStyle text_style_of_messages(Color color);
 /// Whether standard output is a terminal.
 bool output_is_terminal();
 
@@ -34,9 +34,9 @@ void flush();
 void print_error(std::string_view message);
 void print_note(std::string_view message, Color color, Severity severity = Severity::note);
 /// What an error, a note or a message says in the command line's words.
-std::string told(const std::exception& error);
-std::string told(const Note& note);
-std::string told(const Message& message);
+std::string console_text(const std::exception& error);
+std::string console_text(const Note& note);
+std::string console_text(const Message& message);
 /// Text on standard error as it is.
 void print_message(std::string_view text);
 

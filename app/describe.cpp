@@ -91,10 +91,11 @@ std::string headline_text(const OpenedModel& model, const LoadedLayer& loaded) {
 }
 
 std::string headline(const OpenedModel& model, const LoadedLayer& loaded,
-                     const render::TextStyle& look) {
+                     const render::TextStyle& text_style) {
   const std::string name = render::visible(model.title()) + layer_of(loaded);
-  return look.bold(name) +
-         look.dim(render::fitted_facts(facts_of(loaded), render::display_width(name), look.width)) +
+  return text_style.bold(name) +
+         text_style.dim(render::fitted_facts(facts_of(loaded), render::display_width(name),
+                                             text_style.width)) +
          "\n";
 }
 

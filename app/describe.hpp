@@ -9,7 +9,7 @@ namespace mha::app {
 /// "data/induction layer 1 (LLaMA names) · 4 heads × 16 · T 33 · float32 · causal", with a line
 /// break; between its parts it is cut to the columns that the look has.
 std::string headline(const OpenedModel& model, const LoadedLayer& loaded,
-                     const render::TextStyle& look);
+                     const render::TextStyle& text_style);
 /// The same in one line, however long, without a break.
 std::string headline_text(const OpenedModel& model, const LoadedLayer& loaded);
 /// What it says behind the source's name: "layer 1 (LLaMA names) · 4 heads × 16 · …".

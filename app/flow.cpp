@@ -220,10 +220,10 @@ void print_file(const FlowFile& flow, const FlowOptions& options, Color color) {
   if (!is_one_of(options.form, {"json", "table", "csv", "tsv"}))
     throw UsageError(
         fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
-  const render::TextStyle look = look_of(options.output, color);
+  const render::TextStyle text_style = text_style_of(options.output, color);
   write_text(flow.path, options.form == "json" ? flow_json(layers, *options.kind, options.precision)
                         : options.form == "table"
-                            ? flow_table(layers, *options.kind, flow.title, look)
+                            ? flow_table(layers, *options.kind, flow.title, text_style)
                             : flow_csv(layers, *options.kind, options.form, options.precision));
 }
 
@@ -249,12 +249,13 @@ void draw_flow(Request request, const FlowOptions& options, Common& common) {
     all.insert(all.end(), pictures.back().begin(), pictures.back().end());
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
-    render::GridLook look;
-    look.none = "NaN", look.colors = options.colors;
-    if (files.size() > 1) look.others = render::range_of(all); // equal colours, equal numbers
-    look.columns = render::grid_columns(pictures[i].size(), files[i].layers[0].matrices.size());
+    render::GridLook text_style;
+    text_style.none = "NaN", text_style.colors = options.colors;
+    if (files.size() > 1) text_style.others = render::range_of(all); // equal colours, equal numbers
+    text_style.columns =
+        render::grid_columns(pictures[i].size(), files[i].layers[0].matrices.size());
     write_grid({files[i].path, options.form, options.figure, common.color}, files[i].title,
-               pictures[i], look);
+               pictures[i], text_style);
   }
 }
 

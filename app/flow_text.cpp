@@ -30,7 +30,7 @@ void put_tokens(render::JsonText& json, std::string_view name,
 }
 
 /// One map: rows with their labels, columns in groups that fit the width.
-std::string matrix_text(const FlowMatrix& one, const render::TextStyle& look) {
+std::string matrix_text(const FlowMatrix& one, const render::TextStyle& text_style) {
   const auto labels = [](const std::vector<std::size_t>& positions,
                          const std::vector<std::string>& all) {
     std::vector<std::string> list;
@@ -51,7 +51,7 @@ std::string matrix_text(const FlowMatrix& one, const render::TextStyle& look) {
     std::size_t used = left;
     for (end = first; end < across.size(); ++end) {
       const std::size_t width = std::max(format.width(), render::display_width(across[end]));
-      if (end > first && used + 2 + width > look.width) break;
+      if (end > first && used + 2 + width > text_style.width) break;
       used += 2 + width, widths.push_back(width);
       heading += "  " + render::pad_left(across[end], width);
     }
@@ -136,11 +136,11 @@ std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& ki
 }
 
 std::string flow_table(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
-                       const std::string& title, const render::TextStyle& look) {
+                       const std::string& title, const render::TextStyle& text_style) {
   const std::string heading = fmt::format("{} · {}", title, kind.formula);
-  std::string out = (render::display_width(heading) <= look.width
-                         ? look.bold(title) + heading.substr(title.size())
-                         : look.bold(render::in_lines(heading, look.width))) +
+  std::string out = (render::display_width(heading) <= text_style.width
+                         ? text_style.bold(title) + heading.substr(title.size())
+                         : text_style.bold(render::in_lines(heading, text_style.width))) +
                     "\n";
   for (const FlowOfLayer& layer : layers)
     for (const FlowMatrix& one : layer.matrices) {
@@ -148,7 +148,8 @@ std::string flow_table(const std::vector<FlowOfLayer>& layers, const FlowInfo& k
       if (layers.size() > 1) name += " layer " + render::visible(layer.layer);
       if (one.batch) name += fmt::format(" batch {}", *one.batch);
       if (one.head) name += fmt::format(" head {}", *one.head);
-      out += "\n" + (name.empty() ? "" : look.bold(name.substr(1)) + "\n") + matrix_text(one, look);
+      out += "\n" + (name.empty() ? "" : text_style.bold(name.substr(1)) + "\n") +
+             matrix_text(one, text_style);
     }
   return out;
 }

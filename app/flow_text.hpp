@@ -39,6 +39,6 @@ std::string flow_json(const std::vector<FlowOfLayer>& layers, const FlowInfo& ki
                       const std::optional<std::size_t>& precision);
 /// Titled matrices, whose columns go on below where they do not fit the width.
 std::string flow_table(const std::vector<FlowOfLayer>& layers, const FlowInfo& kind,
-                       const std::string& title, const render::TextStyle& look);
+                       const std::string& title, const render::TextStyle& text_style);
 
 } // namespace mha::app

@@ -38,14 +38,14 @@ std::string picture_or_form(const OutputOptions& output, bool asked) {
 
 void write_grid(const GridFile& to, const std::string& title,
                 const std::vector<render::GridPanel>& panels, render::GridLook how) {
-  render::TextStyle look = look_of_output(to.color);
-  if (!to.path.empty() && to.path != "-") look = {false, look.width};
+  render::TextStyle text_style = text_style_of_output(to.color);
+  if (!to.path.empty() && to.path != "-") text_style = {false, text_style.width};
   const std::string above = to.figure.title_of(title);
   how.figure = to.figure.style;
   write_text(to.path, to.form == "png"   ? render::grid_png(above, panels, how)
                       : to.form == "svg" ? render::grid_svg(above, panels, how)
                       : to.form == "pdf" ? render::grid_pdf(above, panels, how)
-                                         : render::grid_text(above, panels, how, look));
+                                         : render::grid_text(above, panels, how, text_style));
 }
 
 } // namespace mha::app

@@ -13,8 +13,8 @@ using render::TextStyle;
 
 /// Where the explanations of options begin; a longer name gets a line of its own. In a narrow
 /// window each of them does.
-std::size_t column_of(const TextStyle& look) {
-  return look.width >= 76 ? 30 : 8;
+std::size_t column_of(const TextStyle& text_style) {
+  return text_style.width >= 76 ? 30 : 8;
 }
 
 void paragraph(std::string& out, std::string_view text, std::size_t indent, std::size_t width) {
@@ -56,27 +56,28 @@ std::string fitted_value(const std::string& name, std::size_t used, std::size_t 
   return out;
 }
 
-std::string names_of(const Option& option, const TextStyle& look) {
-  std::string names = option.letter.empty() ? "    " : look.bold(option.letter) + ", ";
-  names += look.bold(option.name);
-  if (!option.off.empty()) names += ", " + look.bold(option.off);
+std::string names_of(const Option& option, const TextStyle& text_style) {
+  std::string names = option.letter.empty() ? "    " : text_style.bold(option.letter) + ", ";
+  names += text_style.bold(option.name);
+  if (!option.off.empty()) names += ", " + text_style.bold(option.off);
   if (!option.is_flag())
-    names += " " + fitted_value(option.value_name, render::display_width(names) + 3, look.width);
+    names +=
+        " " + fitted_value(option.value_name, render::display_width(names) + 3, text_style.width);
   return names;
 }
 
-void examples(std::string& out, const std::vector<Example>& list, const TextStyle& look) {
-  out += "\n" + look.bold("Examples") + "\n";
+void examples(std::string& out, const std::vector<Example>& list, const TextStyle& text_style) {
+  out += "\n" + text_style.bold("Examples") + "\n";
   for (const Example& example : list) {
-    for (const std::string& line : render::wrapped(example.text, look.width - 4))
-      out += "  " + look.dim("# " + line) + "\n";
-    out += "  " + fitted_command("mha-inspect " + example.line, 2, look.width) + "\n";
+    for (const std::string& line : render::wrapped(example.text, text_style.width - 4))
+      out += "  " + text_style.dim("# " + line) + "\n";
+    out += "  " + fitted_command("mha-inspect " + example.line, 2, text_style.width) + "\n";
   }
 }
 
 /// The options of one heading; of rare ones that they are there, unless all were asked for.
 void options_of(std::string& out, const std::string& group, const Command& command, const Cli& cli,
-                bool all, const TextStyle& look) {
+                bool all, const TextStyle& text_style) {
   std::vector<const Option*> shown;
   std::size_t hidden = 0;
   for (const Option& option : cli.options()) {
@@ -87,15 +88,17 @@ void options_of(std::string& out, const std::string& group, const Command& comma
       shown.push_back(&option);
   }
   out += "\n";
-  for (const std::string& line : render::wrapped(group, look.width)) out += look.bold(line) + "\n";
+  for (const std::string& line : render::wrapped(group, text_style.width))
+    out += text_style.bold(line) + "\n";
   for (const Option* option : shown)
-    entry(out, names_of(*option, look), option->help, column_of(look), look.width);
+    entry(out, names_of(*option, text_style), option->help, column_of(text_style),
+          text_style.width);
   if (hidden > 0)
     paragraph(out,
               fmt::format("{} options, such as --num-heads and --causal: `mha-inspect {} --help "
                           "all` lists them.",
                           hidden, command.name),
-              2, look.width);
+              2, text_style.width);
 }
 
 } // namespace
@@ -122,39 +125,40 @@ std::vector<std::string> groups_of(const Cli& cli) {
   return groups;
 }
 
-std::string help_of_program(const TextStyle& look) {
-  std::string out = look.bold("mha-inspect") + ": " + program_summary + "\n\n";
-  out += look.bold("Usage") + "\n  mha-inspect COMMAND SOURCE... [options]\n\n" +
-         look.bold("Commands") + "\n";
+std::string help_of_program(const TextStyle& text_style) {
+  std::string out = text_style.bold("mha-inspect") + ": " + program_summary + "\n\n";
+  out += text_style.bold("Usage") + "\n  mha-inspect COMMAND SOURCE... [options]\n\n" +
+         text_style.bold("Commands") + "\n";
   std::size_t widest = 0;
   for (const Command& command : commands()) widest = std::max(widest, command.name.size());
   for (const Command& command : commands())
-    entry(out, look.bold(command.name), std::string(command.summary), widest + 4, look.width);
+    entry(out, text_style.bold(command.name), std::string(command.summary), widest + 4,
+          text_style.width);
   out += "\n";
   paragraph(out,
             "A SOURCE is a file (.json, .npz, .npy, .safetensors), a folder of .npy files or a "
             "checkpoint "
             "folder, NAME=FILE[:TENSOR] for a single tensor, or - for standard input.",
-            0, look.width);
-  examples(out, program_examples(), look);
+            0, text_style.width);
+  examples(out, program_examples(), text_style);
   out += "\n";
   paragraph(out,
             "`mha-inspect COMMAND --help` explains a command, with `--help all` every setting, "
             "`mha-inspect --version` tells the version.",
-            0, look.width);
+            0, text_style.width);
   return out;
 }
 
-std::string help_of(const Command& command, const Cli& cli, bool all, const TextStyle& look) {
+std::string help_of(const Command& command, const Cli& cli, bool all, const TextStyle& text_style) {
   std::string out;
   const std::string name = fmt::format("mha-inspect {}", command.name);
   for (const std::string& line :
-       render::wrapped(fmt::format("{}: {}", name, command.summary), look.width))
-    out +=
-        (out.empty() ? look.bold(name) + line.substr(std::min(name.size(), line.size())) : line) +
-        "\n";
+       render::wrapped(fmt::format("{}: {}", name, command.summary), text_style.width))
+    out += (out.empty() ? text_style.bold(name) + line.substr(std::min(name.size(), line.size()))
+                        : line) +
+           "\n";
   out += "\n";
-  out += look.bold("Usage") + fmt::format("\n  mha-inspect {}", command.name);
+  out += text_style.bold("Usage") + fmt::format("\n  mha-inspect {}", command.name);
   if (!cli.positional_name().empty()) {
     const bool optional = !cli.positional_required();
     out += fmt::format(" {}{}{}", optional ? "[" : "", cli.positional_name(), optional ? "]" : "");
@@ -162,14 +166,15 @@ std::string help_of(const Command& command, const Cli& cli, bool all, const Text
   out += cli.options().empty() ? "\n" : " [options]\n";
   if (!cli.about().empty()) {
     out += "\n";
-    paragraph(out, cli.about(), 0, look.width);
+    paragraph(out, cli.about(), 0, text_style.width);
   }
   if (!cli.positional_name().empty()) {
-    out += "\n" + look.bold(cli.positional_name()) + "\n";
-    paragraph(out, cli.positional_help(), 2, look.width);
+    out += "\n" + text_style.bold(cli.positional_name()) + "\n";
+    paragraph(out, cli.positional_help(), 2, text_style.width);
   }
-  for (const std::string& group : groups_of(cli)) options_of(out, group, command, cli, all, look);
-  if (!cli.examples().empty()) examples(out, cli.examples(), look);
+  for (const std::string& group : groups_of(cli))
+    options_of(out, group, command, cli, all, text_style);
+  if (!cli.examples().empty()) examples(out, cli.examples(), text_style);
   return out;
 }
 

@@ -15,9 +15,9 @@ const std::vector<Example>& program_examples();
 std::vector<std::string> groups_of(const Cli& cli);
 
 /// What `mha-inspect` and `mha-inspect --help` print: the commands and some first lines to try.
-std::string help_of_program(const render::TextStyle& look);
+std::string help_of_program(const render::TextStyle& text_style);
 /// What `mha-inspect COMMAND --help` prints; `all`: with the settings of a layer one by one.
 std::string help_of(const Command& command, const Cli& cli, bool all,
-                    const render::TextStyle& look);
+                    const render::TextStyle& text_style);
 
 } // namespace mha::app

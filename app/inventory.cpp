@@ -16,7 +16,7 @@ namespace {
 
 Inventory::File file_listing(const io::Contents& contents, bool ranges, std::size_t threads) {
   Inventory::File file{contents.name, contents.format, {}, contents.scalars, {}, {}};
-  for (const Message& note : contents.notes) file.notes.push_back(told(note));
+  for (const Message& note : contents.notes) file.notes.push_back(console_text(note));
   for (const io::Entry& entry : contents.tensors)
     file.tensors.push_back({entry.name, entry.dtype, entry.shape, std::nullopt,
                             std::string(entry.blocks ? entry.blocks->name : "")});
@@ -104,7 +104,7 @@ void list_tensors(std::vector<Sources::SourceTensor> tensors, const LoadedLayer&
 void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   for (const Stage stage : available_stages(layer))
     inventory.stages.emplace_back(name_of(stage), layer.shape_of(stage));
-  inventory.missing_X = told(layer.missing_X);
+  inventory.missing_X = console_text(layer.missing_X);
   const Settings& settings = layer.settings;
   for (const SettingInfo& info : settings_table()) {
     const auto origin = settings.origins.find(info.name);
@@ -121,7 +121,7 @@ OpenedModel open_one_or_all(const Request& request, std::string& reason) {
     return OpenedModel(request);
   } catch (const Error& error) {
     if (!request.layer.empty()) throw;
-    reason = told(error);
+    reason = console_text(error);
   }
   Request all = request;
   all.layer = "all", all.same_x = true; // nothing is computed
@@ -153,7 +153,7 @@ Inventory take_inventory(const Request& request, bool ranges, std::size_t thread
   try {
     loaded = model.load(model.chosen()[0], tensors);
   } catch (const Error& error) {
-    inventory.reason = told(error);
+    inventory.reason = console_text(error);
     if (ranges) inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
     return inventory;
   }

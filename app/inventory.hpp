@@ -59,7 +59,7 @@ OpenedModel open_one_or_all(const Request& request, std::string& reason);
 /// broken file, not for files that make no layer.
 Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);
 
-std::string inventory_text(const Inventory& inventory, const render::TextStyle& look);
+std::string inventory_text(const Inventory& inventory, const render::TextStyle& text_style);
 std::string inventory_json(const Inventory& inventory);
 
 } // namespace mha::app

@@ -55,18 +55,19 @@ struct Columns {
   }
 };
 
-std::string file_text(const Inventory::File& file, const TextStyle& look) {
+std::string file_text(const Inventory::File& file, const TextStyle& text_style) {
   const std::string title = visible(file.name),
                     facts = fmt::format(" · {} · {}", file.format,
                                         counted(file.tensors.size(), "tensors"));
   std::string out =
-      look.bold(title) +
-      look.dim(render::fitted_facts(facts, render::display_width(title), look.width)) + "\n";
+      text_style.bold(title) +
+      text_style.dim(render::fitted_facts(facts, render::display_width(title), text_style.width)) +
+      "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
   TextTable grid(columns.titles());
   for (const Inventory::Item& item : file.tensors) grid.add(columns.cells(item));
-  if (!grid.empty()) out += "\n" + grid.text(look);
+  if (!grid.empty()) out += "\n" + grid.text(text_style);
   std::string rest;
   for (const auto& [name, value] : file.scalars)
     rest += fmt::format("{}{} = {}", rest.empty() ? "" : " · ", visible(name), visible(value));
@@ -74,15 +75,17 @@ std::string file_text(const Inventory::File& file, const TextStyle& look) {
     rest +=
         fmt::format("{}{}: {}", rest.empty() ? "" : " · ", visible(name), counted(count, "labels"));
   if (!rest.empty()) out += "\n";
-  for (const std::string& line : render::wrapped(rest, look.width)) out += line + "\n";
+  for (const std::string& line : render::wrapped(rest, text_style.width)) out += line + "\n";
   if (!file.notes.empty()) out += "\n";
   for (const std::string& note : file.notes)
-    for (const std::string& line : render::wrapped(visible(note), look.width)) out += line + "\n";
+    for (const std::string& line : render::wrapped(visible(note), text_style.width))
+      out += line + "\n";
   return out;
 }
 
 /// One line a layer, with its sizes where they are known.
-std::string layers_text(const std::vector<Inventory::LayerRow>& layers, const TextStyle& look) {
+std::string layers_text(const std::vector<Inventory::LayerRow>& layers,
+                        const TextStyle& text_style) {
   const bool sizes = std::any_of(layers.begin(), layers.end(), [](const Inventory::LayerRow& line) {
     return line.dims.has_value();
   });
@@ -103,11 +106,12 @@ std::string layers_text(const std::vector<Inventory::LayerRow>& layers, const Te
     row.push_back(visible(listing.prefix));
     grid.add(std::move(row));
   }
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
-std::string layer_text(const Inventory& inventory, const TextStyle& look) {
-  std::string out = look.bold(render::fitted_facts(inventory.headline, 0, look.width)) + "\n";
+std::string layer_text(const Inventory& inventory, const TextStyle& text_style) {
+  std::string out =
+      text_style.bold(render::fitted_facts(inventory.headline, 0, text_style.width)) + "\n";
   if (!inventory.tensors.empty()) {
     Columns columns;
     for (const Inventory::SourceTensor& tensor : inventory.tensors) columns.see(tensor.item);
@@ -119,7 +123,7 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
       row.push_back(visible(tensor.source));
       grid.add(std::move(row));
     }
-    out += "\n" + grid.text(look);
+    out += "\n" + grid.text(text_style);
   }
 
   TextTable grid({{"setting"},
@@ -132,10 +136,10 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
     else
       defaults.push_back(fmt::format("{} {}", setting.name, setting.value));
   }
-  if (!grid.empty()) out += "\n" + grid.text(look);
+  if (!grid.empty()) out += "\n" + grid.text(text_style);
   out += "\n";
-  for (const std::string& line : render::wrapped_list("by default", defaults, look.width))
-    out += look.dim(line) + "\n";
+  for (const std::string& line : render::wrapped_list("by default", defaults, text_style.width))
+    out += text_style.dim(line) + "\n";
 
   std::vector<std::string> names;
   for (const auto& [name, shape] : inventory.stages) names.push_back(name);
@@ -143,8 +147,9 @@ std::string layer_text(const Inventory& inventory, const TextStyle& look) {
       fmt::format("stages: none can be computed{}; or give a stage to start from",
                   inventory.missing_X.empty() ? std::string("; give X") : inventory.missing_X);
   out += "\n";
-  for (const std::string& line : names.empty() ? render::wrapped(none, look.width)
-                                               : render::wrapped_list("stages", names, look.width))
+  for (const std::string& line : names.empty()
+                                     ? render::wrapped(none, text_style.width)
+                                     : render::wrapped_list("stages", names, text_style.width))
     out += line + "\n";
   return out;
 }
@@ -198,31 +203,34 @@ void put(JsonText& json, const Inventory::Setting& setting) {
 
 } // namespace
 
-std::string inventory_text(const Inventory& inventory, const TextStyle& look) {
+std::string inventory_text(const Inventory& inventory, const TextStyle& text_style) {
   std::string out;
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
-  for (const Inventory::File& file : inventory.files) section(file_text(file, look));
+  for (const Inventory::File& file : inventory.files) section(file_text(file, text_style));
   const bool lone = inventory.layers.size() == 1 && inventory.layers[0].listing.id.empty();
-  if (!inventory.layers.empty() && !lone) section(layers_text(inventory.layers, look));
+  if (!inventory.layers.empty() && !lone) section(layers_text(inventory.layers, text_style));
   if (!inventory.headline.empty())
-    section(layer_text(inventory, look));
+    section(layer_text(inventory, text_style));
   else if (inventory.layers.empty() || lone)
-    section(in_lines("no layer could be made: " + visible(inventory.reason), look.width) + "\n");
+    section(in_lines("no layer could be made: " + visible(inventory.reason), text_style.width) +
+            "\n");
   else
-    section(in_lines(visible(inventory.reason), look.width) + "\n");
+    section(in_lines(visible(inventory.reason), text_style.width) + "\n");
   const auto list = [&](const std::string& title, const auto& items, const auto& text) {
     if (items.empty()) return;
-    section(look.bold(title) + "\n");
+    section(text_style.bold(title) + "\n");
     for (const auto& item : items) {
-      const std::vector<std::string> lines = render::wrapped(visible(text(item)), look.width - 2);
+      const std::vector<std::string> lines =
+          render::wrapped(visible(text(item)), text_style.width - 2);
       for (std::size_t i = 0; i < lines.size(); ++i)
         out += (i == 0 ? "· " : "  ") + lines[i] + "\n";
     }
   };
-  list("notes", inventory.notes,
-       [](const Note& note) { return (note.is_warning() ? "warning: " : "") + told(note); });
+  list("notes", inventory.notes, [](const Note& note) {
+    return (note.is_warning() ? "warning: " : "") + console_text(note);
+  });
   list("worth a look", inventory.findings,
-       [](const Finding& finding) { return told(finding.text); });
+       [](const Finding& finding) { return console_text(finding.text); });
   return out;
 }
 
@@ -254,10 +262,11 @@ std::string inventory_json(const Inventory& inventory) {
             json.object([&] { json.member("name", stage.first).key("shape").list(stage.second); });
           });
         }
-        list("notes", inventory.notes, [&](const Note& note) { json.value(told(note)); });
+        list("notes", inventory.notes, [&](const Note& note) { json.value(console_text(note)); });
         list("checks", inventory.findings, [&](const Finding& finding) {
-          json.object(
-              [&] { json.member("check", finding.check).member("text", told(finding.text)); });
+          json.object([&] {
+            json.member("check", finding.check).member("text", console_text(finding.text));
+          });
         });
       },
       render::indented);

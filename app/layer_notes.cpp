@@ -55,7 +55,7 @@ std::string list_of_layers(const std::vector<std::string>& layers) {
 void LayerNotes::add(const std::vector<Note>& notes, const std::string& layer) {
   const std::string number = number_in(layer);
   for (const Note& note : notes) {
-    std::string common = without_number(told(note), number);
+    std::string common = without_number(console_text(note), number);
     const auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& one) {
       return one.common == common && one.first.severity == note.severity;
     });
@@ -69,9 +69,10 @@ void LayerNotes::add(const std::vector<Note>& notes, const std::string& layer) {
 std::vector<Note> LayerNotes::take() {
   std::vector<Note> notes;
   for (const Group& group : groups_)
-    notes.emplace_back(fmt::format("{}{}", list_of_layers(group.layers),
-                                   group.layers.size() == 1 ? told(group.first) : group.common),
-                       group.first.severity);
+    notes.emplace_back(
+        fmt::format("{}{}", list_of_layers(group.layers),
+                    group.layers.size() == 1 ? console_text(group.first) : group.common),
+        group.first.severity);
   groups_.clear();
   return notes;
 }
@@ -83,7 +84,7 @@ void keep_notes(const std::vector<Note>& notes, const std::string& layer, Color 
 
 void print_deferred_notes() {
   for (const Note& note : kept_notes.take())
-    print_note(told(note), kept_notes_color, note.severity);
+    print_note(console_text(note), kept_notes_color, note.severity);
 }
 
 void require_no_warning(const std::vector<Note>& notes) {

@@ -51,7 +51,7 @@ bool asks_for_all(const std::vector<std::string>& arguments) {
 }
 
 int run(std::vector<std::string> arguments) {
-  const render::TextStyle style = look_of_output(Color::automatic);
+  const render::TextStyle style = text_style_of_output(Color::automatic);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
     print(help_of_program(style));
     return 0;
@@ -92,7 +92,7 @@ int run(std::vector<std::string> arguments) {
     io::require_unchanged_inputs();
     return code;
   } catch (const UsageError& error) {
-    throw Error(told(error) + usage_hint(hinted_command));
+    throw Error(console_text(error) + usage_hint(hinted_command));
   }
 }
 
@@ -135,7 +135,7 @@ int run_program(int argument_count, char** arguments) {
     _exit(0);
   } catch (const mha::RankFailed& error) { // every process has this error already
     mha::app::print_deferred_notes();
-    mha::app::print_error(mha::app::told(error));
+    mha::app::print_error(mha::app::console_text(error));
   } catch (const std::bad_alloc&) {
     if (ranks.count() == 1)
       std::fputs("mha-inspect: out of memory\n", stderr); // allocates no memory
@@ -143,7 +143,7 @@ int run_program(int argument_count, char** arguments) {
       mha::app::print_error(ranks.failed("out of memory"));
   } catch (const std::exception& error) {
     mha::app::print_deferred_notes();
-    mha::app::print_error(ranks.failed(mha::app::told(error)));
+    mha::app::print_error(ranks.failed(mha::app::console_text(error)));
   }
   std::fflush(stderr);
   ranks.leave();

@@ -29,8 +29,8 @@ void MapCommand::check() {
   if (without_sink) selection.key.emplace("1:", "--without-sink: --key");
   if (low && high && *low >= *high)
     throw UsageError(fmt::format("--vmin {} is not below --vmax {}", *low, *high));
-  look_ = look_of_output(common.color);
-  if (!output.to_standard_output()) look_ = {false, look_.width};
+  text_style_ = text_style_of_output(common.color);
+  if (!output.to_standard_output()) text_style_ = {false, text_style_.width};
 }
 
 /// Maps that are made of others: means, whose pools are means, too.
@@ -223,7 +223,7 @@ MapCommand::Picture& MapCommand::picture_for(const OpenedModel& model, const Loa
       for (std::size_t before = widest_title; const std::string& id : model.chosen())
         widest_title = std::max(widest_title, before + 2 + render::display_width(id));
     if (per_head_range) widest_title = std::max(widest_title, render::widest_range);
-    made.text = render::fit_text({panels, beside, axes.rows, axes.cols, widest_title}, look_);
+    made.text = render::fit_text({panels, beside, axes.rows, axes.cols, widest_title}, text_style_);
   }
   return pictures_.emplace_back(std::move(made));
 }
@@ -389,7 +389,7 @@ void MapCommand::write(const Picture& picture) {
                            : form_ == "svg" ? render::map_svg(picture.picture)
                            : form_ == "pdf"
                                ? render::map_pdf(picture.picture)
-                               : render::map_text(picture.picture, picture.text, look_));
+                               : render::map_text(picture.picture, picture.text, text_style_));
 }
 
 } // namespace mha::app

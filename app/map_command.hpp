@@ -54,7 +54,7 @@ private:
   void write(const Picture& picture);
 
   std::string form_; ///< text, png, svg, pdf
-  render::TextStyle look_;
+  render::TextStyle text_style_;
   std::vector<Picture> pictures_;
   std::optional<Pool::Size> size_; ///< of every map, where others are subtracted
   bool sink_is_noted_ = false, undrawn_is_noted_ = false;

@@ -32,14 +32,14 @@ class ModelDiagnoser {
 public:
   ModelDiagnoser(const Request& request, OpenedModel& model,
                  const std::vector<std::string>& against, Common& common,
-                 const render::TextStyle& look)
+                 const render::TextStyle& text_style)
       : request_(request),
         model_(model),
         texts_(*model.texts()),
         files_(against),
         whole_(*whole_model_of(model)),
         common_(common),
-        look_(look) {
+        text_style_(text_style) {
     SameText same = require_same_text(model, files_, common);
     around_.before = std::move(same.before), around_.behind = std::move(same.behind);
     around_.embedding = &texts_.embedding();
@@ -91,7 +91,7 @@ private:
   ReferenceFiles files_;
   WholeModelOfLayer whole_;
   Common& common_;
-  const render::TextStyle& look_;
+  const render::TextStyle& text_style_;
   ModelAround around_;
   ModelDiagnosis diagnoses_;
   ReferenceStream stream_;

@@ -91,7 +91,7 @@ void ModelDiagnoser::keep(const std::string& id, const std::string& headline, co
     diagnoses_.places.pop_back();
   }
   PlaceDiagnosis place{id, std::move(diagnosis), {}};
-  place.text = headline + "\n" + render::diagnosis_text(layer, place.diagnosis, look_);
+  place.text = headline + "\n" + render::diagnosis_text(layer, place.diagnosis, text_style_);
   diagnoses_.places.push_back(std::move(place));
 }
 
@@ -129,7 +129,7 @@ void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_fir
     for (const Change& change : diagnosis.changes) made.push_back(&change);
     last_->layer.X = changed(ends, made).ends->embed;
   }
-  keep("embed", headline(model_, first, look_), ends, std::move(diagnosis));
+  keep("embed", headline(model_, first, text_style_), ends, std::move(diagnosis));
 }
 
 /// The best reading's diagnosis; where nothing explains it, with a cause before the layer, whose
@@ -209,7 +209,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   if (!result->first.explained && !unexplained_)
     if (const ReferenceStage* open = compared.find(*result->first.unexplained))
       unexplained_.emplace(loaded.id, *open), open_layer_ = layer;
-  keep(loaded.id, headline(model_, loaded, look_), layer, std::move(result->first));
+  keep(loaded.id, headline(model_, loaded, text_style_), layer, std::move(result->first));
 }
 
 /// The last norm and the head.
@@ -244,7 +244,7 @@ void ModelDiagnoser::end() {
     if (auto through = explain_through(last, ends, *open, context)) {
       const bool of_end = std::ranges::any_of(
           through->changes, [](const Change& change) { return stage_of(change) >= Stage::final; });
-      keep(of_end ? "" : last_->id, headline(model_, of_end ? loaded : *last_, look_), ends,
+      keep(of_end ? "" : last_->id, headline(model_, of_end ? loaded : *last_, text_style_), ends,
            std::move(*through));
       return;
     }
@@ -258,7 +258,7 @@ void ModelDiagnoser::end() {
           "left out, run twice or exchanged are tried, not two causes at once and no rows before "
           "the text (a soft prompt); save hidden_states to see where it begins");
   }
-  keep("", headline(model_, loaded, look_), ends, std::move(diagnosis));
+  keep("", headline(model_, loaded, text_style_), ends, std::move(diagnosis));
 }
 
 /// Every layer, without what enters it.
@@ -283,8 +283,8 @@ void ModelDiagnoser::name_form_of_gelu() {
     if (place.id.empty() || place.id == "embed" || !place.diagnosis.captures.empty()) continue;
     Diagnosis& told = place.diagnosis;
     told.equal = false, told.changes = {gelu_.cause()}, told.hints = {gelu_.sentence()};
-    place.text =
-        headline(model_, *last_, look_) + "\n" + render::diagnosis_text(last_->layer, told, look_);
+    place.text = headline(model_, *last_, text_style_) + "\n" +
+                 render::diagnosis_text(last_->layer, told, text_style_);
   }
 }
 
@@ -324,8 +324,8 @@ ModelDiagnosis ModelDiagnoser::run() {
 
 ModelDiagnosis diagnose_model(const Request& request, OpenedModel& model,
                               const std::vector<std::string>& against, Common& common,
-                              const render::TextStyle& look) {
-  return ModelDiagnoser(request, model, against, common, look).run();
+                              const render::TextStyle& text_style) {
+  return ModelDiagnoser(request, model, against, common, text_style).run();
 }
 
 } // namespace mha::app

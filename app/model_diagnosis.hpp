@@ -28,9 +28,9 @@ struct ModelDiagnosis {
 /// them.
 ModelDiagnosis diagnose_model(const Request& request, OpenedModel& model,
                               const std::vector<std::string>& against, Common& common,
-                              const render::TextStyle& look);
+                              const render::TextStyle& text_style);
 
 /// A line for each run of places with the same verdict, then what was found in each.
-std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& look);
+std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& text_style);
 
 } // namespace mha::app

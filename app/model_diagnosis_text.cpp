@@ -52,7 +52,7 @@ bool same_verdict(const Diagnosis& a, const Diagnosis& b) {
 
 } // namespace
 
-std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& look) {
+std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& text_style) {
   render::TextTable grid({{""}, {"", false, true}});
   std::string details;
   for (std::size_t i = 0; i < found.places.size();) {
@@ -70,7 +70,7 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, const render::Text
     if (!place.diagnosis.equal || !place.diagnosis.captures.empty()) details += "\n" + place.text;
     i = next;
   }
-  std::string text = grid.text(look) + "\n";
+  std::string text = grid.text(text_style) + "\n";
   if (std::ranges::all_of(found.places, [](const PlaceDiagnosis& one) {
         return one.diagnosis.equal && one.diagnosis.captures.empty();
       }))
@@ -78,16 +78,16 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, const render::Text
                 ? "What was compared agrees with the model within rounding; the rest is open.\n"
                 : "The reference agrees with the model within rounding: nothing to explain.\n";
   if (!found.undecided.empty())
-    for (const std::string& line : render::wrapped(found.undecided + ".", look.width))
+    for (const std::string& line : render::wrapped(found.undecided + ".", text_style.width))
       text += line + "\n";
   if (!found.not_judged.empty())
     for (const std::string& line : render::wrapped(
              fmt::format("Not judged: {}: the reference has no stream there, and what comes before "
                          "is not explained.",
                          found.not_judged),
-             look.width))
+             text_style.width))
       text += line + "\n";
-  return text + coverage_text(found.coverage, look) + details;
+  return text + coverage_text(found.coverage, text_style) + details;
 }
 
 } // namespace mha::app

@@ -50,7 +50,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
                     "different runs",
                     loaded.id));
   }
-  keep(loaded.id, headline(model_, loaded, look_), loaded.layer, std::move(diagnosis));
+  keep(loaded.id, headline(model_, loaded, text_style_), loaded.layer, std::move(diagnosis));
 }
 
 /// If tokens attend to the padding around their text, every layer differs from the reference for
@@ -73,7 +73,7 @@ bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
       diagnoses_.coverage.add(id, stages_in(of_layer), of_layer);
     }
     diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
-    keep("", headline(model_, of_ends(ends), look_), ends, std::move(*found));
+    keep("", headline(model_, of_ends(ends), text_style_), ends, std::move(*found));
   }
   last_.reset();
   return found.has_value();
@@ -90,7 +90,7 @@ bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
       explain_embedding(ends, layer, known, {false, common_.threads, &around_, nullptr});
   if (!found) return false;
   layer = with_stream(loaded.layer, changed(ends, {&found->changes[0]}).ends->embed);
-  keep("embed", headline(model_, loaded, look_), ends, std::move(*found));
+  keep("embed", headline(model_, loaded, text_style_), ends, std::move(*found));
   return true;
 }
 
@@ -105,7 +105,7 @@ bool ModelDiagnoser::explain_stream_from_next_layer(const std::vector<ReferenceS
   const Layer before = changed(last_->layer, {&found->changes[0]});
   layer = with_stream(
       layer, trace(before, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post));
-  keep(last_->id, headline(model_, *last_, look_), last_->layer, std::move(*found));
+  keep(last_->id, headline(model_, *last_, text_style_), last_->layer, std::move(*found));
   return true;
 }
 
@@ -208,7 +208,7 @@ void ModelDiagnoser::record_other_step(PlaceDiagnosis& place, const std::string&
   diagnoses_.coverage.remove(place.id, Stage::resid_post);
   diagnosis.equal = diagnosis.explained = true, diagnosis.unexplained = {};
   place.text = place.text.substr(0, place.text.find('\n') + 1) + "\n" +
-               render::diagnosis_text(last_->layer, diagnosis, look_);
+               render::diagnosis_text(last_->layer, diagnosis, text_style_);
 }
 
 /// If the reference saved the input of each layer as its resid_post, the first layer seems to be
@@ -299,7 +299,7 @@ void ModelDiagnoser::name_other_layer() {
   place->diagnosis.hints = {
       fmt::format("the reference's {} is that of layer {}", mha::name_of(stage.stage), other)};
   place->text = place->text.substr(0, place->text.find('\n') + 1) + "\n" +
-                render::diagnosis_text(open_layer_, place->diagnosis, look_);
+                render::diagnosis_text(open_layer_, place->diagnosis, text_style_);
 }
 
 } // namespace mha::app

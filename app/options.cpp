@@ -262,7 +262,7 @@ void print_note(std::string_view message, const Common& common, Severity severit
 
 void report_notes(const std::vector<Note>& notes, const Common& common) {
   if (common.strict) require_no_warning(notes);
-  for (const Note& note : notes) print_note(told(note), common, note.severity);
+  for (const Note& note : notes) print_note(console_text(note), common, note.severity);
 }
 
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common) {
@@ -345,7 +345,7 @@ LoadedLayer load_layer(OpenedModel& model, const std::string& id, Common& common
 void report_overflow(const Message& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
-  print_note(told(text), common, Severity::warning);
+  print_note(console_text(text), common, Severity::warning);
 }
 
 void report_timings(const Common& common, const std::string& more) {

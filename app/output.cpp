@@ -217,10 +217,10 @@ void add_precision(Cli& cli, std::optional<std::size_t>& precision,
   });
 }
 
-render::TextStyle look_of(const OutputOptions& output, Color color) {
-  render::TextStyle look = look_of_output(color);
-  if (!output.to_standard_output()) look.color = color == Color::always;
-  return look;
+render::TextStyle text_style_of(const OutputOptions& output, Color color) {
+  render::TextStyle text_style = text_style_of_output(color);
+  if (!output.to_standard_output()) text_style.color = color == Color::always;
+  return text_style;
 }
 
 render::Sink TextFile::sink() {

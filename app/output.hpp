@@ -41,7 +41,7 @@ void add_precision(Cli& cli, std::optional<std::size_t>& precision,
                    std::function<std::string()> form);
 
 /// How text looks there: colours of a file are those that were asked for, never a terminal's.
-render::TextStyle look_of(const OutputOptions& output, Color color);
+render::TextStyle text_style_of(const OutputOptions& output, Color color);
 
 /// The text that one file gets, or standard output at once.
 class TextFile {

@@ -75,15 +75,15 @@ private:
                                    all_done_ / seconds * 1e-9,
                                    duration(seconds * (1 - whole) / std::max(whole, 1e-3)));
     if (layers_ > 1) text += fmt::format(" · layer {} of {}", std::min(begun_, layers_), layers_);
-    const render::TextStyle look = look_of_messages(Color::automatic);
+    const render::TextStyle text_style = text_style_of_messages(Color::automatic);
     const std::size_t used = render::display_width(text) + 1;
     const std::size_t cells =
-        look.width > used + 10 ? std::min<std::size_t>(look.width - used, 30) : 0;
+        text_style.width > used + 10 ? std::min<std::size_t>(text_style.width - used, 30) : 0;
     const auto full = static_cast<std::size_t>(whole * static_cast<double>(cells));
     std::string bar;
     for (std::size_t i = 0; i < cells; ++i) bar += i < full ? "━" : "╌";
     drawn = true;
-    put("\r" + bar + render::shortened(text, look.width - 1) + "\x1b[K");
+    put("\r" + bar + render::shortened(text, text_style.width - 1) + "\x1b[K");
   }
 
   std::mutex lock_;

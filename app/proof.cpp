@@ -19,7 +19,8 @@ void type_reproduction(Request& request, const Reproduction& reproduction) {
     std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.name; });
     request.settings.emplace_back(setting.name, setting.shown);
   }
-  if (!reproduction.transposed.empty()) request.sources.push_back(told(reproduction.text()));
+  if (!reproduction.transposed.empty())
+    request.sources.push_back(console_text(reproduction.text()));
 }
 
 /// A number of one digit, no less than this.

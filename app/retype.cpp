@@ -90,16 +90,16 @@ std::string fitted_command(const std::string& line, std::size_t used, std::size_
   return out;
 }
 
-std::string fitted_commands(std::string_view text, const render::TextStyle& look) {
+std::string fitted_commands(std::string_view text, const render::TextStyle& text_style) {
   constexpr std::string_view program = "mha-inspect ";
   std::string out;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     const std::size_t at = line.find(program);
-    if (look.window && at != std::string_view::npos)
+    if (text_style.window && at != std::string_view::npos)
       out += std::string(line.substr(0, at)) +
              fitted_command(std::string(line.substr(at)), render::display_width(line.substr(0, at)),
-                            look.width);
+                            text_style.width);
     else
       out += line;
     text.remove_prefix(line.size());

@@ -14,6 +14,6 @@ std::string retyped(const Request& request, const std::string& layer_id);
 /// but not within quotes, each with the backslash that makes them one.
 std::string fitted_command(const std::string& line, std::size_t used, std::size_t width);
 /// The same for each line "Title: mha-inspect …" of a text, where a window has a width to fit.
-std::string fitted_commands(std::string_view text, const render::TextStyle& look);
+std::string fitted_commands(std::string_view text, const render::TextStyle& text_style);
 
 } // namespace mha::app

@@ -142,12 +142,12 @@ public:
     if (streams_) write(take_rows());
   }
 
-  void finish(const render::TextStyle& look) {
+  void finish(const render::TextStyle& text_style) {
     std::vector<TextStatsRow> rows = take_rows();
     if (asked_.sort != nullptr) sort(rows);
     if (asked_.top && rows.size() > *asked_.top) rows.resize(*asked_.top);
     if (form_ == "table")
-      file_.write(text_stats_table(rows, view_, look));
+      file_.write(text_stats_table(rows, view_, text_style));
     else
       write(rows);
     if (form_ == "json") file_.write(is_first_ ? "[]\n" : "\n]\n");
@@ -310,7 +310,7 @@ int run_text_stats(Request request, const TextStatsRequest& asked, Common& commo
   if (const std::string missing = separators.missing(); !missing.empty() && done == 0)
     report_notes({warning(missing)}, common);
   const Stopwatch watch(common.write_s);
-  stats.finish(look_of(asked.output, common.color));
+  stats.finish(text_style_of(asked.output, common.color));
   kept.remove();
   return 0;
 }

@@ -144,7 +144,7 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
   const Stopwatch watch(common.write_s);
   write_text(asked.output.path,
              form == "table"
-                 ? activations_table(longest.list(), look_of(asked.output, common.color))
+                 ? activations_table(longest.list(), text_style_of(asked.output, common.color))
                  : render::activations_text(longest.list(), form, asked.precision));
   kept.remove();
   return 0;

@@ -34,12 +34,12 @@ int diff_two_checkpoints(const Request& request, const std::vector<std::string>&
   if (request.gguf_order && a.format != "gguf" && b.format != "gguf")
     report_notes({idle_gguf_order()}, common);
   const WeightsDiff diff = diff_weights(a, b);
-  const render::TextStyle look =
-      output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
+  const render::TextStyle text_style =
+      output.to_standard_output() ? text_style_of_output(common.color) : render::TextStyle{};
   const std::string form = form_of(output);
   write_text(output.path, form == "json"  ? render::weights_json(diff)
                           : form == "csv" ? render::weights_csv(diff)
-                                          : render::weights_table(diff, look));
+                                          : render::weights_table(diff, text_style));
   return diff.same() ? 0 : 1;
 }
 

@@ -46,7 +46,7 @@ OpenedWeights::OpenedWeights(const Request& request, std::string_view command, C
     opened_.emplace(std::move(model));
     if (!common.quiet) report_notes(this->model()->notes(), common);
   } catch (const Error& error) {
-    why_no_model_ = told(error);
+    why_no_model_ = console_text(error);
     opened_.emplace(layers_of(of_weights(request)));
   }
   report_notes(idle_options(request, opened_->sources()), common);

@@ -18,10 +18,10 @@ struct BenchCommand {
   Common common;
 
   int run();
-  int time_pass(OpenedModel& model, const render::TextStyle& look);
+  int time_pass(OpenedModel& model, const render::TextStyle& text_style);
 };
 
-int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& look) {
+int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& text_style) {
   if (world().count() > 1)
     throw UsageError("the pass over a whole model is not shared by ranks: choose a --layer");
   report_notes(model.texts()->notes(), common);
@@ -34,7 +34,7 @@ int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& look) {
     const Stopwatch watch(common.write_s);
     write_text(output.path, form_of(output) == "json" ? render::pass_json(speed)
                                                       : render::visible(model.title()) + "\n\n" +
-                                                            render::pass_table(speed, look));
+                                                            render::pass_table(speed, text_style));
   }
   report_timings(common);
   return 0;
@@ -45,11 +45,11 @@ int BenchCommand::run() {
   keep_freed_memory();
   common.progress = false; // it would be timed, too
   OpenedModel model = open_model(request, common);
-  const render::TextStyle look = look_of_output(common.color);
+  const render::TextStyle text_style = text_style_of_output(common.color);
   const bool as_json = form_of(output) == "json";
   // A text and nothing chosen of its model: the whole pass.
   if (model.texts() && stages.empty() && request.layer.empty() && request.prefix.empty())
-    return time_pass(model, look);
+    return time_pass(model, text_style);
   if (stages.empty()) stages = {"output"};
 
   std::vector<render::SpeedRow> rows;
@@ -64,12 +64,12 @@ int BenchCommand::run() {
                                              .memory = request.memory,
                                              .ranks = &world()})});
     if (model.chosen().size() == 1 && !as_json)
-      text = headline(model, loaded, look) + "\n" + speed_table(rows[0].speed, look);
+      text = headline(model, loaded, text_style) + "\n" + speed_table(rows[0].speed, text_style);
   }
   if (as_json)
     text = speed_json(rows);
   else if (rows.size() > 1)
-    text = speed_table(rows, look);
+    text = speed_table(rows, text_style);
   if (world().is_first()) {
     const Stopwatch watch(common.write_s);
     write_text(output.path, text);

@@ -141,19 +141,20 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
 }
 
 void CircuitsCommand::write_numbers(const std::string& form) const {
-  const render::TextStyle look = look_of(output, common.color);
+  const render::TextStyle text_style = text_style_of(output, common.color);
   const bool is_table = form == "table";
   std::string text;
   if (!composition.empty())
-    text = is_table ? render::compositions_table(pairs_, look)
+    text = is_table ? render::compositions_table(pairs_, text_style)
                     : render::compositions_text(pairs_, form, precision);
   else if (spectrum && form != "json")
     text = render::spectra_text(heads_, form, precision);
   else
-    text = is_table ? render::circuits_table(heads_, look)
+    text = is_table ? render::circuits_table(heads_, text_style)
                     : render::circuits_text(heads_, form, precision);
   const std::string above =
-      is_table && !spectrum ? look.bold(render::in_lines(title_, look.width)) + "\n\n" : "";
+      is_table && !spectrum ? text_style.bold(render::in_lines(title_, text_style.width)) + "\n\n"
+                            : "";
   write_text(output.path, above + text);
 }
 

@@ -30,7 +30,7 @@ struct DiagnoseCommand {
   int run();
 
 private:
-  int run_model(OpenedModel& model, const render::TextStyle& look);
+  int run_model(OpenedModel& model, const render::TextStyle& text_style);
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
 
@@ -82,13 +82,13 @@ std::string DiagnoseCommand::next_step(const std::string& layer, const Diagnosis
 }
 
 /// Of a whole model: every layer, the embedding and the end.
-int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look) {
+int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text_style) {
   const WorkCount work;
   const double before = common.read_s + common.compute_s;
   double took = 0;
   const ModelDiagnosis found = [&] {
     const Stopwatch watch(took);
-    return diagnose_model(request, model, against, common, look);
+    return diagnose_model(request, model, against, common, text_style);
   }();
   common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
   std::vector<render::LayerDiagnosis> places;
@@ -101,7 +101,7 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& look
     for (const std::string& note : found.coverage.notes()) print_note(note, common);
   const Stopwatch watch(common.write_s);
   write_text(output.path, form_of(output) == "json" ? render::diagnosis_json(places)
-                                                    : model_diagnosis_text(found, look));
+                                                    : model_diagnosis_text(found, text_style));
   report_timings(common, common.timings ? passes_of(work, model, common.threads) : "");
   return explained ? 0 : 1;
 }
@@ -111,9 +111,9 @@ int DiagnoseCommand::run() {
   request.shows_ends = true;
   OpenedModel model = open_compared(request, against, common);
   const bool as_json = form_of(output) == "json";
-  const render::TextStyle look =
-      output.to_standard_output() ? look_of_output(common.color) : render::TextStyle{};
-  if (whole_model_of(model)) return run_model(model, look);
+  const render::TextStyle text_style =
+      output.to_standard_output() ? text_style_of_output(common.color) : render::TextStyle{};
+  if (whole_model_of(model)) return run_model(model, text_style);
   require_layer_of_stages(ReferenceFiles(against), model.chosen().size());
   bool explained = true;
   std::vector<render::LayerDiagnosis> found;
@@ -136,9 +136,9 @@ int DiagnoseCommand::run() {
                                        name_of(*diagnosis.unexplained), other)};
     explained = explained && diagnosis.explained;
     if (!as_json)
-      sink((found.size() == 1 ? "" : "\n") + headline(model, loaded, look) + "\n" +
-           diagnosis_text(loaded.layer, diagnosis, look) +
-           fitted_commands(next_step(id, diagnosis), look));
+      sink((found.size() == 1 ? "" : "\n") + headline(model, loaded, text_style) + "\n" +
+           diagnosis_text(loaded.layer, diagnosis, text_style) +
+           fitted_commands(next_step(id, diagnosis), text_style));
   }
   {
     const Stopwatch watch(common.write_s);

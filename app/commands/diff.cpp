@@ -132,8 +132,8 @@ public:
       : command_(command),
         model_(model),
         as_json_(form_of(command.output) == "json"),
-        look_(command.output.to_standard_output() ? look_of_output(command.common.color)
-                                                  : render::TextStyle{}),
+        text_style_(command.output.to_standard_output() ? text_style_of_output(command.common.color)
+                                                        : render::TextStyle{}),
         files_(command.against),
         whole_(whole_model_of(model)),
         line_a_layer_(whole_ && model.chosen().size() > 1),
@@ -158,7 +158,7 @@ private:
   DiffCommand& command_;
   OpenedModel& model_;
   const bool as_json_;
-  const render::TextStyle look_;
+  const render::TextStyle text_style_;
   const ReferenceFiles files_;
   const std::optional<WholeModelOfLayer> whole_;
   const bool line_a_layer_;
@@ -220,9 +220,10 @@ void DiffRun::require_some(const std::string& id, const Diff& found) const {
 
 void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const Diff& found) {
   const auto table = [&] {
-    return headline(model_, loaded, look_) + "\n" +
+    return headline(model_, loaded, text_style_) + "\n" +
            render::diff_table(loaded.layer, found, reference,
-                              fitted_commands(command_.next_steps(loaded, found), look_), look_);
+                              fitted_commands(command_.next_steps(loaded, found), text_style_),
+                              text_style_);
   };
   if (line_a_layer_) lines_.push_back(render::line_of(loaded.id, found));
   if (as_json_)
@@ -261,14 +262,14 @@ std::string DiffRun::form_of_gelu() {
     return "";
   }
   std::string text;
-  for (const std::string& line : render::wrapped(gelu_.sentence() + ".", look_.width))
+  for (const std::string& line : render::wrapped(gelu_.sentence() + ".", text_style_.width))
     text += line + "\n";
   if (verdict == GeluForms::Verdict::open) return text;
   equal_ = false;
   differs_ =
       "\n" + fitted_commands("Find why:   mha-inspect diagnose " + retyped(command_.request, "") +
                                  retyped_against(command_.against) + "\n",
-                             look_);
+                             text_style_);
   return text;
 }
 
@@ -282,8 +283,8 @@ bool DiffRun::finish() {
   if (as_json_)
     sink_(render::diff_json(objects_));
   else if (line_a_layer_)
-    sink_(render::layers_table(lines_, asked_for, coverage_.lacks_steps(), look_) + forms +
-          coverage_text(coverage_, look_) + differs_);
+    sink_(render::layers_table(lines_, asked_for, coverage_.lacks_steps(), text_style_) + forms +
+          coverage_text(coverage_, text_style_) + differs_);
   file_.finish();
   return equal_ && all_read_;
 }

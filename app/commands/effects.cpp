@@ -227,9 +227,9 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   if (const std::string token = token_text(answer, answer_id); !token.empty()) view.answer = token;
   if (const std::string token = token_text(versus, versus_id); !token.empty())
     view.answer += ", less that of " + token;
-  write_text(output.path, form == "table"
-                              ? render::effects_table(found, view, look_of(output, common.color))
-                              : render::effects_text(found, view, form));
+  write_text(output.path, form == "table" ? render::effects_table(
+                                                found, view, text_style_of(output, common.color))
+                                          : render::effects_text(found, view, form));
 }
 
 void add_effects_examples(Cli& cli) {

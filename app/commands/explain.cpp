@@ -36,7 +36,7 @@ std::size_t single(const IndexList& list, std::size_t count, std::string_view wh
   const std::vector<std::size_t> indices = list.resolve(count, what).indices;
   if (indices.size() != 1)
     throw UsageError(fmt::format("{} {} means {} {}; explain tells of one at a time",
-                                 told(list.option()), list.text(), indices.size(), what));
+                                 console_text(list.option()), list.text(), indices.size(), what));
   return indices.front();
 }
 
@@ -79,7 +79,7 @@ void Explain::report_strange(const Layer& layer, const Explanation& explanation)
 
 int Explain::run() {
   OpenedModel model = open_model(request, common);
-  if (output.to_standard_output()) style.look = look_of_output(common.color);
+  if (output.to_standard_output()) style.text_style = text_style_of_output(common.color);
   const bool json = as_json(), several = model.chosen().size() > 1;
 
   // What each file gets: all layers one after the other, unless the path has placeholders.

@@ -53,7 +53,7 @@ std::string Info::description_of(const Sources& sources) const {
   } catch (const Error& error) {
     std::optional<std::string> text = described ? std::nullopt : draft();
     if (!text) throw;
-    print_note(fmt::format("not as its family reads it: {}", told(error)), common);
+    print_note(fmt::format("not as its family reads it: {}", console_text(error)), common);
     return *std::move(text);
   }
 }
@@ -100,8 +100,9 @@ int Info::run() {
     fail("{} (an error by --strict)", inventory.findings[0].text);
   note_unused(inventory);
   const std::string form = form_of(output);
-  write_text(output.path, form == "json" ? inventory_json(inventory)
-                                         : inventory_text(inventory, look_of_output(common.color)));
+  write_text(output.path, form == "json"
+                              ? inventory_json(inventory)
+                              : inventory_text(inventory, text_style_of_output(common.color)));
   report_timings(common);
   return 0;
 }

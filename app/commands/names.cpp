@@ -21,10 +21,11 @@ Run declare_names(Cli& cli) {
   cli.example("names --format markdown", "the table of docs/formats.md");
   return [names] {
     const std::string form = form_of(names->output);
-    write_text(names->output.path, form == "json" ? render::names_json()
-                                   : form == "markdown"
-                                       ? render::names_markdown()
-                                       : render::names_table(look_of_output(names->common.color)));
+    write_text(names->output.path,
+               form == "json" ? render::names_json()
+               : form == "markdown"
+                   ? render::names_markdown()
+                   : render::names_table(text_style_of_output(names->common.color)));
     return 0;
   };
 }

@@ -49,11 +49,11 @@ private:
 class PredictionFiles {
 public:
   PredictionFiles(std::string path, render::PredictView view, render::TokenNames names,
-                  render::TextStyle look)
+                  render::TextStyle text_style)
       : path_(std::move(path)),
         view_(std::move(view)),
         names_(std::move(names)),
-        look_(std::move(look)) {}
+        text_style_(std::move(text_style)) {}
 
   void add(std::vector<Prediction> predictions);
   void finish();
@@ -65,13 +65,13 @@ private:
   };
   std::unique_ptr<Growing> opened(const std::string& path) const {
     return std::unique_ptr<Growing>(
-        new Growing{GrowingFile(path), render::PredictionText(view_, names_, look_)});
+        new Growing{GrowingFile(path), render::PredictionText(view_, names_, text_style_)});
   }
 
   std::string path_;
   render::PredictView view_;
   render::TokenNames names_;
-  render::TextStyle look_;
+  render::TextStyle text_style_;
   std::map<std::string, std::unique_ptr<Growing>> files_;
 };
 
@@ -175,8 +175,8 @@ void Predict::write_part(const OpenedModel& model) {
     files[with_batch(output.path, part.at.first)].push_back(std::move(part));
   for (const auto& [path, some] : files) {
     write_text(path, form == "json"    ? render::part_logits_json(some, view, names)
-                     : form == "table" ? render::part_logits_table(some, view, names,
-                                                                   look_of(output, common.color))
+                     : form == "table" ? render::part_logits_table(
+                                             some, view, names, text_style_of(output, common.color))
                                        : render::part_logits_csv(some, view, names, form));
   }
 }
@@ -232,7 +232,7 @@ void Predict::predict_all(const OpenedModel& model) {
   PredictionFiles files(
       output.path,
       {form(), all, each_layer, text.batched(), text.model().causal(), &text.ids(), precision},
-      names_of(text), look_of(output, common.color));
+      names_of(text), text_style_of(output, common.color));
   const auto predict_group = [&](const TextGroup& group, bool first) {
     std::vector<Prediction> predictions = predictions_of(model, group, first);
     const Stopwatch watch(common.write_s);

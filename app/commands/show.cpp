@@ -60,7 +60,7 @@ private:
 
 render::Options Show::render_options(OpenedModel& model, const std::string& form) const {
   render::Options options;
-  options.look = look_of(output, common.color);
+  options.text_style = text_style_of(output, common.color);
   options.precision = precision;
   options.matrix = matrix;
   options.several_layers = model.chosen().size() > 1 && !mentions(output.path, "{layer}");
@@ -153,7 +153,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
                              summaries[i].of(stage), formula_of(layer, stage)});
       if (form != "table") continue;
       std::string text =
-          headline(model, loaded, options.look) + "\n" + overview_table(part.rows, options);
+          headline(model, loaded, options.text_style) + "\n" + overview_table(part.rows, options);
       if (!part.text.empty()) text.insert(0, "\n");
       // A layer is seen as soon as it is computed.
       if (output.to_standard_output()) TextFile(output.path).sink()(text);

@@ -18,7 +18,7 @@ struct Stages {
 };
 
 int Stages::run() {
-  const render::TextStyle look = look_of_output(common.color);
+  const render::TextStyle text_style = text_style_of_output(common.color);
   std::string text;
   std::optional<LoadedLayer> loaded;
   const std::string form = form_of(output);
@@ -27,7 +27,7 @@ int Stages::run() {
     if (model.chosen().size() > 1)
       fail("stages shows the shapes of one layer; choose it with --layer");
     loaded.emplace(load_layer(model, model.chosen()[0], common));
-    if (form == "table") text = headline(model, *loaded, look) + "\n";
+    if (form == "table") text = headline(model, *loaded, text_style) + "\n";
   }
   const Layer* layer = loaded ? &loaded->layer : nullptr;
   if (form == "json")
@@ -35,7 +35,7 @@ int Stages::run() {
   else if (form == "markdown")
     text += render::stages_markdown(layer);
   else
-    text += render::stages_table(layer, look);
+    text += render::stages_table(layer, text_style);
   write_text(output.path, text);
   return 0;
 }

@@ -44,7 +44,7 @@ private:
   std::vector<render::StatsRow> chosen(std::vector<render::StatsRow> rows) const;
   bool asks_for_projections(const std::string& form) const;
   std::string text_of(const std::vector<render::StatsRow>& rows, const std::string& form) const;
-  render::TextStyle look() const;
+  render::TextStyle text_style() const;
   void write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
                      const std::string& picture, const std::string& title) const;
   bool write(StatsFiles& files, const std::string& form, const std::string& picture,
@@ -102,12 +102,12 @@ std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
   }
   if (form != "table") return stats_text(rows, columns, form, precision);
 
-  return measures.empty() && !all ? stats_table(rows, less_uniform, look())
-                                  : stats_table(rows, columns, look());
+  return measures.empty() && !all ? stats_table(rows, less_uniform, text_style())
+                                  : stats_table(rows, columns, text_style());
 }
 
-render::TextStyle Stats::look() const {
-  return look_of(output, common.color);
+render::TextStyle Stats::text_style() const {
+  return text_style_of(output, common.color);
 }
 
 void Stats::write_picture(const std::string& path, const std::vector<render::StatsRow>& rows,
@@ -208,7 +208,7 @@ int Stats::run() {
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     if (model.chosen().size() == 1 && form == "table")
-      above = headline(model, loaded, look()) + "\n";
+      above = headline(model, loaded, text_style()) + "\n";
     std::vector<Stage> per_head{Stage::weights};
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, measuring.selection, per_head, false);

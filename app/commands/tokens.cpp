@@ -43,14 +43,14 @@ int TokensCommand::run() {
   const render::TokenNames names{[&](int id) { return tokenizer.label(id); },
                                  [&](int id) { return tokenizer.text_in_utf8(id); },
                                  [&](int id) { return tokenizer.piece_of(id).value_or(""); }};
-  const render::TextStyle look = look_of(output, common.color);
+  const render::TextStyle text_style = text_style_of(output, common.color);
   const auto write = [&](const std::string& path, const std::vector<render::TokenList>& some) {
     TextFile file(path);
     const render::Sink sink = file.sink();
     if (form == "json")
       render::write_tokens_json(some, names, sink);
     else if (form == "table")
-      render::write_tokens_table(some, names, look, sink);
+      render::write_tokens_table(some, names, text_style, sink);
     else
       render::write_tokens_csv(some, names, form, sink);
     file.finish();

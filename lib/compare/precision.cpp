@@ -42,7 +42,7 @@ DType precision_of(const Tensor& tensor, DType stored) {
   if (stored != DType::f32 && stored != DType::f64) return stored;
   Census bf16{{7, -126}, 3.4e38}, f16{{10, -14}, 65504.0}, f32{{23, -126}, 3.5e38};
   std::size_t count = 0;
-  const auto look = [&](auto values) {
+  const auto text_style = [&](auto values) {
     for (const auto number : values) {
       const double value = static_cast<double>(number);
       // Masks add −1e9, finfo.min or 0: constants that need not be of the type.
@@ -54,9 +54,9 @@ DType precision_of(const Tensor& tensor, DType stored) {
     }
   };
   if (tensor.dtype() == DType::f64)
-    look(tensor.as<double>());
+    text_style(tensor.as<double>());
   else if (tensor.dtype() == DType::f32)
-    look(tensor.as<float>());
+    text_style(tensor.as<float>());
   if (count < enough_numbers) return stored;
   const auto is = [&](const Census& one) {
     return one.holds && one.last_bit_set * last_bits >= count;

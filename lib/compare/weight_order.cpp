@@ -112,7 +112,7 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
         std::ranges::lower_bound(sorted, of_b[i][0], {},
                                  [&](std::size_t j) { return of_a[j][0]; }) -
         sorted.begin());
-    const auto look = [&](std::ptrdiff_t at) { // whether farther ones may be nearer
+    const auto text_style = [&](std::ptrdiff_t at) { // whether farther ones may be nearer
       const std::size_t j = sorted[static_cast<std::size_t>(at)];
       const double first = of_a[j][0] - of_b[i][0];
       if (first * first > nearest) return false;
@@ -123,8 +123,8 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
     const auto rows = static_cast<std::ptrdiff_t>(a.rows);
     bool up = true, down = true;
     for (std::ptrdiff_t step = 0; (up || down) && step <= rows; ++step) {
-      if (up) up = middle + step < rows && look(middle + step);
-      if (down) down = middle - step - 1 >= 0 && look(middle - step - 1);
+      if (up) up = middle + step < rows && text_style(middle + step);
+      if (down) down = middle - step - 1 >= 0 && text_style(middle - step - 1);
     }
     if (nearest == INFINITY || std::isnan(nearest)) return std::nullopt;
     order[i] = found, taken[found] = true;
@@ -145,7 +145,7 @@ std::string name_of_order(const RowPermutation& order, const std::vector<std::si
   // Blocks that stay whole, the widest; else those of rows that were turned as well.
   std::size_t widest = 1;
   std::string named;
-  const auto look = [&](const RowPermutation& of_blocks, const char* turned) {
+  const auto text_style = [&](const RowPermutation& of_blocks, const char* turned) {
     for (std::size_t width = block_width(of_blocks); width > widest; --width)
       if (order.size() % width == 0 && moves_blocks(of_blocks, width)) {
         widest = width;
@@ -153,12 +153,12 @@ std::string name_of_order(const RowPermutation& order, const std::vector<std::si
                             list_of(of_blocks, width));
       }
   };
-  look(order, "");
+  text_style(order, "");
   if (widest > 1) return named;
   for (const std::size_t n : possible) {
     const RowPermutation turn = half_to_interleaved(order.size(), n);
-    look(after(order, inverse(turn)), "half to interleaved, and ");
-    look(after(order, turn), "interleaved to half, and ");
+    text_style(after(order, inverse(turn)), "half to interleaved, and ");
+    text_style(after(order, turn), "interleaved to half, and ");
   }
   constexpr std::size_t narrowest = 4; // fewer rows stay together by chance
   if (widest >= narrowest) return named;

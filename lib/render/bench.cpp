@@ -16,14 +16,14 @@ std::string fraction_text(double rate, double peak_rate) {
 }
 
 /// What the numbers above it mean.
-std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& look) {
+std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& text_style) {
   const std::string how = fmt::format("{} · {} · kept: {}", runs, counted(speed.threads, "threads"),
                                       joined_names(speed.kept)),
                     peak = fmt::format(
                         "peak of {} multiply-adds ({}): {} GFLOP/s, measured between the runs",
                         mha::name_of(speed.dtype), speed.roofline.machine.unit,
                         rate_text(speed.roofline.machine.products));
-  return in_lines(how, look.width) + "\n" + in_lines(peak, look.width) + "\n";
+  return in_lines(how, text_style.width) + "\n" + in_lines(peak, text_style.width) + "\n";
 }
 
 void put_speed(JsonText& json, const Speed& speed) {
@@ -52,7 +52,7 @@ void put_speed(JsonText& json, const Speed& speed) {
 
 } // namespace
 
-std::string speed_table(const Speed& speed, const TextStyle& look) {
+std::string speed_table(const Speed& speed, const TextStyle& text_style) {
   TextTable grid(
       {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](std::string_view name, const PhaseSpeed& of) {
@@ -62,12 +62,13 @@ std::string speed_table(const Speed& speed, const TextStyle& look) {
   for (const Phase phase : phases)
     if (speed.has(phase)) add(name_of_phase(phase), speed.phases[phase]);
   add("all", speed.all);
-  return grid.text(look) + "\n" + roofline_table(speed.roofline, speed.all.median_s, look) +
-         speed_legend(speed, counted(speed.runs, "runs"), look) +
-         machine_text(speed.roofline.machine, look);
+  return grid.text(text_style) + "\n" +
+         roofline_table(speed.roofline, speed.all.median_s, text_style) +
+         speed_legend(speed, counted(speed.runs, "runs"), text_style) +
+         machine_text(speed.roofline.machine, text_style);
 }
 
-std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look) {
+std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& text_style) {
   TextTable grid({{"layer"},
                   {"median", true},
                   {"best", true},
@@ -86,7 +87,7 @@ std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& look
          duration_text(speed.phases[Phase::projections].median_s),
          duration_text(speed.phases[Phase::attention].median_s),
          duration_text(speed.phases[Phase::output].median_s), std::to_string(speed.runs)});
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 std::string speed_json(const std::vector<SpeedRow>& rows) {

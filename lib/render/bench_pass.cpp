@@ -10,7 +10,7 @@
 
 namespace mha::render {
 
-std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
+std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
   TextTable grid({{"layer"},
                   {"read", true},
                   {"projections", true},
@@ -26,18 +26,19 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& look) {
   };
   for (const LayerSeconds& layer : speed.layers) add(layer);
   if (speed.ends > 0) grid.add({"logits", "", "", "", "", "", duration_text(speed.ends)});
-  std::string text = grid.text(look) + "\n" + roofline_table(speed.roofline, speed.median_s, look);
+  std::string text =
+      grid.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
   const std::string pass = fmt::format(
       "the whole pass: median {}, best {} · {} · {:.4g} tokens/s · {}",
       duration_text(speed.median_s), duration_text(speed.best_s), counted(speed.tokens, "tokens"),
       speed.tokens_per_second(), counted(speed.runs, "runs"));
-  text += in_lines(pass, look.width) + "\n";
+  text += in_lines(pass, text_style.width) + "\n";
   for (const std::string& line : wrapped("read: the layer is made of the checkpoint's tensors, "
                                          "once, before the runs · around: norms, "
                                          "feed-forward, the stream's sums",
-                                         look.width))
-    text += look.dim(line) + "\n";
-  return text + machine_text(speed.roofline.machine, look);
+                                         text_style.width))
+    text += text_style.dim(line) + "\n";
+  return text + machine_text(speed.roofline.machine, text_style);
 }
 
 std::string pass_json(const PassSpeed& speed) {

@@ -34,7 +34,7 @@ void put_composition(Record& record, const Composition& one) {
 
 } // namespace
 
-std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& look) {
+std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& text_style) {
   std::vector<TextTable::Column> titles{{.title = "layer", .right = true, .names = true},
                                         {.title = "head", .right = true, .names = true}};
   std::vector<const CircuitMeasure*> shown;
@@ -50,7 +50,7 @@ std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextSty
     }
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 std::string circuits_text(const std::vector<HeadCircuits>& heads, std::string_view form,
@@ -80,7 +80,7 @@ std::string spectra_text(const std::vector<HeadCircuits>& heads, std::string_vie
   return lines;
 }
 
-std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& look) {
+std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& text_style) {
   TextTable grid({{"layer", true},
                   {"head", true},
                   {"to_layer", true},
@@ -92,7 +92,7 @@ std::string compositions_table(const std::vector<Composition>& pairs, const Text
     grid.add({visible(one.layer), fmt::format("{}", one.head), visible(one.to_layer),
               fmt::format("{}", one.to_head), std::string(name_of(one.kind)),
               fmt::format("{:.4f}", one.value), fmt::format("{:.4f}", one.random)});
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 std::string compositions_text(const std::vector<Composition>& pairs, std::string_view form,

@@ -12,7 +12,7 @@ namespace mha::render {
 using Digits = std::optional<std::size_t>;
 
 /// A line a head; columns that no head has are left out.
-std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& look);
+std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& text_style);
 /// csv, tsv or json: a list of objects, with the singular values of QK and OV and the eigenvalues
 /// of OV, [re, im].
 std::string circuits_text(const std::vector<HeadCircuits>& heads, std::string_view form,
@@ -23,7 +23,7 @@ std::string spectra_text(const std::vector<HeadCircuits>& heads, std::string_vie
                          Digits digits = {});
 
 /// A line a pair, in the order given.
-std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& look);
+std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& text_style);
 std::string compositions_text(const std::vector<Composition>& pairs, std::string_view form,
                               Digits digits = {});
 /// A panel a kind: earlier heads downwards, later ones across, named layer.head. `beyond_random`:

@@ -18,29 +18,30 @@ std::string share_of_stage(double error) {
 /// Lines of text for eyes, wrapped.
 class Text {
 public:
-  explicit Text(const TextStyle& look) : look_(look) {}
+  explicit Text(const TextStyle& text_style) : text_style_(text_style) {}
 
   void paragraph(const std::string& text) {
-    for (const std::string& line : wrapped(text, look_.width)) out_ += line + "\n";
+    for (const std::string& line : wrapped(text, text_style_.width)) out_ += line + "\n";
   }
   /// "  title   words", the words wrapped beside the title.
   void entry(std::string_view title, const std::string& words) {
     constexpr std::size_t width = 12;
     bool first = true;
-    for (const std::string& line : wrapped(words, std::max<std::size_t>(look_.width, 40) - width)) {
-      out_ += (first ? look_.dim(pad_right("  " + std::string(title), width))
+    for (const std::string& line :
+         wrapped(words, std::max<std::size_t>(text_style_.width, 40) - width)) {
+      out_ += (first ? text_style_.dim(pad_right("  " + std::string(title), width))
                      : std::string(width, ' ')) +
               line + "\n";
       first = false;
     }
   }
-  void title(const std::string& text) { out_ += look_.bold(text) + "\n"; }
+  void title(const std::string& text) { out_ += text_style_.bold(text) + "\n"; }
   void gap() { out_ += "\n"; }
   void add(const std::string& text) { out_ += text; }
   std::string text() { return std::move(out_); }
 
 private:
-  const TextStyle& look_;
+  const TextStyle& text_style_;
   std::string out_;
 };
 
@@ -120,7 +121,7 @@ std::string verdict(const Diagnosis& d) {
   return d.changes.empty() ? "" : "Part of the difference is explained.";
 }
 
-std::string stage_table(const Diagnosis& d, const TextStyle& look) {
+std::string stage_table(const Diagnosis& d, const TextStyle& text_style) {
   const bool changed = !d.changes.empty();
   std::vector<TextTable::Column> columns{{"stage"}, {changed ? "error before" : "error", true}};
   if (changed) columns.push_back({"after", true});
@@ -135,7 +136,7 @@ std::string stage_table(const Diagnosis& d, const TextStyle& look) {
     if (remarks) cells.push_back(one.harmless.empty() ? "" : "no effect: " + one.harmless);
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 void put_change(JsonText& json, const Change& change) {
@@ -180,8 +181,8 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
 
 } // namespace
 
-std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextStyle& look) {
-  Text text(look);
+std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextStyle& text_style) {
+  Text text(text_style);
   if (!d.reading.empty()) text.paragraph(fmt::format("Read so that {}.", d.reading));
   for (const OtherStep& capture : d.captures)
     text.paragraph(fmt::format("{}. It is not compared.", capture.sentence()));
@@ -198,7 +199,7 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextSty
   for (const std::string& hint : d.hints)
     text.paragraph(fmt::format("What the numbers show: {}.", hint));
   if (!d.same_numbers.empty() || d.unexplained || d.changes.empty()) text.gap();
-  if (!d.stages.empty()) text.add(stage_table(d, look));
+  if (!d.stages.empty()) text.add(stage_table(d, text_style));
   if (!d.runners_up.empty()) {
     std::vector<std::string> list;
     for (const Diagnosis::RunnerUp& one : d.runners_up)
@@ -207,8 +208,8 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextSty
     for (const std::string& line :
          wrapped_list(d.explained ? "next best, with the error that they leave"
                                   : "closest, with the error that they leave",
-                      list, look.width))
-      text.add(look.dim(line) + "\n");
+                      list, text_style.width))
+      text.add(text_style.dim(line) + "\n");
   }
   return text.text();
 }

@@ -293,7 +293,7 @@ DiffColumns columns_of(const Diff& diff) {
 }
 
 std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns& has,
-                        const TextStyle& look) {
+                        const TextStyle& text_style) {
   const auto [heads, numbers, told] = has;
   std::vector<TextTable::Column> columns{{.names = true}, {.title = "stage", .names = true}, {""}};
   if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
@@ -318,12 +318,12 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
       cells.push_back(short_place(layer, row.stage, d.at));
     }
     for (std::string& cell : cells) {
-      if (first) cell = look.bold(cell);
-      if (same) cell = look.dim(cell);
+      if (first) cell = text_style.bold(cell);
+      if (same) cell = text_style.dim(cell);
     }
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 } // namespace
@@ -335,12 +335,12 @@ std::string place_text(const Layer& layer, Stage stage, const std::vector<std::s
 }
 
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const std::string& next, const TextStyle& look) {
+                       const std::string& next, const TextStyle& text_style) {
   const DiffColumns has = columns_of(diff);
-  std::string out = diff.stages.empty() ? "" : stages_text(layer, diff, has, look) + "\n";
+  std::string out = diff.stages.empty() ? "" : stages_text(layer, diff, has, text_style) + "\n";
   const auto paragraph = [&](const std::string& text, bool dim) {
-    for (const std::string& line : wrapped(text, look.width))
-      out += (dim ? look.dim(line) : line) + "\n";
+    for (const std::string& line : wrapped(text, text_style.width))
+      out += (dim ? text_style.dim(line) : line) + "\n";
   };
   if (!diff.stages.empty()) {
     paragraph(first_step(layer, diff, reference) +
@@ -359,8 +359,8 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     if (names.empty()) return;
     std::vector<std::string> shown;
     for (const std::string& name : names) shown.push_back(visible(name));
-    for (const std::string& line : wrapped_list(title, shown, look.width))
-      out += look.dim(line) + "\n";
+    for (const std::string& line : wrapped_list(title, shown, text_style.width))
+      out += text_style.dim(line) + "\n";
   };
   list("not compared, as nothing says how they were computed here", diff.not_compared);
   list("passed over, no stage of this layer", reference.passed_over);

@@ -9,7 +9,7 @@ namespace mha::render {
 /// The table, what the other rows mean, and what was not compared. `next` is the sentence that says
 /// what to look at, or "".
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const std::string& next, const TextStyle& look);
+                       const std::string& next, const TextStyle& text_style);
 /// "query 17 't9'", "head 2 query 17 key 4": the place of an element of a stage.
 std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);
 

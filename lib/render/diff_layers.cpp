@@ -130,7 +130,7 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
 }
 
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         bool lacks_steps, const TextStyle& look) {
+                         bool lacks_steps, const TextStyle& text_style) {
   const bool exact =
       std::ranges::any_of(lines, [](const LayerLine& line) { return line.exact.has_value(); });
   std::vector<TextTable::Column> columns{{"layer"},   {"stages", true},  {""},
@@ -160,7 +160,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
                                    ratio_text(shown)};
     if (exact) std::ranges::copy(exact_cells(shown.exact), std::back_inserter(cells));
     for (std::string& cell : cells)
-      if (differs) cell = look.bold(cell);
+      if (differs) cell = text_style.bold(cell);
     grid.add(std::move(cells));
     i = last;
   }
@@ -175,8 +175,8 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
   if (rounding)
     text += " Where rounding is said, elements are outside the tolerance by no more than a pass in "
             "this precision is from one in float64: it grows from layer to layer.";
-  std::string out = grid.text(look) + "\n";
-  for (const std::string& line : wrapped(text, look.width)) out += line + "\n";
+  std::string out = grid.text(text_style) + "\n";
+  for (const std::string& line : wrapped(text, text_style.width)) out += line + "\n";
   return out;
 }
 

@@ -27,6 +27,6 @@ LayerLine line_of(const std::string& layer, const Diff& diff);
 /// differs, those behind it that do by themselves, or how far rounding has grown. `asked_for`: how
 /// many layers were to be compared; `lacks_steps`: the reference has steps that were not.
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         bool lacks_steps, const TextStyle& look);
+                         bool lacks_steps, const TextStyle& text_style);
 
 } // namespace mha::render

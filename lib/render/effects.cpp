@@ -72,23 +72,24 @@ std::string effect_bar(double share) {
 
 /// What the columns are in, and whose logit is followed.
 std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer,
-                       const TextStyle& look) {
+                       const TextStyle& text_style) {
   const auto has = [&](std::string_view name) { return find_named(shown, name) != nullptr; };
   std::string text;
   if (has("kl")) text = fmt::format("kl{} in nats", has("loss_change") ? " and loss_change" : "");
   if (has("logit_change"))
     text += fmt::format("{}logit_change{}: of the logit of {}", text.empty() ? "" : "; ",
                         has("direct") ? " and direct" : "", answer);
-  return text.empty() ? "" : "\n" + in_lines(text, look.width) + "\n";
+  return text.empty() ? "" : "\n" + in_lines(text, text_style.width) + "\n";
 }
 
 } // namespace
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
-                          const TextStyle& look) {
+                          const TextStyle& text_style) {
   const std::vector<EffectColumn> shown = present_columns(effects);
   std::vector<TextTable::Column> titles;
-  if (view.per_position) titles = {{"text", true}, {look.width < 64 ? "at" : "position", true}};
+  if (view.per_position)
+    titles = {{"text", true}, {text_style.width < 64 ? "at" : "position", true}};
   titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
   for (TextTable::Column& title : titles) title.names = true;
   const bool spreads = !view.deviations.empty();
@@ -119,7 +120,7 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
                                                                  : "");
     grid.add(std::move(cells));
   }
-  return grid.text(look) + units_text(shown, view.answer, look);
+  return grid.text(text_style) + units_text(shown, view.answer, text_style);
 }
 
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,

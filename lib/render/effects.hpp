@@ -14,7 +14,7 @@ struct EffectsView {
 };
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
-                          const TextStyle& look);
+                          const TextStyle& text_style);
 /// csv, tsv or json.
 std::string effects_text(const std::vector<Effect>& effects, const EffectsView& view,
                          std::string_view form);

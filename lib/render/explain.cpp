@@ -72,24 +72,24 @@ std::string projection(const Explanation& explanation, std::string_view input, s
   return text;
 }
 
-std::string heading(const TextStyle& look, std::string_view title,
+std::string heading(const TextStyle& text_style, std::string_view title,
                     const std::vector<std::string>& formulas) {
-  std::string text = "\n" + look.bold(title);
+  std::string text = "\n" + text_style.bold(title);
   // Beside the title; below it where a formula would not fit.
   std::size_t before = heading_width;
   for (const std::string& formula : formulas)
-    if (heading_width + 3 + display_width(formula) > look.width) before = 0;
+    if (heading_width + 3 + display_width(formula) > text_style.width) before = 0;
   if (!formulas.empty() && before == 0) text += "\n";
   if (!formulas.empty() && before > 0)
     text += std::string(heading_width - std::min(heading_width, display_width(title)), ' ');
   std::string line;
   const auto flush = [&](bool last) {
-    text += "  " + look.dim(line) + (last ? "" : "\n" + std::string(before, ' '));
+    text += "  " + text_style.dim(line) + (last ? "" : "\n" + std::string(before, ' '));
     line.clear();
   };
   for (std::size_t i = 0; i < formulas.size(); ++i) {
     const std::string part = formulas[i] + (i + 1 < formulas.size() ? "," : "");
-    if (!line.empty() && before + 3 + display_width(line) + display_width(part) > look.width)
+    if (!line.empty() && before + 3 + display_width(line) + display_width(part) > text_style.width)
       flush(false);
     line += (line.empty() ? "" : " ") + part;
   }
@@ -97,11 +97,12 @@ std::string heading(const TextStyle& look, std::string_view title,
   return text + "\n";
 }
 
-std::string note_lines(const TextStyle& look, const std::vector<Message>& notes) {
+std::string note_lines(const TextStyle& text_style, const std::vector<Message>& notes) {
   std::string text;
   for (const Message& note : notes) {
     std::string_view start = "! ";
-    for (const std::string& line : wrapped(typed(note), look.width > 24 ? look.width - 4 : 20)) {
+    for (const std::string& line :
+         wrapped(typed(note), text_style.width > 24 ? text_style.width - 4 : 20)) {
       text += fmt::format("  {}{}\n", start, line);
       start = "  ";
     }
@@ -137,8 +138,8 @@ std::string title_lines(const Explanation& explanation, const ExplainStyle& styl
   if (const std::string sees = sees_text(explanation.heads); !sees.empty()) parts.push_back(sees);
   if (explanation.given.any()) parts.emplace_back("given: " + joined_names(explanation.given));
 
-  const std::string text = in_dotted_lines(parts, style.look.width);
-  return style.look.bold(query) + text.substr(query.size()) + "\n";
+  const std::string text = in_dotted_lines(parts, style.text_style.width);
+  return style.text_style.bold(query) + text.substr(query.size()) + "\n";
 }
 
 std::string explain_text(const Explanation& explanation, const ExplainStyle& style) {

@@ -7,7 +7,7 @@
 namespace mha::render {
 
 struct ExplainStyle {
-  TextStyle look;
+  TextStyle text_style;
   std::size_t top = 10;   ///< keys that a long row lists
   std::size_t digits = 4; ///< --precision: significant ones
   std::string layer;      ///< put before the title where several layers are told

@@ -25,7 +25,7 @@ public:
       : explanation(the_explanation),
         head(the_explanation.heads.front()),
         style(the_style),
-        grid(the_style.look, the_style.digits) {
+        grid(the_style.text_style, the_style.digits) {
     add_token();
     add_values();
     add_output();
@@ -35,19 +35,21 @@ public:
   std::string text() const {
     std::string text;
     if (!token_lines.empty())
-      text += heading(style.look, projections().empty() ? "The query" : "Project", projections()) +
+      text += heading(style.text_style, projections().empty() ? "The query" : "Project",
+                      projections()) +
               lines(token_lines);
     if (head.has(Stage::weights) || logits_stage(head)) {
-      text += heading(style.look, head.has(Stage::scores) ? "Compare with keys" : "Weights",
+      text += heading(style.text_style, head.has(Stage::scores) ? "Compare with keys" : "Weights",
                       key_formulas(explanation, head));
-      text +=
-          key_table(explanation, head, style) + dot_product() + note_lines(style.look, head.notes);
+      text += key_table(explanation, head, style) + dot_product() +
+              note_lines(style.text_style, head.notes);
     }
     if (!value_lines.empty())
-      text += heading(style.look, "Weigh the values", weighing()) + lines(value_lines);
+      text += heading(style.text_style, "Weigh the values", weighing()) + lines(value_lines);
     if (!output_lines.empty())
-      text += heading(style.look, explanation.has_W_o ? "Join and project" : "Join", joining()) +
-              lines(output_lines);
+      text +=
+          heading(style.text_style, explanation.has_W_o ? "Join and project" : "Join", joining()) +
+          lines(output_lines);
     return text + closing();
   }
 
@@ -125,7 +127,7 @@ private:
     const std::string text =
         fmt::format("  {} of key {}: {} = {}", explanation.settings.columns ? "k·q" : "q·k", j, sum,
                     rounded_alone(score, style.digits));
-    return display_width(text) > style.look.width ? "" : style.look.dim(text) + "\n";
+    return display_width(text) > style.text_style.width ? "" : style.text_style.dim(text) + "\n";
   }
 
   // What the keys with the largest weights add to head_out, then the sum.
@@ -209,7 +211,7 @@ private:
                  "measured along the output.",
                  head.head, rounded_alone(part, style.digits), rounded_alone(whole, style.digits),
                  100 * *head.share),
-             style.look.width))
+             style.text_style.width))
       text += line + "\n";
     return text;
   }

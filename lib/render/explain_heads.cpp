@@ -115,7 +115,7 @@ std::string head_parts(const Explanation& explanation, const ExplainStyle& style
   if (has_weights) titles.push_back({.title = "largest α", .shrinks = true});
   TextTable table(std::move(titles));
   constexpr std::size_t before = 8; // "  head  "
-  const std::size_t room = style.look.width > before ? style.look.width - before : 0;
+  const std::size_t room = style.text_style.width > before ? style.text_style.width - before : 0;
   const auto weights =
       has_weights ? top_weights(explanation, style, room) : std::vector<std::vector<std::string>>();
   for (std::size_t h = 0; h < columns[0].cells.size(); ++h) {
@@ -129,7 +129,7 @@ std::string head_parts(const Explanation& explanation, const ExplainStyle& style
     if (has_weights) cells.push_back(looks_at);
     table.add(std::move(cells));
   }
-  return table.text(style.look, 2);
+  return table.text(style.text_style, 2);
 }
 
 std::string head_table(const Explanation& explanation, const ExplainStyle& style) {
@@ -140,19 +140,20 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
   std::vector<std::vector<std::string>> weights(explanation.heads.size());
   const bool has_weights = explanation.heads.front().has(Stage::weights);
   if (has_weights)
-    weights = top_weights(explanation, style,
-                          style.look.width > used + 3 ? style.look.width - used - 3 : 0);
+    weights =
+        top_weights(explanation, style,
+                    style.text_style.width > used + 3 ? style.text_style.width - used - 3 : 0);
   std::size_t widest = has_weights ? display_width("largest α") : 0;
   for (const std::vector<std::string>& list : weights)
     if (!list.empty()) widest = std::max(widest, display_width(list.front()));
-  if (used + (has_weights ? 3 + widest : 0) > style.look.width)
+  if (used + (has_weights ? 3 + widest : 0) > style.text_style.width)
     return head_parts(explanation, style, columns);
 
   std::string header = "  ", text;
   for (const TextColumn& column : columns)
     header += pad_left(column.title, column.width() + (&column == &columns[0] ? 0 : 2));
   if (has_weights) header += "   largest α";
-  text += style.look.dim(header) + "\n";
+  text += style.text_style.dim(header) + "\n";
   for (std::size_t h = 0; h < columns[0].cells.size(); ++h) {
     std::string line = "  ";
     for (const TextColumn& column : columns)
@@ -193,7 +194,7 @@ std::vector<Message> all_notes(const Explanation& explanation) {
 } // namespace
 
 std::string all_heads_text(const Explanation& explanation, const ExplainStyle& style) {
-  VectorGrid grid(style.look, style.digits);
+  VectorGrid grid(style.text_style, style.digits);
   std::vector<std::size_t> before, after;
   const auto add = [&](std::vector<std::size_t>& part, Stage stage, std::string label) {
     if (explanation.has(stage))
@@ -212,16 +213,17 @@ std::string all_heads_text(const Explanation& explanation, const ExplainStyle& s
   };
 
   std::string text;
-  if (!before.empty()) text += heading(style.look, "The token", {}) + lines(before);
-  text += heading(style.look, "Each head", key_formulas(explanation, explanation.heads.front()));
-  text += head_table(explanation, style) + note_lines(style.look, all_notes(explanation));
+  if (!before.empty()) text += heading(style.text_style, "The token", {}) + lines(before);
+  text +=
+      heading(style.text_style, "Each head", key_formulas(explanation, explanation.heads.front()));
+  text += head_table(explanation, style) + note_lines(style.text_style, all_notes(explanation));
   if (after.empty()) return text;
 
   std::vector<std::string> formulas;
   if (explanation.has(Stage::output) && !contains(explanation.given, Stage::output))
     formulas.push_back("output = " + projection(explanation, "concat", "W_o", explanation.has_W_o,
                                                 "b_o", explanation.has_b_o));
-  text += heading(style.look, explanation.has_W_o ? "Join and project" : "Join", formulas);
+  text += heading(style.text_style, explanation.has_W_o ? "Join and project" : "Join", formulas);
   std::vector<std::string> names;
   for (std::size_t h = 0; h < explanation.dims.H; ++h) names.push_back(fmt::format("head {}", h));
   if (explanation.has(Stage::concat))

@@ -45,8 +45,8 @@ std::vector<LogitColumn> logit_columns(const Explanation& explanation,
   return columns;
 }
 
-std::string cyan(const TextStyle& look, const std::string& text) {
-  return look.color && !text.empty() ? "\x1b[36m" + text + "\x1b[39m" : text;
+std::string cyan(const TextStyle& text_style, const std::string& text) {
+  return text_style.color && !text.empty() ? "\x1b[36m" + text + "\x1b[39m" : text;
 }
 
 /// The cells of one column: its keys, the others', the sink's and the summary's.
@@ -88,19 +88,21 @@ public:
   }
 
   std::string text() const {
-    if (used() > style.look.width) return in_parts();
+    if (used() > style.text_style.width) return in_parts();
     std::string lines =
-        style.look.dim(row("key", [](const KeyColumn& c) { return c.title; })) + "\n";
+        style.text_style.dim(row("key", [](const KeyColumn& c) { return c.title; })) + "\n";
     for (std::size_t i = 0; i < names.size(); ++i)
       lines += row(names[i], [i](const KeyColumn& c) { return c.keys[i]; }) + weight_bar(i) + "\n";
     if (head.sink) lines += row(sink_name(), [](const KeyColumn& c) { return c.sink; }) + "\n";
     if (!shown.others.empty())
       lines +=
-          style.look.dim(row(others_name(), [](const KeyColumn& c) { return c.others; })) + "\n";
-    if (!shown.masked.empty()) lines += style.look.dim(trimmed("  " + masked_name())) + "\n";
+          style.text_style.dim(row(others_name(), [](const KeyColumn& c) { return c.others; })) +
+          "\n";
+    if (!shown.masked.empty()) lines += style.text_style.dim(trimmed("  " + masked_name())) + "\n";
     if (!summary_name.empty())
       lines +=
-          style.look.dim(row(summary_name, [](const KeyColumn& c) { return c.summary; })) + "\n";
+          style.text_style.dim(row(summary_name, [](const KeyColumn& c) { return c.summary; })) +
+          "\n";
     return lines;
   }
 
@@ -196,9 +198,9 @@ private:
     if (head.sink) add(sink_name(), [](const KeyColumn& c) { return c.sink; });
     if (!shown.others.empty()) add(others_name(), [](const KeyColumn& c) { return c.others; });
     if (!summary_name.empty()) add(summary_name, [](const KeyColumn& c) { return c.summary; });
-    std::string text = table.text(style.look, 2);
+    std::string text = table.text(style.text_style, 2);
     if (!shown.masked.empty())
-      text += style.look.dim(in_lines("  " + masked_name(), style.look.width)) + "\n";
+      text += style.text_style.dim(in_lines("  " + masked_name(), style.text_style.width)) + "\n";
     return text;
   }
 
@@ -206,10 +208,10 @@ private:
   std::string weight_bar(std::size_t i) const {
     if (!head.has(Stage::weights)) return "";
     const std::size_t before = used() + 2;
-    if (before + 4 > style.look.width) return "";
-    const std::size_t room = std::min<std::size_t>(style.look.width - before, 24);
+    if (before + 4 > style.text_style.width) return "";
+    const std::size_t room = std::min<std::size_t>(style.text_style.width - before, 24);
     const std::string blocks = bar(head.values.at(Stage::weights)[shown.keys[i]], room);
-    return blocks.empty() ? "" : "  " + cyan(style.look, blocks);
+    return blocks.empty() ? "" : "  " + cyan(style.text_style, blocks);
   }
 
   const Explanation& explanation;

@@ -35,10 +35,10 @@ std::string projection(const Explanation& explanation, std::string_view input, s
                        bool has_W, std::string_view b, bool has_b);
 
 /// A heading with formulas behind it, wrapped to the width.
-std::string heading(const TextStyle& look, std::string_view title,
+std::string heading(const TextStyle& text_style, std::string_view title,
                     const std::vector<std::string>& formulas);
 /// "note: …" lines, wrapped.
-std::string note_lines(const TextStyle& look, const std::vector<Message>& notes);
+std::string note_lines(const TextStyle& text_style, const std::vector<Message>& notes);
 /// The heading line of both forms: query, label, heads, widths, scale, keys seen.
 std::string title_lines(const Explanation& explanation, const ExplainStyle& style);
 /// concat and output, with the ruler of heads above; the end of both forms.

@@ -128,7 +128,7 @@ CellRange range_of(const std::vector<GridPanel>& panels) {
 }
 
 std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,
-                      const GridLook& how, const TextStyle& look) {
+                      const GridLook& how, const TextStyle& text_style) {
   if (panels.empty()) fail("a grid without a number");
   MapTextNeeds needs;
   needs.panels = panels.size();
@@ -136,10 +136,10 @@ std::string grid_text(const std::string& title, const std::vector<GridPanel>& pa
   needs.rows = map_axis(panels[0].rows), needs.cols = map_axis(panels[0].cols);
   for (const GridPanel& panel : panels)
     needs.title = std::max(needs.title, display_width(panel.title));
-  const MapText text = fit_text(needs, look);
+  const MapText text = fit_text(needs, text_style);
   MapPicture picture = grid_picture(title, panels, how, text.rows, text.cols);
   picture.columns = needs.columns;
-  return map_text(picture, text, look);
+  return map_text(picture, text, text_style);
 }
 
 std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,

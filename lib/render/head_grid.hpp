@@ -46,7 +46,7 @@ CellRange range_of(const std::vector<GridPanel>& panels);
 /// The picture of some panels, which share their colours. As text, cells are pooled to what fits
 /// the window.
 std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,
-                      const GridLook& how, const TextStyle& look);
+                      const GridLook& how, const TextStyle& text_style);
 std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
                      const GridLook& how);
 std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,

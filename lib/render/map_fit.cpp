@@ -21,24 +21,26 @@ std::size_t quotient_up(std::size_t a, std::size_t b) {
 
 class Fit {
 public:
-  Fit(const MapTextNeeds& needs, const TextStyle& look)
+  Fit(const MapTextNeeds& needs, const TextStyle& text_style)
       : needs_(needs),
-        look_(look),
+        text_style_(text_style),
         rows_(std::max<std::size_t>(needs.rows.positions.size(), 1)),
         cols_(std::max<std::size_t>(needs.cols.positions.size(), 1)),
-        colors_(look.depth != Depth::none),
+        colors_(text_style.depth != Depth::none),
         border_(colors_ ? 0 : 2),
         narrow_stack_(stack_height(needs.cols, false)),
         wide_stack_(stack_height(needs.cols, true)) {
     // Headline, a panel's title, positions of keys, the prompt, the legend.
-    around_ = 4 + (look.width < 76 ? 4 : 2);
-    height_ =
-        look.height == 0 ? no_limit : std::max<std::size_t>(look.height, around_ + 4) - around_;
+    around_ = 4 + (text_style.width < 76 ? 4 : 2);
+    height_ = text_style.height == 0
+                  ? no_limit
+                  : std::max<std::size_t>(text_style.height, around_ + 4) - around_;
   }
 
   MapText run() const {
     const MapText text = most_detailed();
-    if (needs_.panels == 1 || look_.height == 0 || lines_of_all(text) <= look_.height) return text;
+    if (needs_.panels == 1 || text_style_.height == 0 || lines_of_all(text) <= text_style_.height)
+      return text;
     return smaller(text);
   }
 
@@ -46,7 +48,7 @@ private:
   /// Columns beside the labels of lines.
   std::size_t room(std::size_t tokens_a_line) const {
     const std::size_t labels = widest(line_labels(needs_.rows, tokens_a_line)) + 1;
-    return look_.width > labels + 8 ? look_.width - labels : 8;
+    return text_style_.width > labels + 8 ? text_style_.width - labels : 8;
   }
   std::size_t across(std::size_t columns, std::size_t width) const {
     const std::size_t panel = std::max(width + border_, needs_.title + border_ / 2);
@@ -77,7 +79,7 @@ private:
   MapText smaller(const MapText& text) const;
 
   const MapTextNeeds& needs_;
-  const TextStyle& look_;
+  const TextStyle& text_style_;
   std::size_t rows_, cols_; ///< tokens
   bool colors_;
   std::size_t border_, narrow_stack_, wide_stack_, around_ = 0, height_ = 0;
@@ -114,7 +116,7 @@ MapText Fit::smaller(const MapText& text) const {
     const std::size_t slot = (labels + map_gap) / beside;
     return slot > map_gap + border_ ? slot - map_gap - border_ : 0;
   };
-  const std::size_t free = look_.height > around_ ? look_.height - (around_ - 2) : 0;
+  const std::size_t free = text_style_.height > around_ ? text_style_.height - (around_ - 2) : 0;
   MapText scrolled = text;
   std::optional<MapText> best;
   for (std::size_t beside = 1; beside <= needs_.columns; ++beside) {
@@ -135,7 +137,7 @@ MapText Fit::smaller(const MapText& text) const {
         }
       for (MapText& way : ways) {
         way.positions = positions;
-        if (lines_of_all(way) <= look_.height &&
+        if (lines_of_all(way) <= text_style_.height &&
             (!best || way.rows * way.cols > best->rows * best->cols))
           best = way;
       }
@@ -146,8 +148,8 @@ MapText Fit::smaller(const MapText& text) const {
 
 } // namespace
 
-MapText fit_text(const MapTextNeeds& needs, const TextStyle& look) {
-  return Fit(needs, look).run();
+MapText fit_text(const MapTextNeeds& needs, const TextStyle& text_style) {
+  return Fit(needs, text_style).run();
 }
 
 } // namespace mha::render

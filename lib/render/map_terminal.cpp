@@ -33,8 +33,8 @@ std::string_view sign_of(const MapStyle& style, double value) {
   return signs[std::min(at, signs.size() - 1)];
 }
 
-bool has_colors(const TextStyle& look) {
-  return look.depth != Depth::none;
+bool has_colors(const TextStyle& text_style) {
+  return text_style.depth != Depth::none;
 }
 
 /// Colours of the terminal: escapes only where they change.
@@ -80,11 +80,12 @@ private:
 
 class TextMaps {
 public:
-  TextMaps(const MapPicture& picture, const MapText& text, const TextStyle& look)
-      : p_(picture), text_(text), look_(look) {}
+  TextMaps(const MapPicture& picture, const MapText& text, const TextStyle& text_style)
+      : p_(picture), text_(text), text_style_(text_style) {}
 
   std::string run() {
-    if (!p_.title.empty()) out_ = look_.bold(shortened(visible(p_.title), look_.width)) + "\n";
+    if (!p_.title.empty())
+      out_ = text_style_.bold(shortened(visible(p_.title), text_style_.width)) + "\n";
     // Panels of one row of the grid stay together, `across` of them beside each other.
     for (std::size_t row = 0; row < p_.panels.size(); row += p_.columns) {
       const std::size_t end = std::min(row + p_.columns, p_.panels.size());
@@ -120,17 +121,17 @@ private:
   }
   /// Columns that a panel takes beside others.
   std::size_t slot_of(std::size_t panel) const;
-  std::size_t border() const { return has_colors(look_) ? 0 : 1; }
+  std::size_t border() const { return has_colors(text_style_) ? 0 : 1; }
 
   const MapPicture& p_;
   const MapText& text_;
-  const TextStyle& look_;
+  const TextStyle& text_style_;
   std::string out_;
 };
 
 /// In 256 colours the map's own list: a nearest colour would not be ordered in lightness.
 Rgb TextMaps::shown(const MapStyle& style, double value) const {
-  if (look_.depth != Depth::palette) return style.color(value);
+  if (text_style_.depth != Depth::palette) return style.color(value);
   return terminal_rgb(style.colors->terminal_at(style.place(value)));
 }
 
@@ -142,7 +143,7 @@ std::optional<Rgb> TextMaps::color(const MapPanel& panel, const MapStyle& style,
 }
 
 void TextMaps::colored(const MapPanel& panel, const MapStyle& style, std::size_t line) {
-  Pen pen(look_.depth, out_);
+  Pen pen(text_style_.depth, out_);
   for (std::size_t col = 0; col < panel.map.cols; ++col) {
     if (!text_.halves) {
       const std::optional<Rgb> cell = color(panel, style, line, col);
@@ -170,7 +171,7 @@ void TextMaps::colored(const MapPanel& panel, const MapStyle& style, std::size_t
 }
 
 void TextMaps::cells(const MapPanel& panel, const MapStyle& style, std::size_t line) {
-  if (has_colors(look_)) {
+  if (has_colors(text_style_)) {
     colored(panel, style, line);
     return;
   }
@@ -227,7 +228,8 @@ void TextMaps::titles(std::size_t first, std::size_t last, std::size_t indent) {
   bool beside = true;
   for (std::size_t i = first; i < last; ++i) {
     const MapPanel& panel = p_.panels[i];
-    const std::size_t room = several ? slot_of(i) - border() : look_.width - indent - border();
+    const std::size_t room =
+        several ? slot_of(i) - border() : text_style_.width - indent - border();
     std::string name = panel_title(p_, panel);
     if (display_width(name) > room) name = short_title(p_, panel);
     const std::string range = p_.styles.size() > 1 ? range_text(p_.style(i)) : "";
@@ -289,10 +291,10 @@ std::string TextMaps::bar() const {
                     high = own ? "largest" : rounded(style.high, 3);
   const std::size_t words = display_width(low) + display_width(high) + 2;
   std::string cells;
-  if (has_colors(look_)) {
-    Pen pen(look_.depth, cells);
+  if (has_colors(text_style_)) {
+    Pen pen(text_style_.depth, cells);
     const std::size_t width =
-        std::min<std::size_t>(24, look_.width > words + 5 ? look_.width - words : 5);
+        std::min<std::size_t>(24, text_style_.width > words + 5 ? text_style_.width - words : 5);
     for (std::size_t i = 0; i < width; ++i) {
       const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(width);
       pen.use(std::nullopt, shown(style, style.value_at(share)));
@@ -300,7 +302,7 @@ std::string TextMaps::bar() const {
     }
   } else {
     const std::size_t signs = shades_of(style).size(),
-                      width = look_.width >= words + 2 + 3 * signs ? 3 * signs : signs;
+                      width = text_style_.width >= words + 2 + 3 * signs ? 3 * signs : signs;
     cells = "[";
     for (std::size_t i = 0; i < width; ++i)
       cells += sign_of(style,
@@ -312,9 +314,9 @@ std::string TextMaps::bar() const {
 
 /// What a cell that is no number looks like.
 std::string TextMaps::nan_sign() const {
-  if (!has_colors(look_)) return "?";
+  if (!has_colors(text_style_)) return "?";
   std::string cells;
-  Pen pen(look_.depth, cells);
+  Pen pen(text_style_.depth, cells);
   pen.use(std::nullopt, nan_color);
   cells += "  ";
   pen.reset();
@@ -333,7 +335,7 @@ void TextMaps::legend() {
     parts.push_back(pooling);
   std::string line;
   for (const std::string& part : parts) {
-    if (line.empty() || display_width(line) + 3 + display_width(part) <= look_.width) {
+    if (line.empty() || display_width(line) + 3 + display_width(part) <= text_style_.width) {
       line += (line.empty() ? "" : "   ") + part;
       continue;
     }
@@ -341,15 +343,16 @@ void TextMaps::legend() {
     line = part;
   }
   // Only the last part, words alone, can be wider than the window.
-  for (const std::string& piece :
-       display_width(line) > look_.width ? wrapped(line, look_.width) : std::vector{line})
+  for (const std::string& piece : display_width(line) > text_style_.width
+                                      ? wrapped(line, text_style_.width)
+                                      : std::vector{line})
     out_ += piece + "\n";
 }
 
 } // namespace
 
-std::string map_text(const MapPicture& picture, const MapText& text, const TextStyle& look) {
-  return TextMaps(picture, text, look).run();
+std::string map_text(const MapPicture& picture, const MapText& text, const TextStyle& text_style) {
+  return TextMaps(picture, text, text_style).run();
 }
 
 } // namespace mha::render

@@ -29,9 +29,9 @@ struct MapTextNeeds {
 /// The most detailed way that fits the window: all panels together, as long as each of them keeps
 /// 8 columns and 3 lines; else panels of which several stand beside each other. Without a height
 /// (a pipe, a file) only the width counts, and a panel is as large as it may be.
-MapText fit_text(const MapTextNeeds& needs, const TextStyle& look);
+MapText fit_text(const MapTextNeeds& needs, const TextStyle& text_style);
 
 /// The picture, pooled to what fit_text() gave, with a legend; ends in a line break.
-std::string map_text(const MapPicture& picture, const MapText& text, const TextStyle& look);
+std::string map_text(const MapPicture& picture, const MapText& text, const TextStyle& text_style);
 
 } // namespace mha::render

@@ -40,7 +40,7 @@ constexpr std::string_view spelling_rules =
 
 } // namespace
 
-std::string names_table(const TextStyle& look) {
+std::string names_table(const TextStyle& text_style) {
   const auto wrapped_column = [](std::string title) {
     return TextTable::Column{.title = std::move(title), .shrinks = true, .wraps = true};
   };
@@ -60,12 +60,12 @@ std::string names_table(const TextStyle& look) {
                   std::string(info.text)});
     add_aliases(info.name, info.aliases);
   }
-  std::string out = tensors.text(look) + "\n";
-  for (const std::string& line : wrapped(meanings_of_letters, look.width))
-    out += look.dim(line) + "\n";
-  out += "\n" + settings.text(look) + "\n" + look.bold("also called") + "\n" +
-         aliases.text(look, 2) + "\n";
-  for (const std::string& line : wrapped(spelling_rules, look.width)) out += line + "\n";
+  std::string out = tensors.text(text_style) + "\n";
+  for (const std::string& line : wrapped(meanings_of_letters, text_style.width))
+    out += text_style.dim(line) + "\n";
+  out += "\n" + settings.text(text_style) + "\n" + text_style.bold("also called") + "\n" +
+         aliases.text(text_style, 2) + "\n";
+  for (const std::string& line : wrapped(spelling_rules, text_style.width)) out += line + "\n";
   return out;
 }
 

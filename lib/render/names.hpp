@@ -8,7 +8,7 @@
 namespace mha::render {
 
 /// Every tensor: name, shape, meaning, what else it may be called; then the settings.
-std::string names_table(const TextStyle& look);
+std::string names_table(const TextStyle& text_style);
 /// {"tensors": [{"name", "shape", "text", "axes", "aliases"}], "settings": […]}
 std::string names_json();
 /// The table of docs/formats.md.

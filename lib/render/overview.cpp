@@ -53,7 +53,7 @@ std::string overview_table(const std::vector<OverviewRow>& rows, const Options& 
     if (infinite) cells.push_back(s.infinite > 0 ? fmt::format("{}", s.infinite) : "");
     grid.add(std::move(cells));
   }
-  return grid.text(options.look);
+  return grid.text(options.text_style);
 }
 
 std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,

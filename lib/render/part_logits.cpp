@@ -50,9 +50,9 @@ TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
 } // namespace
 
 std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
-                              const TokenNames& names, const TextStyle& look) {
+                              const TokenNames& names, const TextStyle& text_style) {
   std::string text =
-      in_lines(fmt::format("{}, {}", view.part, words_of(view.norm)), look.width) + "\n";
+      in_lines(fmt::format("{}, {}", view.part, words_of(view.norm)), text_style.width) + "\n";
   const bool several = !parts.empty() && parts.front().at.first != parts.back().at.first;
   for (const PartLogits& part : parts) {
     text += '\n';
@@ -67,7 +67,7 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
       grid.add({names.label(static_cast<int>(up)), fmt::format("{:+.3f}", part.logits[up]), "",
                 names.label(static_cast<int>(down)), fmt::format("{:+.3f}", part.logits[down])});
     }
-    text += grid.text(look);
+    text += grid.text(text_style);
   }
   return text;
 }

@@ -14,7 +14,7 @@ struct PartView {
 };
 
 std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
-                              const TokenNames& names, const TextStyle& look);
+                              const TokenNames& names, const TextStyle& text_style);
 std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
                             const TokenNames& names, std::string_view form);
 std::string part_logits_json(const std::vector<PartLogits>& parts, const PartView& view,

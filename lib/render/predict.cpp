@@ -30,11 +30,11 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
 }
 
 /// A line a position.
-TextTable grid_of_all(const PredictView& view, const TextStyle& look) {
+TextTable grid_of_all(const PredictView& view, const TextStyle& text_style) {
   std::vector<TextTable::Column> columns;
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
-  const bool narrow = look.width < 64;
+  const bool narrow = text_style.width < 64;
   columns.push_back({narrow ? "at" : "position", true}), columns.push_back({"token", false, true});
   if (view.lens) columns.push_back({"layer", true});
   columns.insert(columns.end(),
@@ -84,11 +84,11 @@ void PredictionLoss::add(const Prediction& one) {
   if (one.actual && one.layer == last_) sum_ += one.actual->surprise, ++tokens_;
 }
 
-PredictionText::PredictionText(PredictView view, TokenNames names, TextStyle look)
+PredictionText::PredictionText(PredictView view, TokenNames names, TextStyle text_style)
     : view_(std::move(view)),
       names_(std::move(names)),
-      look_(std::move(look)),
-      grid_(grid_of_all(view_, look_)) {}
+      text_style_(std::move(text_style)),
+      grid_(grid_of_all(view_, text_style_)) {}
 
 void PredictionText::add_to_grid(const Prediction& one) {
   std::vector<std::string> cells;
@@ -113,8 +113,8 @@ void PredictionText::add_block(const Prediction& one, std::string& out) {
     grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
               rounded(next.logit, 4), share_bar(next.probability)});
   out += (is_first_ ? "" : "\n") +
-         look_.bold(in_lines(place_text(one, view_, names_), look_.width)) + "\n\n" +
-         grid.text(look_);
+         text_style_.bold(in_lines(place_text(one, view_, names_), text_style_.width)) + "\n\n" +
+         grid.text(text_style_);
   is_first_ = false;
 }
 
@@ -200,12 +200,12 @@ std::string PredictionText::finish() {
                              json(perplexity));
   }
   if (view_.form != "table" || !view_.all) return out;
-  out += grid_.text(look_);
+  out += grid_.text(text_style_);
   if (known)
     out += "\n" +
            in_lines(fmt::format("mean loss {} nats over {} · perplexity {}", rounded(mean, 5),
                                 counted(loss_.tokens(), "tokens"), rounded(perplexity, 5)),
-                    look_.width) +
+                    text_style_.width) +
            "\n";
   return out;
 }

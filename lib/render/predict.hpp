@@ -41,7 +41,7 @@ private:
 /// The table of --all alone keeps its rows to the end: each decides how wide its columns are.
 class PredictionText {
 public:
-  PredictionText(PredictView view, TokenNames names, TextStyle look);
+  PredictionText(PredictView view, TokenNames names, TextStyle text_style);
   /// What these add to the text.
   std::string add(const std::vector<Prediction>& predictions);
   /// What ends it.
@@ -57,7 +57,7 @@ private:
 
   PredictView view_;
   TokenNames names_;
-  TextStyle look_;
+  TextStyle text_style_;
   TextTable grid_;
   PredictionLoss loss_;
   bool is_begun_ = false, is_first_ = true;

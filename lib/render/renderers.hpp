@@ -12,7 +12,7 @@
 namespace mha::render {
 
 struct Options {
-  TextStyle look;                       ///< for tables
+  TextStyle text_style;                 ///< for tables
   std::optional<std::size_t> precision; ///< significant digits
   bool matrix = false;                  ///< csv and tsv: bare rows of numbers
   bool labelled = false;                ///< csv and tsv: some layer has tokens

@@ -48,7 +48,7 @@ std::string rate_text(double rate) {
   return rate == 0 ? "–" : three_digits(rate * 1e-9);
 }
 
-std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& look) {
+std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& text_style) {
   TextTable grid({{"stage"},
                   {"time", true},
                   {"share", true},
@@ -66,20 +66,20 @@ std::string roofline_table(const Roofline& roofline, double all_s, const TextSty
               bound ? fmt::format("{:.0f} %", 100 * stage.reached()) : "–", stage.bound_by});
   }
   return grid.empty() ? ""
-                      : grid.text(look) +
+                      : grid.text(text_style) +
                             in_lines(fmt::format("bound of all stages: {}, {:.0f} % reached",
                                                  duration_text(roofline.bound_s),
                                                  100 * roofline.bound_s / all_s),
-                                     look.width) +
+                                     text_style.width) +
                             "\n\n";
 }
 
-std::string machine_text(const MachineRates& machine, const TextStyle& look) {
+std::string machine_text(const MachineRates& machine, const TextStyle& text_style) {
   std::string text =
       in_lines(fmt::format("exponentials: {} G/s, {:.0f} % of eleven multiply-adds each",
                            rate_text(machine.exponentials),
                            100 * 22 * machine.exponentials / machine.vectors),
-               look.width) +
+               text_style.width) +
       "\n";
   for (const MemoryLevel place : places)
     if (const Bandwidth& bytes = machine.of(place); bytes.read > 0)

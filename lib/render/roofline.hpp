@@ -9,9 +9,9 @@ namespace mha::render {
 
 /// A row a stage, of those that take half a percent of the time or more: its time, its bound, the
 /// share reached; below it the bound of all beside `all_s`. Empty where no stage took any time.
-std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& look);
+std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& text_style);
 /// A line for the exponential, one for each place whose bandwidth was measured.
-std::string machine_text(const MachineRates& machine, const TextStyle& look);
+std::string machine_text(const MachineRates& machine, const TextStyle& text_style);
 /// The members bound_s, by_stage and machine of an object.
 void put_roofline(JsonText& json, const Roofline& roofline);
 

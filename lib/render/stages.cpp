@@ -84,7 +84,7 @@ std::string result_rows() {
 
 } // namespace
 
-std::string stages_table(const Layer* layer, const TextStyle& look) {
+std::string stages_table(const Layer* layer, const TextStyle& text_style) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   std::vector<TextTable::Column> columns{{"stage"},
                                          {.title = "shape", .shrinks = true, .wraps = true}};
@@ -105,9 +105,10 @@ std::string stages_table(const Layer* layer, const TextStyle& look) {
   for (const StageInfo& info : stages())
     if (!info.aliases.empty() && !hides(layer, info.stage))
       aliases.add({std::string(info.name), std::string(info.aliases)});
-  std::string out =
-      grid.text(look) + "\n" + look.bold("also called") + "\n" + aliases.text(look, 2) + "\n";
-  for (const std::string& line : wrapped(letters_legend, look.width)) out += look.dim(line) + "\n";
+  std::string out = grid.text(text_style) + "\n" + text_style.bold("also called") + "\n" +
+                    aliases.text(text_style, 2) + "\n";
+  for (const std::string& line : wrapped(letters_legend, text_style.width))
+    out += text_style.dim(line) + "\n";
   return out;
 }
 

@@ -8,7 +8,7 @@
 namespace mha::render {
 
 /// With a layer: its concrete shapes, and which stages it has.
-std::string stages_table(const Layer* layer, const TextStyle& look);
+std::string stages_table(const Layer* layer, const TextStyle& text_style);
 std::string stages_json(const Layer* layer);
 std::string stages_markdown(const Layer* layer);
 

@@ -91,7 +91,7 @@ std::vector<MeasureColumn> naming_columns(const std::vector<StatsRow>& rows) {
 }
 
 std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t rows,
-                      const TextStyle& look) {
+                      const TextStyle& text_style) {
   std::vector<TextTable::Column> headings;
   for (const MeasureColumn& column : columns) headings.push_back({column.title, column.right});
   TextTable grid(std::move(headings));
@@ -100,12 +100,12 @@ std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t row
     for (const MeasureColumn& column : columns) cells.push_back(column.cells[i]);
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 /// Lines as columns: as many heads side by side as fit, the names on the left each time.
 std::string measures_down(const std::vector<MeasureColumn>& columns, std::size_t rows,
-                          const TextStyle& look) {
+                          const TextStyle& text_style) {
   MeasureColumn names("", false);
   for (const MeasureColumn& column : columns) names.cells.push_back(column.title);
   std::string text;
@@ -115,12 +115,12 @@ std::string measures_down(const std::vector<MeasureColumn>& columns, std::size_t
       MeasureColumn head("");
       for (const MeasureColumn& column : columns) head.cells.push_back(column.cells[first]);
       side.push_back(std::move(head));
-      if (side.size() > 2 && width_of(side) > look.width) {
+      if (side.size() > 2 && width_of(side) > text_style.width) {
         side.pop_back();
         break;
       }
     }
-    text += (text.empty() ? "" : "\n") + grid_text(side, columns.size(), look);
+    text += (text.empty() ? "" : "\n") + grid_text(side, columns.size(), text_style);
   }
   return text;
 }
@@ -144,7 +144,8 @@ auto stats_record(const StatsColumns& columns) {
 
 } // namespace
 
-std::string stats_table(const std::vector<StatsRow>& rows, bool above, const TextStyle& look) {
+std::string stats_table(const std::vector<StatsRow>& rows, bool above,
+                        const TextStyle& text_style) {
   std::vector<MeasureColumn> columns = naming_columns(rows);
   std::size_t width = width_of(columns), shown = 0;
   StatsColumns chosen;
@@ -155,7 +156,7 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
     if (!some_have(rows, *together[0])) continue;
     std::size_t more = 0;
     for (const Measure* measure : together) more += column_of(rows, *measure).width();
-    if (width + more > look.width) continue;
+    if (width + more > text_style.width) continue;
     width += more;
     chosen.insert(chosen.end(), together.begin(), together.end());
   }
@@ -174,17 +175,18 @@ std::string stats_table(const std::vector<StatsRow>& rows, bool above, const Tex
   std::size_t known = 0;
   for (const Measure& measure : measures()) known += some_have(rows, measure);
   for (const Measure* measure : order) columns.push_back(column_of(rows, *measure)), ++shown;
-  std::string text = grid_text(columns, rows.size(), look);
-  if (known > shown) text += look.dim(typed(message("more measures: <all> shows them"))) + "\n";
+  std::string text = grid_text(columns, rows.size(), text_style);
+  if (known > shown)
+    text += text_style.dim(typed(message("more measures: <all> shows them"))) + "\n";
   return text;
 }
 
 std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& chosen,
-                        const TextStyle& look) {
+                        const TextStyle& text_style) {
   std::vector<MeasureColumn> columns = naming_columns(rows);
   for (const Measure* measure : chosen) columns.push_back(column_of(rows, *measure));
-  return width_of(columns) <= look.width ? grid_text(columns, rows.size(), look)
-                                         : measures_down(columns, rows.size(), look);
+  return width_of(columns) <= text_style.width ? grid_text(columns, rows.size(), text_style)
+                                               : measures_down(columns, rows.size(), text_style);
 }
 
 std::string stats_text(const std::vector<StatsRow>& rows, const StatsColumns& columns,

@@ -17,11 +17,11 @@ using StatsColumns = std::vector<const Measure*>;
 
 /// Those that tell the most and fit into the width, without those that no head has. A last line
 /// says how many there are beside them. `above`: less what equal weights would score.
-std::string stats_table(const std::vector<StatsRow>& rows, bool above, const TextStyle& look);
+std::string stats_table(const std::vector<StatsRow>& rows, bool above, const TextStyle& text_style);
 /// The measures asked for. Where they do not fit side by side, a line is a measure and a column a
 /// head.
 std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns,
-                        const TextStyle& look);
+                        const TextStyle& text_style);
 
 /// A text form for programs: csv, tsv, json (a list of objects) or ndjson. What is not there is
 /// empty, or null.

@@ -20,12 +20,12 @@ std::string for_eyes(double value) {
   return fmt::format("{:.3f}", value == 0 ? 0.0 : value);
 }
 
-std::string heading(const SweepResult& sweep, const SweepView& view, const TextStyle& look) {
+std::string heading(const SweepResult& sweep, const SweepView& view, const TextStyle& text_style) {
   const std::string both = fmt::format("{} of this run {}, of the other {}{}", view.metric,
                                        rounded(sweep.here), rounded(sweep.there),
                                        view.raw ? "; each place: its value"
                                                 : "; each place: 0 as this run, 1 as the other");
-  std::string text = in_lines(both, look.width) + "\n";
+  std::string text = in_lines(both, text_style.width) + "\n";
   if (sweep.pairs + sweep.without_difference > 1)
     text +=
         fmt::format("mean of {} pairs{}\n", sweep.pairs,
@@ -37,7 +37,7 @@ std::string heading(const SweepResult& sweep, const SweepView& view, const TextS
 
 /// A stage's points of two axes.
 std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& view,
-                     const TextStyle& look) {
+                     const TextStyle& text_style) {
   const SweepAxis down = view.over[0], across = view.over[1];
   std::size_t columns = 0;
   for (const SweepPoint& point : points)
@@ -53,11 +53,11 @@ std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& vie
     rows[row][column + 1] = for_eyes(point.value);
   }
   for (std::vector<std::string>& row : rows) grid.add(std::move(row));
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& view,
-                     const TextStyle& look) {
+                     const TextStyle& text_style) {
   std::vector<TextTable::Column> titles;
   for (const SweepAxis axis : view.over) titles.push_back({std::string(name_of(axis)), true});
   titles.push_back({"value", true});
@@ -72,7 +72,7 @@ std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& vie
     if (spread) cells.push_back(for_eyes(*point.spread));
     grid.add(std::move(cells));
   }
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 /// What CSV and JSON say of a point: CSV its axes, JSON all that there are.
@@ -89,14 +89,16 @@ auto sweep_record(const SweepView& view) {
 
 } // namespace
 
-std::string sweep_table(const SweepResult& sweep, const SweepView& view, const TextStyle& look) {
-  std::string text = heading(sweep, view, look);
+std::string sweep_table(const SweepResult& sweep, const SweepView& view,
+                        const TextStyle& text_style) {
+  std::string text = heading(sweep, view, text_style);
   for (std::size_t s = 0; s < view.stages.size(); ++s) {
     std::vector<SweepPoint> points;
     std::ranges::copy_if(sweep.points, std::back_inserter(points),
                          [&](const SweepPoint& point) { return point.stage == s; });
     text += fmt::format("\n{}\n", view.stages[s]);
-    text += view.over.size() == 2 ? two_axes(points, view, look) : as_lines(points, view, look);
+    text += view.over.size() == 2 ? two_axes(points, view, text_style)
+                                  : as_lines(points, view, text_style);
   }
   return text;
 }

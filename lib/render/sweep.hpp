@@ -22,7 +22,8 @@ struct SweepView {
 
 /// One stage's points as rows and columns: its first axis downwards, the second across; points of
 /// more axes, or of one, as lines.
-std::string sweep_table(const SweepResult& sweep, const SweepView& view, const TextStyle& look);
+std::string sweep_table(const SweepResult& sweep, const SweepView& view,
+                        const TextStyle& text_style);
 std::string sweep_csv(const SweepResult& sweep, const SweepView& view, std::string_view form);
 std::string sweep_json(const SweepResult& sweep, const SweepView& view);
 

@@ -73,8 +73,10 @@ private:
     const std::string layer =
         options_.several_layers ? fmt::format("layer {} · ", visible(value.layer)) : "";
     const std::string name = layer + std::string(info.name);
-    text_ += options_.look.bold(name) +
-             options_.look.dim(fitted_facts(rest, display_width(name), options_.look.width)) + "\n";
+    text_ += options_.text_style.bold(name) +
+             options_.text_style.dim(
+                 fitted_facts(rest, display_width(name), options_.text_style.width)) +
+             "\n";
   }
 
   /// "batch 1 · head 0", as far as these axes are there.
@@ -87,7 +89,7 @@ private:
     };
     part(value.batch, b);
     if (h) part(value.head, *h);
-    text_ += heading.empty() ? "\n" : "\n" + options_.look.bold(heading) + "\n";
+    text_ += heading.empty() ? "\n" : "\n" + options_.text_style.bold(heading) + "\n";
   }
 
   void write(const Tensor& numbers, const ColumnFormat& format, const Matrix& matrix) {
@@ -106,7 +108,7 @@ private:
         row_names.back() += "  " + shortened(quoted_label(matrix.rows.labels[r]), widest_row_label);
       row_width = std::max(row_width, display_width(row_names.back()));
     }
-    for (std::string& name : row_names) name = options_.look.dim(pad_right(name, row_width));
+    for (std::string& name : row_names) name = options_.text_style.dim(pad_right(name, row_width));
 
     const std::vector<ColumnFormat> formats = formats_of(numbers, format, matrix);
     std::size_t width = 1;
@@ -115,7 +117,8 @@ private:
       width = std::max(width, fmt::formatted_size("{}", position));
     for (const std::string& label : matrix.cols.labels)
       width = std::max(width, std::min(display_width(quoted_label(label)), widest_column_label));
-    const std::size_t room = options_.look.width > row_width ? options_.look.width - row_width : 0;
+    const std::size_t room =
+        options_.text_style.width > row_width ? options_.text_style.width - row_width : 0;
     const std::size_t group = std::max<std::size_t>(room / (width + 2), 1);
     for (std::size_t first = 0; first < matrix.cols.count(); first += group) {
       if (first > 0) text_ += '\n';
@@ -156,12 +159,12 @@ private:
     std::string line = corner;
     for (std::size_t c = first; c < last; ++c)
       line += fmt::format("  {:>{}}", side.positions[c], width);
-    text_ += options_.look.dim(line) + "\n";
+    text_ += options_.text_style.dim(line) + "\n";
     if (side.labels.empty()) return;
     line.assign(display_width(corner), ' ');
     for (std::size_t c = first; c < last; ++c)
       line += "  " + pad_left(shortened(quoted_label(side.labels[c]), width), width);
-    text_ += options_.look.dim(line) + "\n";
+    text_ += options_.text_style.dim(line) + "\n";
   }
 
   /// What says nothing (0, and −inf of a mask) is dim, so that the rest stands out.
@@ -172,7 +175,8 @@ private:
     bool dim = false;
     for (std::size_t c = first; c < last; ++c) {
       const T number = numbers[at + c * stride];
-      const bool quiet = options_.look.color && (number == 0 || (std::isinf(number) && number < 0));
+      const bool quiet =
+          options_.text_style.color && (number == 0 || (std::isinf(number) && number < 0));
       if (quiet != dim) text_ += quiet ? "\x1b[2m" : "\x1b[0m";
       dim = quiet;
       text_ += "  ";

@@ -89,14 +89,16 @@ TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsVi
 } // namespace
 
 std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                             const TextStyle& look) {
+                             const TextStyle& text_style) {
   const std::size_t known = view.columns.size();
   std::size_t shown = known;
-  while (view.usual && shown > 1 && first_columns(rows, view, shown).width() > look.width) --shown;
-  std::string text = first_columns(rows, view, shown).text(look);
+  while (view.usual && shown > 1 && first_columns(rows, view, shown).width() > text_style.width)
+    --shown;
+  std::string text = first_columns(rows, view, shown).text(text_style);
   if (shown < known)
     text +=
-        look.dim(typed(message("{} more measures: <measures> names them", known - shown))) + "\n";
+        text_style.dim(typed(message("{} more measures: <measures> names them", known - shown))) +
+        "\n";
   return text;
 }
 
@@ -113,14 +115,14 @@ std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view
   return json.take();
 }
 
-std::string activations_table(const std::vector<Activation>& list, const TextStyle& look) {
+std::string activations_table(const std::vector<Activation>& list, const TextStyle& text_style) {
   TextTable grid(
       {{"‖head_result‖", true}, {"text", true}, {"position", true}, {"token"}, {"", false, true}});
   for (const Activation& one : list)
     grid.add({rounded(one.norm), std::to_string(one.text), std::to_string(one.position),
               readable(one.token),
               visible(one.before) + "«" + visible(one.token) + "»" + visible(one.after)});
-  return grid.text(look);
+  return grid.text(text_style);
 }
 
 std::string activations_text(const std::vector<Activation>& list, std::string_view form,

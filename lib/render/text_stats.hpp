@@ -34,7 +34,7 @@ struct TextStatsView {
 
 /// For eyes: mean ± standard deviation in one column.
 std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                             const TextStyle& look);
+                             const TextStyle& text_style);
 /// csv or tsv; without the line of titles where it stands above already.
 std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
                            std::string_view form, bool titles,
@@ -49,7 +49,7 @@ struct Activation {
   std::size_t text = 0, position = 0;
   std::string token, before, after; ///< of the text around it
 };
-std::string activations_table(const std::vector<Activation>& list, const TextStyle& look);
+std::string activations_table(const std::vector<Activation>& list, const TextStyle& text_style);
 /// csv, tsv, json or ndjson.
 std::string activations_text(const std::vector<Activation>& list, std::string_view form,
                              std::optional<std::size_t> precision);

@@ -106,8 +106,8 @@ std::size_t TextTable::width() const {
   return part_width(natural);
 }
 
-std::string TextTable::text(const TextStyle& look, std::size_t indent) const {
-  const std::size_t room = look.width > indent ? look.width - indent : 0;
+std::string TextTable::text(const TextStyle& text_style, std::size_t indent) const {
+  const std::size_t room = text_style.width > indent ? text_style.width - indent : 0;
   SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
   std::iota(natural.columns.begin(), natural.columns.end(), 0);
   const bool titled =
@@ -129,7 +129,7 @@ std::string TextTable::text(const TextStyle& look, std::size_t indent) const {
       const std::string cut = shortened(cell, part.widths[c]);
       return columns_[c].right ? pad_left(cut, part.widths[c]) : pad_right(cut, part.widths[c]);
     };
-    if (titled) line([&](std::size_t c) { return look.bold(aligned(c, columns_[c].title)); });
+    if (titled) line([&](std::size_t c) { return text_style.bold(aligned(c, columns_[c].title)); });
     for (const std::vector<std::string>& row : rows_) {
       std::vector<std::vector<std::string>> cells(columns_.size());
       std::size_t height = 1;
@@ -140,7 +140,7 @@ std::string TextTable::text(const TextStyle& look, std::size_t indent) const {
       for (std::size_t i = 0; i < height; ++i)
         line([&](std::size_t c) {
           const std::string cell = aligned(c, i < cells[c].size() ? cells[c][i] : std::string());
-          return columns_[c].dim ? look.dim(cell) : cell;
+          return columns_[c].dim ? text_style.dim(cell) : cell;
         });
     }
   }

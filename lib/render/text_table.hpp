@@ -28,7 +28,7 @@ public:
   /// below each other, each led by the columns that name a row (else by the first); where such a
   /// part does not fit, one blank stands between its columns, and names shrink.
   /// Titles are bold.
-  std::string text(const TextStyle& look, std::size_t indent = 0) const;
+  std::string text(const TextStyle& text_style, std::size_t indent = 0) const;
 
 private:
   std::vector<std::size_t> natural_widths() const;

@@ -31,7 +31,7 @@ private:
 } // namespace
 
 void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
-                        const TextStyle& look, const Sink& sink) {
+                        const TextStyle& text_style, const Sink& sink) {
   bool first = true;
   for (const TokenList& list : texts) {
     TextTable grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
@@ -42,7 +42,7 @@ void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& n
                 at.begin == at.end ? "–" : fmt::format("{}–{}", at.begin, at.end),
                 piece == label ? "" : visible(piece)});
     }
-    sink((first ? "" : "\n") + grid.text(look));
+    sink((first ? "" : "\n") + grid.text(text_style));
     first = false;
   }
 }

@@ -27,7 +27,7 @@ struct TokenNames {
 
 /// A row per token: its position, id, label and bytes; a table per text.
 void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
-                        const TextStyle& look, const Sink& sink);
+                        const TextStyle& text_style, const Sink& sink);
 /// The same rows as csv or tsv.
 void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names,
                       std::string_view form, const Sink& sink);

@@ -41,13 +41,14 @@ void VectorGrid::lay_out() {
   std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
   // One number at least stands beside a label.
   std::size_t least = indent + number_gap + number_width_ + norm + (longest > 1 ? 2 : 0);
-  if (least + std::min(label_width_, narrowest_label) > look_.width && norm > 0)
+  if (least + std::min(label_width_, narrowest_label) > text_style_.width && norm > 0)
     least -= std::exchange(norm, 0), norms_below_ = true;
-  if (least + label_width_ > look_.width)
-    label_width_ = std::min(label_width_,
-                            std::max(narrowest_label, look_.width - std::min(look_.width, least)));
+  if (least + label_width_ > text_style_.width)
+    label_width_ =
+        std::min(label_width_,
+                 std::max(narrowest_label, text_style_.width - std::min(text_style_.width, least)));
   const std::size_t used = indent + label_width_ + norm, cell = number_gap + number_width_;
-  const std::size_t room = look_.width > used ? look_.width - used : 0;
+  const std::size_t room = text_style_.width > used ? text_style_.width - used : 0;
   shown_ = std::max<std::size_t>(1, room / cell);
   cut_ = shown_ < longest;
   if (cut_ && room % cell < 2 && shown_ > 1) --shown_; // " …"
@@ -64,13 +65,13 @@ std::string VectorGrid::line(std::size_t index) const {
                      number_gap + number_width_);
   if (cut_) text += line.numbers.size() > shown_ ? " …" : "  ";
   if (line.with_norm && !norms_below_)
-    return text + look_.dim("  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_));
+    return text + text_style_.dim("  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_));
   text.erase(text.find_last_not_of(' ') + 1);
   if (!line.with_norm) return text;
   const std::string norm = "  ‖·‖ " + rounded_alone(length_of(line.numbers), digits_);
   const std::size_t taken = display_width(norm),
-                    room = look_.width > taken ? look_.width - taken : 0;
-  text += "\n" + std::string(std::min(indent + label_width_, room), ' ') + look_.dim(norm);
+                    room = text_style_.width > taken ? text_style_.width - taken : 0;
+  text += "\n" + std::string(std::min(indent + label_width_, room), ' ') + text_style_.dim(norm);
   return text;
 }
 
@@ -84,7 +85,7 @@ std::string VectorGrid::titles(const std::vector<std::string>& groups,
     // Over the group's numbers, right-aligned with its last one.
     text += pad_left(group, per_group * cell);
   }
-  return look_.dim(text);
+  return text_style_.dim(text);
 }
 
 } // namespace mha::render

@@ -10,7 +10,8 @@ namespace mha::render {
 /// the text between them are written with `line`.
 class VectorGrid {
 public:
-  VectorGrid(const TextStyle& look, std::size_t digits) : look_(look), digits_(digits) {}
+  VectorGrid(const TextStyle& text_style, std::size_t digits)
+      : text_style_(text_style), digits_(digits) {}
 
   /// Takes part in the layout; `with_norm` puts ‖·‖ at the end. Returns the line's number.
   std::size_t add(std::string label, std::vector<double> numbers, bool with_norm = true);
@@ -29,7 +30,7 @@ private:
     std::vector<double> numbers;
     bool with_norm;
   };
-  TextStyle look_;
+  TextStyle text_style_;
   std::size_t digits_;
   std::vector<Line> lines_;
   std::size_t label_width_ = 0, number_width_ = 0, shown_ = 0;

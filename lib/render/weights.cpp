@@ -61,12 +61,14 @@ std::string number_text(double number) {
 
 } // namespace
 
-std::string weights_table(const WeightsDiff& diff, const TextStyle& look) {
-  std::string out = look.bold(fmt::format("{} and {}", visible(diff.a), visible(diff.b))) + "\n";
-  for (const std::string& line : wrapped(summary(diff), look.width)) out += line + "\n";
+std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style) {
+  std::string out =
+      text_style.bold(fmt::format("{} and {}", visible(diff.a), visible(diff.b))) + "\n";
+  for (const std::string& line : wrapped(summary(diff), text_style.width)) out += line + "\n";
   if (diff.by_role)
-    out +=
-        look.dim(in_lines("paired as families read them: their names differ", look.width)) + "\n";
+    out += text_style.dim(
+               in_lines("paired as families read them: their names differ", text_style.width)) +
+           "\n";
   const bool steps = std::ranges::any_of(
       diff.tensors, [](const WeightDiff& one) { return one.steps.has_value(); });
   std::vector<TextTable::Column> columns{
@@ -89,13 +91,13 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& look) {
     row.push_back(visible(detail_of(one)));
     grid.add(std::move(row));
   }
-  out += "\n" + grid.text(look);
+  out += "\n" + grid.text(text_style);
   if (steps)
     for (const std::string& line :
          wrapped("in steps, the distance of a block's neighbouring levels; close: median up to "
                  "0.3, 99 % up to 1",
-                 look.width))
-      out += look.dim(line) + "\n";
+                 text_style.width))
+      out += text_style.dim(line) + "\n";
   return out;
 }
 

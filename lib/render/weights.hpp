@@ -8,7 +8,7 @@
 
 namespace mha::render {
 
-std::string weights_table(const WeightsDiff& diff, const TextStyle& look);
+std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style);
 std::string weights_json(const WeightsDiff& diff);
 /// A line a tensor, the first one says what the columns are.
 std::string weights_csv(const WeightsDiff& diff);

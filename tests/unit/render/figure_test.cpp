@@ -121,9 +121,9 @@ TEST_CASE("a map in 256 colours gets lighter where its numbers grow") {
   for (const char* name : {"viridis", "magma"}) {
     picture.styles[0].colors = &color_map_named(name);
     picture.styles[0].low = 0, picture.styles[0].high = 1;
-    TextStyle look{true, 120};
-    look.depth = Depth::palette;
-    const std::string text = map_text(picture, {true, false, 1, 1, 40, false}, look);
+    TextStyle text_style{true, 120};
+    text_style.depth = Depth::palette;
+    const std::string text = map_text(picture, {true, false, 1, 1, 40, false}, text_style);
     const std::string row = text.substr(text.find("0 \x1b"), text.find('\n', text.find("0 \x1b")));
     double before = -1;
     std::vector<int> codes = codes_in(row.substr(0, row.find('\n')));

@@ -364,9 +364,9 @@ TEST_CASE("text fits its window, with colours and without") {
     for (std::size_t width : {std::size_t{40}, std::size_t{80}, std::size_t{200}})
       for (std::size_t size : {std::size_t{3}, std::size_t{33}, std::size_t{500}})
         for (std::size_t panels : {std::size_t{1}, std::size_t{5}}) {
-          const TextStyle look{depth != Depth::none, width, true, 24, depth};
+          const TextStyle text_style{depth != Depth::none, width, true, 24, depth};
           const MapText text =
-              fit_text({panels, panels, axis("query", size), axis("key", size)}, look);
+              fit_text({panels, panels, axis("query", size), axis("key", size)}, text_style);
           // Pooled as asked for: factors from the room there is.
           const std::size_t down = (size + text.rows - 1) / text.rows,
                             along = (size + text.cols - 1) / text.cols;
@@ -375,7 +375,7 @@ TEST_CASE("text fits its window, with colours and without") {
           picture.columns = panels;
           for (MapPanel& panel : picture.panels)
             panel.rows = axis("query", size, down), panel.cols = axis("key", size, along);
-          const std::string out = map_text(picture, text, look);
+          const std::string out = map_text(picture, text, text_style);
           INFO("width " << width << " size " << size << " panels " << panels << "\n" << out);
           std::size_t lines = 0;
           for (std::size_t at = 0; at < out.size(); ++lines) {
@@ -394,8 +394,8 @@ TEST_CASE("shades show small and large, masked keys are dots") {
   picture.panels[0].map.values = {0, 0.5, 1, 0.3, 0.7, 0.999};
   picture.panels[0].map.masked = {0, 0, 0, 0, 0, 1};
   picture.styles[0].low = 0, picture.styles[0].high = 1;
-  const TextStyle look{false, 60};
-  const std::string out = map_text(picture, {true, false, 1, 2, 3, false}, look);
+  const TextStyle text_style{false, 60};
+  const std::string out = map_text(picture, {true, false, 1, 2, 3, false}, text_style);
   CHECK_THAT(out, Contains("│  ▒▒██│\n") && Contains("│░░▓▓· │\n"));
 }
 
@@ -413,8 +413,8 @@ TEST_CASE("without colours a map with signs tells them apart, and zero from both
 
 TEST_CASE("without colours every number is shown where the window has room for it") {
   // Three heads of 14 tokens do not stand beside each other with cells of two columns.
-  const TextStyle look{false, 100, true, 40, Depth::none};
-  const MapText text = fit_text({3, 3, axis("query", 14), axis("key", 14), 6}, look);
+  const TextStyle text_style{false, 100, true, 40, Depth::none};
+  const MapText text = fit_text({3, 3, axis("query", 14), axis("key", 14), 6}, text_style);
   CHECK(text.rows == 14);
   CHECK(text.cols == 14);
   CHECK(text.across == 3);

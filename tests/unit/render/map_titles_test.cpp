@@ -97,7 +97,7 @@ TEST_CASE("many heads in text: all in the window where they can be, titles whole
         Window{40, 12, {1, 2, 500}, true}, Window{80, 24, {1, 1024, 20}, false}})
     for (Depth depth : {Depth::none, Depth::truecolor})
       for (const bool own : {false, true}) {
-        const TextStyle look{depth != Depth::none, window.width, true, window.height, depth};
+        const TextStyle text_style{depth != Depth::none, window.width, true, window.height, depth};
         Grid grid = window.grid;
         grid.own_ranges = own;
         const std::size_t heads = grid.layers * grid.heads, size = grid.size;
@@ -105,7 +105,7 @@ TEST_CASE("many heads in text: all in the window where they can be, titles whole
         std::size_t title = grid.layers > 1 ? 7 : 1 + std::to_string(heads - 1).size();
         if (own) title = std::max(title, widest_range);
         const MapText text =
-            fit_text({heads, columns, axis("query", size), axis("key", size), title}, look);
+            fit_text({heads, columns, axis("query", size), axis("key", size), title}, text_style);
         const std::size_t down = (size + text.rows - 1) / text.rows,
                           along = (size + text.cols - 1) / text.cols;
         MapPicture picture = grid_of(grid);
@@ -114,7 +114,7 @@ TEST_CASE("many heads in text: all in the window where they can be, titles whole
           panel.rows = axis("query", size, down), panel.cols = axis("key", size, along);
           panel.map.rows = (size + down - 1) / down, panel.map.cols = (size + along - 1) / along;
         }
-        const std::string out = map_text(picture, text, look);
+        const std::string out = map_text(picture, text, text_style);
         INFO(window.width << " × " << window.height << ", " << heads << " heads\n" << out);
         std::size_t lines = 0;
         for (std::size_t at = 0; at < out.size(); ++lines) {

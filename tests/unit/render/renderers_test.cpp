@@ -80,7 +80,7 @@ TEST_CASE("a table wraps its columns into groups that fit") {
   const std::vector<float> numbers{0.5f, 0.5f, 0, 0.125f, 0.125f, 0.75f};
   value.numbers = Tensor::of<float>({2, 3}, numbers);
   Options options;
-  options.look.width = 20;
+  options.text_style.width = 20;
   CHECK(rendered("table", {value}, options) == R"(weights · head 1
   · 2 × 3
   · exp / row_sum
@@ -97,7 +97,7 @@ TEST_CASE("a table wraps its columns into groups that fit") {
 
 TEST_CASE("with colour, zeros and −inf are dim") {
   Options options;
-  options.look.color = true;
+  options.text_style.color = true;
   CHECK(rendered("table", {row_max()}, options).find("\x1b[2m   -inf\x1b[0m  4.000") !=
         std::string::npos);
 }

@@ -42,22 +42,22 @@ TEST_CASE("words are wrapped, lines of their own stay") {
 }
 
 TEST_CASE("bold and dim are escapes only with colour") {
-  TextStyle look;
-  CHECK(look.bold("x") == "x");
-  look.color = true;
-  CHECK(look.bold("x") == "\x1b[1mx\x1b[0m");
-  CHECK(look.dim("").empty());
+  TextStyle text_style;
+  CHECK(text_style.bold("x") == "x");
+  text_style.color = true;
+  CHECK(text_style.bold("x") == "\x1b[1mx\x1b[0m");
+  CHECK(text_style.dim("").empty());
 }
 
 TEST_CASE("a grid aligns by width, and shrinks the columns that may") {
   TextTable grid({{"name"}, {"n", true}, {"text", false, true}});
   grid.add({"√", "7", "short"});
   grid.add({"alpha", "123", "a text that is long"});
-  TextStyle look;
-  look.width = 30;
-  CHECK(grid.text(look) == "name     n  text\n"
-                           "√        7  short\n"
-                           "alpha  123  a text that is lo…\n");
+  TextStyle text_style;
+  text_style.width = 30;
+  CHECK(grid.text(text_style) == "name     n  text\n"
+                                 "√        7  short\n"
+                                 "alpha  123  a text that is lo…\n");
 }
 
 TEST_CASE("words wider than a line are broken behind what joins their parts") {
@@ -73,13 +73,13 @@ TEST_CASE("words wider than a line are broken behind what joins their parts") {
 
 TEST_CASE("a grid wraps, leaves out what is said twice, then is split") {
   using Column = TextTable::Column;
-  TextStyle look;
-  look.width = 20;
+  TextStyle text_style;
+  text_style.width = 20;
   TextTable wrapping({{"n"}, Column{.title = "text", .shrinks = true, .wraps = true}});
   wrapping.add({"1", "a text that is longer than that"});
-  CHECK(wrapping.text(look) == "n  text\n"
-                               "1  a text that is\n"
-                               "   longer than that\n");
+  CHECK(wrapping.text(text_style) == "n  text\n"
+                                     "1  a text that is\n"
+                                     "   longer than that\n");
 
   const auto measures = [](std::size_t of_spread) {
     TextTable grid({Column{.title = "head", .right = true, .names = true},
@@ -92,13 +92,13 @@ TEST_CASE("a grid wraps, leaves out what is said twice, then is split") {
     return grid;
   };
   CHECK(measures(1).width() == 31);
-  look.width = 25;
-  CHECK(measures(1).text(look) == "head  first  ±  second  ±\n"
-                                  "   0    1.5  7     2.5  8\n");
-  look.width = 24; // a spread stays with what it is of
-  CHECK(measures(1).text(look) == "head  first  ±\n"
-                                  "   0    1.5  7\n"
-                                  "\n"
-                                  "head  second  ±\n"
-                                  "   0     2.5  8\n");
+  text_style.width = 25;
+  CHECK(measures(1).text(text_style) == "head  first  ±  second  ±\n"
+                                        "   0    1.5  7     2.5  8\n");
+  text_style.width = 24; // a spread stays with what it is of
+  CHECK(measures(1).text(text_style) == "head  first  ±\n"
+                                        "   0    1.5  7\n"
+                                        "\n"
+                                        "head  second  ±\n"
+                                        "   0     2.5  8\n");
 }
