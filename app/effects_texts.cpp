@@ -45,7 +45,7 @@ Effect load_effect(StateReader& state) {
 void EffectRows::add(const std::vector<Effect>& effects) {
   if (form_ == "json") {
     file_.write(is_first_ ? "[\n" : ",\n");
-    file_.write(effects_objects(effects, view_));
+    file_.write(effects_json_items(effects, view_));
   } else {
     file_.write(effects_csv(effects, view_, form_, is_first_));
   }

@@ -13,36 +13,37 @@ namespace mha::app {
 
 namespace {
 
-struct Side {
+struct AxisSelection {
   Pick pick;
   std::vector<std::string> labels;
 };
 
-Side side_of(std::string_view axis, const Layer& layer, std::size_t item,
-             const Selection& selection) {
+AxisSelection axis_selection(std::string_view axis, const Layer& layer, std::size_t item,
+                             const Selection& selection) {
   const Dims& dims = layer.dims;
   if (axis == "head") return {resolved(selection.head, dims.H, "heads"), {}};
   const bool query = axis == "query";
-  Side side = query ? Side{chosen_queries(layer, selection), layer.tokens_of(item)}
-                    : Side{chosen_keys(layer, selection), layer.key_tokens_of(item)};
-  if (!side.labels.empty())
-    side.labels.resize(query ? dims.T : dims.S_all); // padding has no labels
-  return side;
+  AxisSelection result =
+      query ? AxisSelection{chosen_queries(layer, selection), layer.tokens_of(item)}
+            : AxisSelection{chosen_keys(layer, selection), layer.key_tokens_of(item)};
+  if (!result.labels.empty())
+    result.labels.resize(query ? dims.T : dims.S_all); // padding has no labels
+  return result;
 }
 
 /// The labels at the positions that are picked; padding has none.
-std::vector<std::string> picked_labels(const Side& side) {
+std::vector<std::string> picked_labels(const AxisSelection& selected) {
   std::vector<std::string> at;
-  for (const std::size_t position : side.pick.indices)
-    if (!side.labels.empty()) at.push_back(side.labels[position]);
+  for (const std::size_t position : selected.pick.indices)
+    if (!selected.labels.empty()) at.push_back(selected.labels[position]);
   return at;
 }
 
 /// The positions that are picked of one batch item, without the padding at their end.
-std::vector<std::size_t> without_padding(const Side& side, std::string_view axis,
+std::vector<std::size_t> without_padding(const AxisSelection& selected, std::string_view axis,
                                          const Layer& layer, std::size_t item) {
   const Dims& dims = layer.dims;
-  std::vector<std::size_t> own = side.pick.indices;
+  std::vector<std::size_t> own = selected.pick.indices;
   if (axis == "head" || (axis == "key" && dims.extra + dims.zero > 0)) return own;
   const std::size_t end = layer.length_of(item) + (axis == "key" ? dims.past : 0);
   while (own.size() > 1 && own.back() >= end && !layer.lengths.empty()) own.pop_back();
@@ -60,58 +61,58 @@ void require_axes_of(const FlowInfo& kind, const Layer& layer, const Selection& 
   if (!layer.dims.batched) refuse(selection.batch, "batch");
 }
 
-FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Tensor& all,
-                       const Selection& typed) {
+FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Tensor& map,
+                       const Selection& requested) {
   const Layer& layer = loaded.layer;
   const Dims& dims = layer.dims;
-  const Selection selection = typed.placed(layer);
+  const Selection selection = requested.placed(layer);
   require_axes_of(kind, layer, selection);
   const Pick items = resolved(selection.batch, dims.B, "batch items");
   const Pick heads = kind.of_heads ? resolved(selection.head, dims.H, "heads") : Pick{{0}, true};
-  FlowOfLayer to;
-  to.layer = loaded.id;
-  const std::size_t H = kind.of_heads ? dims.H : 1, cols = all.shape().back(),
-                    rows = all.shape()[all.rank() - 2];
+  FlowOfLayer result;
+  result.layer = loaded.id;
+  const std::size_t H = kind.of_heads ? dims.H : 1, cols = map.shape().back(),
+                    rows = map.shape()[map.rank() - 2];
   Shape shape;
-  std::vector<double> numbers;
+  std::vector<double> padded_values;
   for (const std::size_t b : items.indices)
     for (const std::size_t h : heads.indices) {
-      const Side down = side_of(kind.rows, layer, b, selection),
-                 across = side_of(kind.cols, layer, b, selection);
+      const AxisSelection row_axis = axis_selection(kind.rows, layer, b, selection),
+                          col_axis = axis_selection(kind.cols, layer, b, selection);
       FlowMatrix matrix{loaded.id,
                         {},
                         {},
-                        without_padding(down, kind.rows, layer, b),
-                        without_padding(across, kind.cols, layer, b),
-                        down.labels,
-                        across.labels,
+                        without_padding(row_axis, kind.rows, layer, b),
+                        without_padding(col_axis, kind.cols, layer, b),
+                        row_axis.labels,
+                        col_axis.labels,
                         {}};
       if (dims.batched) matrix.batch = b;
       if (kind.of_heads) matrix.head = h;
       matrix.values = Tensor(DType::f64, {matrix.rows.size(), matrix.cols.size()});
-      const auto number = [&](std::size_t r, std::size_t c) {
-        return all.as<double>()[((b * H + h) * rows + r) * cols + c];
+      const auto value_at = [&](std::size_t r, std::size_t c) {
+        return map.as<double>()[((b * H + h) * rows + r) * cols + c];
       };
       double* next = matrix.values.as_mutable<double>().data();
       for (const std::size_t r : matrix.rows)
-        for (const std::size_t c : matrix.cols) *next++ = number(r, c);
-      for (const std::size_t r : down.pick.indices)
-        for (const std::size_t c : across.pick.indices) numbers.push_back(number(r, c));
+        for (const std::size_t c : matrix.cols) *next++ = value_at(r, c);
+      for (const std::size_t r : row_axis.pick.indices)
+        for (const std::size_t c : col_axis.pick.indices) padded_values.push_back(value_at(r, c));
       if (h == heads.indices[0]) {
-        to.row_tokens.push_back(picked_labels(down));
-        to.col_tokens.push_back(picked_labels(across));
+        result.row_tokens.push_back(picked_labels(row_axis));
+        result.col_tokens.push_back(picked_labels(col_axis));
       }
-      if (to.matrices.empty()) {
-        to.batched = dims.batched && !items.drops_axis;
+      if (result.matrices.empty()) {
+        result.batched = dims.batched && !items.drops_axis;
         if (dims.batched && !items.drops_axis) shape.push_back(items.indices.size());
         if (!heads.drops_axis) shape.push_back(heads.indices.size());
-        if (!down.pick.drops_axis) shape.push_back(down.pick.indices.size());
-        if (!across.pick.drops_axis) shape.push_back(across.pick.indices.size());
+        if (!row_axis.pick.drops_axis) shape.push_back(row_axis.pick.indices.size());
+        if (!col_axis.pick.drops_axis) shape.push_back(col_axis.pick.indices.size());
       }
-      to.matrices.push_back(std::move(matrix));
+      result.matrices.push_back(std::move(matrix));
     }
-  to.value = Tensor::of<double>(shape, std::span<const double>(numbers));
-  return to;
+  result.value = Tensor::of<double>(shape, std::span<const double>(padded_values));
+  return result;
 }
 
 /// What one file gets, with its title.
@@ -125,38 +126,41 @@ std::vector<PlannedFile> files_of(const LoadedLayer& loaded, const FlowOptions& 
   if (mentions(options.output.path, "{head}") && !options.kind->of_heads)
     fail("{}: {} has no head axis for {{head}}; leave it out", options.output.path,
          options.kind->name);
-  std::vector<Stage> like{Stage::weights}; // a stage with these axes
-  return planned_files(options.output.path, loaded, options.selection, like, false);
+  std::vector<Stage> stages_with_axes{Stage::weights}; // a stage with these axes
+  return planned_files(options.output.path, loaded, options.selection, stages_with_axes, false);
 }
 
 /// Whether each layer is shown: those that --layer chose, of a rollout's that are all computed.
-std::vector<bool> shown_of(const std::vector<std::string>& ids, const std::string& chosen) {
-  if (chosen.empty() || chosen == "all") return std::vector<bool>(ids.size(), true);
+std::vector<bool> layers_to_show(const std::vector<std::string>& ids,
+                                 const std::string& layer_option) {
+  if (layer_option.empty() || layer_option == "all") return std::vector<bool>(ids.size(), true);
   std::vector<bool> shown(ids.size(), false);
-  for (const std::size_t n : IndexList(chosen, "--layer").resolve(ids.size(), "layers").indices)
+  for (const std::size_t n :
+       IndexList(layer_option, "--layer").resolve(ids.size(), "layers").indices)
     shown[n] = true;
   return shown;
 }
 
 /// Adds a layer's maps to their files.
-void add_to_files(const LoadedLayer& loaded, const Tensor& all, const FlowOptions& options,
+void add_to_files(const LoadedLayer& loaded, const Tensor& map, const FlowOptions& options,
                   std::vector<FlowFile>& files) {
   for (const PlannedFile& planned : files_of(loaded, options)) {
     auto file = std::ranges::find(files, planned.path, &FlowFile::path);
     if (file == files.end()) file = files.insert(file, {planned.path, {}, {}});
-    file->layers.push_back(select_map(*options.kind, loaded, all, planned.selection));
+    file->layers.push_back(select_map(*options.kind, loaded, map, planned.selection));
   }
 }
 
 /// Computes the map for the layers that --layer chose; a rollout needs all earlier ones, too.
-std::vector<FlowFile> computed(Request request, const FlowOptions& options, Common& common) {
+std::vector<FlowFile> compute_flow_files(Request request, const FlowOptions& options,
+                                         Common& common) {
   const bool is_rollout = options.kind->kind == FlowKind::rollout;
-  const std::string chosen = request.layer;
-  const bool goes_through = is_rollout && request.has_text();
-  if (goes_through) request.layer.clear();
+  const std::string layer_option = request.layer;
+  const bool computes_all_layers = is_rollout && request.has_text();
+  if (computes_all_layers) request.layer.clear();
   OpenedModel model = open_model(request, common);
   const std::vector<std::string>& ids = model.chosen();
-  const std::vector<bool> shown = shown_of(ids, goes_through ? chosen : "");
+  const std::vector<bool> shown = layers_to_show(ids, computes_all_layers ? layer_option : "");
   if (is_rollout && !ids.empty() && !request.has_text() && ids.front() != "0" &&
       !ids.front().empty())
     fail("a rollout begins at layer 0: --layer 0-{}", ids.back());
@@ -167,12 +171,12 @@ std::vector<FlowFile> computed(Request request, const FlowOptions& options, Comm
   for (std::size_t n = 0; n < last; ++n) {
     const LoadedLayer loaded = load_layer(model, ids[n], common);
     const Stopwatch watch(common.compute_s);
-    const Tensor all = flow.next(loaded.layer);
+    const Tensor map = flow.next(loaded.layer);
     if (!shown[n]) continue;
     report_warnings(
-        {{loaded.id, not_finite_result(options.kind->name, all, loaded.layer.dims.batched)}},
+        {{loaded.id, not_finite_result(options.kind->name, map, loaded.layer.dims.batched)}},
         common);
-    add_to_files(loaded, all, options, files);
+    add_to_files(loaded, map, options, files);
   }
   for (FlowFile& file : files) {
     file.title = fmt::format("{} · {}", options.kind->name, title_of(model));
@@ -211,19 +215,19 @@ std::vector<render::GridPanel> panels_of(const std::vector<FlowOfLayer>& layers,
   return panels;
 }
 
-void print_file(const FlowFile& flow, const FlowOptions& options, Color color) {
-  const std::vector<FlowOfLayer>& layers = flow.layers;
+void print_file(const FlowFile& file, const FlowOptions& options, Color color) {
+  const std::vector<FlowOfLayer>& layers = file.layers;
   if (options.form == "npy") {
     if (layers.size() > 1) fail("one .npy holds one layer; choose with --layer");
-    return write_flow_file(flow, options, "npy");
+    return write_flow_file(file, options, "npy");
   }
   if (!is_one_of(options.form, {"json", "table", "csv", "tsv"}))
     throw UsageError(
         fmt::format("-s {}: table, csv, tsv, json or npy expected", options.kind->name));
   const render::TextStyle text_style = text_style_of(options.output, color);
-  write_text(flow.path, options.form == "json" ? flow_json(layers, *options.kind, options.precision)
+  write_text(file.path, options.form == "json" ? flow_json(layers, *options.kind, options.precision)
                         : options.form == "table"
-                            ? flow_table(layers, *options.kind, flow.title, text_style)
+                            ? flow_table(layers, *options.kind, file.title, text_style)
                             : flow_csv(layers, *options.kind, options.form, options.precision));
 }
 
@@ -240,7 +244,7 @@ const FlowInfo* flow_among(const std::vector<std::string>& stages) {
 }
 
 void draw_flow(Request request, const FlowOptions& options, Common& common) {
-  const std::vector<FlowFile> files = computed(std::move(request), options, common);
+  const std::vector<FlowFile> files = compute_flow_files(std::move(request), options, common);
   const Stopwatch watch(common.write_s);
   std::vector<std::vector<render::GridPanel>> pictures;
   std::vector<render::GridPanel> all;
@@ -249,25 +253,24 @@ void draw_flow(Request request, const FlowOptions& options, Common& common) {
     all.insert(all.end(), pictures.back().begin(), pictures.back().end());
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
-    render::GridLook text_style;
-    text_style.none = "NaN", text_style.colors = options.colors;
-    if (files.size() > 1) text_style.others = render::range_of(all); // equal colours, equal numbers
-    text_style.columns =
-        render::grid_columns(pictures[i].size(), files[i].layers[0].matrices.size());
+    render::GridLook look;
+    look.none = "NaN", look.colors = options.colors;
+    if (files.size() > 1) look.others = render::range_of(all); // equal colours, equal numbers
+    look.columns = render::grid_columns(pictures[i].size(), files[i].layers[0].matrices.size());
     write_grid({files[i].path, options.form, options.figure, common.color}, files[i].title,
-               pictures[i], text_style);
+               pictures[i], look);
   }
 }
 
 void print_flow(Request request, const FlowOptions& options, Common& common) {
-  for (const FlowFile& file : computed(std::move(request), options, common)) {
+  for (const FlowFile& file : compute_flow_files(std::move(request), options, common)) {
     const Stopwatch watch(common.write_s);
     print_file(file, options, common.color);
   }
 }
 
 void dump_flow(Request request, const FlowOptions& options, Common& common) {
-  for (const FlowFile& file : computed(std::move(request), options, common)) {
+  for (const FlowFile& file : compute_flow_files(std::move(request), options, common)) {
     const Stopwatch watch(common.write_s);
     write_flow_file(file, options, options.form);
   }

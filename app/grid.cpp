@@ -4,16 +4,16 @@
 
 namespace mha::app {
 
-void add_grid(Cli& cli, std::string& measure, const std::vector<std::string>& names) {
+void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names) {
   std::string help =
       "layers × heads as a picture, coloured by this measure: in the terminal, or -o "
       "FILE.png, FILE.svg or FILE.pdf";
-  constexpr std::size_t most = 10; // of a line of help
-  if (names.size() <= most) help += fmt::format("; one of {}", fmt::join(names, ", "));
+  constexpr std::size_t max_listed_names = 10; // of a line of help
+  if (names.size() <= max_listed_names) help += fmt::format("; one of {}", fmt::join(names, ", "));
   cli.value("--grid", "MEASURE", measure, help).offers(names);
 }
 
-std::string grid_form(const OutputOptions& output, bool asked) {
+std::string picture_format(const OutputOptions& output, bool grid_requested) {
   const std::string form = form_of(output);
   if (form == "png" || form == "svg" || form == "pdf") {
     if (form != "svg" && output.to_standard_output() && output_is_terminal())
@@ -22,7 +22,7 @@ std::string grid_form(const OutputOptions& output, bool asked) {
     return form;
   }
   if (form == "text") return "text";
-  if (!asked) return "";
+  if (!grid_requested) return "";
   if (form != "table")
     throw UsageError(
         fmt::format("--grid is a picture: text, .png, .svg or .pdf, and not {}; without it "
@@ -31,21 +31,22 @@ std::string grid_form(const OutputOptions& output, bool asked) {
   return "text";
 }
 
-std::string picture_or_form(const OutputOptions& output, bool asked) {
-  const std::string picture = grid_form(output, asked);
+std::string picture_or_form(const OutputOptions& output, bool grid_requested) {
+  const std::string picture = picture_format(output, grid_requested);
   return picture.empty() ? form_of(output) : picture;
 }
 
-void write_grid(const GridFile& to, const std::string& title,
-                const std::vector<render::GridPanel>& panels, render::GridLook how) {
-  render::TextStyle text_style = text_style_of_output(to.color);
-  if (!to.path.empty() && to.path != "-") text_style = {false, text_style.width};
-  const std::string above = to.figure.title_of(title);
-  how.figure = to.figure.style;
-  write_text(to.path, to.form == "png"   ? render::grid_png(above, panels, how)
-                      : to.form == "svg" ? render::grid_svg(above, panels, how)
-                      : to.form == "pdf" ? render::grid_pdf(above, panels, how)
-                                         : render::grid_text(above, panels, how, text_style));
+void write_grid(const GridFile& target, const std::string& title,
+                const std::vector<render::GridPanel>& panels, render::GridLook look) {
+  render::TextStyle text_style = text_style_of_output(target.color);
+  if (!target.path.empty() && target.path != "-") text_style = {false, text_style.width};
+  const std::string full_title = target.figure.title_of(title);
+  look.figure = target.figure.style;
+  write_text(target.path, target.form == "png"   ? render::grid_png(full_title, panels, look)
+                          : target.form == "svg" ? render::grid_svg(full_title, panels, look)
+                          : target.form == "pdf"
+                              ? render::grid_pdf(full_title, panels, look)
+                              : render::grid_text(full_title, panels, look, text_style));
 }
 
 } // namespace mha::app

@@ -8,14 +8,14 @@
 namespace mha::app {
 
 /// --grid of a command; `names`: the measures that it takes.
-void add_grid(Cli& cli, std::string& measure, const std::vector<std::string>& names);
+void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names);
 
 /// "text", "png", "svg" or "pdf" where a picture is asked for: by --grid, --format or the path's
 /// extension; else "". Throws Error for a path or format that is of numbers, beside --grid.
-std::string grid_form(const OutputOptions& output, bool asked);
+std::string picture_format(const OutputOptions& output, bool grid_requested);
 
 /// The form of a picture, where one is asked for, else of the numbers.
-std::string picture_or_form(const OutputOptions& output, bool asked);
+std::string picture_or_form(const OutputOptions& output, bool grid_requested);
 
 /// Where a picture goes, and as what.
 struct GridFile {
@@ -26,7 +26,7 @@ struct GridFile {
 };
 
 /// Writes the picture. `title`: what it is called where the figure's options say nothing else.
-void write_grid(const GridFile& to, const std::string& title,
-                const std::vector<render::GridPanel>& panels, render::GridLook how = {});
+void write_grid(const GridFile& target, const std::string& title,
+                const std::vector<render::GridPanel>& panels, render::GridLook look = {});
 
 } // namespace mha::app

@@ -160,7 +160,7 @@ void CircuitsCommand::write_numbers(const std::string& form) const {
 
 void CircuitsCommand::write() {
   const Stopwatch watch(common.write_s);
-  const std::string picture = grid_form(output, !grid.empty());
+  const std::string picture = picture_format(output, !grid.empty());
   if (picture.empty()) {
     write_numbers(form_of(output));
     return;
@@ -240,7 +240,7 @@ Run declare_circuits(Cli& cli) {
   cli.choice("--sort", names_of_rows<std::string>(circuit_measures()), circuits->sort,
              "heads by a measure, largest first");
   cli.value("--top", "N", circuits->top, "the first N lines; of pairs the N largest, default: 20");
-  add_grid(cli, circuits->grid, names_of_rows<std::string>(circuit_measures()));
+  add_grid_option(cli, circuits->grid, names_of_rows<std::string>(circuit_measures()));
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
   add_figure(cli, circuits->figure, "a table has the numbers");
@@ -254,7 +254,7 @@ Run declare_circuits(Cli& cli) {
   add_unused_of_weights(cli, [] { return true; });
   cli.unused({"--above-random"}, [circuits] {
     return !circuits->composition.empty() &&
-                   grid_form(circuits->output, !circuits->grid.empty()).empty()
+                   picture_format(circuits->output, !circuits->grid.empty()).empty()
                ? std::string("is of pictures, -o FILE.png or -f text; the other formats have both "
                              "numbers")
                : "";

@@ -35,7 +35,7 @@ struct DumpCommand {
 
 private:
   /// What one file gets of one layer.
-  struct Share {
+  struct LayerInFile {
     std::string layer;
     std::vector<Stage> stages;
     Selection selection;
@@ -43,40 +43,41 @@ private:
     std::size_t offset = 0;     ///< in the item, where layers are stacked
   };
   struct File {
-    std::vector<Share> shares;
+    std::vector<LayerInFile> layers;
     io::Output output;
-    std::vector<io::ElementRanges> runs; ///< of each item: what this part has of it
+    std::vector<io::ElementRanges> element_ranges; ///< of each item: what this part has of it
     /// The items that say how long each text is and which tokens it has, and what they say.
-    std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> about_text;
+    std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> text_items;
     std::unique_ptr<io::Writer> writer;
   };
   using Files = std::vector<std::pair<std::string, File>>;
 
   void check_options() const;
   void dump(OpenedModel& model, const std::vector<std::string>& ids, bool several_layers);
-  void plan(const LoadedLayer& loaded, bool several_layers, Files& files,
-            const Fingerprint& of_layer);
+  void add_layer_to_files(const LoadedLayer& loaded, bool several_layers, Files& files,
+                          const Fingerprint& of_layer);
   void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
   void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
-  void require_asked_for(const OpenedModel& model) const;
+  void refuse_unrequested_large_dump(const OpenedModel& model) const;
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files);
-  void say_overflowed(const Dump& written) const;
+  void report_rounding_overflow(const Dump& written) const;
   void say_skipped(std::size_t all) const;
-  Plan my_plan(const LoadedLayer& loaded, const StageSet& wanted) const;
+  Plan plan_of_this_process(const LoadedLayer& loaded, const StageSet& wanted) const;
   bool is_shard() const { return part || world().count() > 1; }
   /// Whether a file is to say what its numbers are made of: one of several that become one, or one
   /// that --resume may find.
-  bool is_marked() const { return is_shard() || mentions(output.path, "{layer}"); }
+  bool has_fingerprint() const { return is_shard() || mentions(output.path, "{layer}"); }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
   }
 
-  std::vector<std::string> ids_;                        ///< of the chosen layers
-  const Texts* texts_ = nullptr;                        ///< of a whole model
-  std::unordered_map<std::string, std::size_t> places_; ///< of the files' paths
-  Fingerprint fingerprint_, input_;  ///< of all parts' results; of what enters a text's next layer
-  std::size_t layers_before_ = 0;    ///< that are in it
+  std::vector<std::string> ids_;                            ///< of the chosen layers
+  const Texts* texts_ = nullptr;                            ///< of a whole model
+  std::unordered_map<std::string, std::size_t> file_index_; ///< of the files' paths
+  Fingerprint run_fingerprint_,
+      input_fingerprint_;            ///< of all parts' results; of what enters a text's next layer
+  std::size_t layers_in_input_ = 0;  ///< that are in it
   std::vector<std::string> skipped_; ///< layers that --resume found whole
   bool skipped_unmarked_ = false;    ///< some of them in files that do not say of which run
 };
@@ -92,7 +93,7 @@ void DumpCommand::check_options() const {
                                  output.path));
   if (part && world().count() > 1)
     throw UsageError("--part is for runs without mpirun, whose ranks are parts already");
-  if (!part && started_in_vain())
+  if (!part && mpirun_without_mpi())
     throw UsageError("mpirun started several processes of a program that is built without MPI "
                      "(-DMHA_WITH_MPI=ON): each would do all the work; give each its --part I/N");
   for (const char* placeholder : {"{layer}", "{batch}", "{head}"})
@@ -121,7 +122,7 @@ int DumpCommand::run() {
   OpenedModel model = open_model(request, common);
   ids_ = model.chosen();
   texts_ = model.texts().get();
-  require_asked_for(model);
+  refuse_unrequested_large_dump(model);
   // Layers that share files are dumped together, others one after the other.
   if (mentions(output.path, "{layer}") || ids_.size() == 1)
     for (const std::string& id : ids_) dump(model, {id}, false);
@@ -133,7 +134,7 @@ int DumpCommand::run() {
 }
 
 /// Every stage of a long text is much: a large dump names its stages, or says that it wants all.
-void DumpCommand::require_asked_for(const OpenedModel& model) const {
+void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const {
   if (!stages.empty() || all_stages || !selection.empty()) return;
   double bytes = 0;
   for (const std::string& id : ids_) {
@@ -159,30 +160,31 @@ void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
   // Every size is known before the first byte: layers that share a file are read twice, never held
   // together.
   Files files;
-  places_.clear();
+  file_index_.clear();
   std::optional<LoadedLayer> only;
   for (const std::string& id : ids) {
     LoadedLayer loaded = load_layer(model, id, common, ids.size() > 1);
-    if (is_marked()) {
-      model.add_input_of(id, input_, layers_before_);
-      Fingerprint mark = input_;
-      add_to(mark, loaded);
-      plan(loaded, several_layers, files, mark);
-      if (model.texts()) input_ = mark, ++layers_before_;
+    if (has_fingerprint()) {
+      model.add_input_of(id, input_fingerprint_, layers_in_input_);
+      Fingerprint fingerprint = input_fingerprint_;
+      add_to(fingerprint, loaded);
+      add_layer_to_files(loaded, several_layers, files, fingerprint);
+      if (model.texts()) input_fingerprint_ = fingerprint, ++layers_in_input_;
     } else {
-      plan(loaded, several_layers, files, {});
+      add_layer_to_files(loaded, several_layers, files, {});
     }
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
   if (files.empty()) return; // the ends, whose stages have no {head}
-  const auto there = [&] {
+  const auto least_complete_result = [&] {
     EarlierResult least = EarlierResult::marked;
     for (const auto& [path, file] : files)
       least = std::min(least, earlier_result(path, file.output));
     return least;
   };
   if (resume) {
-    const std::string number = world().from_first(std::to_string(static_cast<int>(there())));
+    const std::string number =
+        world().from_first(std::to_string(static_cast<int>(least_complete_result())));
     const auto found = static_cast<EarlierResult>(std::stoi(number));
     if (found != EarlierResult::none) {
       skipped_.push_back(ids[0]);
@@ -190,7 +192,7 @@ void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
       return;
     }
   }
-  require_same_input(world(), fingerprint_.text());
+  require_same_input(world(), run_fingerprint_.text());
   create(files);
   for (const std::string& id : ids) {
     if (!only) {
@@ -207,7 +209,7 @@ void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
 
 /// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
 /// than there are parts, not all of them go to the same.
-Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) const {
+Plan DumpCommand::plan_of_this_process(const LoadedLayer& loaded, const StageSet& wanted) const {
   const Shard mine = part.value_or(world().part());
   const auto number =
       static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), loaded.id) - ids_.begin());
@@ -216,22 +218,22 @@ Plan DumpCommand::my_plan(const LoadedLayer& loaded, const StageSet& wanted) con
                   {(mine.index + number) % mine.count, mine.count});
 }
 
-void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& files,
-                       const Fingerprint& of_layer) {
+void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_layers, Files& files,
+                                     const Fingerprint& of_layer) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   const Selection own = selection_of(loaded, selection, ids_.size());
   require_axes(loaded.layer, wanted, own);
   for (PlannedFile& planned : planned_files(output.path, loaded, own, wanted, !stages.empty())) {
-    const auto [place, is_new] = places_.emplace(planned.path, files.size());
+    const auto [place, is_new] = file_index_.emplace(planned.path, files.size());
     if (is_new) files.emplace_back(planned.path, File{});
     const auto file = files.begin() + static_cast<std::ptrdiff_t>(place->second);
     io::Output& out = file->second.output;
-    Fingerprint mark = of_layer;
-    file->second.shares.push_back({loaded.id, wanted, planned.selection, out.items.size()});
+    Fingerprint fingerprint = of_layer;
+    file->second.layers.push_back({loaded.id, wanted, planned.selection, out.items.size()});
     StageSet set;
     for (Stage stage : wanted) set.add(stage);
     std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
-    if (part) mine = my_plan(loaded, set);
+    if (part) mine = plan_of_this_process(loaded, set);
     // One stage of several layers as .npy: stacked on an axis in front.
     const bool stacked = several_layers && wanted.size() == 1 && !part &&
                          (planned.path.ends_with(".npy") || output.format == "npy");
@@ -239,10 +241,10 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       std::string name(name_of(stage));
       if (several_layers && !loaded.id.empty()) name = fmt::format("layers.{}.{}", loaded.id, name);
       const Placement placement(loaded.layer, stage, planned.selection);
-      if (mine) file->second.runs.push_back(placement.filled_by(loaded.layer, *mine));
-      mark.add(name_of(stage));
+      if (mine) file->second.element_ranges.push_back(placement.filled_by(loaded.layer, *mine));
+      fingerprint.add(name_of(stage));
       for (const SelectedAxis& axis : placement.axes())
-        mark.add(axis.pick.indices.data(), axis.pick.indices.size() * sizeof(std::size_t));
+        fingerprint.add(axis.pick.indices.data(), axis.pick.indices.size() * sizeof(std::size_t));
       if (stacked) {
         stack(loaded, placement.shape(), std::move(name), file->second);
         continue;
@@ -250,11 +252,11 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
       out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
     }
     if (!stacked) add_text(loaded, planned, file->second);
-    if (!is_marked()) continue;
+    if (!has_fingerprint()) continue;
     for (const auto* list : {&selection.batch, &selection.head, &selection.query, &selection.key})
-      mark.add(*list ? (*list)->text() : "");
-    fingerprint_.add(mark.text());
-    if (mentions(output.path, "{layer}")) out.run = mark.text();
+      fingerprint.add(*list ? (*list)->text() : "");
+    run_fingerprint_.add(fingerprint.text());
+    if (mentions(output.path, "{layer}")) out.run = fingerprint.text();
   }
 }
 
@@ -263,13 +265,13 @@ void DumpCommand::plan(const LoadedLayer& loaded, bool several_layers, Files& fi
 void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned,
                            File& file) const {
   const bool one = output.format.empty() ? planned.path.ends_with(".npy") : output.format == "npy";
-  if (!file.about_text.empty() || one) return;
+  if (!file.text_items.empty() || one) return;
   for (NumbersOfText& numbers : numbers_of_text(loaded.layer, texts_, planned.selection)) {
     const Shape& shape = numbers.item.shape;
     if (part)
-      file.runs.push_back(part->index == 0 ? io::ElementRanges{{0, count_of(shape)}}
-                                           : io::ElementRanges{});
-    file.about_text.emplace_back(file.output.items.size(), std::move(numbers.values));
+      file.element_ranges.push_back(part->index == 0 ? io::ElementRanges{{0, count_of(shape)}}
+                                                     : io::ElementRanges{});
+    file.text_items.emplace_back(file.output.items.size(), std::move(numbers.values));
     file.output.items.push_back(std::move(numbers.item));
   }
   add_labels_of_text(loaded.layer, texts_, planned.selection, file.output);
@@ -278,9 +280,9 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
 /// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.
 void DumpCommand::stack(const LoadedLayer& loaded, const Shape& shape, std::string name,
                         File& file) const {
-  Share& share = file.shares.back();
-  share.first_item = 0;
-  share.offset = (file.shares.size() - 1) * count_of(shape);
+  LayerInFile& in_file = file.layers.back();
+  in_file.first_item = 0;
+  in_file.offset = (file.layers.size() - 1) * count_of(shape);
   Shape all{ids_.size()};
   all.insert(all.end(), shape.begin(), shape.end());
   if (file.output.items.empty())
@@ -299,12 +301,12 @@ void DumpCommand::create(Files& files) const {
           "give --format npz, safetensors or json",
           file.output.items.size()));
     if (part)
-      file.writer = io::create_shard(path, output.format, file.output, file.runs,
-                                     {fingerprint_.text(), part->index, part->count});
+      file.writer = io::create_shard(path, output.format, file.output, file.element_ranges,
+                                     {run_fingerprint_.text(), part->index, part->count});
     else
       file.writer = create_together(world(), path, output.format, file.output);
     if (part ? part->index != 0 : !world().is_first()) continue;
-    for (const auto& [item, numbers] : file.about_text)
+    for (const auto& [item, numbers] : file.text_items)
       file.writer->write(item, 0, reinterpret_cast<const std::byte*>(numbers.data()),
                          numbers.size());
   }
@@ -315,32 +317,32 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   std::vector<std::unique_ptr<Dump>> dumps;
   Several all;
   for (auto& [path, file] : files)
-    for (const Share& share : file.shares) {
-      if (share.layer != loaded.id) continue;
+    for (const LayerInFile& in_file : file.layers) {
+      if (in_file.layer != loaded.id) continue;
       std::vector<Dump::Target> targets;
-      for (std::size_t i = 0; i < share.stages.size(); ++i)
-        targets.push_back({share.stages[i], share.first_item + i, share.offset});
-      dumps.push_back(std::make_unique<Dump>(loaded.layer, targets, share.selection,
+      for (std::size_t i = 0; i < in_file.stages.size(); ++i)
+        targets.push_back({in_file.stages[i], in_file.first_item + i, in_file.offset});
+      dumps.push_back(std::make_unique<Dump>(loaded.layer, targets, in_file.selection,
                                              stored(loaded.layer), *file.writer));
       all.add(*dumps.back());
     }
   OverflowWatch overflow(loaded.layer);
   const StageSet written = all.wants();
   if (contains(written, Stage::weights)) all.add(overflow);
-  const Plan mine = my_plan(loaded, all.wants());
+  const Plan mine = plan_of_this_process(loaded, all.wants());
   Layer ends; // of a model, whose weights were not checked before
   std::optional<Summaries> summaries;
   if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
   compute(std::move(loaded.layer), mine, all, common.threads);
-  Message strange = overflow.report_without_layer();
-  if (strange.empty())
-    strange = strange_results(ends, written, [&](Stage stage) { return summaries->of(stage); });
-  report_overflow(strange, common);
-  for (const auto& one : dumps) say_overflowed(*one);
+  Message problem = overflow.report_without_layer();
+  if (problem.empty())
+    problem = not_finite_results(ends, written, [&](Stage stage) { return summaries->of(stage); });
+  report_overflow(problem, common);
+  for (const auto& one : dumps) report_rounding_overflow(*one);
 }
 
 /// What is infinite in the files and was not before. With --strict no file appears.
-void DumpCommand::say_overflowed(const Dump& written) const {
+void DumpCommand::report_rounding_overflow(const Dump& written) const {
   for (const auto& [stage, count] : written.overflowed()) {
     const std::string note = fmt::format(
         "{}: {} {} beyond {} and became infinite; bf16 and f32 hold larger ones", name_of(stage),

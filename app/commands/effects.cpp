@@ -113,7 +113,7 @@ void EffectsCommand::check() const {
   if (sweep.asked() && (ablate != "zero" || !set.empty() || centre || per_position || top))
     throw UsageError("--ablate, --set, --centre, --per-position and --top are of effects: they "
                      "change nothing of a sweep");
-  const std::string picture = grid_form(output, !grid.empty());
+  const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
     throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png, .svg or .pdf");
   if (!picture.empty() && (per_position || top))
@@ -169,7 +169,7 @@ int EffectsCommand::run() {
   const Texts& text = *model.texts();
   text.require_token_numbers("effects");
   report_notes(text.notes(), common);
-  const std::string picture = grid_form(output, !grid.empty());
+  const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked()) {
     SweepRequest swept;
     swept.answer = token_of(text, answer, "--answer", answer_id);
@@ -287,7 +287,7 @@ Run declare_effects(Cli& cli) {
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
-  add_grid(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
+  add_grid_option(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
   add_figure(cli, effects->figure, "a table has the numbers");
   add_output(cli, effects->output,
              {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},

@@ -128,7 +128,7 @@ std::deque<Summaries> Show::summed_up(const Layer& layer, const std::vector<Stag
   Message strange = overflow.report(layer); // nothing, where it has seen nothing
   for (const Summaries& one : summaries)
     if (strange.empty())
-      strange = strange_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
+      strange = not_finite_results(layer, wanted, [&](Stage stage) { return one.of(stage); });
   report_overflow(strange, common);
   return summaries;
 }
@@ -199,8 +199,8 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
   Message strange = overflow.report(layer);
   for (const Trace& one : kept)
     if (strange.empty())
-      strange =
-          strange_results(layer, wanted, [&](Stage stage) { return summary_of(one.value(stage)); });
+      strange = not_finite_results(layer, wanted,
+                                   [&](Stage stage) { return summary_of(one.value(stage)); });
   report_overflow(strange, common);
 }
 

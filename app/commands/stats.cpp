@@ -190,7 +190,7 @@ int Stats::run_texts() {
 int Stats::run() {
   check();
   if (texts.asked()) return run_texts();
-  const std::string picture = grid_form(output, !grid.empty());
+  const std::string picture = picture_format(output, !grid.empty());
   if (!picture.empty() && grid.empty())
     throw UsageError("a picture of heads is of one measure: --grid entropy");
   const std::string form = picture_or_form(output, !grid.empty());
@@ -349,7 +349,7 @@ Run declare_stats(Cli& cli) {
   add_rows_and_columns(cli, stats);
   add_text_stats(cli, stats->texts);
   cli.group("Output");
-  add_grid(cli, stats->grid, names_of_rows<std::string>(mha::measures()));
+  add_grid_option(cli, stats->grid, names_of_rows<std::string>(mha::measures()));
   std::vector<std::string> forms = names_of_rows<std::string>(render::forms());
   forms.insert(forms.end(), {"text", "png", "svg", "pdf"});
   add_output(cli, stats->output, forms,

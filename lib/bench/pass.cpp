@@ -16,7 +16,7 @@ namespace {
 
 /// What was measured in each run.
 struct Timings {
-  std::vector<double> all, ends;
+  std::vector<double> all, logits;
   std::vector<std::vector<PhaseTimes>> layers;
 };
 
@@ -30,7 +30,7 @@ Selection last_query(const Layer& ends) {
 /// One pass: the logits at the last token of the longest text, or the last stream without a head.
 Tensor run_once(const TextLayers& layers, std::size_t threads, Timings& runs) {
   Tensor result;
-  double ends_s = 0;
+  double logits_s = 0;
   std::vector<PhaseTimes> times;
   Advance each;
   each.threads = threads;
@@ -42,11 +42,11 @@ Tensor run_once(const TextLayers& layers, std::size_t threads, Timings& runs) {
       result = ends.ends->stream;
       return;
     }
-    ends_s = seconds_of([&] {
+    logits_s = seconds_of([&] {
       result = trace(ends, {Stage::logits}, last_query(ends), threads).value(Stage::logits);
     });
   });
-  runs.all.push_back(all), runs.ends.push_back(ends_s);
+  runs.all.push_back(all), runs.logits.push_back(logits_s);
   runs.layers.push_back(std::move(times));
   return result;
 }
@@ -119,16 +119,16 @@ template <class T> PassSpeed measure(const TextLayers& layers, std::size_t threa
   speed.runs = runs.all.size();
   speed.median_s = median_of(runs.all);
   speed.best_s = *std::min_element(runs.all.begin(), runs.all.end());
-  speed.ends = median_of(runs.ends);
+  speed.logits_s = median_of(runs.logits);
   speed.tokens = layers.texts().tokens();
   for (std::size_t n = 0; n < layers.count(); ++n)
     speed.layers[n].phases = phases_of_layer(runs, n);
 
   StageSeconds stages = seconds_of_stages(runs, threads);
-  stages[index_of(Stage::logits)] = speed.ends;
+  stages[index_of(Stage::logits)] = speed.logits_s;
   Ranks alone;
   speed.roofline =
-      roofline(machine, timed_stages(stages, work_of_pass(layers, speed.ends > 0)), alone);
+      roofline(machine, timed_stages(stages, work_of_pass(layers, speed.logits_s > 0)), alone);
   return speed;
 }
 

@@ -13,7 +13,7 @@ namespace mha {
 /// One layer of the pass; medians of the runs, in seconds.
 struct LayerSeconds {
   std::string layer;
-  double read = 0; ///< to make the layer of the checkpoint's tensors, once for all runs
+  double read_s = 0; ///< to make the layer of the checkpoint's tensors, once for all runs
   ByPhase<double> phases;
 };
 
@@ -22,8 +22,8 @@ struct PassSpeed {
   std::size_t runs = 0;
   std::size_t tokens = 0; ///< of all texts, without padding
   std::vector<LayerSeconds> layers;
-  double ends = 0;   ///< last norm and logits of each text's last token; 0 without a head
-  Roofline roofline; ///< of all layers together, and of the logits
+  double logits_s = 0; ///< last norm and logits of each text's last token; 0 without a head
+  Roofline roofline;   ///< of all layers together, and of the logits
 
   double tokens_per_second() const { return static_cast<double>(tokens) / median_s; }
 };

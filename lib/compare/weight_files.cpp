@@ -216,7 +216,7 @@ void find_roles(OpenedModel& model, const WeightOptions& options) {
 void apply_description(OpenedModel& model, const WeightOptions& options) {
   if (!is_description(options.naming)) return;
   const auto description = read_description(options.naming);
-  if (!is_described(*description, model.contents)) return;
+  if (!has_described_tensors(*description, model.contents)) return;
   const auto reads = std::make_shared<naming::Reads>();
   model.contents =
       described_contents(*description, model.contents, model.config, naming::Options(), reads);

@@ -18,8 +18,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read as it lies");
 
-constexpr std::uint32_t most_gguf_axes = 4, text_number = 8, array_number = 9;
-constexpr int most_gguf_nesting = 8;
+constexpr std::uint32_t max_gguf_axes = 4, string_type = 8, array_type = 9;
+constexpr int max_array_depth = 8;
 
 /// Bytes of a value of a type; 0: it says them itself.
 constexpr std::array<std::size_t, 13> gguf_value_sizes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -29,7 +29,7 @@ constexpr std::array<std::size_t, 13> gguf_value_sizes{1, 1, 2, 2, 4, 4, 4, 1, 0
 struct GgufElementType {
   std::uint32_t number;
   std::string_view name;
-  std::optional<DType> plain = std::nullopt;
+  std::optional<DType> dtype = std::nullopt;
 };
 constexpr std::array<GgufElementType, 41> gguf_element_types{{
     {0, "F32", DType::f32},
@@ -79,20 +79,20 @@ constexpr std::array<GgufElementType, 41> gguf_element_types{{
 class GgufReader {
 public:
   explicit GgufReader(const Bytes& bytes)
-      : where_(shown(bytes.name)),
+      : file_name_(shown(bytes.name)),
         begin_(bytes.text().data()),
         at_(begin_),
         end_(begin_ + bytes.size) {}
 
-  const char* place() const { return at_; }
+  const char* current() const { return at_; }
   std::size_t offset() const { return static_cast<std::size_t>(at_ - begin_); }
-  std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
-  const std::string& where() const { return where_; }
+  std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
+  const std::string& file_name() const { return file_name_; }
 
   const char* skip(std::uint64_t size, std::string_view what) {
-    if (size > left())
-      fail("{}: cut short in {}: {} bytes wanted at byte {}, {} are left", where_, what, size,
-           offset(), left());
+    if (size > bytes_left())
+      fail("{}: cut short in {}: {} bytes wanted at byte {}, {} are left", file_name_, what, size,
+           offset(), bytes_left());
     const char* first = at_;
     at_ += size;
     return first;
@@ -107,93 +107,94 @@ public:
     const std::size_t first = offset();
     std::string text(this->text(what));
     if (invalid_utf8(text) != std::string::npos)
-      fail("{}: {} at byte {} is no UTF-8", where_, what, first);
+      fail("{}: {} at byte {} is no UTF-8", file_name_, what, first);
     return text;
   }
 
   /// The value of a key, passed over.
-  GgufValue value(const std::string& key) {
+  GgufValue skip_value(const std::string& key) {
     const std::string what = fmt::format("the value of '{}'", shown(key));
     auto type = take<std::uint32_t>(what);
     GgufValue value;
-    value.is_array = type == array_number;
+    value.is_array = type == array_type;
     if (value.is_array) {
       type = take<std::uint32_t>(what);
       value.count = take<std::uint64_t>(what);
     }
     value.at = at_;
-    pass(type, value.count, what, 0);
+    check_and_skip(type, value.count, what, 0);
     value.type = static_cast<GgufType>(type);
     return value;
   }
 
 private:
-  void pass(std::uint32_t type, std::uint64_t count, const std::string& what, int depth) {
+  void check_and_skip(std::uint32_t type, std::uint64_t count, const std::string& what, int depth) {
     if (type >= gguf_value_sizes.size())
-      fail("{}: {} has type {}; types are 0 to {}", where_, what, type,
+      fail("{}: {} has type {}; types are 0 to {}", file_name_, what, type,
            gguf_value_sizes.size() - 1);
     const std::size_t size = gguf_value_sizes[type];
     if (size > 0) {
-      if (count > left() / size)
-        fail("{}: cut short: {} has {} elements of {} bytes, {} bytes are left", where_, what,
-             count, size, left());
+      if (count > bytes_left() / size)
+        fail("{}: cut short: {} has {} elements of {} bytes, {} bytes are left", file_name_, what,
+             count, size, bytes_left());
       const char* first = skip(count * size, what);
       if (type == static_cast<std::uint32_t>(GgufType::boolean))
         for (std::uint64_t i = 0; i < count; ++i)
           if (static_cast<unsigned char>(first[i]) > 1)
-            fail("{}: {} is a bool of {}; 0 or 1 expected", where_, what,
+            fail("{}: {} is a bool of {}; 0 or 1 expected", file_name_, what,
                  static_cast<int>(static_cast<unsigned char>(first[i])));
       return;
     }
-    if (depth > most_gguf_nesting)
-      fail("{}: {} is nested more than {} deep", where_, what, most_gguf_nesting);
+    if (depth > max_array_depth)
+      fail("{}: {} is nested more than {} deep", file_name_, what, max_array_depth);
     // A text has at least its length, an array its type and its length.
-    if (count > left() / 8)
-      fail("{}: cut short: {} has {} elements, {} bytes are left", where_, what, count, left());
+    if (count > bytes_left() / 8)
+      fail("{}: cut short: {} has {} elements, {} bytes are left", file_name_, what, count,
+           bytes_left());
     for (std::uint64_t i = 0; i < count; ++i)
-      if (type == text_number) {
+      if (type == string_type) {
         text(what);
       } else {
         const auto inner = take<std::uint32_t>(what);
         const auto length = take<std::uint64_t>(what);
-        pass(inner, length, what, depth + 1);
+        check_and_skip(inner, length, what, depth + 1);
       }
   }
 
-  std::string where_;
+  std::string file_name_;
   const char *begin_, *at_, *end_;
 };
 
 std::uint32_t read_gguf_version(GgufReader& reader) {
-  if (!is_gguf(std::string_view(reader.place(), std::min<std::size_t>(reader.left(), 4))))
-    fail("{}: no GGUF file: it must start with 'GGUF'", reader.where());
+  if (!is_gguf(std::string_view(reader.current(), std::min<std::size_t>(reader.bytes_left(), 4))))
+    fail("{}: no GGUF file: it must start with 'GGUF'", reader.file_name());
   reader.skip(4, "the header");
   const auto version = reader.take<std::uint32_t>("the header");
   if (version == 2 || version == 3) return version;
   if (__builtin_bswap32(version) == 3 || __builtin_bswap32(version) == 2)
     fail("{}: written on a big-endian machine, which is not read; convert the model again on a "
          "little-endian one",
-         reader.where());
+         reader.file_name());
   fail("{}: GGUF version {}; 2 and 3 are read: convert the model again with today's llama.cpp",
-       reader.where(), version);
+       reader.file_name(), version);
 }
 
 /// The type of a tensor; throws Error for one that is not read, by its name.
 void set_gguf_type(const GgufReader& reader, GgufTensor& tensor, std::uint32_t number) {
-  const std::string what = fmt::format("{}: {}", reader.where(), shown(tensor.name));
+  const std::string what = fmt::format("{}: {}", reader.file_name(), shown(tensor.name));
   const auto* type = std::ranges::find(gguf_element_types, number, &GgufElementType::number);
   if (type == gguf_element_types.end())
     fail("{} has the type number {}, which is not known here", what, number);
   tensor.type = type->name;
-  if (type->plain) {
-    tensor.dtype = *type->plain;
+  if (type->dtype) {
+    tensor.dtype = *type->dtype;
     return;
   }
   tensor.blocks = find_block_type(type->name);
   if (tensor.blocks) return;
   std::vector<std::string_view> read;
   for (const GgufElementType& known : gguf_element_types)
-    if (known.plain || find_block_type(known.name)) read.push_back(known.name);
+    if (known.dtype || find_block_type(known.name)) read.push_back(known.name);
   fail("{} is {}, which is not read; {} are: quantise the model as one of them", what, type->name,
        fmt::join(read, ", "));
 }
@@ -204,9 +205,9 @@ std::pair<GgufTensor, std::uint64_t> read_gguf_tensor(GgufReader& reader) {
   tensor.name = reader.name("a tensor's name");
   const std::string what = fmt::format("the place of tensor '{}'", shown(tensor.name));
   const auto axes = reader.take<std::uint32_t>(what);
-  if (axes > most_gguf_axes)
-    fail("{}: {} has {} axes; at most {} are read", reader.where(), shown(tensor.name), axes,
-         most_gguf_axes);
+  if (axes > max_gguf_axes)
+    fail("{}: {} has {} axes; at most {} are read", reader.file_name(), shown(tensor.name), axes,
+         max_gguf_axes);
   tensor.shape.resize(axes);
   for (std::size_t i = axes; i-- > 0;)
     tensor.shape[i] = reader.take<std::uint64_t>(what); // the fastest comes first
@@ -215,24 +216,25 @@ std::pair<GgufTensor, std::uint64_t> read_gguf_tensor(GgufReader& reader) {
 }
 
 /// How many bytes a tensor takes.
-std::uint64_t bytes_of_tensor(const std::string& where, const GgufTensor& tensor) {
+std::uint64_t bytes_of_tensor(const std::string& file_name, const GgufTensor& tensor) {
   const std::string name = shown(tensor.name);
-  require_sensible(fmt::format("{}: {}", where, name), tensor.shape);
+  require_sensible(fmt::format("{}: {}", file_name, name), tensor.shape);
   if (!tensor.blocks) {
     const auto bytes = bytes_of(tensor.shape, size_of(tensor.dtype));
     if (!bytes)
-      fail("{}: {} is {}: more bytes than a file can have", where, name, to_string(tensor.shape));
+      fail("{}: {} is {}: more bytes than a file can have", file_name, name,
+           to_string(tensor.shape));
     return *bytes;
   }
   const BlockType& blocks = *tensor.blocks;
   if (tensor.shape.empty() || tensor.shape.back() % blocks.elements != 0)
-    fail("{}: {} is {} of {}: its rows are no whole number of blocks of {}", where, name,
+    fail("{}: {} is {} of {}: its rows are no whole number of blocks of {}", file_name, name,
          to_string(tensor.shape), blocks.name, blocks.elements);
   Shape in_blocks = tensor.shape;
   in_blocks.back() /= blocks.elements;
   const auto bytes = bytes_of(in_blocks, blocks.bytes);
   if (!bytes)
-    fail("{}: {} is {}: more bytes than a file can have", where, name, to_string(tensor.shape));
+    fail("{}: {} is {}: more bytes than a file can have", file_name, name, to_string(tensor.shape));
   return *bytes;
 }
 
@@ -241,54 +243,55 @@ void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t cou
                        const Gguf& file, std::vector<GgufTensor>& into) {
   const std::int64_t alignment = file.integer("general.alignment").value_or(32);
   if (alignment < 8 || alignment % 8 != 0 || alignment > (1 << 20))
-    fail("{}: general.alignment is {}: a multiple of 8 expected", reader.where(), alignment);
-  const auto unit = static_cast<std::uint64_t>(alignment);
-  std::vector<std::pair<GgufTensor, std::uint64_t>> list;
-  for (std::uint64_t i = 0; i < count; ++i) list.push_back(read_gguf_tensor(reader));
-  const std::uint64_t data = (reader.offset() + unit - 1) / unit * unit;
-  const std::uint64_t size = bytes.size > data ? bytes.size - data : 0;
-  const auto shared = std::make_shared<const Bytes>(bytes);
+    fail("{}: general.alignment is {}: a multiple of 8 expected", reader.file_name(), alignment);
+  const auto alignment_bytes = static_cast<std::uint64_t>(alignment);
+  std::vector<std::pair<GgufTensor, std::uint64_t>> tensors_and_offsets;
+  for (std::uint64_t i = 0; i < count; ++i) tensors_and_offsets.push_back(read_gguf_tensor(reader));
+  const std::uint64_t data_begin =
+      (reader.offset() + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+  const std::uint64_t data_size = bytes.size > data_begin ? bytes.size - data_begin : 0;
+  const auto shared_file = std::make_shared<const Bytes>(bytes);
   struct Extent {
     std::uint64_t begin, end;
     std::string_view name;
   };
   std::vector<Extent> extents;
-  for (auto& [tensor, offset] : list) {
-    const std::uint64_t length = bytes_of_tensor(reader.where(), tensor);
-    if (offset % unit != 0)
-      fail("{}: {} lies at byte {} of the data, which is no multiple of {}", reader.where(),
-           shown(tensor.name), offset, unit);
-    if (offset > size || length > size - offset)
+  for (auto& [tensor, offset] : tensors_and_offsets) {
+    const std::uint64_t length = bytes_of_tensor(reader.file_name(), tensor);
+    if (offset % alignment_bytes != 0)
+      fail("{}: {} lies at byte {} of the data, which is no multiple of {}", reader.file_name(),
+           shown(tensor.name), offset, alignment_bytes);
+    if (offset > data_size || length > data_size - offset)
       fail("{}: cut short: {} is {} of {}, {} bytes from byte {} of the data on, which has {}",
-           reader.where(), shown(tensor.name), to_string(tensor.shape), tensor.type, length, offset,
-           size);
+           reader.file_name(), shown(tensor.name), to_string(tensor.shape), tensor.type, length,
+           offset, data_size);
     if (length > 0) extents.push_back({offset, offset + length, tensor.name});
-    tensor.file = shared, tensor.first = data + offset, tensor.bytes = length;
+    tensor.file = shared_file, tensor.first = data_begin + offset, tensor.bytes = length;
   }
   std::ranges::sort(extents, {}, &Extent::begin);
   for (std::size_t i = 1; i < extents.size(); ++i)
     if (extents[i].begin < extents[i - 1].end)
-      fail("{}: {} begins at byte {} of the data, before {} ends", reader.where(),
+      fail("{}: {} begins at byte {} of the data, before {} ends", reader.file_name(),
            shown(extents[i].name), extents[i].begin, shown(extents[i - 1].name));
-  for (auto& [tensor, offset] : list) into.push_back(std::move(tensor));
+  for (auto& [tensor, offset] : tensors_and_offsets) into.push_back(std::move(tensor));
 }
 
 /// One file: its keys, and its tensors behind those that are there.
 void read_gguf_file(const Bytes& bytes, Gguf& file, std::vector<GgufTensor>& tensors) {
   GgufReader reader(bytes);
   read_gguf_version(reader);
-  const auto count = reader.take<std::uint64_t>("the header"),
-             keys = reader.take<std::uint64_t>("the header");
-  if (count > reader.left() / 24 || keys > reader.left() / 13)
-    fail("{}: cut short: {} tensors and {} keys in {} bytes", reader.where(), count, keys,
-         reader.left());
-  for (std::uint64_t i = 0; i < keys; ++i) {
+  const auto tensor_count = reader.take<std::uint64_t>("the header"),
+             key_count = reader.take<std::uint64_t>("the header");
+  if (tensor_count > reader.bytes_left() / 24 || key_count > reader.bytes_left() / 13)
+    fail("{}: cut short: {} tensors and {} keys in {} bytes", reader.file_name(), tensor_count,
+         key_count, reader.bytes_left());
+  for (std::uint64_t i = 0; i < key_count; ++i) {
     std::string key = reader.name("a key");
-    const GgufValue value = reader.value(key);
+    const GgufValue value = reader.skip_value(key);
     if (!file.keys.emplace(key, value).second)
-      fail("{}: the key '{}' is there twice", reader.where(), shown(key));
+      fail("{}: the key '{}' is there twice", reader.file_name(), shown(key));
   }
-  read_gguf_tensors(reader, bytes, count, file, tensors);
+  read_gguf_tensors(reader, bytes, tensor_count, file, tensors);
 }
 
 /// "model-00002-of-00003.gguf" as "model-" and ".gguf", where a file of `count` shards is so named.
@@ -337,15 +340,15 @@ Gguf open_gguf(const Bytes& bytes) {
   file.name = bytes.name;
   {
     // What its keys say comes first: of several shards, the tensors are read in their order.
-    Gguf one;
-    one.name = bytes.name;
-    read_gguf_file(bytes, one, one.tensors);
-    const std::int64_t shards = one.integer("split.count").value_or(1);
+    Gguf this_file;
+    this_file.name = bytes.name;
+    read_gguf_file(bytes, this_file, this_file.tensors);
+    const std::int64_t shards = this_file.integer("split.count").value_or(1);
     if (shards < 1 || shards > 99999)
       fail("{}: split.count is {}: 1 to 99999 expected", shown(bytes.name), shards);
     if (shards == 1)
-      file.files.push_back(bytes), file.keys = std::move(one.keys),
-                                   file.tensors = std::move(one.tensors);
+      file.files.push_back(bytes), file.keys = std::move(this_file.keys),
+                                   file.tensors = std::move(this_file.tensors);
     else
       read_gguf_shards(bytes, shards, file);
   }

@@ -52,7 +52,7 @@ public:
     add_head_axis();
     const HeadCounts heads = find_heads(parts_, given_, layer_.settings, notes_);
     unfuse(heads);
-    split_latent(parts_, layer_.settings, heads.H);
+    split_latent_weights(parts_, layer_.settings, heads.H);
     layer_.dims = find_sizes(parts_, given_, layer_.settings, heads, notes_);
     require_plausible(layer_.dims);
     const std::string head_source = first_of({"W_q", "q", "Q", "W_k", "k", "K", "X"});

@@ -127,7 +127,7 @@ void Sources::State::present_contents() {
   const std::shared_ptr<const naming::Description> description = read_description(request.naming);
   const auto reads = std::make_shared<naming::Reads>();
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    if (!is_described(*description, contents[i])) continue;
+    if (!has_described_tensors(*description, contents[i])) continue;
     keep();
     contents[i] = described_contents(*description, contents[i], config, options, reads);
     for (naming::Found& layer : described_layers(description, contents[i], config, reads))

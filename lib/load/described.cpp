@@ -378,7 +378,7 @@ private:
 
 } // namespace
 
-bool is_described(const Description& description, const io::Contents& file) {
+bool has_described_tensors(const Description& description, const io::Contents& file) {
   for (const auto& [key, tensor] : description.tensors) {
     if (!tensor.values.empty()) continue;
     const std::string pattern =

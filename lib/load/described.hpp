@@ -9,7 +9,7 @@
 namespace mha {
 
 /// Whether a tensor that the description names is in the file.
-bool is_described(const naming::Description& description, const io::Contents& file);
+bool has_described_tensors(const naming::Description& description, const io::Contents& file);
 
 /// The file's tensors as "described.layers.N.W_q", "described.layers.N.mlp.in.weight",
 /// "described.embed.token.weight" …: turned, stacked, split, batch norms folded, all when they are

@@ -6,13 +6,13 @@ namespace mha {
 
 namespace {
 
-const NamedTensor* part_of(const NamedTensors& parts, const char* name) {
-  const auto at = parts.find(name);
-  return at == parts.end() ? nullptr : &at->second;
+const NamedTensor* part_of(const NamedTensors& tensors, const char* name) {
+  const auto at = tensors.find(name);
+  return at == tensors.end() ? nullptr : &at->second;
 }
 
-const NamedTensor* matrix_in(const NamedTensors& parts, const char* name, const char* expected) {
-  const NamedTensor* part = part_of(parts, name);
+const NamedTensor* matrix_in(const NamedTensors& tensors, const char* name, const char* expected) {
+  const NamedTensor* part = part_of(tensors, name);
   if (part && part->tensor.rank() != 2)
     fail("{} is {}: expected {}", part->source, to_string(part->tensor.shape()), expected);
   return part;
@@ -35,43 +35,43 @@ Tensor columns_of(const Tensor& tensor, std::size_t first, std::size_t width, st
   return result;
 }
 
-void put(NamedTensors& parts, const char* name, const NamedTensor& from, Tensor tensor,
+void put(NamedTensors& tensors, const char* name, const NamedTensor& from, Tensor tensor,
          std::string_view what) {
   NamedTensor part = from;
   part.tensor = std::move(tensor);
   part.from = from.origin();
   part.source = fmt::format("{}, its columns of {},", from.origin(), what);
-  const auto [at, added] = parts.emplace(name, std::move(part));
+  const auto [at, added] = tensors.emplace(name, std::move(part));
   if (!added)
     fail("{} and {} are both given; one of them is to go", from.source, at->second.source);
 }
 
 /// The width of a head's queries and keys.
-std::size_t head_width(const NamedTensors& parts, const Settings& settings, std::size_t heads,
+std::size_t head_width(const NamedTensors& tensors, const Settings& settings, std::size_t heads,
                        std::size_t shared) {
-  const NamedTensor* W_q = part_of(parts, "W_q");
+  const NamedTensor* W_q = part_of(tensors, "W_q");
   if (W_q && W_q->tensor.rank() == 3) return W_q->tensor.shape()[2];
   if (W_q && W_q->tensor.rank() == 2 && heads > 0) return W_q->tensor.shape()[1] / heads;
   for (const char* name : {"q", "k"})
-    if (const NamedTensor* given = part_of(parts, name)) return given->tensor.shape().back();
+    if (const NamedTensor* given = part_of(tensors, name)) return given->tensor.shape().back();
   return settings.rope_first > 0 ? settings.rope_first + shared : 0;
 }
 
 } // namespace
 
-void split_latent(NamedTensors& parts, const Settings& settings, std::size_t heads) {
-  matrix_in(parts, "W_q_a", "(d_model, r_q)");
-  const NamedTensor* down = matrix_in(parts, "W_kv_a", "(d_model, r_kv + d_pe)");
-  const NamedTensor* up = matrix_in(parts, "W_kv_b", "(r_kv, heads · (d_k − d_pe + d_v))");
+void split_latent_weights(NamedTensors& tensors, const Settings& settings, std::size_t heads) {
+  matrix_in(tensors, "W_q_a", "(d_model, r_q)");
+  const NamedTensor* down = matrix_in(tensors, "W_kv_a", "(d_model, r_kv + d_pe)");
+  const NamedTensor* up = matrix_in(tensors, "W_kv_b", "(r_kv, heads · (d_k − d_pe + d_v))");
   for (const char* source : {"X_kv", "X_k", "X_v"})
-    if (const NamedTensor* other = part_of(parts, source);
-        other && (down || part_of(parts, "W_q_a")))
+    if (const NamedTensor* other = part_of(tensors, source);
+        other && (down || part_of(tensors, "W_q_a")))
       fail("{}: latent attention is self-attention: keys and values come from X", other->source);
   if (!down) {
     if (up) fail("{} is alone: W_kv_a makes what it multiplies; give W_kv_a", up->source);
     return;
   }
-  const NamedTensor* norm = part_of(parts, "kv_a_norm.weight");
+  const NamedTensor* norm = part_of(tensors, "kv_a_norm.weight");
   if (!up && !norm)
     fail("{}: kv_a_norm.weight or W_kv_b is missing, so that nothing says where the shared part of "
          "the key begins",
@@ -83,20 +83,20 @@ void split_latent(NamedTensors& parts, const Settings& settings, std::size_t hea
          to_string(down->tensor.shape()), r, norm ? norm->source : up->source);
   const std::size_t shared = columns - r;
   const NamedTensor whole = *down; // copies: parts change below
-  put(parts, "W_c_kv", whole, columns_of(whole.tensor, 0, r, columns), "the compressed ones");
-  put(parts, "W_k_pe", whole, columns_of(whole.tensor, r, shared, columns), "the shared key");
-  parts.erase("W_kv_a");
-  if (const NamedTensor* bias = part_of(parts, "b_kv_a")) {
+  put(tensors, "W_c_kv", whole, columns_of(whole.tensor, 0, r, columns), "the compressed ones");
+  put(tensors, "W_k_pe", whole, columns_of(whole.tensor, r, shared, columns), "the shared key");
+  tensors.erase("W_kv_a");
+  if (const NamedTensor* bias = part_of(tensors, "b_kv_a")) {
     const NamedTensor both = *bias;
     if (both.tensor.count() != columns)
       fail("{} is {}: {} expected", both.source, to_string(both.tensor.shape()), columns);
-    put(parts, "b_c_kv", both, columns_of(both.tensor, 0, r, columns), "the compressed ones");
-    put(parts, "b_k_pe", both, columns_of(both.tensor, r, shared, columns), "the shared key");
-    parts.erase("b_kv_a");
+    put(tensors, "b_c_kv", both, columns_of(both.tensor, 0, r, columns), "the compressed ones");
+    put(tensors, "b_k_pe", both, columns_of(both.tensor, r, shared, columns), "the shared key");
+    tensors.erase("b_kv_a");
   }
   if (!up) return;
   const NamedTensor expand = *up;
-  const std::size_t d_k = head_width(parts, settings, heads, shared);
+  const std::size_t d_k = head_width(tensors, settings, heads, shared);
   const std::size_t width = heads == 0 ? 0 : expand.tensor.shape()[1] / heads; // d_k − d_pe + d_v
   if (d_k <= shared || d_k - shared >= width || expand.tensor.shape()[1] % heads != 0)
     fail("{} is {}: of {}, each has a key of {} without the {} that all share, and a value: give "
@@ -104,9 +104,9 @@ void split_latent(NamedTensors& parts, const Settings& settings, std::size_t hea
          expand.source, to_string(expand.tensor.shape()), counted(heads, "heads"),
          d_k > shared ? std::to_string(d_k - shared) : "unknown width", shared);
   const std::size_t own = d_k - shared;
-  put(parts, "W_k", expand, columns_of(expand.tensor, 0, own, width, shared), "k");
-  put(parts, "W_v", expand, columns_of(expand.tensor, own, width - own, width), "v");
-  parts.erase("W_kv_b");
+  put(tensors, "W_k", expand, columns_of(expand.tensor, 0, own, width, shared), "k");
+  put(tensors, "W_v", expand, columns_of(expand.tensor, own, width - own, width), "v");
+  tensors.erase("W_kv_b");
 }
 
 } // namespace mha

@@ -208,11 +208,11 @@ bool Texts::is_asked(std::size_t batch, std::size_t position) const {
 }
 
 void require_first_segment(const tokenizers::Tokenizer& tokenizer, const WholeModel& model) {
-  if (tokenizer.segment() == 0 || model.embedding().types.empty()) return;
+  if (tokenizer.type_id() == 0 || model.embedding().types.empty()) return;
   fail("tokenizer.json: its template gives type_id {} to tokens of a text: every token is of "
        "segment "
        "0 here; give the token numbers by <ids> to compute them so",
-       tokenizer.segment());
+       tokenizer.type_id());
 }
 
 std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several) {

@@ -111,7 +111,7 @@ std::vector<Note> not_finite_result(std::string_view name, const Tensor& result,
   return {warning(message("{} has {}: {}", name, found, where_it_comes_from()))};
 }
 
-Message strange_result(Stage stage, const Summary& computed) {
+Message not_finite_stage(Stage stage, const Summary& computed) {
   const std::size_t infinite = may_be_masked(stage) ? 0 : computed.infinite;
   if (computed.nan + infinite == 0) return "";
   return message("{}: {} of {} numbers: {}", name_of(stage), words_of(computed.nan, infinite),

@@ -91,7 +91,7 @@ bool launched_by_mpi() {
   return false;
 }
 
-bool started_in_vain() {
+bool mpirun_without_mpi() {
   if (world().count() > 1) return false;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const char* size = std::getenv(name); size && std::strtoul(size, nullptr, 10) > 1)

@@ -79,7 +79,7 @@ Ranks& world();
 /// Whether mpirun (or srun with PMI) started this process beside others.
 bool launched_by_mpi();
 /// Whether it did so in vain: there are several processes, and this program knows nothing of MPI.
-bool started_in_vain();
+bool mpirun_without_mpi();
 
 /// Together: a writer for one file in which every rank writes its part of the elements; finish()
 /// makes it appear when all are through. One rank writes as io::create() does, in any format;

@@ -11,23 +11,23 @@
 namespace mha::render {
 
 std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
-  TextTable grid({{"layer"},
-                  {"read", true},
-                  {"projections", true},
-                  {"attention", true},
-                  {"output", true},
-                  {"around", true},
-                  {"all", true}});
-  const auto add = [&](const LayerSeconds& t) {
-    std::vector<std::string> row{visible(t.layer), duration_text(t.read)};
-    for (const double seconds : t.phases) row.push_back(duration_text(seconds));
-    row.push_back(duration_text(std::accumulate(t.phases.begin(), t.phases.end(), 0.0)));
-    grid.add(std::move(row));
+  TextTable table({{"layer"},
+                   {"read", true},
+                   {"projections", true},
+                   {"attention", true},
+                   {"output", true},
+                   {"around", true},
+                   {"all", true}});
+  const auto add = [&](const LayerSeconds& layer) {
+    std::vector<std::string> row{visible(layer.layer), duration_text(layer.read_s)};
+    for (const double seconds : layer.phases) row.push_back(duration_text(seconds));
+    row.push_back(duration_text(std::accumulate(layer.phases.begin(), layer.phases.end(), 0.0)));
+    table.add(std::move(row));
   };
   for (const LayerSeconds& layer : speed.layers) add(layer);
-  if (speed.ends > 0) grid.add({"logits", "", "", "", "", "", duration_text(speed.ends)});
+  if (speed.logits_s > 0) table.add({"logits", "", "", "", "", "", duration_text(speed.logits_s)});
   std::string text =
-      grid.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
+      table.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
   const std::string pass = fmt::format(
       "the whole pass: median {}, best {} · {} · {:.4g} tokens/s · {}",
       duration_text(speed.median_s), duration_text(speed.best_s), counted(speed.tokens, "tokens"),
@@ -49,16 +49,16 @@ std::string pass_json(const PassSpeed& speed) {
         .member("runs", speed.runs)
         .member("tokens", speed.tokens)
         .member("tokens_per_s", speed.tokens_per_second())
-        .member("logits_s", speed.ends);
+        .member("logits_s", speed.logits_s);
     put_roofline(json, speed.roofline);
     json.key("layers").list(speed.layers,
-                            [&](const LayerSeconds& t) {
+                            [&](const LayerSeconds& layer) {
                               json.object([&] {
-                                json.key("layer").layer(t.layer);
-                                json.member("read_s", t.read);
+                                json.key("layer").layer(layer.layer);
+                                json.member("read_s", layer.read_s);
                                 for (const Phase phase : phases)
                                   json.member(fmt::format("{}_s", name_of_phase(phase)),
-                                              t.phases[phase]);
+                                              layer.phases[phase]);
                               });
                             },
                             {"\n    ", "\n    ", "\n  "});

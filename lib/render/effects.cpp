@@ -28,23 +28,23 @@ std::string index_text(const std::optional<std::size_t>& index) {
 
 /// An effect, and its standard deviation where that stands beside it.
 struct EffectLine {
-  Effect mean;
+  Effect effect;
   std::optional<Effect> deviation = {};
 };
 
 std::vector<EffectLine> effect_lines(const std::vector<Effect>& effects, const EffectsView& view) {
   std::vector<EffectLine> lines(effects.size());
   for (std::size_t i = 0; i < effects.size(); ++i) {
-    lines[i].mean = effects[i];
+    lines[i].effect = effects[i];
     if (!view.deviations.empty()) lines[i].deviation = view.deviations[i];
   }
   return lines;
 }
 
 /// What CSV and JSON say of it.
-auto effect_record(const EffectsView& view) {
+auto effect_record_writer(const EffectsView& view) {
   return [&](Record& record, const EffectLine& line) {
-    const Effect& one = line.mean;
+    const Effect& one = line.effect;
     record.words("part", name_of(one.part)).count("layer", one.layer).count("head", one.head);
     if (view.per_position) record.count("batch", one.batch).count("position", one.position);
     for (const EffectColumn& column : effect_columns) {
@@ -56,7 +56,7 @@ auto effect_record(const EffectsView& view) {
 }
 
 /// For eyes: four decimals, so that columns can be compared; less than that is a power of ten.
-std::string for_eyes(const std::optional<double>& number) {
+std::string table_number(const std::optional<double>& number) {
   if (!number) return "–";
   if (*number != 0 && std::abs(*number) < 0.00005) return fmt::format("{:.0e}", *number);
   return fmt::format("{:.4f}", *number);
@@ -71,9 +71,9 @@ std::string effect_bar(double share) {
 }
 
 /// What the columns are in, and whose logit is followed.
-std::string units_text(const std::vector<EffectColumn>& shown, const std::string& answer,
+std::string units_text(const std::vector<EffectColumn>& columns, const std::string& answer,
                        const TextStyle& text_style) {
-  const auto has = [&](std::string_view name) { return find_named(shown, name) != nullptr; };
+  const auto has = [&](std::string_view name) { return find_named(columns, name) != nullptr; };
   std::string text;
   if (has("kl")) text = fmt::format("kl{} in nats", has("loss_change") ? " and loss_change" : "");
   if (has("logit_change"))
@@ -86,54 +86,56 @@ std::string units_text(const std::vector<EffectColumn>& shown, const std::string
 
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
                           const TextStyle& text_style) {
-  const std::vector<EffectColumn> shown = present_columns(effects);
-  std::vector<TextTable::Column> titles;
+  const std::vector<EffectColumn> columns = present_columns(effects);
+  std::vector<TextTable::Column> table_columns;
   if (view.per_position)
-    titles = {{"text", true}, {text_style.width < 64 ? "at" : "position", true}};
-  titles.insert(titles.end(), {{"layer", true}, {"part"}, {"head", true}});
-  for (TextTable::Column& title : titles) title.names = true;
+    table_columns = {{"text", true}, {text_style.width < 64 ? "at" : "position", true}};
+  table_columns.insert(table_columns.end(), {{"layer", true}, {"part"}, {"head", true}});
+  for (TextTable::Column& title : table_columns) title.names = true;
   const bool spreads = !view.deviations.empty();
-  for (const EffectColumn& column : shown) {
-    titles.push_back({std::string(column.name), true});
-    if (spreads) titles.push_back({.title = "±", .right = true, .follows = true});
+  for (const EffectColumn& column : columns) {
+    table_columns.push_back({std::string(column.name), true});
+    if (spreads) table_columns.push_back({.title = "±", .right = true, .follows = true});
   }
-  if (!shown.empty()) titles.push_back({.title = "", .spare = true});
-  double largest = 0;
-  const auto first = [&](const Effect& one) {
-    return shown.empty() ? 0 : std::abs((one.*shown[0].number).value_or(0));
+  if (!columns.empty()) table_columns.push_back({.title = "", .spare = true});
+  double largest_head_value = 0;
+  const auto bar_value = [&](const Effect& one) {
+    return columns.empty() ? 0 : std::abs((one.*columns[0].number).value_or(0));
   };
   for (const Effect& one : effects)
-    if (one.part == Component::head) largest = std::max(largest, first(one));
-  TextTable grid(std::move(titles));
+    if (one.part == Component::head)
+      largest_head_value = std::max(largest_head_value, bar_value(one));
+  TextTable table(std::move(table_columns));
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const Effect& one = effects[i];
     std::vector<std::string> cells;
     if (view.per_position) cells = {fmt::format("{}", one.batch), fmt::format("{}", one.position)};
     cells.insert(cells.end(),
                  {index_text(one.layer), std::string(name_of(one.part)), index_text(one.head)});
-    for (const EffectColumn& column : shown) {
-      cells.push_back(for_eyes(one.*column.number));
-      if (spreads) cells.push_back(for_eyes(view.deviations[i].*column.number));
+    for (const EffectColumn& column : columns) {
+      cells.push_back(table_number(one.*column.number));
+      if (spreads) cells.push_back(table_number(view.deviations[i].*column.number));
     }
-    if (!shown.empty())
-      cells.push_back(one.part == Component::head && largest > 0 ? effect_bar(first(one) / largest)
-                                                                 : "");
-    grid.add(std::move(cells));
+    if (!columns.empty())
+      cells.push_back(one.part == Component::head && largest_head_value > 0
+                          ? effect_bar(bar_value(one) / largest_head_value)
+                          : "");
+    table.add(std::move(cells));
   }
-  return grid.text(text_style) + units_text(shown, view.answer, text_style);
+  return table.text(text_style) + units_text(columns, view.answer, text_style);
 }
 
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
                         std::string_view form, bool titles) {
-  return lines_of_rows(effect_lines(effects, view), form, view.precision, effect_record(view),
-                       titles);
+  return lines_of_rows(effect_lines(effects, view), form, view.precision,
+                       effect_record_writer(view), titles);
 }
 
-std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view) {
+std::string effects_json_items(const std::vector<Effect>& effects, const EffectsView& view) {
   std::string list;
   for (const EffectLine& line : effect_lines(effects, view)) {
     JsonText json(view.precision);
-    put_row(json, line, effect_record(view));
+    put_row(json, line, effect_record_writer(view));
     list += (list.empty() ? "  " : ",\n  ") + json.take();
   }
   return list;
@@ -141,7 +143,7 @@ std::string effects_objects(const std::vector<Effect>& effects, const EffectsVie
 
 std::string effects_text(const std::vector<Effect>& effects, const EffectsView& view,
                          std::string_view form) {
-  return text_of_rows(effect_lines(effects, view), form, view.precision, effect_record(view),
+  return text_of_rows(effect_lines(effects, view), form, view.precision, effect_record_writer(view),
                       indented);
 }
 

@@ -22,6 +22,6 @@ std::string effects_text(const std::vector<Effect>& effects, const EffectsView& 
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
                         std::string_view form, bool titles);
 /// The objects of a list, one a line, with commas between them.
-std::string effects_objects(const std::vector<Effect>& effects, const EffectsView& view);
+std::string effects_json_items(const std::vector<Effect>& effects, const EffectsView& view);
 
 } // namespace mha::render

@@ -31,17 +31,17 @@ void space_chinese(char32_t c, ByteRange from, AlignedText& result) {
 
 } // namespace
 
-Normalizer bert_normalizer(const BertForm& form) {
+Normalizer bert_normalizer(const BertNormalizerSettings& settings) {
   std::vector<Normalizer> steps;
-  if (form.cleans) steps.push_back(each_character(clean));
-  if (form.chinese) steps.push_back(each_character(space_chinese));
-  if (form.accents.value_or(form.lower)) {
+  if (settings.clean_text) steps.push_back(each_character(clean));
+  if (settings.handle_chinese_chars) steps.push_back(each_character(space_chinese));
+  if (settings.strip_accents.value_or(settings.lowercase)) {
     steps.push_back([](AlignedText& text) { normalize(text, false, false); });
     steps.push_back(each_character([](char32_t c, ByteRange from, AlignedText& result) {
       if (!is_nonspacing_mark(c)) result.put(c, from);
     }));
   }
-  if (form.lower)
+  if (settings.lowercase)
     steps.push_back(each_character([](char32_t c, ByteRange from, AlignedText& result) {
       for (const char32_t small : lower_case(c)) result.put(small, from);
     }));
@@ -50,17 +50,17 @@ Normalizer bert_normalizer(const BertForm& form) {
   };
 }
 
-BertForm read_bert_form(Fields& fields) {
-  BertForm form;
-  form.cleans = fields.boolean("clean_text", true);
-  form.chinese = fields.boolean("handle_chinese_chars", true);
-  form.lower = fields.boolean("lowercase", true);
-  if (fields.find("strip_accents")) form.accents = fields.boolean("strip_accents", true);
-  return form;
+BertNormalizerSettings read_bert_settings(Fields& fields) {
+  BertNormalizerSettings settings;
+  settings.clean_text = fields.boolean("clean_text", true);
+  settings.handle_chinese_chars = fields.boolean("handle_chinese_chars", true);
+  settings.lowercase = fields.boolean("lowercase", true);
+  if (fields.find("strip_accents")) settings.strip_accents = fields.boolean("strip_accents", true);
+  return settings;
 }
 
 Normalizer bert_normalizer(Fields& fields) {
-  return bert_normalizer(read_bert_form(fields));
+  return bert_normalizer(read_bert_settings(fields));
 }
 
 } // namespace mha::tokenizers

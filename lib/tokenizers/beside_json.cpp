@@ -64,34 +64,35 @@ public:
   Contradictions(Pipeline& parts, const Said& said) : parts_(parts), said_(said) {}
 
   void settle() {
-    Forms& forms = parts_.forms;
+    OverridableSettings& overridable = parts_.overridable;
     bool changed = false;
-    if (forms.bert) {
+    if (overridable.bert) {
       const bool follows = is_one_of(said_.family, of_bert);
-      BertForm form = *forms.bert;
-      changed |= settle("do_lower_case", said_.lower, form.lower, follows);
+      BertNormalizerSettings bert = *overridable.bert;
+      changed |= settle("do_lower_case", said_.lower, bert.lowercase, follows);
       // Where no file says it, accents go with the capitals.
-      bool accents = form.accents.value_or(form.lower);
+      bool accents = bert.strip_accents.value_or(bert.lowercase);
       if (settle("strip_accents", said_.accents, accents, follows))
-        changed = true, form.accents = accents;
-      changed |= settle("tokenize_chinese_chars", said_.chinese, form.chinese, follows);
-      if (follows && !said_.lower && !form.lower)
+        changed = true, bert.strip_accents = accents;
+      changed |=
+          settle("tokenize_chinese_chars", said_.chinese, bert.handle_chinese_chars, follows);
+      if (follows && !said_.lower && !bert.lowercase)
         parts_.notes.push_back(warning(
             "tokenizer.json keeps capitals and tokenizer_config.json does not say "
             "do_lower_case, which some versions of Transformers then take as true: capitals "
             "are kept here"));
-      if (changed) forms.bert = form, parts_.normalizer = bert_normalizer(form);
+      if (changed) overridable.bert = bert, parts_.normalizer = bert_normalizer(bert);
     } else {
-      settle("do_lower_case", said_.lower, forms.lower_case, false);
+      settle("do_lower_case", said_.lower, overridable.lower_case, false);
     }
     if (changed) {
       const std::vector<AddedToken> tokens = parts_.added->tokens(); // emplace() ends the old ones
       parts_.added.emplace(tokens, parts_.normalizer);
     }
-    if (!forms.prefix_blank) return;
-    if (settle("add_prefix_space", said_.prefix_blank, *forms.prefix_blank,
+    if (!overridable.add_prefix_space) return;
+    if (settle("add_prefix_space", said_.add_prefix_space, *overridable.add_prefix_space,
                is_one_of(said_.family, of_gpt2)))
-      parts_.pre_tokenizer = byte_level_words(*forms.prefix_blank, forms.use_regex);
+      parts_.pre_tokenizer = byte_level_words(*overridable.add_prefix_space, overridable.use_regex);
   }
 
 private:
@@ -128,7 +129,7 @@ Said read_said(const std::string& folder, bool of_both) {
       for (const auto& [setting, to] : {std::pair("do_lower_case", &said.lower),
                                         {"strip_accents", &said.accents},
                                         {"tokenize_chinese_chars", &said.chinese},
-                                        {"add_prefix_space", &said.prefix_blank}})
+                                        {"add_prefix_space", &said.add_prefix_space}})
         if (key == setting && !*to) *to = value.boolean(key);
     }
   }

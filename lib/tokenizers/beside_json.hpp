@@ -10,7 +10,7 @@ struct Said {
   /// "bert" of BertTokenizerFast, or config.json's model_type.
   std::string family;
   /// do_lower_case, strip_accents, tokenize_chinese_chars and add_prefix_space.
-  std::optional<bool> lower, accents, chinese, prefix_blank;
+  std::optional<bool> lower, accents, chinese, add_prefix_space;
 };
 /// `of_both`: config.json may say those settings, too.
 Said read_said(const std::string& folder, bool of_both);

@@ -26,9 +26,9 @@ AlignedText in_bytes(const AlignedText& word) {
 
 } // namespace
 
-PreTokenizer byte_level_words(bool prefix_blank, bool use_regex) {
+PreTokenizer byte_level_words(bool add_prefix_space, bool use_regex) {
   return {[=](AlignedText&& piece, const TakeText& take) {
-    if (prefix_blank && !piece.bytes.starts_with(' ')) piece.prepend(" ");
+    if (add_prefix_space && !piece.bytes.starts_with(' ')) piece.prepend(" ");
     const auto take_bytes = [&](AlignedText&& word) {
       AlignedText bytes = in_bytes(word);
       bytes.check_growth();

@@ -35,7 +35,7 @@ std::string meant(const Pipeline& parts, std::string piece) {
     piece.erase(0, parts.continuing_prefix.size());
   if (!parts.word_suffix.empty() && piece.ends_with(parts.word_suffix))
     piece.replace(piece.size() - parts.word_suffix.size(), std::string::npos, " ");
-  if (parts.marks_blanks && !parts.byte_level)
+  if (parts.marks_spaces && !parts.byte_level)
     for (std::size_t at = 0; (at = piece.find("▁", at)) != std::string::npos;)
       piece.replace(at, std::string_view("▁").size(), " ");
   return piece;

@@ -39,7 +39,7 @@ public:
            "numbers: <ids>",
            where_, io::shown(*kind));
     add_special();
-    read_frame();
+    read_template();
   }
   std::shared_ptr<Pipeline> parts() const { return parts_; }
 
@@ -135,7 +135,7 @@ private:
     }
     parts_->model = scored_bpe(vocabulary(), std::move(scores),
                                id("unknown_token_id").value_or(texts_.empty() ? -1 : 0));
-    parts_->marks_blanks = true;
+    parts_->marks_spaces = true;
     parts_->byte_fallback = true;
     const bool prefix = file_.boolean(key("add_space_prefix")).value_or(true);
     if (file_.boolean(key("remove_extra_whitespaces")).value_or(false))
@@ -169,7 +169,7 @@ private:
     const auto unknown = id("unknown_token_id");
     const std::string piece = unknown ? texts_[static_cast<std::size_t>(*unknown)] : "[UNK]";
     parts_->model = plain_word_piece(vocabulary(), piece);
-    parts_->normalizer = bert_normalizer({.lower = lower, .accents = lower});
+    parts_->normalizer = bert_normalizer({.lowercase = lower, .strip_accents = lower});
     parts_->pre_tokenizer = bert_words();
     parts_->continuing_prefix = "##";
   }
@@ -191,7 +191,7 @@ private:
     if (!parts_->bos) parts_->bos = id("cls_token_id");
   }
 
-  void read_frame() {
+  void read_template() {
     const auto put = [&](const char* name, bool otherwise, std::optional<int> id, bool first) {
       const auto said = file_.boolean(key(fmt::format("add_{}_token", name)));
       if (!said.value_or(otherwise)) return;
@@ -199,7 +199,8 @@ private:
         fail("{}: the tokenizer puts {} around a text, but no key says which token it is; "
              "<special false> leaves it out",
              where_, name);
-      parts_->frame.insert(first ? parts_->frame.begin() : parts_->frame.end(), *id);
+      parts_->post_template.insert(
+          first ? parts_->post_template.begin() : parts_->post_template.end(), *id);
     };
     auto sep = id("seperator_token_id"); // sic
     if (!sep) sep = id("separator_token_id");

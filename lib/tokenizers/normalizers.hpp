@@ -28,8 +28,8 @@ Normalizer strip_accents(Fields& fields);
 /// stays.
 Normalizer each_character(std::function<void(char32_t, ByteRange, AlignedText&)> change);
 /// As BERT's tokenizers have it: cleaned, CJK characters spaced, accents stripped, lower case.
-Normalizer bert_normalizer(const BertForm& form);
+Normalizer bert_normalizer(const BertNormalizerSettings& settings);
 /// What the settings of a BertNormalizer say.
-BertForm read_bert_form(Fields& fields);
+BertNormalizerSettings read_bert_settings(Fields& fields);
 
 } // namespace mha::tokenizers

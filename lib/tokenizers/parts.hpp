@@ -42,40 +42,41 @@ protected:
 
 /// What stands around a text: the numbers of special tokens, and the text itself (nothing), which
 /// may be there more than once or never.
-using Frame = std::vector<std::optional<int>>;
+using TokenTemplate = std::vector<std::optional<int>>;
 
 /// What a BertNormalizer does; accents are stripped with lower case where nothing says otherwise.
-struct BertForm {
-  bool cleans = true, chinese = true, lower = true;
-  std::optional<bool> accents;
+struct BertNormalizerSettings {
+  bool clean_text = true, handle_chinese_chars = true, lowercase = true;
+  std::optional<bool> strip_accents;
 };
 
 /// Parts of tokenizer.json that tokenizer_config.json may say otherwise (beside_json.cpp): nothing
 /// where the file has another kind of part.
-struct Forms {
-  std::optional<BertForm> bert;     ///< the normalizer is a BertNormalizer
-  std::optional<bool> prefix_blank; ///< the pre-tokenizer is ByteLevel
-  bool use_regex = true;            ///< its other setting
-  bool lower_case = false;          ///< a part of the normalizer makes lower case
+struct OverridableSettings {
+  std::optional<BertNormalizerSettings> bert; ///< the normalizer is a BertNormalizer
+  std::optional<bool> add_prefix_space;       ///< the pre-tokenizer is ByteLevel
+  bool use_regex = true;                      ///< its other setting
+  bool lower_case = false;                    ///< a part of the normalizer makes lower case
 };
 
 struct Pipeline {
   std::string name; ///< the file, for messages
-  Forms forms;
+  OverridableSettings overridable;
   std::optional<AddedTokens> added;
   Normalizer normalizer;      ///< empty where there is none
   PreTokenizer pre_tokenizer; ///< empty where there is none: then a piece is a word
   std::unique_ptr<Model> model;
-  Frame frame{std::nullopt};
+  TokenTemplate post_template{std::nullopt};
   std::optional<int> bos, eos, mask;
-  int segment = 0;         ///< a type_id other than 0 that the template gives to a lone text
+  int type_id = 0;         ///< a type_id other than 0 that the template gives to a lone text
   std::vector<Note> notes; ///< where the files contradict each other
-  std::optional<std::size_t> truncates; ///< what the file would cut a text to, which is not done
-  bool byte_level = false;              ///< pieces write bytes as GPT-2's 256 characters
-  bool byte_fallback = false;           ///< the pieces <0x00> to <0xFF> are bytes
-  bool marks_blanks = false;            ///< pieces write a blank as ▁
-  std::string continuing_prefix;        ///< "##" where a piece inside a word begins with it
-  std::string word_suffix;              ///< "</w>" where a piece at a word's end ends with it
+  std::optional<std::size_t>
+      ignored_max_length;        ///< what the file would cut a text to, which is not done
+  bool byte_level = false;       ///< pieces write bytes as GPT-2's 256 characters
+  bool byte_fallback = false;    ///< the pieces <0x00> to <0xFF> are bytes
+  bool marks_spaces = false;     ///< pieces write a blank as ▁
+  std::string continuing_prefix; ///< "##" where a piece inside a word begins with it
+  std::string word_suffix;       ///< "</w>" where a piece at a word's end ends with it
 };
 
 } // namespace mha::tokenizers

@@ -9,29 +9,30 @@ namespace mha::tokenizers {
 namespace {
 
 /// Each goes around what the one before made.
-Frame post_processor_sequence(Fields& fields) {
-  Frame inner{std::nullopt};
+TokenTemplate post_processor_sequence(Fields& fields) {
+  TokenTemplate inner{std::nullopt};
   const JsonNode list = fields.need("processors");
   for (const JsonNode& node : list.elements("processors")) {
-    Frame whole;
+    TokenTemplate whole;
     for (const auto& place : read_post_processor(node)) {
       if (place)
         whole.push_back(place);
       else
         whole.insert(whole.end(), inner.begin(), inner.end());
-      if (whole.size() > longest_frame) list.refuse("more special tokens than any tokenizer means");
+      if (whole.size() > longest_template)
+        list.refuse("more special tokens than any tokenizer means");
     }
     inner = std::move(whole);
   }
   return inner;
 }
 
-constexpr std::array<Kind<Frame>, 5> post_processor_kinds{{
-    {"BertProcessing", bert_frame},
-    {"ByteLevel", byte_level_frame},
-    {"RobertaProcessing", roberta_frame},
+constexpr std::array<Kind<TokenTemplate>, 5> post_processor_kinds{{
+    {"BertProcessing", bert_template},
+    {"ByteLevel", byte_level_template},
+    {"RobertaProcessing", roberta_template},
     {"Sequence", post_processor_sequence},
-    {"TemplateProcessing", template_frame},
+    {"TemplateProcessing", processing_template},
 }};
 
 /// ["[CLS]", 101].
@@ -44,21 +45,21 @@ int read_token(const JsonNode& node) {
 
 } // namespace
 
-Frame read_post_processor(const JsonNode& node) {
-  return read_kind<Frame>(node, "post-processor", post_processor_kinds);
+TokenTemplate read_post_processor(const JsonNode& node) {
+  return read_kind<TokenTemplate>(node, "post-processor", post_processor_kinds);
 }
 
-Frame bert_frame(Fields& fields) {
+TokenTemplate bert_template(Fields& fields) {
   const int last = read_token(fields.need("sep")), first = read_token(fields.need("cls"));
   return {first, std::nullopt, last};
 }
 
-Frame roberta_frame(Fields& fields) {
+TokenTemplate roberta_template(Fields& fields) {
   fields.ignore({"trim_offsets", "add_prefix_space"}); // tokens cover the text here, blanks too
-  return bert_frame(fields);
+  return bert_template(fields);
 }
 
-Frame byte_level_frame(Fields& fields) {
+TokenTemplate byte_level_template(Fields& fields) {
   fields.ignore({"trim_offsets", "add_prefix_space", "use_regex"});
   return {std::nullopt};
 }

@@ -25,6 +25,6 @@ PreTokenizer whitespace_split(Fields& fields);
 /// Words as BERT has them: white space goes, every punctuation mark is a word.
 PreTokenizer bert_words();
 /// Words as GPT-2 has them, written in bytes' characters; a blank is put before the text if wanted.
-PreTokenizer byte_level_words(bool prefix_blank, bool use_regex);
+PreTokenizer byte_level_words(bool add_prefix_space, bool use_regex);
 
 } // namespace mha::tokenizers

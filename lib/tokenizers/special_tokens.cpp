@@ -197,15 +197,18 @@ std::optional<int> token(const Pipeline& parts, const Settings& settings, const 
   return id->second;
 }
 
-Frame with(Frame frame, std::optional<int> id, bool wanted, bool first) {
-  const bool there = !frame.empty() && (first ? frame.front() : frame.back()) == id && id;
-  if (there == wanted || !id) return frame;
-  const auto place = first ? frame.begin() : there ? frame.end() - 1 : frame.end();
+TokenTemplate with(TokenTemplate post_template, std::optional<int> id, bool wanted, bool first) {
+  const bool there =
+      !post_template.empty() && (first ? post_template.front() : post_template.back()) == id && id;
+  if (there == wanted || !id) return post_template;
+  const auto place = first   ? post_template.begin()
+                     : there ? post_template.end() - 1
+                             : post_template.end();
   if (there)
-    frame.erase(place);
+    post_template.erase(place);
   else
-    frame.insert(place, id);
-  return frame;
+    post_template.insert(place, id);
+  return post_template;
 }
 
 void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, bool first) {
@@ -222,11 +225,11 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
                                                       name, io::shown(piece->second)),
          name, name);
   }
-  const Frame there = parts.frame;
-  parts.frame = with(std::move(parts.frame), id, *add, first);
+  const TokenTemplate there = parts.post_template;
+  parts.post_template = with(std::move(parts.post_template), id, *add, first);
   // Older versions of Transformers follow the flag in the classes alone that make their own
   // template.
-  if (parts.frame != there && !is_one_of(settings.family, of_llama))
+  if (parts.post_template != there && !is_one_of(settings.family, of_llama))
     parts.notes.emplace_back(
         fmt::format("tokenizer_config.json says add_{}_token {}, the tokenizer's own template "
                     "{}: the first counts",
@@ -250,15 +253,15 @@ void read_special_tokens(const std::string& folder, Pipeline& parts) {
   follow(parts, settings, settings.add_eos, false);
 }
 
-Frame with_bos(const Pipeline& parts, bool wanted) {
+TokenTemplate with_bos(const Pipeline& parts, bool wanted) {
   // Where no file names it, what opens the frame is it.
   std::optional<int> bos = parts.bos;
-  if (!bos && !parts.frame.empty()) bos = parts.frame.front();
+  if (!bos && !parts.post_template.empty()) bos = parts.post_template.front();
   if (!bos && wanted)
     fail("{}: which token is BOS is not known: no bos_token in tokenizer_config.json, no "
          "bos_token_id in config.json; write it into the text",
          io::shown(parts.name));
-  return with(parts.frame, bos, wanted, true);
+  return with(parts.post_template, bos, wanted, true);
 }
 
 } // namespace mha::tokenizers

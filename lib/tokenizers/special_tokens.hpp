@@ -12,6 +12,6 @@ namespace mha::tokenizers {
 void read_special_tokens(const std::string& folder, Pipeline& parts);
 
 /// The frame with or without BOS at its beginning. Throws Error where it is wanted and not known.
-Frame with_bos(const Pipeline& parts, bool wanted);
+TokenTemplate with_bos(const Pipeline& parts, bool wanted);
 
 } // namespace mha::tokenizers

@@ -26,11 +26,11 @@ std::map<std::string, std::vector<int>> read_tokens(const JsonNode& node) {
 
 } // namespace
 
-Frame template_frame(Fields& fields) {
+TokenTemplate processing_template(Fields& fields) {
   std::map<std::string, std::vector<int>> tokens;
   if (const auto node = fields.find("special_tokens")) tokens = read_tokens(*node);
   fields.ignore({"pair"}); // here a text is always a single one
-  Frame frame;
+  TokenTemplate post_template;
   for (const JsonNode& node : fields.need("single").elements("the template")) {
     Fields place(node, "a place of the template");
     const auto token = place.find("SpecialToken"), text = place.find("Sequence");
@@ -44,18 +44,19 @@ Frame template_frame(Fields& fields) {
     if (text) {
       if (name != "A") id.refuse("a template of a single text has Sequence \"A\" only");
       constexpr std::ptrdiff_t most = 16; // each holds the whole text once more
-      if (std::ranges::count_if(frame, [](const auto& one) { return !one; }) == most)
+      if (std::ranges::count_if(post_template, [](const auto& one) { return !one; }) == most)
         node.refuse("the text more often than any tokenizer means");
-      frame.push_back(std::nullopt);
+      post_template.push_back(std::nullopt);
       continue;
     }
     const auto found = tokens.find(name);
     if (found == tokens.end())
       id.refuse(fmt::format("'{}' is not among the template's special_tokens", io::shown(name)));
-    frame.insert(frame.end(), found->second.begin(), found->second.end());
-    if (frame.size() > longest_frame) node.refuse("more special tokens than any tokenizer means");
+    post_template.insert(post_template.end(), found->second.begin(), found->second.end());
+    if (post_template.size() > longest_template)
+      node.refuse("more special tokens than any tokenizer means");
   }
-  return frame;
+  return post_template;
 }
 
 } // namespace mha::tokenizers

@@ -166,9 +166,9 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
         "is; take it out of the file where it is not meant"));
   const PatternTime time(text.size());
   UncoveredText missing;
-  const Frame post_template = special.none  ? Frame{std::nullopt}
-                              : special.bos ? with_bos(parts, *special.bos)
-                                            : parts.frame;
+  const TokenTemplate post_template = special.none  ? TokenTemplate{std::nullopt}
+                                      : special.bos ? with_bos(parts, *special.bos)
+                                                    : parts.post_template;
   const auto end = static_cast<std::uint32_t>(text.size());
   std::vector<Token>& tokens = encoding.tokens;
   std::optional<std::size_t> first; // the text's own tokens, once they are there
@@ -186,10 +186,10 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
     }
   }
   note_missing(missing, parts, encoding.notes);
-  if (parts.truncates && encoding.tokens.size() > *parts.truncates)
+  if (parts.ignored_max_length && encoding.tokens.size() > *parts.ignored_max_length)
     encoding.notes.emplace_back(
         fmt::format("tokenizer.json would cut the text to {}; all {} are kept",
-                    counted(*parts.truncates, "tokens"), encoding.tokens.size()));
+                    counted(*parts.ignored_max_length, "tokens"), encoding.tokens.size()));
   return encoding;
 }
 
@@ -218,8 +218,8 @@ std::optional<int> Tokenizer::mask() const {
   return parts_->mask;
 }
 
-int Tokenizer::segment() const {
-  return parts_->segment;
+int Tokenizer::type_id() const {
+  return parts_->type_id;
 }
 const std::vector<Note>& Tokenizer::notes() const {
   return parts_->notes;

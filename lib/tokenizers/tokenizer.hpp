@@ -75,7 +75,7 @@ public:
   std::optional<int> mask() const;
   /// The segment (token_type_ids) other than 0 that the files give to tokens of a lone text; 0
   /// where there is none.
-  int segment() const;
+  int type_id() const;
   /// Where the files contradict each other, and which one is followed.
   const std::vector<Note>& notes() const;
   /// Whether a token is a special one: control, not text.

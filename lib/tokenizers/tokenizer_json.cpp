@@ -86,39 +86,40 @@ bool is_kind(const JsonNode& node, std::string_view kind) {
   return node.is_object() && Fields(node, "a part").text("type", "") == kind;
 }
 
-Forms read_forms(Fields& fields) {
-  Forms forms;
+OverridableSettings read_overridable(Fields& fields) {
+  OverridableSettings overridable;
   if (const auto node = fields.find("normalizer")) {
     Fields normalizer(*node, "the normalizer");
-    if (is_kind(*node, "BertNormalizer")) forms.bert = read_bert_form(normalizer);
-    forms.lower_case = forms.bert ? forms.bert->lower : mentions_type(*node, "Lowercase");
+    if (is_kind(*node, "BertNormalizer")) overridable.bert = read_bert_settings(normalizer);
+    overridable.lower_case =
+        overridable.bert ? overridable.bert->lowercase : mentions_type(*node, "Lowercase");
   }
   if (const auto node = fields.find("pre_tokenizer"); node && is_kind(*node, "ByteLevel")) {
     Fields words(*node, "the pre-tokenizer");
-    forms.prefix_blank = words.boolean("add_prefix_space", true);
-    forms.use_regex = words.boolean("use_regex", true);
+    overridable.add_prefix_space = words.boolean("add_prefix_space", true);
+    overridable.use_regex = words.boolean("use_regex", true);
   }
-  return forms;
+  return overridable;
 }
 
 /// The first type_id other than 0 that a template gives to a lone text or its special tokens.
-int segment_in(const JsonNode& node) {
-  int segment = 0;
+int type_id_in(const JsonNode& node) {
+  int type_id = 0;
   const auto look_at = [&](const JsonNode& part) {
-    if (segment == 0) segment = segment_in(part);
+    if (type_id == 0) type_id = type_id_in(part);
   };
   if (node.is_array()) node.each_element("a list", look_at);
-  if (!node.is_object()) return segment;
+  if (!node.is_object()) return type_id;
   node.each_member("a part", [&](std::string_view key, const JsonNode& value) {
-    if (key == "type_id" && segment == 0) segment = value.integer("a type_id", 1 << 30);
+    if (key == "type_id" && type_id == 0) type_id = value.integer("a type_id", 1 << 30);
     if (key != "pair" && key != "special_tokens") look_at(value);
   });
-  return segment;
+  return type_id;
 }
 
 /// Every token that goes around a text has a name.
-void check_frame(const JsonNode& node, const Pipeline& parts) {
-  for (const auto& id : parts.frame)
+void check_template(const JsonNode& node, const Pipeline& parts) {
+  for (const auto& id : parts.post_template)
     if (id && !parts.model->vocabulary().piece_of(*id) && !parts.added->find(*id))
       node.refuse(fmt::format("the special token {} is no token of the vocabulary", *id));
 }
@@ -135,26 +136,26 @@ std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::stri
   if (const auto node = fields.find("normalizer")) parts->normalizer = read_normalizer(*node);
   if (const auto node = fields.find("pre_tokenizer"))
     parts->pre_tokenizer = read_pre_tokenizer(*node);
-  parts->forms = read_forms(fields);
+  parts->overridable = read_overridable(fields);
   std::vector<AddedToken> added;
   if (const auto node = fields.find("added_tokens"))
     added = read_added_tokens(*node, parts->model->vocabulary());
   note_numbers(added, *parts);
   parts->added.emplace(std::move(added), parts->normalizer);
   if (const auto node = fields.find("post_processor")) {
-    parts->frame = read_post_processor(*node);
-    check_frame(*node, *parts);
-    parts->segment = segment_in(*node);
+    parts->post_template = read_post_processor(*node);
+    check_template(*node, *parts);
+    parts->type_id = type_id_in(*node);
   }
   if (const auto node = fields.find("truncation")) {
     const JsonNode longest = Fields(*node, "the truncation").need("max_length");
-    parts->truncates = static_cast<std::size_t>(longest.integer("max_length", 1 << 30));
+    parts->ignored_max_length = static_cast<std::size_t>(longest.integer("max_length", 1 << 30));
   }
   for (const char* part : {"normalizer", "pre_tokenizer", "decoder"})
     if (const auto node = fields.find(part)) {
       parts->byte_level = parts->byte_level || mentions_type(*node, "ByteLevel");
       parts->byte_fallback = parts->byte_fallback || mentions_type(*node, "ByteFallback");
-      parts->marks_blanks = parts->marks_blanks || mentions_type(*node, "Metaspace") ||
+      parts->marks_spaces = parts->marks_spaces || mentions_type(*node, "Metaspace") ||
                             mentions_type(*node, "Replace");
     }
   fields.finish();

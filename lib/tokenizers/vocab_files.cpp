@@ -65,10 +65,10 @@ void add_special(Pipeline& parts, std::initializer_list<std::string_view> pieces
 }
 
 /// The frame of two tokens around a text, where the vocabulary has both.
-void frame_with(Pipeline& parts, std::string_view first, std::string_view last) {
+void surround_with(Pipeline& parts, std::string_view first, std::string_view last) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
   const auto before = vocabulary.id_of(first), behind = vocabulary.id_of(last);
-  if (before && behind) parts.frame = {before, std::nullopt, behind};
+  if (before && behind) parts.post_template = {before, std::nullopt, behind};
 }
 
 std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::Bytes& vocab,
@@ -87,11 +87,11 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
     if (std::string_view(error.what()).starts_with(io::shown(merges.name))) throw;
     fail("{}: {}", io::shown(merges.name), error.message());
   }
-  parts->pre_tokenizer = byte_level_words(beside.prefix_blank.value_or(false), true);
+  parts->pre_tokenizer = byte_level_words(beside.add_prefix_space.value_or(false), true);
   parts->byte_level = true;
   if (roberta) {
     add_special(*parts, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"});
-    frame_with(*parts, "<s>", "</s>");
+    surround_with(*parts, "<s>", "</s>");
   } else {
     add_special(*parts, {"<|endoftext|>"});
   }
@@ -121,13 +121,13 @@ std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::
   vocabulary.finish();
   parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
   const bool lower = beside.lower.value_or(true);
-  parts->normalizer = bert_normalizer({.chinese = beside.chinese.value_or(true),
-                                       .lower = lower,
-                                       .accents = beside.accents.value_or(lower)});
+  parts->normalizer = bert_normalizer({.handle_chinese_chars = beside.chinese.value_or(true),
+                                       .lowercase = lower,
+                                       .strip_accents = beside.accents.value_or(lower)});
   parts->pre_tokenizer = bert_words();
   parts->continuing_prefix = "##";
   add_special(*parts, {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});
-  frame_with(*parts, "[CLS]", "[SEP]");
+  surround_with(*parts, "[CLS]", "[SEP]");
   return parts;
 }
 

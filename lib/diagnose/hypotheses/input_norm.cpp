@@ -8,11 +8,11 @@ namespace mha {
 
 namespace {
 
-StageSet input() {
+StageSet norm_output_stage() {
   return StageSet{Stage::x};
 }
 
-const char* word_of(InputNorm norm) {
+const char* setting_value_of(InputNorm norm) {
   return norm == InputNorm::rms ? "rms" : "layer";
 }
 const char* name_of_norm(InputNorm norm) {
@@ -22,15 +22,15 @@ const char* name_of_norm(InputNorm norm) {
 /// Where this layer takes X as it is.
 void add_norms(const Layer& layer, ChangeList& list) {
   for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
-    list.add_settings("input_norm.added", input(),
+    list.add_settings("input_norm.added", norm_output_stage(),
                       fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
                                   layer.norm_weight.empty() ? ", without weights" : ""),
                       "give the projections X as it is here, or let X here be the normalised input",
-                      {{"input_norm", word_of(kind)}});
+                      {{"input_norm", setting_value_of(kind)}});
 }
 
 /// Only some of the projections see the normalised input.
-void add_sides(const Layer& layer, ChangeList& list) {
+void add_partial_norms(const Layer& layer, ChangeList& list) {
   if (layer.X_k.empty() && layer.X_v.empty()) {
     list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
              "makes keys and values from X as it is, only queries from norm(X)",
@@ -51,9 +51,9 @@ void add_sides(const Layer& layer, ChangeList& list) {
 
 void add_forms(const Layer& layer, ChangeList& list) {
   const bool rms = layer.settings.input_norm == InputNorm::rms;
-  const auto add = [&](const char* id, std::string did, std::string cure, NormForm form) {
+  const auto add = [&](const char* id, std::string mistake, std::string fix, NormForm form) {
     form.centres = form.centres && !rms, form.adds_bias = form.adds_bias && !rms;
-    list.add(id, input(), std::move(did), std::move(cure), [form](Layer& edited) {
+    list.add(id, norm_output_stage(), std::move(mistake), std::move(fix), [form](Layer& edited) {
       give(edited, Stage::x, normed(attention_norm(edited), edited.X, form));
     });
   };
@@ -65,16 +65,16 @@ void add_forms(const Layer& layer, ChangeList& list) {
     form.weight_offset = -1;
     add("input_norm.one_plus", "multiplies the normalised input by w, where w is stored as w − 1",
         "multiply it by 1 + w", form);
-    list.add("input_norm.weight", input(), "leaves out the norm's weight",
+    list.add("input_norm.weight", norm_output_stage(), "leaves out the norm's weight",
              "multiply the normalised input by norm.weight",
              [](Layer& edited) { edited.norm_weight = {}; });
   }
   if (!rms && !layer.norm_bias.empty())
-    list.add("input_norm.bias", input(), "leaves out the norm's bias",
+    list.add("input_norm.bias", norm_output_stage(), "leaves out the norm's bias",
              "add norm.bias after the norm's weight", [](Layer& edited) { edited.norm_bias = {}; });
   for (RowForm& one : row_forms(attention_norm(layer), !layer.block)) {
     constexpr const char* name = "the norm before the projections";
-    list.add("input_norm." + one.id, input(), with_name(std::move(one.did), name),
+    list.add("input_norm." + one.id, norm_output_stage(), with_name(std::move(one.did), name),
              with_name(std::move(one.cure), name), [form = one.form](Layer& edited) {
                give(edited, Stage::x, normed(attention_norm(edited), edited.X, form));
              });
@@ -93,15 +93,15 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
     return list.take();
   }
   list.add_settings(
-      "input_norm.missing", input(), "does not normalise X",
+      "input_norm.missing", norm_output_stage(), "does not normalise X",
       fmt::format("normalise X ({}) before the projections", name_of_norm(s.input_norm)),
       {{"input_norm", "none"}});
   const InputNorm other = s.input_norm == InputNorm::rms ? InputNorm::layer : InputNorm::rms;
-  list.add_settings("input_norm.kind", input(),
+  list.add_settings("input_norm.kind", norm_output_stage(),
                     fmt::format("normalises X with {}", name_of_norm(other)),
                     fmt::format("use {} before the projections", name_of_norm(s.input_norm)),
-                    {{"input_norm", word_of(other)}});
-  list.add("input_norm.twice", input(), "normalises X twice", "normalise X once",
+                    {{"input_norm", setting_value_of(other)}});
+  list.add("input_norm.twice", norm_output_stage(), "normalises X twice", "normalise X once",
            [](Layer& edited) {
              const Tensor once = value_of(edited, Stage::x);
              Layer again = edited;
@@ -111,11 +111,11 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
            });
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
     if (eps != s.input_norm_eps)
-      list.add_settings("input_norm.eps", input(), fmt::format("normalises X with ε = {:g}", eps),
-                        fmt::format("normalise X with ε = {:g}", s.input_norm_eps),
-                        {{"input_norm_eps", eps}});
+      list.add_settings(
+          "input_norm.eps", norm_output_stage(), fmt::format("normalises X with ε = {:g}", eps),
+          fmt::format("normalise X with ε = {:g}", s.input_norm_eps), {{"input_norm_eps", eps}});
   add_forms(layer, list);
-  add_sides(layer, list);
+  add_partial_norms(layer, list);
   std::vector<Change> all = list.take();
   for (Change& change : all) // each makes all projections anew
     change.rare = change.id != "input_norm.missing" && change.id != "input_norm.kind";

@@ -162,8 +162,8 @@ TEST_CASE("tokenizer_config.json beside tokenizer.json", "[tokenizers]") {
 }
 
 TEST_CASE("a template's segment of a lone text", "[tokenizers]") {
-  const auto segment = [](const std::string& template_parts) {
-    return read_tokenizer("t.json", json(R"("post_processor": )" + template_parts)).segment();
+  const auto type_id = [](const std::string& template_parts) {
+    return read_tokenizer("t.json", json(R"("post_processor": )" + template_parts)).type_id();
   };
   const auto place = [](int type) {
     return fmt::format(R"({{"Sequence": {{"id": "A", "type_id": {}}}}})", type);
@@ -174,9 +174,9 @@ TEST_CASE("a template's segment of a lone text", "[tokenizers]") {
               "special_tokens": {"a": {"id": "a", "ids": [7], "tokens": ["a"]}}})";
   };
   const std::string named = R"({"SpecialToken": {"id": "a", "type_id": 3}}, )";
-  CHECK(segment(around(place(0))) == 0);
-  CHECK(segment(around(place(1))) == 1);
-  CHECK(segment(around(place(2))) == 2);
-  CHECK(segment(around(named + place(0))) == 3);
-  CHECK(segment(R"({"type": "Sequence", "processors": [)" + around(place(1)) + "]}") == 1);
+  CHECK(type_id(around(place(0))) == 0);
+  CHECK(type_id(around(place(1))) == 1);
+  CHECK(type_id(around(place(2))) == 2);
+  CHECK(type_id(around(named + place(0))) == 3);
+  CHECK(type_id(R"({"type": "Sequence", "processors": [)" + around(place(1)) + "]}") == 1);
 }
