@@ -1,3 +1,6 @@
+// Maps derived from several stages or layers, such as attention rollout: computed, drawn, printed,
+// dumped.
+
 #include "flow.hpp"
 
 #include "describe.hpp"
@@ -13,6 +16,7 @@ namespace mha::app {
 
 namespace {
 
+/// The selected positions of one axis of a map, and the labels of all positions of that axis.
 struct AxisSelection {
   Pick pick;
   std::vector<std::string> labels;
@@ -27,11 +31,11 @@ AxisSelection axis_selection(std::string_view axis, const Layer& layer, std::siz
       query ? AxisSelection{chosen_queries(layer, selection), layer.tokens_of(item)}
             : AxisSelection{chosen_keys(layer, selection), layer.key_tokens_of(item)};
   if (!result.labels.empty())
-    result.labels.resize(query ? dims.T : dims.S_all); // padding has no labels
+    result.labels.resize(query ? dims.T : dims.S_all); // padding gets empty labels
   return result;
 }
 
-/// The labels at the positions that are picked; padding has none.
+/// The labels of the selected positions; those of padding are empty.
 std::vector<std::string> picked_labels(const AxisSelection& selected) {
   std::vector<std::string> at;
   for (const std::size_t position : selected.pick.indices)
@@ -39,11 +43,12 @@ std::vector<std::string> picked_labels(const AxisSelection& selected) {
   return at;
 }
 
-/// The positions that are picked of one batch item, without the padding at their end.
+/// The selected positions of one batch item, without the padding at their end.
 std::vector<std::size_t> without_padding(const AxisSelection& selected, std::string_view axis,
                                          const Layer& layer, std::size_t item) {
   const Dims& dims = layer.dims;
   std::vector<std::size_t> own = selected.pick.indices;
+  // Extra and zero keys (add_bias_kv, add_zero_attn) come after the padding: none is at the end.
   if (axis == "head" || (axis == "key" && dims.extra + dims.zero > 0)) return own;
   const std::size_t end = layer.length_of(item) + (axis == "key" ? dims.past : 0);
   while (own.size() > 1 && own.back() >= end && !layer.lengths.empty()) own.pop_back();
@@ -61,6 +66,8 @@ void require_axes_of(const FlowInfo& kind, const Layer& layer, const Selection& 
   if (!layer.dims.batched) refuse(selection.batch, "batch");
 }
 
+/// The selected part of a layer's map. `value` keeps padding, for arrays; `matrices` drop it, for
+/// text and pictures.
 FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Tensor& map,
                        const Selection& requested) {
   const Layer& layer = loaded.layer;
@@ -115,22 +122,24 @@ FlowOfLayer select_map(const FlowInfo& kind, const LoadedLayer& loaded, const Te
   return result;
 }
 
-/// What one file gets, with its title.
+/// The maps that one output file holds, and its title.
 struct FlowFile {
   std::string path, title;
   std::vector<FlowOfLayer> layers;
 };
 
-/// The files that the path of --output means for a layer, each with what of the map it gets.
+/// The output files of a layer after {layer}, {batch} and {head} are filled in, each with the part
+/// of the map it holds.
 std::vector<PlannedFile> files_of(const LoadedLayer& loaded, const FlowOptions& options) {
   if (mentions(options.output.path, "{head}") && !options.kind->of_heads)
     fail("{}: {} has no head axis for {{head}}; leave it out", options.output.path,
          options.kind->name);
-  std::vector<Stage> stages_with_axes{Stage::weights}; // a stage with these axes
+  // planned_files needs a stage only for its axes; `false`: no stage was named by the user.
+  std::vector<Stage> stages_with_axes{Stage::weights};
   return planned_files(options.output.path, loaded, options.selection, stages_with_axes, false);
 }
 
-/// Whether each layer is shown: those that --layer chose, of a rollout's that are all computed.
+/// For each computed layer, whether --layer chose it; a rollout also computes the layers below.
 std::vector<bool> layers_to_show(const std::vector<std::string>& ids,
                                  const std::string& layer_option) {
   if (layer_option.empty() || layer_option == "all") return std::vector<bool>(ids.size(), true);
@@ -161,6 +170,7 @@ std::vector<FlowFile> compute_flow_files(Request request, const FlowOptions& opt
   OpenedModel model = open_model(request, common);
   const std::vector<std::string>& ids = model.chosen();
   const std::vector<bool> shown = layers_to_show(ids, computes_all_layers ? layer_option : "");
+  // Without a text, the layers come from files, which must begin at layer 0.
   if (is_rollout && !ids.empty() && !request.has_text() && ids.front() != "0" &&
       !ids.front().empty())
     fail("a rollout begins at layer 0: --layer 0-{}", ids.back());
@@ -193,7 +203,7 @@ void write_flow_file(const FlowFile& file, const FlowOptions& options, const std
   write_arrays(file.path, format, arrays);
 }
 
-/// The panels of a picture: layers, of a batch its items, of maps of heads the heads.
+/// One panel for each layer, batch item and head.
 std::vector<render::GridPanel> panels_of(const std::vector<FlowOfLayer>& layers,
                                          const FlowInfo& kind) {
   std::vector<render::GridPanel> panels;
@@ -255,7 +265,7 @@ void draw_flow(Request request, const FlowOptions& options, Common& common) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     render::GridLook look;
     look.none = "NaN", look.colors = options.colors;
-    if (files.size() > 1) look.others = render::range_of(all); // equal colours, equal numbers
+    if (files.size() > 1) look.others = render::range_of(all); // all files use one colour scale
     look.columns = render::grid_columns(pictures[i].size(), files[i].layers[0].matrices.size());
     write_grid({files[i].path, options.form, options.figure, common.color}, files[i].title,
                pictures[i], look);

@@ -10,11 +10,12 @@ namespace mha::app {
 /// --grid of a command; `names`: the measures that it takes.
 void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::string>& names);
 
-/// "text", "png", "svg" or "pdf" where a picture is asked for: by --grid, --format or the path's
-/// extension; else "". Throws Error for a path or format that is of numbers, beside --grid.
+/// Returns png, svg, pdf or text, or an empty string if the output is no picture: neither --grid,
+/// --format nor the path's extension asks for one. Throws UsageError for a format of numbers beside
+/// --grid, Error if bytes of a PNG or PDF would go to a terminal.
 std::string picture_format(const OutputOptions& output, bool grid_requested);
 
-/// The form of a picture, where one is asked for, else of the numbers.
+/// The format of the picture if the output is one, else that of the numbers.
 std::string picture_or_form(const OutputOptions& output, bool grid_requested);
 
 /// Where a picture goes, and as what.
@@ -25,7 +26,7 @@ struct GridFile {
   Color color;
 };
 
-/// Writes the picture. `title`: what it is called where the figure's options say nothing else.
+/// Writes the picture. `title`: the title unless the figure's options set another.
 void write_grid(const GridFile& target, const std::string& title,
                 const std::vector<render::GridPanel>& panels, render::GridLook look = {});
 

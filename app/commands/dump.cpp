@@ -34,19 +34,19 @@ struct DumpCommand {
   int run();
 
 private:
-  /// What one file gets of one layer.
+  /// The stages and the selection of one layer that one file holds.
   struct LayerInFile {
     std::string layer;
     std::vector<Stage> stages;
     Selection selection;
-    std::size_t first_item = 0; ///< of its stages, in the file
-    std::size_t offset = 0;     ///< in the item, where layers are stacked
+    std::size_t first_item = 0; ///< index of its first stage among the file's items
+    std::size_t offset = 0;     ///< first element of the layer in the item, if layers are stacked
   };
   struct File {
     std::vector<LayerInFile> layers;
     io::Output output;
-    std::vector<io::ElementRanges> element_ranges; ///< of each item: what this part has of it
-    /// The items that say how long each text is and which tokens it has, and what they say.
+    std::vector<io::ElementRanges> element_ranges; ///< for each item, the elements this part writes
+    /// The items with text lengths and token ids: index in output.items, and values.
     std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> text_items;
     std::unique_ptr<io::Writer> writer;
   };
@@ -62,11 +62,10 @@ private:
   void create(Files& files) const;
   void compute_into(LoadedLayer loaded, Files& files);
   void report_rounding_overflow(const Dump& written) const;
-  void say_skipped(std::size_t all) const;
   Plan plan_of_this_process(const LoadedLayer& loaded, const StageSet& wanted) const;
   bool is_shard() const { return part || world().count() > 1; }
-  /// Whether a file is to say what its numbers are made of: one of several that become one, or one
-  /// that --resume may find.
+  /// Whether results carry a fingerprint of their inputs: parts, whose inputs must be equal, and
+  /// files that --resume may find.
   bool has_fingerprint() const { return is_shard() || mentions(output.path, "{layer}"); }
   DType stored(const Layer& layer) const {
     return dtype.empty() ? layer.dtype : dtype_named(dtype);
@@ -74,12 +73,12 @@ private:
 
   std::vector<std::string> ids_;                            ///< of the chosen layers
   const Texts* texts_ = nullptr;                            ///< of a whole model
-  std::unordered_map<std::string, std::size_t> file_index_; ///< of the files' paths
-  Fingerprint run_fingerprint_,
-      input_fingerprint_;            ///< of all parts' results; of what enters a text's next layer
-  std::size_t layers_in_input_ = 0;  ///< that are in it
-  std::vector<std::string> skipped_; ///< layers that --resume found whole
-  bool skipped_unmarked_ = false;    ///< some of them in files that do not say of which run
+  std::unordered_map<std::string, std::size_t> file_index_; ///< position of each path in Files
+  Fingerprint run_fingerprint_;      ///< of all results of the run, equal for all parts
+  Fingerprint input_fingerprint_;    ///< of what enters the next layer of the text
+  std::size_t layers_in_input_ = 0;  ///< number of layers included in input_fingerprint_
+  std::vector<std::string> skipped_; ///< layers whose files --resume found complete
+  bool skipped_unmarked_ = false;    ///< some lack a fingerprint: they may be of another run
 };
 
 void DumpCommand::check_options() const {
@@ -128,12 +127,13 @@ int DumpCommand::run() {
     for (const std::string& id : ids_) dump(model, {id}, false);
   else
     dump(model, ids_, true);
-  say_skipped(ids_.size());
+  if (!skipped_.empty()) print_note(skipped_text(skipped_, ids_.size(), skipped_unmarked_), common);
   report_timings(common);
   return 0;
 }
 
-/// Every stage of a long text is much: a large dump names its stages, or says that it wants all.
+/// Throws UsageError if every stage would take more than 1 GB and neither --stage, --all-stages nor
+/// a selection is given.
 void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const {
   if (!stages.empty() || all_stages || !selection.empty()) return;
   double bytes = 0;
@@ -147,6 +147,7 @@ void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const 
   }
   if (part) bytes /= static_cast<double>(part->count);
   if (bytes <= 1e9) return;
+  // The id "" is that of the embedding and the logits, which are no layer.
   const auto layers = ids_.size() - static_cast<std::size_t>(std::ranges::count(ids_, ""));
   throw UsageError(fmt::format("{}every stage of {} is {:.1f} GB: name some with --stage, choose "
                                "with --head, --query, --key or --batch, or give --all-stages",
@@ -175,7 +176,7 @@ void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
     }
     if (ids.size() == 1) only.emplace(std::move(loaded));
   }
-  if (files.empty()) return; // the ends, whose stages have no {head}
+  if (files.empty()) return; // the embedding and the logits have no {head}
   const auto least_complete_result = [&] {
     EarlierResult least = EarlierResult::marked;
     for (const auto& [path, file] : files)
@@ -207,8 +208,8 @@ void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
   for (auto& [path, file] : files) file.writer->finish();
 }
 
-/// What is computed here: everything, or a part. Parts take turns: where layers have fewer units
-/// than there are parts, not all of them go to the same.
+/// What this process computes: everything, or its shard. The shard number is rotated from layer to
+/// layer, so that layers with fewer units than shards do not always leave the same processes idle.
 Plan DumpCommand::plan_of_this_process(const LoadedLayer& loaded, const StageSet& wanted) const {
   const Shard mine = part.value_or(world().part());
   const auto number =
@@ -232,7 +233,7 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
     file->second.layers.push_back({loaded.id, wanted, planned.selection, out.items.size()});
     StageSet set;
     for (Stage stage : wanted) set.add(stage);
-    std::optional<Plan> mine; // whose runs a part file holds; ranks share one file
+    std::optional<Plan> mine; // whose elements a part file holds; ranks share one file
     if (part) mine = plan_of_this_process(loaded, set);
     // One stage of several layers as .npy: stacked on an axis in front.
     const bool stacked = several_layers && wanted.size() == 1 && !part &&
@@ -330,7 +331,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   const StageSet written = all.wants();
   if (contains(written, Stage::weights)) all.add(overflow);
   const Plan mine = plan_of_this_process(loaded, all.wants());
-  Layer ends; // of a model, whose weights were not checked before
+  Layer ends; // a copy for the check for non-finite results: its weights were not checked at load
   std::optional<Summaries> summaries;
   if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
   compute(std::move(loaded.layer), mine, all, common.threads);
@@ -341,7 +342,8 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   for (const auto& one : dumps) report_rounding_overflow(*one);
 }
 
-/// What is infinite in the files and was not before. With --strict no file appears.
+/// Reports numbers that became infinite when they were rounded to --dump-dtype; with --strict this
+/// is an error, and no file is written.
 void DumpCommand::report_rounding_overflow(const Dump& written) const {
   for (const auto& [stage, count] : written.overflowed()) {
     const std::string note = fmt::format(
@@ -352,9 +354,6 @@ void DumpCommand::report_rounding_overflow(const Dump& written) const {
   }
 }
 
-void DumpCommand::say_skipped(std::size_t all) const {
-  if (!skipped_.empty()) print_note(skipped_text(skipped_, all, skipped_unmarked_), common);
-}
 } // namespace
 
 Run declare_dump(Cli& cli) {

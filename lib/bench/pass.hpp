@@ -13,7 +13,7 @@ namespace mha {
 /// One layer of the pass; medians of the runs, in seconds.
 struct LayerSeconds {
   std::string layer;
-  double read_s = 0; ///< to make the layer of the checkpoint's tensors, once for all runs
+  double read_s = 0; ///< to make the layer's tensors, once before the runs
   ByPhase<double> phases;
 };
 

@@ -16,16 +16,18 @@ namespace mha::io {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "GGUF is read as it lies");
+static_assert(std::endian::native == std::endian::little,
+              "GGUF values are read without byte swaps, so the machine must be little-endian");
 
 constexpr std::uint32_t max_gguf_axes = 4, string_type = 8, array_type = 9;
 constexpr int max_array_depth = 8;
 
-/// Bytes of a value of a type; 0: it says them itself.
+/// The size in bytes of each GGUF value type, by type number; 0 for strings and arrays, which store
+/// their own length.
 constexpr std::array<std::size_t, 13> gguf_value_sizes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-/// Types of tensors by number. Plain ones have a dtype; those in blocks are found by name; the
-/// others are known by name alone.
+/// The tensor types of GGUF by number. An unquantised type has a dtype; a block-quantised one is
+/// looked up by name with find_block_type; any other is listed only for the error message.
 struct GgufElementType {
   std::uint32_t number;
   std::string_view name;
@@ -102,7 +104,7 @@ public:
     const auto size = take<std::uint64_t>(what);
     return {skip(size, what), size};
   }
-  /// A name: text that can be shown.
+  /// Reads a string that must be valid UTF-8.
   std::string name(std::string_view what) {
     const std::size_t first = offset();
     std::string text(this->text(what));
@@ -111,7 +113,7 @@ public:
     return text;
   }
 
-  /// The value of a key, passed over.
+  /// Records the type, element count and position of a key's value, and skips its bytes.
   GgufValue skip_value(const std::string& key) {
     const std::string what = fmt::format("the value of '{}'", shown(key));
     auto type = take<std::uint32_t>(what);
@@ -147,7 +149,7 @@ private:
     }
     if (depth > max_array_depth)
       fail("{}: {} is nested more than {} deep", file_name_, what, max_array_depth);
-    // A text has at least its length, an array its type and its length.
+    // A string stores at least its length, an array its type and its length.
     if (count > bytes_left() / 8)
       fail("{}: cut short: {} has {} elements, {} bytes are left", file_name_, what, count,
            bytes_left());
@@ -179,7 +181,8 @@ std::uint32_t read_gguf_version(GgufReader& reader) {
        reader.file_name(), version);
 }
 
-/// The type of a tensor; throws Error for one that is not read, by its name.
+/// Sets the tensor's type and its dtype or block type; throws Error that names a type this program
+/// cannot read.
 void set_gguf_type(const GgufReader& reader, GgufTensor& tensor, std::uint32_t number) {
   const std::string what = fmt::format("{}: {}", reader.file_name(), shown(tensor.name));
   const auto* type = std::ranges::find(gguf_element_types, number, &GgufElementType::number);
@@ -209,8 +212,8 @@ std::pair<GgufTensor, std::uint64_t> read_gguf_tensor(GgufReader& reader) {
     fail("{}: {} has {} axes; at most {} are read", reader.file_name(), shown(tensor.name), axes,
          max_gguf_axes);
   tensor.shape.resize(axes);
-  for (std::size_t i = axes; i-- > 0;)
-    tensor.shape[i] = reader.take<std::uint64_t>(what); // the fastest comes first
+  // GGUF lists the fastest-varying axis first, Shape lists it last.
+  for (std::size_t i = axes; i-- > 0;) tensor.shape[i] = reader.take<std::uint64_t>(what);
   set_gguf_type(reader, tensor, reader.take<std::uint32_t>(what));
   return {std::move(tensor), reader.take<std::uint64_t>(what)};
 }
@@ -238,7 +241,8 @@ std::uint64_t bytes_of_tensor(const std::string& file_name, const GgufTensor& te
   return *bytes;
 }
 
-/// The tensors of one file, behind its keys.
+/// Reads the tensor list after the keys, checks that every tensor is aligned, lies in the data and
+/// overlaps no other, and appends them to `into`.
 void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t count,
                        const Gguf& file, std::vector<GgufTensor>& into) {
   const std::int64_t alignment = file.integer("general.alignment").value_or(32);
@@ -276,12 +280,13 @@ void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t cou
   for (auto& [tensor, offset] : tensors_and_offsets) into.push_back(std::move(tensor));
 }
 
-/// One file: its keys, and its tensors behind those that are there.
+/// Reads one file: its keys into `file`, its tensors appended to `tensors`.
 void read_gguf_file(const Bytes& bytes, Gguf& file, std::vector<GgufTensor>& tensors) {
   GgufReader reader(bytes);
   read_gguf_version(reader);
   const auto tensor_count = reader.take<std::uint64_t>("the header"),
              key_count = reader.take<std::uint64_t>("the header");
+  // The smallest tensor entry takes 24 bytes, the smallest key 13.
   if (tensor_count > reader.bytes_left() / 24 || key_count > reader.bytes_left() / 13)
     fail("{}: cut short: {} tensors and {} keys in {} bytes", reader.file_name(), tensor_count,
          key_count, reader.bytes_left());
@@ -313,7 +318,7 @@ void read_gguf_shards(const Bytes& bytes, std::int64_t count, Gguf& file) {
          shown(bytes.name), count, count);
   for (std::int64_t i = 1; i <= count; ++i) {
     const std::string path = fmt::format("{}{:05}{}", around->first, i, around->second);
-    std::error_code ignored; // whatever else is wrong with it, opening it tells
+    std::error_code ignored; // any other error is reported when the shard is opened
     if (path != bytes.name &&
         std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found)
       fail("{}: shard {} of {} is missing: {}", shown(bytes.name), i, count, shown(path));
@@ -339,7 +344,8 @@ Gguf open_gguf(const Bytes& bytes) {
   Gguf file;
   file.name = bytes.name;
   {
-    // What its keys say comes first: of several shards, the tensors are read in their order.
+    // Reads this file for its split.count. If it is one of several shards, all of them are then
+    // read in shard order.
     Gguf this_file;
     this_file.name = bytes.name;
     read_gguf_file(bytes, this_file, this_file.tensors);

@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint that a description names, under the names of the description's record.
+// Reads a checkpoint by a naming description, a file that maps its tensor names to this project's.
 
 #include <mha/load/families/description.hpp>
 
@@ -8,29 +8,30 @@
 
 namespace mha {
 
-/// Whether a tensor that the description names is in the file.
+/// Whether the file has at least one tensor that the description names.
 bool has_described_tensors(const naming::Description& description, const io::Contents& file);
 
 /// The file's tensors as "described.layers.N.W_q", "described.layers.N.mlp.in.weight",
-/// "described.embed.token.weight" …: turned, stacked, split, batch norms folded, all when they are
-/// read. What the description does not name keeps its name; what it ignores is left out. Layers
-/// that share their weights are layers of one memory. `options`: settings that win over the
-/// description's. Throws Error that says which line of the description wants what is missing or has
-/// another shape.
+/// "described.embed.token.weight" and so on. They are transposed, stacked, split or merged with
+/// batch norm statistics only when read. A tensor that the description does not name keeps its
+/// name; one that it ignores is left out. Layers with shared weights refer to the same memory.
+/// `options` override the description's settings. `reads` records the settings and tensors that are
+/// asked for. Throws Error that names the description's line whose tensor is missing or has another
+/// shape.
 io::Contents described_contents(const naming::Description& description, const io::Contents& file,
                                 const naming::Config& config, const naming::Options& options,
                                 const std::shared_ptr<naming::Reads>& reads);
 
-/// The layers of such contents, which stay where they are.
+/// The layers in the result of described_contents. They refer to `contents`; no tensor is read.
 std::vector<naming::Found>
 described_layers(const std::shared_ptr<const naming::Description>& description,
                  const io::Contents& contents, const naming::Config& config,
                  const std::shared_ptr<naming::Reads>& reads);
 
-/// What stands before the names of a layer's tensors in the file itself.
+/// The prefix of the layer's tensor names in the file.
 std::string prefix_in_file(const naming::Group& group);
 
-/// A warning that lists the tensors that the description does not name, or nothing.
+/// A warning that lists the tensors the description does not name; empty if there are none.
 std::vector<Note> unclaimed_tensors(const naming::Group& group);
 
 } // namespace mha

@@ -82,7 +82,7 @@ void split_latent_weights(NamedTensors& tensors, const Settings& settings, std::
     fail("{} is {}: {} compressed ones ({}) and a shared part of the key expected", down->source,
          to_string(down->tensor.shape()), r, norm ? norm->source : up->source);
   const std::size_t shared = columns - r;
-  const NamedTensor whole = *down; // copies: parts change below
+  const NamedTensor whole = *down; // a copy: `tensors` changes below
   put(tensors, "W_c_kv", whole, columns_of(whole.tensor, 0, r, columns), "the compressed ones");
   put(tensors, "W_k_pe", whole, columns_of(whole.tensor, r, shared, columns), "the shared key");
   tensors.erase("W_kv_a");

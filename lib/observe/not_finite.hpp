@@ -27,7 +27,7 @@ std::vector<Note> not_finite_inputs(const Layer& layer);
 std::vector<Note> not_finite_result(std::string_view name, const Tensor& result,
                                     bool has_batch = true);
 
-/// One stage of these.
+/// The message of not_finite_results() for one stage, of its summary.
 Message not_finite_stage(Stage stage, const Summary& computed);
 
 /// "logits: 3 NaN of 8 numbers", of the first of some stages that has any, as a whole model's run

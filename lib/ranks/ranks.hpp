@@ -78,7 +78,7 @@ Ranks& world();
 
 /// Whether mpirun (or srun with PMI) started this process beside others.
 bool launched_by_mpi();
-/// Whether it did so in vain: there are several processes, and this program knows nothing of MPI.
+/// Whether mpirun started several processes of this program, which is built without MPI.
 bool mpirun_without_mpi();
 
 /// Together: a writer for one file in which every rank writes its part of the elements; finish()

@@ -11,13 +11,10 @@
 namespace mha::render {
 
 std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
-  TextTable table({{"layer"},
-                   {"read", true},
-                   {"projections", true},
-                   {"attention", true},
-                   {"output", true},
-                   {"around", true},
-                   {"all", true}});
+  std::vector<TextTable::Column> columns{{"layer"}, {"read", true}};
+  for (const Phase phase : phases) columns.push_back({std::string(name_of_phase(phase)), true});
+  columns.push_back({"all", true});
+  TextTable table(std::move(columns));
   const auto add = [&](const LayerSeconds& layer) {
     std::vector<std::string> row{visible(layer.layer), duration_text(layer.read_s)};
     for (const double seconds : layer.phases) row.push_back(duration_text(seconds));
@@ -35,7 +32,7 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
   text += in_lines(pass, text_style.width) + "\n";
   for (const std::string& line : wrapped("read: the layer is made of the checkpoint's tensors, "
                                          "once, before the runs · around: norms, "
-                                         "feed-forward, the stream's sums",
+                                         "feed-forward, the stream's sums · all: without read",
                                          text_style.width))
     text += text_style.dim(line) + "\n";
   return text + machine_text(speed.roofline.machine, text_style);

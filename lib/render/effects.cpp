@@ -12,7 +12,7 @@ namespace mha::render {
 
 namespace {
 
-/// The columns of which some line has a number.
+/// The columns in which at least one effect has a value.
 std::vector<EffectColumn> present_columns(const std::vector<Effect>& effects) {
   std::vector<EffectColumn> list;
   for (const EffectColumn& column : effect_columns)
@@ -26,7 +26,7 @@ std::string index_text(const std::optional<std::size_t>& index) {
   return index ? fmt::format("{}", *index) : "";
 }
 
-/// An effect, and its standard deviation where that stands beside it.
+/// An effect, and its standard deviation over texts if the view has deviations.
 struct EffectLine {
   Effect effect;
   std::optional<Effect> deviation = {};
@@ -41,7 +41,8 @@ std::vector<EffectLine> effect_lines(const std::vector<Effect>& effects, const E
   return lines;
 }
 
-/// What CSV and JSON say of it.
+/// Returns the function that writes one effect, and its standard deviation if there is one, into a
+/// CSV or JSON record.
 auto effect_record_writer(const EffectsView& view) {
   return [&](Record& record, const EffectLine& line) {
     const Effect& one = line.effect;
@@ -55,14 +56,15 @@ auto effect_record_writer(const EffectsView& view) {
   };
 }
 
-/// For eyes: four decimals, so that columns can be compared; less than that is a power of ten.
+/// A number as the table shows it: four decimals, a power of ten below 0.00005, a dash if there is
+/// none.
 std::string table_number(const std::optional<double>& number) {
   if (!number) return "–";
   if (*number != 0 && std::abs(*number) < 0.00005) return fmt::format("{:.0e}", *number);
   return fmt::format("{:.4f}", *number);
 }
 
-/// How much of the largest value of the first column, as a bar.
+/// A bar of up to 12 blocks; `share` is a head's first-column value divided by the largest one.
 std::string effect_bar(double share) {
   std::string text;
   for (int i = 0; i < static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * 12)); ++i)
@@ -70,7 +72,8 @@ std::string effect_bar(double share) {
   return text;
 }
 
-/// What the columns are in, and whose logit is followed.
+/// The line under the table: the unit of kl and loss_change, and the token whose logit
+/// logit_change and direct measure.
 std::string units_text(const std::vector<EffectColumn>& columns, const std::string& answer,
                        const TextStyle& text_style) {
   const auto has = [&](std::string_view name) { return find_named(columns, name) != nullptr; };

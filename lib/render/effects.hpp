@@ -21,7 +21,7 @@ std::string effects_text(const std::vector<Effect>& effects, const EffectsView& 
 /// csv or tsv, without the line of titles where it stands above already.
 std::string effects_csv(const std::vector<Effect>& effects, const EffectsView& view,
                         std::string_view form, bool titles);
-/// The objects of a list, one a line, with commas between them.
+/// The items of a JSON list without its brackets, one a line.
 std::string effects_json_items(const std::vector<Effect>& effects, const EffectsView& view);
 
 } // namespace mha::render

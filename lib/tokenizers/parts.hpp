@@ -1,7 +1,7 @@
 #pragma once
-// Parts of a tokenizer. A text goes through them in this order: added tokens are cut out,
-// the rest is normalized, cut into words, and the model cuts each word into tokens; special tokens
-// go around them.
+// Parts of a tokenizer. A text goes through them in this order: added tokens are split off, the
+// rest is normalized and split into words, and the model splits each word into tokens; the template
+// puts special tokens around them.
 
 #include <mha/system/note.hpp>
 #include <mha/tokenizers/added_tokens.hpp>
@@ -14,22 +14,23 @@
 namespace mha::tokenizers {
 
 using Normalizer = std::function<void(AlignedText&)>;
-/// Cuts a piece that is no added token, and hands over what it becomes, one after another: a long
-/// text is never held as millions of words.
+/// Splits a piece of text that holds no added token and passes each result to the callback at once,
+/// so that a long text is never stored as a list of words.
 using PreTokenize = std::function<void(AlignedText&&, const TakeText&)>;
-/// Each cuts what the one before made.
+/// Steps in order; each splits the pieces of the previous one.
 using PreTokenizer = std::vector<PreTokenize>;
 
 /// A token inside a word.
 struct Cut {
   int id = 0;
-  std::uint32_t begin = 0, end = 0; ///< bytes of the word
+  std::uint32_t begin = 0, end = 0; ///< its bytes in the word
 };
 
 class Model {
 public:
   virtual ~Model() = default;
-  /// Appends the tokens of a word that is not empty. Throws Error for a word that has none.
+  /// Appends the tokens of a word that is not empty. Throws Error for a word that cannot be
+  /// tokenized.
   virtual void cut(std::string_view word, std::vector<Cut>& tokens) const = 0;
   const Vocabulary& vocabulary() const { return vocabulary_; }
   /// The token that stands for what the vocabulary lacks.
@@ -40,43 +41,43 @@ protected:
   std::optional<int> unknown_;
 };
 
-/// What stands around a text: the numbers of special tokens, and the text itself (nothing), which
-/// may be there more than once or never.
+/// The post-processor's template: ids of special tokens in order; nullopt is the place of the text,
+/// which may occur more than once or not at all.
 using TokenTemplate = std::vector<std::optional<int>>;
 
-/// What a BertNormalizer does; accents are stripped with lower case where nothing says otherwise.
+/// Settings of a BertNormalizer; nullopt for strip_accents means as lowercase.
 struct BertNormalizerSettings {
   bool clean_text = true, handle_chinese_chars = true, lowercase = true;
   std::optional<bool> strip_accents;
 };
 
-/// Parts of tokenizer.json that tokenizer_config.json may say otherwise (beside_json.cpp): nothing
-/// where the file has another kind of part.
+/// Settings of tokenizer.json that tokenizer_config.json can override (beside_json.cpp); nullopt if
+/// the tokenizer has no such part.
 struct OverridableSettings {
-  std::optional<BertNormalizerSettings> bert; ///< the normalizer is a BertNormalizer
-  std::optional<bool> add_prefix_space;       ///< the pre-tokenizer is ByteLevel
-  bool use_regex = true;                      ///< its other setting
-  bool lower_case = false;                    ///< a part of the normalizer makes lower case
+  std::optional<BertNormalizerSettings> bert; ///< nullopt if the normalizer is not a BertNormalizer
+  std::optional<bool> add_prefix_space;       ///< nullopt if the pre-tokenizer is not ByteLevel
+  bool use_regex = true;                      ///< of the ByteLevel pre-tokenizer
+  bool lower_case = false;                    ///< whether the normalizer makes lower case
 };
 
 struct Pipeline {
-  std::string name; ///< the file, for messages
+  std::string name; ///< of the file, for messages
   OverridableSettings overridable;
   std::optional<AddedTokens> added;
-  Normalizer normalizer;      ///< empty where there is none
-  PreTokenizer pre_tokenizer; ///< empty where there is none: then a piece is a word
+  Normalizer normalizer;      ///< empty if the tokenizer has none
+  PreTokenizer pre_tokenizer; ///< empty if the tokenizer has none; a piece is then a word
   std::unique_ptr<Model> model;
   TokenTemplate post_template{std::nullopt};
   std::optional<int> bos, eos, mask;
-  int type_id = 0;         ///< a type_id other than 0 that the template gives to a lone text
+  int type_id = 0; ///< first one other than 0 that the template gives to a single text, or 0
   std::vector<Note> notes; ///< where the files contradict each other
-  std::optional<std::size_t>
-      ignored_max_length;        ///< what the file would cut a text to, which is not done
-  bool byte_level = false;       ///< pieces write bytes as GPT-2's 256 characters
-  bool byte_fallback = false;    ///< the pieces <0x00> to <0xFF> are bytes
-  bool marks_spaces = false;     ///< pieces write a blank as ▁
-  std::string continuing_prefix; ///< "##" where a piece inside a word begins with it
-  std::string word_suffix;       ///< "</w>" where a piece at a word's end ends with it
+  /// The file's truncation length, which is not applied.
+  std::optional<std::size_t> ignored_max_length;
+  bool byte_level = false;       ///< vocabulary entries spell bytes as GPT-2's 256 characters
+  bool byte_fallback = false;    ///< the entries <0x00> to <0xFF> are single bytes
+  bool marks_spaces = false;     ///< vocabulary entries write a space as ▁
+  std::string continuing_prefix; ///< the prefix of entries inside a word, such as ##
+  std::string word_suffix;       ///< the suffix of entries at a word's end, such as </w>
 };
 
 } // namespace mha::tokenizers

@@ -6,10 +6,11 @@
 
 namespace mha::tokenizers {
 
-/// The frame that a post-processor puts around a text.
+/// The template of special tokens that a post-processor puts around a text.
 TokenTemplate read_post_processor(const JsonNode& node);
 
-/// Longer frames are refused: templates, and sequences of them, could double it each time.
+/// Longer templates are refused: in a sequence, each template that repeats the text doubles the
+/// length.
 constexpr std::size_t longest_template = 10'000;
 
 // One a kind; post_processors.cpp lists them.

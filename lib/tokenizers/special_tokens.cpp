@@ -254,7 +254,7 @@ void read_special_tokens(const std::string& folder, Pipeline& parts) {
 }
 
 TokenTemplate with_bos(const Pipeline& parts, bool wanted) {
-  // Where no file names it, what opens the frame is it.
+  // If no file names BOS, it is the first token of the template.
   std::optional<int> bos = parts.bos;
   if (!bos && !parts.post_template.empty()) bos = parts.post_template.front();
   if (!bos && wanted)

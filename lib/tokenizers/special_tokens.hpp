@@ -8,10 +8,10 @@ namespace mha::tokenizers {
 /// Reads tokenizer_config.json, special_tokens_map.json and config.json of a folder, as far as they
 /// are there, and added_tokens.json where the first has no added_tokens_decoder. Tokens that they
 /// name and the tokenizer lacks are added, as Transformers does; Error where two have one number.
-/// Where tokenizer_config.json has add_bos_token or add_eos_token, the frame follows it.
+/// Where tokenizer_config.json has add_bos_token or add_eos_token, the template follows it.
 void read_special_tokens(const std::string& folder, Pipeline& parts);
 
-/// The frame with or without BOS at its beginning. Throws Error where it is wanted and not known.
+/// The template with or without BOS at its beginning. Throws Error if BOS is wanted and not known.
 TokenTemplate with_bos(const Pipeline& parts, bool wanted);
 
 } // namespace mha::tokenizers

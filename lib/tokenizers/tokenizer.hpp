@@ -73,8 +73,7 @@ public:
   std::optional<int> bos() const;
   std::optional<int> eos() const;
   std::optional<int> mask() const;
-  /// The segment (token_type_ids) other than 0 that the files give to tokens of a lone text; 0
-  /// where there is none.
+  /// The first token type id other than 0 that the template gives to tokens of a single text, or 0.
   int type_id() const;
   /// Where the files contradict each other, and which one is followed.
   const std::vector<Note>& notes() const;

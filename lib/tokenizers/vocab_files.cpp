@@ -64,7 +64,7 @@ void add_special(Pipeline& parts, std::initializer_list<std::string_view> pieces
   parts.added.emplace(std::move(tokens), parts.normalizer);
 }
 
-/// The frame of two tokens around a text, where the vocabulary has both.
+/// Sets the template to two tokens around the text, if the vocabulary has both.
 void surround_with(Pipeline& parts, std::string_view first, std::string_view last) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
   const auto before = vocabulary.id_of(first), behind = vocabulary.id_of(last);

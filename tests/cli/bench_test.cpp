@@ -183,7 +183,8 @@ TEST_CASE("bench: a text times the whole pass, layer by layer") {
       run({"bench", "data/bard-gpt2", "--text", "To be, or not to be", "--repeat", "3"});
   INFO(result.err);
   REQUIRE(result.code == 0);
-  for (const char* word : {"\n0 ", "\n3 ", "logits", "tokens/s", "3 runs", "around", "read"})
+  for (const char* word :
+       {"\n0 ", "\n3 ", "logits", "tokens/s", "3 runs", "around", "read", "all: without read"})
     CHECK_THAT(result.out, Contains(word));
   const json object = json::parse(run({"bench", "data/bard-llama", "--ids", "1,2,3", "--ids", "4",
                                        "--repeat", "3", "--format", "json"})

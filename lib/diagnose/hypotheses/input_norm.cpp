@@ -1,4 +1,6 @@
-// The norm before the projections: whether, which, how often, for whom.
+// Hypotheses about the norm before the projections: whether there is one, its kind and parameters,
+// how often it is applied, and which projections see it. Each edits the layer as the compared
+// implementation might compute it.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
@@ -19,7 +21,7 @@ const char* name_of_norm(InputNorm norm) {
   return norm == InputNorm::rms ? "RMSNorm" : "LayerNorm";
 }
 
-/// Where this layer takes X as it is.
+/// Hypotheses for a layer without input norm: the compared implementation has one.
 void add_norms(const Layer& layer, ChangeList& list) {
   for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
     list.add_settings("input_norm.added", norm_output_stage(),
@@ -29,9 +31,9 @@ void add_norms(const Layer& layer, ChangeList& list) {
                       {{"input_norm", setting_value_of(kind)}});
 }
 
-/// Only some of the projections see the normalised input.
+/// Hypotheses that only some projections see the normalised input.
 void add_partial_norms(const Layer& layer, ChangeList& list) {
-  if (layer.X_k.empty() && layer.X_v.empty()) {
+  if (layer.X_k.empty() && layer.X_v.empty()) { // only in self-attention
     list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
              "makes keys and values from X as it is, only queries from norm(X)",
              "make keys and values from the normalised input, too",
@@ -87,7 +89,7 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
   if (layer.X.empty() || layer.has_given(Stage::x)) return {};
   ChangeList list;
   if (s.input_norm == InputNorm::none) {
-    if (layer.block) return {}; // where its norms are is a matter of the block
+    if (layer.block) return {}; // where a block's norms are is the theme norm_place's
     add_norms(layer, list);
     list.all_rare();
     return list.take();
@@ -117,7 +119,8 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
   add_forms(layer, list);
   add_partial_norms(layer, list);
   std::vector<Change> all = list.take();
-  for (Change& change : all) // each makes all projections anew
+  // A trial recomputes all projections, so only the two likeliest are tried beside other changes.
+  for (Change& change : all)
     change.rare = change.id != "input_norm.missing" && change.id != "input_norm.kind";
   return all;
 }
@@ -125,10 +128,10 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
 } // namespace
 
 const Theme input_norm_theme{
-    "input_norm",
-    "input_norm.missing input_norm.added input_norm.kind input_norm.twice input_norm.eps "
-    "input_norm.one_plus input_norm.weight input_norm.bias input_norm.form input_norm.missing.q "
-    "input_norm.missing.kv input_norm.missing.v",
-    input_norm_changes};
+    .name = "input_norm",
+    .ids = "input_norm.missing input_norm.added input_norm.kind input_norm.twice input_norm.eps "
+           "input_norm.one_plus input_norm.weight input_norm.bias input_norm.form "
+           "input_norm.missing.q input_norm.missing.kv input_norm.missing.v",
+    .changes = input_norm_changes};
 
 } // namespace mha
