@@ -193,14 +193,14 @@ TEST_CASE("bench: a text times the whole pass, layer by layer") {
   CHECK(object["runs"] == 3);
   CHECK(object["tokens_per_s"].get<double>() == Approx(4 / object["median_s"].get<double>()));
   REQUIRE(object["layers"].size() == 4);
-  // Of one run, the parts are timed within the whole.
+  // Of one run, the parts are timed within the whole; layers are read before it.
   const json once = json::parse(
       run({"bench", "data/bard-llama", "--ids", "1,2,3", "--repeat", "1", "--format", "json"}).out);
   double parts = once["logits_s"];
   for (const json& layer : once["layers"])
     for (const char* part : {"read_s", "projections_s", "attention_s", "output_s", "around_s"}) {
       CHECK(layer[part].get<double>() >= 0);
-      parts += layer[part].get<double>();
+      if (part != std::string_view("read_s")) parts += layer[part].get<double>();
     }
   CHECK(parts <= once["median_s"].get<double>());
   // A chosen layer is timed alone, as ever; what is around it when its result is asked for.
