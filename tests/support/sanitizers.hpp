@@ -11,4 +11,4 @@ inline constexpr bool sanitized = false;
 #endif
 
 /// Of cases that go the same way through the code, every so manyth is run.
-inline constexpr std::size_t one_of = sanitized ? 12 : 1;
+inline constexpr std::size_t one_of = sanitized ? 24 : 1;
