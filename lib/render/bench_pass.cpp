@@ -25,10 +25,12 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
   if (speed.logits_s > 0) table.add({"logits", "", "", "", "", "", duration_text(speed.logits_s)});
   std::string text =
       table.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
+  const double rate = speed.tokens_per_second();
   const std::string pass = fmt::format(
-      "the whole pass: median {}, best {} · {} · {:.4g} tokens/s · {}",
-      duration_text(speed.median_s), duration_text(speed.best_s), counted(speed.tokens, "tokens"),
-      speed.tokens_per_second(), counted(speed.runs, "runs"));
+      "the whole pass: median {}, best {} · {} · {} tokens/s · {}", duration_text(speed.median_s),
+      duration_text(speed.best_s), counted(speed.tokens, "tokens"),
+      rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate),
+      counted(speed.runs, "runs"));
   text += in_lines(pass, text_style.width) + "\n";
   for (const std::string& line : wrapped("read: the layer is made of the checkpoint's tensors, "
                                          "once, before the runs · around: norms, "
