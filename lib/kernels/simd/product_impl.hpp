@@ -50,11 +50,11 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
     for (std::size_t j = 0; j < cols; ++j)
       sum[i][j] = accumulate ? read(c + i * c_stride, j) : V::fill(0);
   for (std::size_t p = 0; p < depth; ++p, ++a, b += b_stride) {
-    if (p % LinesAhead::block == 0) ahead.fetch();
-      // Rows of a plain b lie too far apart to be foreseen.
+    // Rows of a plain b lie too far apart to be foreseen.
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < cols; j += of_line)
       __builtin_prefetch(b + lines_ahead * b_stride + j * width, 0, 3);
+    if (p % LinesAhead::block == 0) ahead.fetch();
     Reg line[cols];
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < cols; ++j) line[j] = read(b, j);

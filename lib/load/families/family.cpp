@@ -196,15 +196,18 @@ std::optional<std::size_t> Group::configured_count(std::initializer_list<std::st
   return static_cast<std::size_t>(*number);
 }
 
-bool Group::is_model(std::initializer_list<std::string_view> types) const {
+std::vector<std::string> Group::model_types() const {
   if (reads) reads->ask_setting("model_type");
-  const auto top = config->find("model_type");
-  const std::optional<std::string> part = configured("model_type");
-  const auto text = config->find("text_config.model_type");
-  return std::any_of(types.begin(), types.end(), [&](std::string_view type) {
-    return (part && *part == type) || (top != config->end() && top->second == type) ||
-           (text != config->end() && text->second == type);
-  });
+  std::vector<std::string> types;
+  if (std::optional<std::string> part = configured("model_type")) types.push_back(std::move(*part));
+  for (const char* key : {"model_type", "text_config.model_type"})
+    if (const auto said = config->find(key); said != config->end()) types.push_back(said->second);
+  return types;
+}
+
+bool Group::is_model(std::initializer_list<std::string_view> types) const {
+  return std::ranges::any_of(model_types(),
+                             [&](const std::string& type) { return is_one_of(type, types); });
 }
 
 std::string Translation::source_of(std::string_view name) const {

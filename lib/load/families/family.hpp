@@ -88,6 +88,8 @@ struct Group {
   bool says(std::string_view key) const;
   /// Whether config.json has this very key, and not to say null.
   bool says_value(std::string_view key) const;
+  /// The model_types in config.json: of the part that is read, of the whole, of its text model.
+  std::vector<std::string> model_types() const;
   /// Whether config.json's model_type is one of these.
   bool is_model(std::initializer_list<std::string_view> types) const;
 

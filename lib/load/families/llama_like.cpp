@@ -60,9 +60,11 @@ std::optional<BiasKey> projection_bias(const Group& group, bool of_output) {
 
 void take_biases(Translation& to) {
   const Group& group = to.group();
+  const std::optional<BiasKey> of_qkv = projection_bias(group, false),
+                               of_output = projection_bias(group, true);
   for (const std::string letter : {"q", "k", "v", "o"}) {
     const std::string name = letter + "_proj.bias";
-    const std::optional<BiasKey> bias = projection_bias(group, letter == "o");
+    const std::optional<BiasKey>& bias = letter == "o" ? of_output : of_qkv;
     const bool there = group.has(name), wanted = bias && is_biased(group, *bias);
     if (wanted && !there)
       fail("{}: {}{} is missing, {}", group.contents->name, group.prefix, name,

@@ -1,5 +1,6 @@
 #include <mha/load/families/llama_traits.hpp>
 
+#include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -75,9 +76,10 @@ constexpr LlamaTraits rows[]{
 } // namespace
 
 const LlamaTraits* llama_traits(const Group& group) {
+  const std::vector<std::string> types = group.model_types();
   const auto* const row = std::ranges::find_if(rows, [&](const LlamaTraits& one) {
     return std::ranges::any_of(words_of(one.models),
-                               [&](std::string_view type) { return group.is_model({type}); });
+                               [&](std::string_view type) { return is_one_of(type, types); });
   });
   return row == std::end(rows) ? nullptr : row;
 }
