@@ -1,8 +1,9 @@
 // Every command × every kind of input × its outcomes: tests/matrix. Under sanitizers, too: CI runs
-// it so.
+// it so, with the longest searches of `diagnose` on one family.
 
 #include "support/places.hpp"
 #include "support/run.hpp"
+#include "support/sanitizers.hpp"
 #include "support/tools.hpp"
 
 #include <catch2/catch.hpp>
@@ -12,7 +13,7 @@ using Catch::Contains;
 
 TEST_CASE("matrix: every command on every kind of input, with each outcome") {
   const Result result = shell("/usr/bin/python3 tests/matrix/run.py \"$MHA\" --starter '" +
-                              starter_path() + "'");
+                              starter_path() + "'" + (sanitized ? " --searches llama" : ""));
   INFO(result.out << result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains(" runs of ") && Contains(", 0 finds"));

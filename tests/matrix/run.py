@@ -2,13 +2,15 @@
 """The matrix: every command × every kind of input × its outcomes, on tiny models.
 
     /usr/bin/python3 tests/matrix/run.py PROGRAM [--starter LIBRARY] [--once] [--under "valgrind -q …"] [--only COMMAND]
+        [--searches FAMILY]
 
 The tables are commands.py and inputs.py; a command that the program lists and commands.py does not
 fails. Outcomes: what is computed, with each option of the table, again with one thread to the same
 bytes, into a file; beside a reference that is equal, that differs, whose difference is explained and
 not; and refusals. A run ends with its exit code, at most one message, no report of a sanitizer, and
 leaves no file but the one it was asked for. --starter: runs are copies of one process (starter.cpp).
---once: one run of each command that works.
+--once: one run of each command that works. --searches: `diagnose` goes through all changes on the models of
+one family alone, which are the same for all.
 """
 import argparse
 import concurrent.futures
@@ -107,8 +109,9 @@ def of_weights():
         yield Run(["diff", *words], code, "weights: " + what, file)
 
 
-def references(folder, program, found):
-    """What another implementation saved: the same, under another convention, and something else."""
+def references(folder, program, found, family=""):
+    """What another implementation saved: the same, under another convention, and something else. With a family,
+    explanations are sought under every change on its models and on lone layers alone."""
     def dump(to, words):
         subprocess.run([program, "dump", *words, "-q", "-o", to], cwd=folder, check=True, env=ENVIRONMENT)
 
@@ -125,7 +128,7 @@ def references(folder, program, found):
         def is_kept(name):
             """What every change is tried for: of two layers, one behind the other. Of the others what few touch."""
             *layer, stage = name.split(".")
-            searched = one.is_searched and (not layer or layer[-1] in ("0", "1"))
+            searched = one.is_searched and (not family or one.model in ("", family)) and (not layer or layer[-1] in ("0", "1"))
             return stage in (("output", "weights") if searched else ("q",))
 
         stages = {name: rng.standard_normal(value.shape) for name, value in stages.items() if is_kept(name)}
@@ -188,6 +191,7 @@ def main():
     parser.add_argument("--under", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--starter", default="")
+    parser.add_argument("--searches", default="", metavar="FAMILY")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
     finds = [f"{name} is listed by the program, and has no row in tests/matrix/commands.py"
@@ -197,7 +201,7 @@ def main():
         return 1
     with tempfile.TemporaryDirectory(prefix="mha-matrix-") as folder:
         found = inputs.write(folder, program)
-        references(folder, program, found)
+        references(folder, program, found, arguments.searches)
         os.mkdir(os.path.join(folder, "out"))
         runs = []
         for name, command in COMMANDS.items():
