@@ -94,6 +94,32 @@ Tensor copied(const Tensor& tensor) {
   return copy;
 }
 
+Tensor columns_of(const Tensor& tensor, const std::vector<std::size_t>& columns) {
+  struct Run {
+    std::size_t from, bytes; // neighbours that stay neighbours
+  };
+  std::vector<Run> runs;
+  const std::size_t element = size_of(tensor.dtype());
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (i > 0 && columns[i] == columns[i - 1] + 1)
+      runs.back().bytes += element;
+    else
+      runs.push_back({columns[i] * element, element});
+
+  Shape shape = tensor.shape();
+  const std::size_t row_bytes = shape.back() * element, rows = tensor.bytes() / row_bytes;
+  shape.back() = columns.size();
+  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
+  std::byte* to = result.raw_mutable();
+  const std::byte* row = tensor.raw();
+  for (std::size_t i = 0; i < rows; ++i, row += row_bytes)
+    for (const Run& run : runs) {
+      std::memcpy(to, row + run.from, run.bytes);
+      to += run.bytes;
+    }
+  return result;
+}
+
 Tensor unmerged(const Tensor& x, std::size_t heads) {
   const Shape& s = x.shape(); // B, T, H · d
   return permuted(x.reshaped({s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3}).reshaped(s);

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <vector>
 
 namespace mha {
 
@@ -52,21 +53,15 @@ inline std::size_t within(std::size_t index, std::size_t count) {
 
 /// A copy that may be written to.
 Tensor copied(const Tensor& tensor);
+/// These columns of a (rows, n) or (n) tensor, each below n, side by side.
+Tensor columns_of(const Tensor& tensor, const std::vector<std::size_t>& columns);
 /// `count` columns of a (rows, n) or (n) tensor: column i of the result is column from(i). Of one
 /// that another change took away, nothing.
 template <class F> Tensor columns_from(const Tensor& tensor, std::size_t count, F from) {
   if (tensor.empty()) return tensor;
-  Shape shape = tensor.shape();
-  const std::size_t n = shape.back(), rows = tensor.count() / n;
-  shape.back() = count;
-  Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
-  const std::size_t element = size_of(tensor.dtype());
-  std::byte* to = result.raw_mutable();
-  const std::byte* source = tensor.raw();
-  for (std::size_t row = 0; row < rows; ++row, source += n * element)
-    for (std::size_t i = 0; i < count; ++i, to += element)
-      std::memcpy(to, source + within(from(i), n) * element, element);
-  return result;
+  std::vector<std::size_t> columns(count);
+  for (std::size_t i = 0; i < count; ++i) columns[i] = within(from(i), tensor.shape().back());
+  return columns_of(tensor, columns);
 }
 /// The same of as many columns as there are.
 template <class F> Tensor columns_from(const Tensor& tensor, F from) {
