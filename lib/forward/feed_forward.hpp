@@ -20,7 +20,9 @@ public:
   explicit Activated(const ModelHead& head)
       : activation_(head.activation), is_gated_(false), norm_(head.norm) {}
 
-  Needs needs() const override { return Needs::row; }
+  Needs needs() const override {
+    return activation_ == Activation::solu || norm_.present() ? Needs::row : Needs::head;
+  }
   void prepare(const Usage& usage) override;
   void release() override { b_in_use_ = {}, norm_.release(); }
   void apply(const TokenRows<T>& rows, Stage from, Stage to) const override;

@@ -10,8 +10,7 @@ template <class T> void Compressed<T>::apply(const TokenRows<T>& rows, Stage fro
   W_.apply(rows, from, to);
   const Matrix<T> c = rows[to];
   const T* weight = norm_.empty() ? nullptr : norm_.as<T>().data();
-  for (std::size_t t = 0; t < c.rows; ++t)
-    rms_norm(c.row(t), weight, c.cols, layer_.settings.qk_norm_eps, false, c.row(t));
+  rms_norm<T>(c, weight, layer_.settings.qk_norm_eps, false, c);
 }
 
 template <class T> void JoinedKeys<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {

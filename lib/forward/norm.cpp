@@ -3,7 +3,9 @@
 #include <mha/kernels/rows.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <type_traits>
 
 namespace mha {
 
@@ -18,30 +20,80 @@ template <class T> T gain(const T* weight, std::size_t i, bool one_plus) {
   return one_plus ? T(1) + weight[i] : weight[i];
 }
 
-template <class T>
-void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_plus, T* out) {
-  T squares = 0;
-  for (std::size_t i = 0; i < n; ++i) squares += x[i] * x[i];
-  const T inverse = T(1) / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(eps));
-  for (std::size_t i = 0; i < n; ++i) out[i] = x[i] * inverse * gain(weight, i, one_plus);
+namespace {
+
+/// The sum over a row is one chain of additions, each of which waits for the one before. The chains
+/// of some rows go side by side, and every row has the bits that it has alone.
+constexpr std::size_t rows_together = 8;
+
+/// Σ term(row, column) over n columns, of each of the rows.
+template <class T, std::size_t rows, class Term>
+std::array<T, rows> row_sums(std::size_t n, const Term& term) {
+  std::array<T, rows> sums{};
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t t = 0; t < rows; ++t) sums[t] += term(t, i);
+  return sums;
 }
 
-template <class T> void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n,
-                                   double eps, bool one_plus, T* out) {
-  T mean = 0;
-  for (std::size_t i = 0; i < n; ++i) mean += x[i];
-  mean /= static_cast<T>(n);
-  T variance = 0;
-  for (std::size_t i = 0; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
-  const T inverse = T(1) / std::sqrt(variance / static_cast<T>(n) + static_cast<T>(eps));
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = (x[i] - mean) * inverse * gain(weight, i, one_plus) + (bias ? bias[i] : T(0));
+/// Calls `norm` with the number of rows that it takes at a time, and the first of them.
+template <class Norm> void in_groups(std::size_t rows, const Norm& norm) {
+  std::size_t first = 0;
+  for (; first + rows_together <= rows; first += rows_together)
+    norm(std::integral_constant<std::size_t, rows_together>(), first);
+  for (; first < rows; ++first) norm(std::integral_constant<std::size_t, 1>(), first);
+}
+
+template <std::size_t rows, class T>
+void rms_norm_of(Matrix<const T> x, const T* weight, double eps, bool one_plus, Matrix<T> y) {
+  const std::size_t n = x.cols;
+  const auto squares =
+      row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) { return x.row(t)[i] * x.row(t)[i]; });
+  for (std::size_t t = 0; t < rows; ++t) {
+    const T inverse = T(1) / std::sqrt(squares[t] / static_cast<T>(n) + static_cast<T>(eps));
+    for (std::size_t i = 0; i < n; ++i)
+      y.row(t)[i] = x.row(t)[i] * inverse * gain(weight, i, one_plus);
+  }
+}
+
+template <std::size_t rows, class T> void layer_norm_of(Matrix<const T> x, const T* weight,
+                                                        const T* bias, double eps, bool one_plus,
+                                                        Matrix<T> y) {
+  const std::size_t n = x.cols;
+  auto mean = row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) { return x.row(t)[i]; });
+  for (T& m : mean) m /= static_cast<T>(n);
+  const auto squares = row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) {
+    return (x.row(t)[i] - mean[t]) * (x.row(t)[i] - mean[t]);
+  });
+  for (std::size_t t = 0; t < rows; ++t) {
+    const T inverse = T(1) / std::sqrt(squares[t] / static_cast<T>(n) + static_cast<T>(eps));
+    for (std::size_t i = 0; i < n; ++i)
+      y.row(t)[i] =
+          (x.row(t)[i] - mean[t]) * inverse * gain(weight, i, one_plus) + (bias ? bias[i] : T(0));
+  }
+}
+
+} // namespace
+
+template <class T>
+void rms_norm(Matrix<const T> x, const T* weight, double eps, bool one_plus, Matrix<T> y) {
+  in_groups(x.rows, [&](auto rows, std::size_t first) {
+    rms_norm_of<rows>(x.rows_from(first, rows), weight, eps, one_plus, y.rows_from(first, rows));
+  });
+}
+
+template <class T> void layer_norm(Matrix<const T> x, const T* weight, const T* bias, double eps,
+                                   bool one_plus, Matrix<T> y) {
+  in_groups(x.rows, [&](auto rows, std::size_t first) {
+    layer_norm_of<rows>(x.rows_from(first, rows), weight, bias, eps, one_plus,
+                        y.rows_from(first, rows));
+  });
 }
 
 template <class T>
-void affine_norm(const T* x, const T* weight, const T* bias, std::size_t n, T* out) {
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = x[i] * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
+void affine_norm(Matrix<const T> x, const T* weight, const T* bias, Matrix<T> y) {
+  for (std::size_t t = 0; t < x.rows; ++t)
+    for (std::size_t i = 0; i < x.cols; ++i)
+      y.row(t)[i] = x.row(t)[i] * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
 }
 
 Norm in_precision(const Norm& norm, DType dtype) {
@@ -54,15 +106,14 @@ Norm in_precision(const Norm& norm, DType dtype) {
 template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T> y) {
   const T* weight = norm.weight.empty() ? nullptr : norm.weight.as<T>().data();
   const T* bias = norm.bias.empty() ? nullptr : norm.bias.as<T>().data();
-  for (std::size_t t = 0; t < x.rows; ++t)
-    if (norm.kind == InputNorm::rms)
-      rms_norm(x.row(t), weight, x.cols, norm.eps, norm.one_plus, y.row(t));
-    else if (norm.kind == InputNorm::layer)
-      layer_norm(x.row(t), weight, bias, x.cols, norm.eps, norm.one_plus, y.row(t));
-    else if (norm.kind == InputNorm::affine)
-      affine_norm(x.row(t), weight, bias, x.cols, y.row(t));
-    else if (x.row(t) != y.row(t))
-      std::copy_n(x.row(t), x.cols, y.row(t));
+  if (norm.kind == InputNorm::rms)
+    rms_norm(x, weight, norm.eps, norm.one_plus, y);
+  else if (norm.kind == InputNorm::layer)
+    layer_norm(x, weight, bias, norm.eps, norm.one_plus, y);
+  else if (norm.kind == InputNorm::affine)
+    affine_norm(x, weight, bias, y);
+  else if (x.data != y.data)
+    for (std::size_t t = 0; t < x.rows; ++t) std::copy_n(x.row(t), x.cols, y.row(t));
 }
 
 template <class T> void InputNormOf<T>::apply(const TokenRows<T>& rows, Stage, Stage to) const {
@@ -78,26 +129,22 @@ template <class T> void HeadNorm<T>::apply(const TokenRows<T>& rows, Stage from,
   const Matrix<T> y = rows[to];
   const HeadRange heads = n == x.cols ? HeadRange{0, 1} : rows.heads();
   const T* bias = bias_.count() == weight_.count() ? bias_.as<T>().data() : nullptr;
-  for (std::size_t i = 0; i < x.rows; ++i)
-    for (std::size_t head = heads.first; head < heads.last; ++head) {
-      const T *in = x.row(i) + head * n, *weight = weight_.as<T>().data() + head * own;
-      T* out = y.row(i) + head * n;
-      if (s.qk_norm == QkNorm::rms)
-        rms_norm(in, weight, n, s.qk_norm_eps, s.qk_norm_one_plus, out);
-      else
-        layer_norm(in, weight, bias ? bias + head * own : nullptr, n, s.qk_norm_eps, false, out);
-      if (s.clip_qkv > 0) row_clip(out, n, static_cast<T>(s.clip_qkv));
-    }
+  for (std::size_t head = heads.first; head < heads.last; ++head) {
+    const Matrix<const T> in = x.cols_from(head * n, n);
+    const Matrix<T> out = y.cols_from(head * n, n);
+    const T* weight = weight_.as<T>().data() + head * own;
+    if (s.qk_norm == QkNorm::rms)
+      rms_norm(in, weight, s.qk_norm_eps, s.qk_norm_one_plus, out);
+    else
+      layer_norm(in, weight, bias ? bias + head * own : nullptr, s.qk_norm_eps, false, out);
+    if (s.clip_qkv > 0)
+      for (std::size_t i = 0; i < out.rows; ++i)
+        row_clip(out.row(i), n, static_cast<T>(s.clip_qkv));
+  }
 }
 
-template void rms_norm(const float*, const float*, std::size_t, double, bool, float*);
-template void rms_norm(const double*, const double*, std::size_t, double, bool, double*);
-template void layer_norm(const float*, const float*, const float*, std::size_t, double, bool,
-                         float*);
-template void layer_norm(const double*, const double*, const double*, std::size_t, double, bool,
-                         double*);
-template void affine_norm(const float*, const float*, const float*, std::size_t, float*);
-template void affine_norm(const double*, const double*, const double*, std::size_t, double*);
+template void rms_norm(Matrix<const float>, const float*, double, bool, Matrix<float>);
+template void rms_norm(Matrix<const double>, const double*, double, bool, Matrix<double>);
 template void norm_rows(const Norm&, Matrix<const float>, Matrix<float>);
 template void norm_rows(const Norm&, Matrix<const double>, Matrix<double>);
 template class InputNormOf<float>;

@@ -14,19 +14,10 @@ struct Clip {
 };
 Clip clip_of(const Layer& layer);
 
-/// out = x / rms(x) · weight, rms over the n elements: √(mean(x²) + eps). Empty weight (nullptr)
-/// = 1. `one_plus`: times (1 + weight), as Gemma does. Zhang & Sennrich 2019.
+/// y = x / rms(x) · weight, row by row; rms over a row's n elements: √(mean(x²) + eps). Empty
+/// weight (nullptr) = 1. `one_plus`: times (1 + weight), as Gemma does. Zhang & Sennrich 2019.
 template <class T>
-void rms_norm(const T* x, const T* weight, std::size_t n, double eps, bool one_plus, T* out);
-
-/// out = (x − mean) / √(var + eps) · weight + bias; nullptr = 1 and 0. Ba et al. 2016.
-template <class T> void layer_norm(const T* x, const T* weight, const T* bias, std::size_t n,
-                                   double eps, bool one_plus, T* out);
-
-/// out = x · weight + bias; nullptr = 1 and 0: a batch norm in inference, whose mean and variance
-/// are constants and part of weight and bias. Ioffe & Szegedy 2015.
-template <class T>
-void affine_norm(const T* x, const T* weight, const T* bias, std::size_t n, T* out);
+void rms_norm(Matrix<const T> x, const T* weight, double eps, bool one_plus, Matrix<T> y);
 
 /// The norm with its weight and bias in `dtype`.
 Norm in_precision(const Norm& norm, DType dtype);
@@ -37,6 +28,7 @@ template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T>
 template <class T> class NormOf : public RowOperator<T> {
 public:
   explicit NormOf(const Norm& norm) : norm_(norm) {}
+  bool present() const { return norm_.kind != InputNorm::none; }
   Needs needs() const override { return Needs::row; }
   void prepare(const Usage&) override { in_use_ = in_precision(norm_, dtype_of<T>); }
   void release() override { in_use_ = {}; }
