@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -27,12 +27,19 @@ void pause() {
 #endif
 }
 
-/// Waits a little without giving up the core: to sleep and be woken takes a tenth of a millisecond.
-template <class Condition> void spin_until(const Condition& condition) {
+/// The value once `condition` is true of it. First without giving up the core: the next step of a
+/// layer follows at once, and to sleep and be woken takes a tenth of a millisecond.
+template <class Condition>
+std::uint32_t wait_until(const std::atomic<std::uint32_t>& value, const Condition& condition) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + std::chrono::microseconds(50);
-  while (!condition() && Clock::now() < end)
+  std::uint32_t now = value;
+  while (!condition(now) && Clock::now() < end) {
     for (int i = 0; i < 16; ++i) pause();
+    now = value;
+  }
+  for (; !condition(now); now = value) value.wait(now);
+  return now;
 }
 
 /// Signals of the process are for its own threads: while one of these is there, what starts does
@@ -55,10 +62,12 @@ private:
 };
 
 /// Threads that wait for work between loops: to start them anew for each step of a small layer
-/// would take longer than the layer.
+/// would take longer than the layer. A loop has places for helpers, which they take without a lock:
+/// all of them come at once.
 class Team {
 public:
   static Team& get() { return *owner().team; }
+  ~Team() { end_threads(); }
 
   /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only
   /// on the caller where another loop has the team, or no more threads are to be had.
@@ -66,32 +75,26 @@ public:
     if (taken_.test_and_set()) return work();
     const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> turn(
         &taken_, [](std::atomic_flag* taken) { taken->clear(); });
-    {
-      const std::lock_guard hold(state_);
-      try {
-        const SignalsBlocked blocked;
-        while (threads_.size() < helpers)
-          threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
-      } catch (const std::system_error&) {
-      }
-      work_ = &work;
-      open_ = std::min(helpers, threads_.size());
+    try {
+      const SignalsBlocked blocked;
+      while (threads_.size() < helpers) threads_.emplace_back([this] { serve(); });
+    } catch (const std::system_error&) {
     }
-    wake_.notify_all();
+    const auto places = static_cast<std::uint32_t>(std::min(helpers, threads_.size()));
+    work_ = &work;
+    finished_ = 0;
+    places_ = places;
+    places_.notify_all();
     work();
-    {
-      const std::lock_guard hold(state_);
-      open_ = 0; // the work is handed out: threads that have not begun need not
-    }
-    spin_until([this] { return running_ == 0; });
-    std::unique_lock hold(state_);
-    done_.wait(hold, [this] { return running_ == 0; });
+    // The work is handed out: a thread that has not begun need not.
+    const std::uint32_t begun = places - places_.exchange(0);
+    wait_until(finished_, [begun](std::uint32_t finished) { return finished == begun; });
   }
 
   /// Ends the threads, unless a loop has the team.
   void dismiss() {
     if (taken_.test_and_set()) return;
-    threads_.clear();
+    end_threads();
     taken_.clear();
   }
 
@@ -112,29 +115,30 @@ private:
     return one;
   }
 
-  void serve(const std::stop_token& stop) {
-    const auto called = [this] { return open_ > 0; };
-    std::unique_lock hold(state_);
-    while (wake_.wait(hold, stop, called)) {
-      --open_;
-      ++running_;
-      const std::function<void()>& work = *work_;
-      hold.unlock();
-      work();
-      hold.lock();
-      if (--running_ == 0) done_.notify_one();
-      hold.unlock();
-      spin_until(called); // the next step of a layer follows at once
-      hold.lock();
+  static constexpr std::uint32_t no_more = ~0U; ///< places, for threads that are to end
+
+  void serve() {
+    for (std::uint32_t places = 0; places != no_more;) {
+      places = wait_until(places_, [](std::uint32_t open) { return open > 0; });
+      if (places == no_more || !places_.compare_exchange_strong(places, places - 1)) continue;
+      (*work_)();
+      ++finished_;
+      finished_.notify_one();
     }
   }
 
+  void end_threads() {
+    places_ = no_more;
+    places_.notify_all();
+    threads_.clear();
+    places_ = 0;
+  }
+
   std::atomic_flag taken_; ///< by the loop that has the team
-  std::mutex state_;       ///< guards what follows
-  std::condition_variable_any wake_, done_;
   const std::function<void()>* work_ = nullptr;
-  std::atomic<std::size_t> open_ = 0, running_ = 0; ///< places for helpers; helpers at work
-  std::vector<std::jthread> threads_;               ///< last, so that they end before what they use
+  std::atomic<std::uint32_t> places_ = 0;   ///< for helpers, of the loop that is under way
+  std::atomic<std::uint32_t> finished_ = 0; ///< helpers that are through with it
+  std::vector<std::jthread> threads_;
 };
 
 } // namespace

@@ -66,6 +66,19 @@ TEST_CASE("work may itself be shared out") {
   CHECK(calls == 20);
 }
 
+TEST_CASE("loops that follow each other at once, or after threads have fallen asleep or ended") {
+  std::size_t wrong = 0;
+  for (std::size_t loop = 0; loop < 3000; ++loop) {
+    const std::size_t threads = 2 + loop % 7, count = 1 + loop % 11;
+    std::atomic<std::size_t> calls = 0;
+    mha::parallel_for(count, threads, [&](std::size_t) { ++calls; });
+    wrong += calls != count;
+    if (loop % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (loop % 700 == 0) mha::end_waiting_threads();
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("there is at least one core") {
   CHECK(mha::core_count() >= 1);
 }
