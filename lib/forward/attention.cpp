@@ -113,9 +113,9 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
     run.together({{query, {{attn_add, post_attention_norm, output}, // norm(output)
                            {residual, add_to_X, attn_add},          // X + output
                            {mlp_x, pre_mlp_norm, into_mlp}}}});     // norm(residual)
-    run.together({{query, {{mlp_pre, W_in, mlp_x}}},                // mlp_x W_in + b_in
-                  {query, {{mlp_up, W_up, mlp_x}}}});               // gated: mlp_x W_up + b_up
-    run.together({{query, {{mlp_act, activated, mlp_pre}}}});       // act(mlp_pre), · mlp_up
+    run.together({{query, {{mlp_up, W_up, mlp_x}}}});               // gated: mlp_x W_up + b_up
+    run.together({{query, {{mlp_pre, W_in, mlp_x},                  // mlp_x W_in + b_in
+                           {mlp_act, activated, mlp_pre}}}});       // act(mlp_pre), · mlp_up
     run.together({{query, {{mlp_out, W_out, mlp_act}}}});           // mlp_act W_out + b_out
     run.together({{query, {{mlp_add, post_mlp_norm, mlp_out},       // norm(mlp_out)
                            {resid_post, sum, mlp_add}}}});          // residual + mlp_out
@@ -137,8 +137,7 @@ template <class T> void unembed(const Layer& layer, Schedule<T>& run) {
   run.each_text([&] {
     run.together({{query, {{final, norm, resid_post}}}}); // norm(resid_post)
     // A masked model's head begins as a feed-forward does: norm(act(final W + b))
-    run.together({{query, {{mlp_pre, W_dense, final}}}});
-    run.together({{query, {{mlp_act, activated, mlp_pre}}}});
+    run.together({{query, {{mlp_pre, W_dense, final}, {mlp_act, activated, mlp_pre}}}});
     run.together({{query, {{logits, W_U, head.dense.present() ? mlp_act : final}}}}); // … W_U + b_U
   });
 }

@@ -73,11 +73,13 @@ template <class T> void Activated<T>::prepare(const Usage& usage) {
 }
 
 template <class T> void Activated<T>::apply(const TokenRows<T>& rows, Stage from, Stage to) const {
-  const Matrix<T> y = rows[to];
-  activate<T>(activation_, rows[from], y);
-  if (is_gated_) multiply_rows<T>(rows[Stage::mlp_up], y);
+  const std::size_t first = rows.columns().first,
+                    n = std::min(rows.columns().last, rows[to].cols) - first;
+  const Matrix<T> y = rows[to].cols_from(first, n);
+  activate<T>(activation_, rows[from].cols_from(first, n), y);
+  if (is_gated_) multiply_rows<T>(rows[Stage::mlp_up].cols_from(first, n), y);
   for (std::size_t t = 0; !b_in_use_.empty() && t < y.rows; ++t)
-    row_add(y.row(t), b_in_use_.as<T>().data(), y.cols);
+    row_add(y.row(t), b_in_use_.as<T>().data() + first, n);
   norm_.apply(rows, to, to);
 }
 

@@ -70,6 +70,10 @@ template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
 }
 
 template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& phase) {
+  if (text_) {
+    const auto [before, behind] = cut_at_whole_rows(phase);
+    if (!behind.empty()) return together(before), together(behind);
+  }
   // Small products fill the threads together. Large ones fill them alone, and then only one of
   // their weights at a time is in memory twice, as read and as packed.
   constexpr std::size_t together_up_to = 32 << 20; // bytes of tensors
@@ -160,7 +164,8 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const TokenSteps<T
   if (letters.size() != 3 || whole_rows)
     for (Tile& tile : rows) tile.heads = {0, heads};
   const std::size_t count = tokens.sequence == Sequence::key ? layer_.dims.S : layer_.dims.T;
-  std::vector<Tile> tiles = row_tiles(rows, count);
+  std::vector<Tile> tiles =
+      first->op.weight() ? row_tiles(rows, count) : tiles_of_height(rows, rows_apart);
   const bool divides = !whole_rows && (letters.size() == 3 || width == step) && width > 0;
   const bool splits = projecting_.count(Routine::bf16x3) > 0;
   const std::size_t pieces = splits ? threads_ : tasks_of_thread * threads_;
@@ -180,7 +185,7 @@ Schedule<T>::tasks_of_text(const TokenSteps<T>& tokens) const {
   for (const TokenStep<T>& step : tokens.steps) {
     if (!computes(step.stage)) continue;
     const std::size_t columns = tokens_.rows(step.stage, *text_).cols;
-    constexpr std::size_t width = PackedMatrix<T>::column_step, rows_apart = 8;
+    constexpr std::size_t width = PackedMatrix<T>::column_step;
     if (step.op.weight())
       for (const Tile& tile : product_tiles(*text_, columns, around_.of(text_->batch), threads()))
         tasks.push_back({&tokens, tile, width, false});

@@ -33,12 +33,12 @@ Tile rows_of_block(std::size_t tokens, const QueryBlock& block) {
       block.batch, first, std::min(block_queries, tokens - first), {block.head, block.head + 1}};
 }
 
-/// Columns of a weight that one task multiplies with: enough tasks for the threads, and few enough
-/// that each has more to multiply than to convert. In strips of PackedMatrix::column_step.
-std::size_t strips_together(std::size_t columns, std::size_t threads) {
-  constexpr std::size_t step = PackedMatrix<float>::column_step, most = 512 / step;
-  const std::size_t tasks = tasks_of_thread * std::max<std::size_t>(threads, 1);
-  return std::clamp<std::size_t>(columns / tasks / step, 1, most);
+/// Strips of a weight, of PackedMatrix::column_step columns, that the next task multiplies with: half
+/// of what is left for each thread, so that the last tasks are short and the threads end together;
+/// and few enough that each task has more to multiply than to convert.
+std::size_t strips_together(std::size_t left, std::size_t threads) {
+  constexpr std::size_t most = 512 / PackedMatrix<float>::column_step;
+  return std::clamp<std::size_t>(left / (2 * std::max<std::size_t>(threads, 1)), 1, most);
 }
 
 /// Rows that one task multiplies: enough tasks for the threads, and enough rows for each part of
@@ -166,9 +166,8 @@ std::vector<Tile> product_tiles(const Tile& rows, std::size_t columns, Routine r
   if (routine == Routine::bf16x3 && rows.count > bf16x3_as_read)
     return tiles_of_height({tile}, rows_together(rows.count, threads));
   std::vector<Tile> tiles;
-  const std::size_t together = strips_together(columns, threads);
-  for (std::size_t first = 0; first < strips; first += together) {
-    tile.heads = {first, std::min(first + together, strips)};
+  for (std::size_t first = 0; first < strips; first = tile.heads.last) {
+    tile.heads = {first, first + strips_together(strips - first, threads)};
     tiles.push_back(tile);
   }
   return tiles;

@@ -47,6 +47,8 @@ std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
 /// Tasks that a product has for each thread, at least, where its size allows: a thread whose core
 /// is taken from it for a while leaves its tasks to the others, and the last tasks are short.
 inline constexpr std::size_t tasks_of_thread = 3;
+/// Rows that one task takes through steps without a product.
+inline constexpr std::size_t rows_apart = 8;
 
 /// The same rows in tiles of this height.
 std::vector<Tile> tiles_of_height(const std::vector<Tile>& runs, std::size_t height);

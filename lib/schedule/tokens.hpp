@@ -3,6 +3,8 @@
 
 #include <mha/schedule/memory.hpp>
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 namespace mha {
@@ -34,8 +36,8 @@ private:
   std::size_t head_width_;
 };
 
-/// What a step needs beside its own rows: its head of them, or the whole row. Tiles are cut to it
-/// before a formula runs.
+/// What a step needs of its rows: its own columns (a head's, or some of W's), or the whole row.
+/// Tiles are cut to it before a formula runs.
 enum class Needs : std::uint8_t { head, row };
 
 /// What a phase's tasks do with an operator.
@@ -79,5 +81,21 @@ template <class T> struct TokenSteps {
   Sequence sequence;
   std::vector<TokenStep<T>> steps;
 };
+
+/// Steps behind a product see the columns of W that a task multiplies with; the first of them that
+/// needs the whole row, and those after it, wait for all columns.
+template <class T> std::array<std::vector<TokenSteps<T>>, 2>
+cut_at_whole_rows(const std::vector<TokenSteps<T>>& phase) {
+  std::array<std::vector<TokenSteps<T>>, 2> parts;
+  for (const TokenSteps<T>& tokens : phase) {
+    const auto needs_row = [](const TokenStep<T>& s) { return s.op.needs() == Needs::row; };
+    const auto& steps = tokens.steps;
+    const auto cut =
+        steps.front().op.weight() ? std::ranges::find_if(steps, needs_row) : steps.end();
+    parts[0].push_back({tokens.sequence, {steps.begin(), cut}});
+    if (cut != steps.end()) parts[1].push_back({tokens.sequence, {cut, steps.end()}});
+  }
+  return parts;
+}
 
 } // namespace mha
