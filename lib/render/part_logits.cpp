@@ -11,7 +11,7 @@ namespace mha::render {
 
 namespace {
 
-std::string_view words_of(PartNorm norm) {
+std::string_view norm_in_words(PartNorm norm) {
   switch (norm) {
   case PartNorm::own:
     return "through the last norm, by its own statistics";
@@ -52,7 +52,7 @@ TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
 std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
                               const TokenNames& names, const TextStyle& text_style) {
   std::string text =
-      in_lines(fmt::format("{}, {}", view.part, words_of(view.norm)), text_style.width) + "\n";
+      in_lines(fmt::format("{}, {}", view.part, norm_in_words(view.norm)), text_style.width) + "\n";
   const bool several = !parts.empty() && parts.front().at.first != parts.back().at.first;
   for (const PartLogits& part : parts) {
     text += '\n';
