@@ -31,7 +31,7 @@ template <class T> Norm norm_of(InputNorm kind, bool has_bias, bool one_plus) {
 }
 
 /// norm(x) by the formulas.
-template <class T> std::vector<long double> reference(const Norm& norm, const T* x) {
+template <class T> std::vector<long double> by_formula(const Norm& norm, const T* x) {
   long double mean = 0, squares = 0;
   for (std::size_t i = 0; i < width; ++i) mean += x[i];
   mean = norm.kind == InputNorm::layer ? mean / width : 0;
@@ -51,7 +51,7 @@ TEMPLATE_TEST_CASE(
     "norms of rows: the formula's numbers, and each row's bits are those it has alone", "[norm]",
     float, double) {
   using T = TestType;
-  const std::size_t rows = GENERATE(1, 2, 7, 8, 9, 16, 27);
+  const std::size_t rows = GENERATE(as<std::size_t>{}, 1, 2, 7, 8, 9, 16, 27);
   const Norm norm =
       GENERATE(norm_of<T>(InputNorm::layer, true, false), norm_of<T>(InputNorm::layer, false, true),
                norm_of<T>(InputNorm::rms, false, false), norm_of<T>(InputNorm::rms, false, true));
@@ -64,7 +64,7 @@ TEMPLATE_TEST_CASE(
     std::vector<T> alone(width);
     norm_rows<T>(norm, from.rows_from(t, 1), {alone.data(), 1, width, width});
     CHECK(std::equal(alone.begin(), alone.end(), to.row(t)));
-    const std::vector<long double> wanted = reference(norm, from.row(t));
+    const std::vector<long double> wanted = by_formula(norm, from.row(t));
     for (std::size_t i = 0; i < width; ++i)
       CHECK(to.row(t)[i] == Approx(static_cast<double>(wanted[i]))
                                 .epsilon(sizeof(T) == 4 ? 1e-5 : 1e-13)
