@@ -90,8 +90,9 @@ cut_at_whole_rows(const std::vector<TokenSteps<T>>& phase) {
   for (const TokenSteps<T>& tokens : phase) {
     const auto needs_row = [](const TokenStep<T>& s) { return s.op.needs() == Needs::row; };
     const auto& steps = tokens.steps;
-    const auto cut =
-        steps.front().op.weight() ? std::ranges::find_if(steps, needs_row) : steps.end();
+    const auto cut = steps.front().op.weight()
+                         ? std::find_if(steps.begin() + 1, steps.end(), needs_row)
+                         : steps.end();
     parts[0].push_back({tokens.sequence, {steps.begin(), cut}});
     if (cut != steps.end()) parts[1].push_back({tokens.sequence, {cut, steps.end()}});
   }

@@ -67,7 +67,6 @@ private:
 class Team {
 public:
   static Team& get() { return *owner().team; }
-  ~Team() { end_threads(); }
 
   /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only
   /// on the caller where another loop has the team, or no more threads are to be had.
@@ -99,16 +98,15 @@ public:
   }
 
 private:
-  /// The process's one team. A child of fork() has none of its threads, nor may it wait for them:
-  /// it leaves the team where it is and begins with a new one.
+  /// The process's one team, which is never destroyed: a thread of the host may be in a loop while
+  /// the process ends. A child of fork() has none of its threads, nor may it wait for them: it
+  /// leaves the team where it is and begins with a new one.
   struct Owner {
-    std::unique_ptr<Team> team = std::make_unique<Team>();
-    Owner() {
-      pthread_atfork(nullptr, nullptr, [] {
-        static_cast<void>(owner().team.release());
-        owner().team = std::make_unique<Team>();
-      });
+    Team* team;
+    Owner() : team(new Team) {
+      pthread_atfork(nullptr, nullptr, [] { owner().team = new Team; });
     }
+    ~Owner() { team->dismiss(); }
   };
   static Owner& owner() {
     static Owner one;

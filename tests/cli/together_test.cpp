@@ -41,7 +41,10 @@ TEST_CASE("files that hide a name twice are compiled apart") {
   for (const Pair& pair : {
            Pair{function, "int y() {\n  const int x = 3;\n  return x;\n}", true},
            Pair{function, "int x(const A& one, B* two) {\n  return 3;\n}", false},
-           Pair{function, "int x(const B& a) {\n  return 3;\n}", true}, // an overload
+           Pair{function, "int x(const B& a) {\n  return 3;\n}", false}, // an overload
+           Pair{"struct X final : A {\n};", "struct [[nodiscard]] X {\n};", false},
+           Pair{"bool operator<(A, B) {\n}", "bool operator<(A, B b) {\n}", false},
+           Pair{"static_assert(sizeof(int) == 4);", "static_assert(sizeof(int) == 4);", true},
            Pair{function, "template <class T>\nstd::map<A, std::pair<T, T>>\nx(const A&, B*) {\n}",
                 false},
            Pair{function, "int x(const A& a,\n      B* b) {\n  return 3;\n}", false},

@@ -62,39 +62,6 @@ Source read(const fs::path& file, const fs::path& root) {
   return source;
 }
 
-/// What a file declares in its unnamed namespace: types and variables by their names, functions
-/// with what they take. The source must be formatted.
-std::vector<std::string> hidden_names(const Source& source) {
-  static const std::regex type(
-      R"((?:template <.*> ?)?(?:(?:struct|class|enum class) (\w+)|using (\w+) =).*)");
-  static const std::regex variable(
-      R"((?:const|constexpr|static|thread_local|std::atomic)\b[^(=]*\b(\w+)(?:\[\])? ?[={;].*)");
-  static const std::regex function(R"([^=]*?[ &*](\w+\(.*\)) (?:const |noexcept )?\{.*)");
-  std::vector<std::string> names;
-  std::istringstream lines(source.code);
-  std::string declaration;
-  bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line == "namespace {") inside = true;
-    if (line == "} ") inside = false; // its comment is gone
-    // Not "private:".
-    const bool begins = declaration.empty() && !line.empty() && line.back() != ':' &&
-                        std::isalpha(static_cast<unsigned char>(line[0]));
-    if (!inside || line == "namespace {" || (declaration.empty() && !begins)) continue;
-    if (!begins) declaration += ' ';
-    declaration.append(line, std::min(line.find_first_not_of(' '), line.size()));
-    if (declaration.find_first_of("{;=") == std::string::npos) continue;
-    std::smatch match;
-    if (std::regex_match(declaration, match, type))
-      names.push_back(match[1].matched ? match[1] : match[2]);
-    else if (std::regex_match(declaration, match, variable) ||
-             std::regex_match(declaration, match, function))
-      names.push_back(match[1]);
-    declaration.clear();
-  }
-  return names;
-}
-
 /// Every .cpp and .hpp below a folder of the project.
 std::vector<Source> sources_in(const std::string& folder) {
   const fs::path root = mha::test::source_folder();
@@ -359,25 +326,6 @@ TEST_CASE("what is computed at once is a batch, head, block, band or tile: no ty
     }
   }
   CHECK(types > 200);
-}
-
-TEST_CASE("files of a folder that are compiled together hide different names", "[house]") {
-  // As in lib/CMakeLists.txt.
-  const std::vector<std::string> apart{"forward", "schedule", "kernels", "kernels/simd"};
-  std::size_t names = 0;
-  for (const char* top : {"lib", "app"}) {
-    std::map<std::string, std::map<std::string, std::string>> owners; // folder, name: its file
-    for (const Source& source : sources_in(top)) {
-      if (source.is_header() || one_of(source.folder(), apart)) continue;
-      for (const std::string& name : hidden_names(source)) {
-        ++names;
-        const auto [owner, is_new] = owners[source.folder()].emplace(name, source.path);
-        INFO(name << " in " << source.path << " and " << owner->second);
-        CHECK((is_new || owner->second == source.path));
-      }
-    }
-  }
-  CHECK(names > 500);
 }
 
 TEST_CASE("formulas know no threads, files, routines' insides or observers", "[house]") {

@@ -2,8 +2,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -77,6 +82,25 @@ TEST_CASE("loops that follow each other at once, or after threads have fallen as
     if (loop % 700 == 0) mha::end_waiting_threads();
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a process ends while another thread of it is in a loop") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(30); // a process that hangs is ended by its signal
+    std::thread([] {
+      for (;;)
+        mha::parallel_for(
+            64, 4, [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+    }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::fclose(stdout); // of the parent's text that is not yet written, nothing twice
+    std::exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("there is at least one core") {
