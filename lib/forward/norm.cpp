@@ -14,13 +14,13 @@ Clip clip_of(const Layer& layer) {
   return {layer.q_norm_weight.empty() ? c : 0, layer.k_norm_weight.empty() ? c : 0, c};
 }
 
+namespace {
+
 /// What column i of a normalised row is multiplied by: w, 1 + w, or 1 without a weight.
 template <class T> T gain(const T* weight, std::size_t i, bool one_plus) {
   if (!weight) return T(1);
   return one_plus ? T(1) + weight[i] : weight[i];
 }
-
-namespace {
 
 /// The sum over a row is one chain of additions, each of which waits for the one before. The chains
 /// of some rows go side by side, and every row has the bits that it has alone.
@@ -35,65 +35,59 @@ std::array<T, rows> row_sums(std::size_t n, const Term& term) {
   return sums;
 }
 
-/// Calls `norm` with the number of rows that it takes at a time, and the first of them.
-template <class Norm> void in_groups(std::size_t rows, const Norm& norm) {
+/// norm(how many, their x, their y) for the rows that go together, then for each of the others.
+template <class T, class F> void by_rows(Matrix<const T> x, Matrix<T> y, const F& norm) {
   std::size_t first = 0;
-  for (; first + rows_together <= rows; first += rows_together)
-    norm(std::integral_constant<std::size_t, rows_together>(), first);
-  for (; first < rows; ++first) norm(std::integral_constant<std::size_t, 1>(), first);
+  const auto take = [&](auto rows) {
+    for (; first + rows <= x.rows; first += rows)
+      norm(rows, x.rows_from(first, rows), y.rows_from(first, rows));
+  };
+  take(std::integral_constant<std::size_t, rows_together>());
+  take(std::integral_constant<std::size_t, 1>());
 }
 
-template <std::size_t rows, class T>
-void rms_norm_of(Matrix<const T> x, const T* weight, double eps, bool one_plus, Matrix<T> y) {
-  const std::size_t n = x.cols;
-  const auto squares =
-      row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) { return x.row(t)[i] * x.row(t)[i]; });
-  for (std::size_t t = 0; t < rows; ++t) {
-    const T inverse = T(1) / std::sqrt(squares[t] / static_cast<T>(n) + static_cast<T>(eps));
-    for (std::size_t i = 0; i < n; ++i)
-      y.row(t)[i] = x.row(t)[i] * inverse * gain(weight, i, one_plus);
-  }
-}
-
-template <std::size_t rows, class T> void layer_norm_of(Matrix<const T> x, const T* weight,
-                                                        const T* bias, double eps, bool one_plus,
-                                                        Matrix<T> y) {
-  const std::size_t n = x.cols;
-  auto mean = row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) { return x.row(t)[i]; });
-  for (T& m : mean) m /= static_cast<T>(n);
-  const auto squares = row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) {
-    return (x.row(t)[i] - mean[t]) * (x.row(t)[i] - mean[t]);
-  });
-  for (std::size_t t = 0; t < rows; ++t) {
-    const T inverse = T(1) / std::sqrt(squares[t] / static_cast<T>(n) + static_cast<T>(eps));
-    for (std::size_t i = 0; i < n; ++i)
-      y.row(t)[i] =
-          (x.row(t)[i] - mean[t]) * inverse * gain(weight, i, one_plus) + (bias ? bias[i] : T(0));
-  }
-}
-
-} // namespace
-
-template <class T>
-void rms_norm(Matrix<const T> x, const T* weight, double eps, bool one_plus, Matrix<T> y) {
-  in_groups(x.rows, [&](auto rows, std::size_t first) {
-    rms_norm_of<rows>(x.rows_from(first, rows), weight, eps, one_plus, y.rows_from(first, rows));
+/// y = (x − mean) / √(var + eps) · weight + bias, row by row; nullptr = 1 and 0. Ba et al. 2016.
+template <class T> void layer_norm(Matrix<const T> all_x, const T* weight, const T* bias,
+                                   double eps, bool one_plus, Matrix<T> all_y) {
+  const std::size_t n = all_x.cols;
+  by_rows(all_x, all_y, [&](auto rows, Matrix<const T> x, Matrix<T> y) {
+    auto mean = row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) { return x.row(t)[i]; });
+    for (T& m : mean) m /= static_cast<T>(n);
+    const auto squares = row_sums<T, rows>(n, [&](std::size_t t, std::size_t i) {
+      return (x.row(t)[i] - mean[t]) * (x.row(t)[i] - mean[t]);
+    });
+    for (std::size_t t = 0; t < rows; ++t) {
+      const T inverse = T(1) / std::sqrt(squares[t] / static_cast<T>(n) + static_cast<T>(eps));
+      for (std::size_t i = 0; i < n; ++i)
+        y.row(t)[i] =
+            (x.row(t)[i] - mean[t]) * inverse * gain(weight, i, one_plus) + (bias ? bias[i] : T(0));
+    }
   });
 }
 
-template <class T> void layer_norm(Matrix<const T> x, const T* weight, const T* bias, double eps,
-                                   bool one_plus, Matrix<T> y) {
-  in_groups(x.rows, [&](auto rows, std::size_t first) {
-    layer_norm_of<rows>(x.rows_from(first, rows), weight, bias, eps, one_plus,
-                        y.rows_from(first, rows));
-  });
-}
-
+/// y = x · weight + bias, row by row; nullptr = 1 and 0: a batch norm in inference, whose mean and
+/// variance are constants and part of weight and bias. Ioffe & Szegedy 2015.
 template <class T>
 void affine_norm(Matrix<const T> x, const T* weight, const T* bias, Matrix<T> y) {
   for (std::size_t t = 0; t < x.rows; ++t)
     for (std::size_t i = 0; i < x.cols; ++i)
       y.row(t)[i] = x.row(t)[i] * (weight ? weight[i] : T(1)) + (bias ? bias[i] : T(0));
+}
+
+} // namespace
+
+template <class T>
+void rms_norm(Matrix<const T> all_x, const T* weight, double eps, bool one_plus, Matrix<T> all_y) {
+  const std::size_t n = all_x.cols;
+  by_rows(all_x, all_y, [&](auto rows, Matrix<const T> x, Matrix<T> y) {
+    const auto squares = row_sums<T, rows>(
+        n, [&](std::size_t t, std::size_t i) { return x.row(t)[i] * x.row(t)[i]; });
+    for (std::size_t t = 0; t < rows; ++t) {
+      const T inverse = T(1) / std::sqrt(squares[t] / static_cast<T>(n) + static_cast<T>(eps));
+      for (std::size_t i = 0; i < n; ++i)
+        y.row(t)[i] = x.row(t)[i] * inverse * gain(weight, i, one_plus);
+    }
+  });
 }
 
 Norm in_precision(const Norm& norm, DType dtype) {

@@ -28,7 +28,7 @@ template <class T> void norm_rows(const Norm& norm, Matrix<const T> x, Matrix<T>
 template <class T> class NormOf : public RowOperator<T> {
 public:
   explicit NormOf(const Norm& norm) : norm_(norm) {}
-  bool present() const { return norm_.kind != InputNorm::none; }
+  bool present() const { return norm_.present(); }
   Needs needs() const override { return Needs::row; }
   void prepare(const Usage&) override { in_use_ = in_precision(norm_, dtype_of<T>); }
   void release() override { in_use_ = {}; }

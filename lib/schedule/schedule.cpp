@@ -70,9 +70,10 @@ template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
 }
 
 template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& phase) {
-  if (text_) {
+  const auto waits = [](const auto& s) { return first_of_whole_rows(s.steps) != s.steps.end(); };
+  if (text_ && std::ranges::any_of(phase, waits)) {
     const auto [before, behind] = cut_at_whole_rows(phase);
-    if (!behind.empty()) return together(before), together(behind);
+    return together(before), together(behind);
   }
   // Small products fill the threads together. Large ones fill them alone, and then only one of
   // their weights at a time is in memory twice, as read and as packed.

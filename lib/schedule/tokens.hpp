@@ -82,19 +82,22 @@ template <class T> struct TokenSteps {
   std::vector<TokenStep<T>> steps;
 };
 
-/// Steps behind a product see the columns of W that a task multiplies with; the first of them that
-/// needs the whole row, and those after it, wait for all columns.
+/// Steps behind a product see the columns of W that a task multiplies with: the first of them that
+/// needs the whole row, or the end.
+template <class T> auto first_of_whole_rows(const std::vector<TokenStep<T>>& steps) {
+  const auto needs_row = [](const TokenStep<T>& step) { return step.op.needs() == Needs::row; };
+  return steps.front().op.weight() ? std::find_if(steps.begin() + 1, steps.end(), needs_row)
+                                   : steps.end();
+}
+
+/// The steps before those that need whole rows, and the others, which wait for all columns.
 template <class T> std::array<std::vector<TokenSteps<T>>, 2>
 cut_at_whole_rows(const std::vector<TokenSteps<T>>& phase) {
   std::array<std::vector<TokenSteps<T>>, 2> parts;
-  for (const TokenSteps<T>& tokens : phase) {
-    const auto needs_row = [](const TokenStep<T>& s) { return s.op.needs() == Needs::row; };
-    const auto& steps = tokens.steps;
-    const auto cut = steps.front().op.weight()
-                         ? std::find_if(steps.begin() + 1, steps.end(), needs_row)
-                         : steps.end();
-    parts[0].push_back({tokens.sequence, {steps.begin(), cut}});
-    if (cut != steps.end()) parts[1].push_back({tokens.sequence, {cut, steps.end()}});
+  for (const auto& [sequence, steps] : phase) {
+    const auto cut = first_of_whole_rows(steps);
+    parts[0].push_back({sequence, {steps.begin(), cut}});
+    if (cut != steps.end()) parts[1].push_back({sequence, {cut, steps.end()}});
   }
   return parts;
 }

@@ -22,6 +22,13 @@ struct Prefix : Folder {
     INFO(result.err);
     REQUIRE(result.code == 0);
   }
+  /// Some of the examples, configured with these options of CMake and built as another project.
+  Result build(const std::string& examples, const std::string& options) const {
+    return in_place(
+        "cp -r share/doc/mha-inspect/example . && sed -i 's/^foreach.*/foreach(example " +
+        examples + ")/' example/CMakeLists.txt && cmake -S example -B build " +
+        "-DCMAKE_PREFIX_PATH=\"$PWD\" " + options + " && cmake --build build -j 2");
+  }
   /// A line of the shell that runs beside what was installed.
   Result in_place(const std::string& line) const { return shell(line, {.folder = path()}); }
 };
@@ -71,12 +78,9 @@ TEST_CASE("install: nothing that is installed knows where it was built") {
 TEST_CASE("install: another project finds the library, and its programs work") {
   if (sanitized) return; // the library wants its sanitizer in whoever links it
   const Prefix prefix;
-  const Result built = prefix.in_place(
-      "cp -r share/doc/mha-inspect/example . && sed -i 's/^foreach.*/foreach(example weights "
-      "stages)/' "
-      "example/CMakeLists.txt && cmake -S example -B build "
-      "-DCMAKE_PREFIX_PATH=\"$PWD\" -DCMAKE_CXX_FLAGS='-Wall -Wextra -Wpedantic -Wconversion "
-      "-Wshadow -Werror' && cmake --build build -j 2");
+  const Result built =
+      prefix.build("weights stages",
+                   "-DCMAKE_CXX_FLAGS='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'");
   INFO(built.out << built.err);
   REQUIRE(built.code == 0);
   CHECK_THAT(prefix.in_place("build/weights").out, Contains("head 1\n"));
@@ -140,13 +144,10 @@ TEST_CASE("install: the shared library shows what is declared stable, and is fou
   for (const char* inner : {"mha::io::", "mha::naming::", "mha::render::", "mha::make_plan(",
                             "mha::diagnose", "PackedMatrix"})
     CHECK_THAT(symbols.out, !Contains(inner));
-  const Result built = prefix.in_place(
-      "cp -r share/doc/mha-inspect/example . && sed -i 's/^foreach.*/foreach(example stages)/' "
-      "example/CMakeLists.txt && cmake -S example -B build -DCMAKE_PREFIX_PATH=\"$PWD\" "
-      "-DBUILD_SHARED_LIBS=ON && cmake --build build && ldd build/stages");
+  const Result built = prefix.build("stages", "-DBUILD_SHARED_LIBS=ON");
   INFO(built.err);
   REQUIRE(built.code == 0);
-  CHECK_THAT(built.out, Contains("libmha.so.0.1"));
+  CHECK_THAT(prefix.in_place("ldd build/stages").out, Contains("libmha.so.0.1"));
   // Errors cross the border.
   CHECK(prefix.in_place("build/stages nowhere.json 0 X.npy").err == "nowhere.json: no such file\n");
 }
