@@ -36,7 +36,7 @@ std::shared_ptr<Cache::State> api::empty_cache(const Layer& layer, const StageSe
   state->available = available_stages(layer);
   state->layer = std::move(name);
   for (const Stage stage : stages) {
-    require_stage(layer, stage);
+    require_stage(layer, stage, state->available);
     state->order.push_back(stage);
   }
   return state;
@@ -95,7 +95,8 @@ Cache run(const Layer& layer) {
 
 Cache run(const Layer& layer, const std::vector<Stage>& stages, std::size_t threads) {
   return api::visiting([&] {
-    for (Stage stage : stages) (void)name_of(stage), require_stage(layer, stage);
+    const StageSet available = available_stages(layer);
+    for (Stage stage : stages) (void)name_of(stage), require_stage(layer, stage, available);
     return run_stages(layer, set_of(stages), threads);
   });
 }
@@ -104,7 +105,8 @@ Cache run(const Layer& layer, const std::vector<std::string>& stages, std::size_
   return api::visiting([&] {
     std::vector<Stage> named;
     for (const std::string& name : stages) named.push_back(stage_named(name));
-    for (Stage stage : named) require_stage(layer, stage);
+    const StageSet available = available_stages(layer);
+    for (Stage stage : named) require_stage(layer, stage, available);
     return run_stages(layer, set_of(named), threads);
   });
 }

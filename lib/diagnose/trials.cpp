@@ -73,6 +73,7 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
       always_(std::move(always)),
       rounded_(std::max(rounded, layer.dtype == DType::f64 ? 0x1p-50 : 0x1p-22)),
       threads_(threads) {
+  layer_.settings.origins.clear(); // each trial copies the layer, and none reads them
   for (const auto& [stage, value] : inputs) {
     give(layer_, stage, value);
     inputs_.add(stage);

@@ -29,19 +29,22 @@ const std::vector<Stage>& steps_before(const Layer& layer, Stage stage) {
   return info_of(stage).inputs;
 }
 
-void add_inputs(const Layer& layer, Stage stage, std::vector<Stage>& inputs) {
+/// Whether `holds` of every input of a stage, up to the first of which it does not. An input of
+/// several steps may be asked about several times.
+template <class Holds> bool all_inputs(const Layer& layer, Stage stage, const Holds& holds) {
   for (const Stage input : steps_before(layer, stage))
-    if (!has_step(layer, input))
-      add_inputs(layer, input, inputs);
-    else
-      add_once(inputs, input);
+    if (has_step(layer, input) ? !holds(input) : !all_inputs(layer, input, holds)) return false;
+  return true;
 }
 
 } // namespace
 
 std::vector<Stage> inputs_of(const Layer& layer, Stage stage) {
   std::vector<Stage> inputs;
-  add_inputs(layer, stage, inputs);
+  all_inputs(layer, stage, [&](Stage input) {
+    add_once(inputs, input);
+    return true;
+  });
   return inputs;
 }
 
@@ -159,10 +162,8 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   default:
     break;
   }
-  if (!has_step(layer, stage)) return false;
-  const std::vector<Stage> inputs = inputs_of(layer, stage);
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [&](Stage input) { return contains(available, input); });
+  return has_step(layer, stage) &&
+         all_inputs(layer, stage, [&](Stage input) { return contains(available, input); });
 }
 
 StageSet available_stages(const Layer& layer) {
@@ -214,11 +215,8 @@ void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
   }
 }
 
-} // namespace
-
-void require_stage(const Layer& layer, Stage stage) {
-  const StageSet available = available_stages(layer);
-  if (contains(available, stage)) return;
+/// Says why a stage is not among those available.
+[[noreturn]] void fail_without(const Layer& layer, Stage stage, const StageSet& available) {
   const StageInfo& info = info_of(stage);
   if (!has_step(layer, stage))
     fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
@@ -242,6 +240,16 @@ void require_stage(const Layer& layer, Stage stage) {
   fail("{} cannot be computed: {} is missing; this layer has {}{}", info.name,
        missing.none() ? "X" : joined_names(missing),
        available.none() ? "no stages" : joined_names(available), layer.missing_X);
+}
+
+} // namespace
+
+void require_stage(const Layer& layer, Stage stage) {
+  require_stage(layer, stage, available_stages(layer));
+}
+
+void require_stage(const Layer& layer, Stage stage, const StageSet& available) {
+  if (!contains(available, stage)) fail_without(layer, stage, available);
 }
 
 } // namespace mha

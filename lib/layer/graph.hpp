@@ -30,6 +30,8 @@ Message why_no_scale(const Layer& layer);
 StageSet available_stages(const Layer& layer);
 /// Throws Error that lists the stages there are, if `stage` is not among them.
 void require_stage(const Layer& layer, Stage stage);
+/// The same where the layer's available stages are known.
+void require_stage(const Layer& layer, Stage stage, const StageSet& available);
 /// A given head_result that the layer could compute is what its output is summed of: it becomes a
 /// patch of all its places.
 void patch_given_head_result(Layer& layer);

@@ -1,7 +1,7 @@
 #pragma once
 // The table of the tensors that a layer is made of: names, shapes, meanings, where each lies in the
-// layer. Files, bindings, sizes, replacing, fingerprints, `info`, help and docs/formats.md take them
-// from here.
+// layer. Files, bindings, sizes, replacing, fingerprints, `info`, help and docs/formats.md take
+// them from here.
 
 #include <mha/layer/dims.hpp>
 #include <mha/layer/stage.hpp>
@@ -37,7 +37,7 @@ struct InLayer {
   /// nullptr: several tensors are made of it, a mask, or a stage that is given.
   Tensor LayerTensors::*member = nullptr;
   /// The stages whose formulas read it, after which its memory can go; none: it stays.
-  std::vector<Stage> readers = {};
+  StageSet readers = {};
   bool can_be_added = false; ///< to a layer that was made without it
   bool keeps_form = false;   ///< whatever its form, it lies in that
   bool in_double = false;    ///< float64 whatever the layer's dtype: positions are counted
@@ -56,7 +56,7 @@ struct TensorInfo {
   std::string_view text;
   std::string_view aliases; ///< separated by spaces
   ///@}
-  bool turns = false; ///< its last two axes are exchanged in `columns`
+  bool turns = false;    ///< its last two axes are exchanged in `columns`
   InLayer in_layer = {}; ///< how it lies in a layer
 
   /// Whether a batch axis may stand before each of its forms.

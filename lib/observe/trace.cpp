@@ -9,9 +9,10 @@
 namespace mha {
 
 Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection) {
+  const StageSet available = available_stages(layer);
   std::size_t bytes = 0;
   for (Stage stage : wanted) {
-    require_stage(layer, stage);
+    require_stage(layer, stage, available);
     Placement placement(layer, stage, selection);
     bytes += count_of(placement.shape()) * size_of(layer.dtype);
     kept_.emplace(stage, Kept{std::move(placement), {}});

@@ -36,7 +36,7 @@ Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& sele
   plan.of = layer.dims;
   plan.wanted = wanted;
   for (const Stage stage : wanted) {
-    require_stage(layer, stage);
+    require_stage(layer, stage, available);
     close_over(layer, available, stage, plan);
   }
   require_axes(layer, {wanted.begin(), wanted.end()}, selection);

@@ -377,20 +377,17 @@ template <class T> void Schedule<T>::finish(const std::vector<Stage>& stages) {
 template <class T> void Schedule<T>::release_inputs() {
   StageSet read = to_compute_ | to_show_;
   for (const Stage stage : to_compute_) read |= reads_[index_of(stage)];
-  for (const StageInfo& info : stages()) {
+  for (const Stage stage : ~(read | released_)) {
     // What bands start from is read through steps that the layer does not have.
-    if (contains(read, info.stage) || (info.kind != Kind::token && !bands_done_)) continue;
-    tokens_.release(info.stage);
-    if (Tensor& given = layer_.given[index_of(info.stage)]; !given.empty()) given = {};
+    if (info_of(stage).kind != Kind::token && !bands_done_) continue;
+    tokens_.release(stage);
+    layer_.given[index_of(stage)] = {};
+    released_.add(stage);
   }
-  for (const TensorInfo& info : layer_tensors()) {
-    Tensor& tensor = info.of(layer_);
-    if (tensor.empty()) continue;
-    const std::vector<Stage>& readers = info.in_layer.readers;
-    if (!readers.empty() &&
-        std::ranges::none_of(readers, [&](Stage stage) { return computes(stage); }))
-      tensor = {};
-  }
+  for (const TensorInfo& info : layer_tensors())
+    if (const StageSet& readers = info.in_layer.readers;
+        readers.any() && (readers & to_compute_).none())
+      info.of(layer_) = {};
 }
 
 template class Schedule<float>;
