@@ -332,7 +332,7 @@ std::vector<Stage> stages_of(const Layer& layer, const std::vector<std::string>&
     // output (`ends`) have the stages of the model; a name of the other kind is skipped.
     if (layer.block && is_of_model(stage)) continue;
     if (layer.ends && !is_of_model(stage)) continue;
-    require_stage(layer, stage);
+    require_stage(layer, stage, available);
     add(stage);
   }
   return chosen;

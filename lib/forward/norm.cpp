@@ -35,7 +35,8 @@ std::array<T, rows> row_sums(std::size_t n, const Term& term) {
   return sums;
 }
 
-/// norm(how many, their x, their y) for the rows that go together, then for each of the others.
+/// Calls norm(how many, their x, their y) for the rows that go together, then for each of the
+/// others.
 template <class T, class F> void by_rows(Matrix<const T> x, Matrix<T> y, const F& norm) {
   std::size_t first = 0;
   const auto take = [&](auto rows) {
@@ -46,7 +47,8 @@ template <class T, class F> void by_rows(Matrix<const T> x, Matrix<T> y, const F
   take(std::integral_constant<std::size_t, 1>());
 }
 
-/// y = (x − mean) / √(var + eps) · weight + bias, row by row; nullptr = 1 and 0. Ba et al. 2016.
+/// y = (x − mean) / √(var + eps) · weight + bias, row by row; no weight is 1, no bias is 0. Ba et
+/// al. 2016.
 template <class T> void layer_norm(Matrix<const T> all_x, const T* weight, const T* bias,
                                    double eps, bool one_plus, Matrix<T> all_y) {
   const std::size_t n = all_x.cols;
@@ -65,8 +67,8 @@ template <class T> void layer_norm(Matrix<const T> all_x, const T* weight, const
   });
 }
 
-/// y = x · weight + bias, row by row; nullptr = 1 and 0: a batch norm in inference, whose mean and
-/// variance are constants and part of weight and bias. Ioffe & Szegedy 2015.
+/// y = x · weight + bias, row by row; no weight is 1, no bias is 0: a batch norm in inference,
+/// whose mean and variance are constants and part of weight and bias. Ioffe & Szegedy 2015.
 template <class T>
 void affine_norm(Matrix<const T> x, const T* weight, const T* bias, Matrix<T> y) {
   for (std::size_t t = 0; t < x.rows; ++t)

@@ -29,8 +29,8 @@ const std::vector<Stage>& steps_before(const Layer& layer, Stage stage) {
   return info_of(stage).inputs;
 }
 
-/// Whether `holds` of every input of a stage, up to the first of which it does not. An input of
-/// several steps may be asked about several times.
+/// Whether `holds` is true of every input of a stage; it is called up to the first of which it is
+/// not. An input of several steps that the layer does not have comes several times.
 template <class Holds> bool all_inputs(const Layer& layer, Stage stage, const Holds& holds) {
   for (const Stage input : steps_before(layer, stage))
     if (has_step(layer, input) ? !holds(input) : !all_inputs(layer, input, holds)) return false;
@@ -216,7 +216,7 @@ void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
 }
 
 /// Says why a stage is not among those available.
-[[noreturn]] void fail_without(const Layer& layer, Stage stage, const StageSet& available) {
+[[noreturn]] void fail_unavailable(const Layer& layer, Stage stage, const StageSet& available) {
   const StageInfo& info = info_of(stage);
   if (!has_step(layer, stage))
     fail("this layer has no {}: a layer has it {}; this one has {}", info.name, info.part,
@@ -249,7 +249,7 @@ void require_stage(const Layer& layer, Stage stage) {
 }
 
 void require_stage(const Layer& layer, Stage stage, const StageSet& available) {
-  if (!contains(available, stage)) fail_without(layer, stage, available);
+  if (!contains(available, stage)) fail_unavailable(layer, stage, available);
 }
 
 } // namespace mha

@@ -9,7 +9,7 @@
 namespace mha {
 
 Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection) {
-  const StageSet available = available_stages(layer);
+  const StageSet available = wanted.empty() ? StageSet() : available_stages(layer);
   std::size_t bytes = 0;
   for (Stage stage : wanted) {
     require_stage(layer, stage, available);

@@ -77,7 +77,7 @@ private:
   AllKeys<T> keys_;
   StageSet to_compute_;                     ///< what is still to be computed
   std::array<StageSet, stage_count> reads_; ///< by the stages to be computed
-  StageSet released_;                       ///< read by no stage that is still to be computed
+  StageSet released_;                       ///< let go of
   bool bands_done_ = false;
   StageSet to_show_; ///< token stages that are still to be shown
   Routines projecting_, scoring_, weighing_, around_;

@@ -44,7 +44,7 @@ std::vector<Tile> whole_items(const Layer& layer, const std::vector<Tile>& some)
 /// item)` to another.
 std::vector<Tile> rows_around(const Layer& layer, const Plan& plan,
                               const std::function<std::size_t(std::size_t)>& step);
-/// Tasks that a projection cut by heads has for each thread, where they are as many: a thread whose
+/// Tasks for each thread of a projection that is cut by heads, if it has so many: a thread whose
 /// core is taken from it for a while leaves its tasks to the others.
 inline constexpr std::size_t tasks_of_thread = 3;
 /// Rows that one task takes through steps without a product.

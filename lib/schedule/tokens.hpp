@@ -82,8 +82,8 @@ template <class T> struct TokenSteps {
   std::vector<TokenStep<T>> steps;
 };
 
-/// Steps behind a product see the columns of W that a task multiplies with: the first of them that
-/// needs the whole row, or the end.
+/// The first step behind a product that needs whole rows, or the end: the steps before it need only
+/// the columns of W that a task multiplies with.
 template <class T> auto first_of_whole_rows(const std::vector<TokenStep<T>>& steps) {
   const auto needs_row = [](const TokenStep<T>& step) { return step.op.needs() == Needs::row; };
   return steps.front().op.weight() ? std::find_if(steps.begin() + 1, steps.end(), needs_row)
