@@ -105,9 +105,7 @@ Cache run(const Layer& layer, const std::vector<std::string>& stages, std::size_
   return api::visiting([&] {
     std::vector<Stage> named;
     for (const std::string& name : stages) named.push_back(stage_named(name));
-    const StageSet available = available_stages(layer);
-    for (Stage stage : named) require_stage(layer, stage, available);
-    return run_stages(layer, set_of(named), threads);
+    return run(layer, named, threads);
   });
 }
 

@@ -13,10 +13,10 @@ Wishes::Wishes(const std::vector<std::string>& names, std::size_t layers)
 }
 
 StageSet Wishes::of(std::size_t number, const Layer& layer) const {
+  if (all_[number]) return available_stages(layer);
   const StageSet& wanted = stages_[number];
-  if (!all_[number] && wanted.none()) return wanted;
+  if (wanted.none()) return wanted;
   const StageSet available = available_stages(layer);
-  if (all_[number]) return available;
   for (const Stage stage : wanted) require_stage(layer, stage, available);
   return wanted;
 }
