@@ -14,18 +14,10 @@ constexpr std::size_t rows_of_task = 64;
 
 } // namespace
 
-DenseMatrix product(Matrix<const double> a, Matrix<const double> b) {
-  DenseMatrix c(a.rows, b.cols);
+DenseMatrix product(Matrix<const double> a, Matrix<const double> b, bool b_transposed) {
+  DenseMatrix c(a.rows, b_transposed ? b.rows : b.cols);
   if (c.empty()) return c;
-  PackedMatrix<double>(Routine::fma, b, false, a.rows)
-      .multiply(a, 0, 0, {c.numbers.data(), c.rows, c.cols, c.cols});
-  return c;
-}
-
-DenseMatrix product_with_transpose(Matrix<const double> a, Matrix<const double> b) {
-  DenseMatrix c(a.rows, b.rows);
-  if (c.empty()) return c;
-  PackedMatrix<double>(Routine::fma, b, true, a.rows)
+  PackedMatrix<double>(Routine::fma, b, b_transposed, a.rows)
       .multiply(a, 0, 0, {c.numbers.data(), c.rows, c.cols, c.cols});
   return c;
 }

@@ -167,16 +167,18 @@ void CauseSearch::settle(State state) {
       settle_with(std::move(state), target.theirs, sound.error, target.rounded);
       return;
     }
-  if (const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs,
-                                                  tolerance_of(layer_.dtype));
-      !how.empty()) {
-    State harmless = state;
-    harmless.so_far.harmless[target.stage] = how;
-    settle_with(std::move(harmless), ours, 0, 0);
-    const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
-    if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
-  }
-  branch(state, trials);
+  if (!settle_harmless(state, target, ours, tolerance_of(layer_.dtype))) branch(state, trials);
+}
+
+bool CauseSearch::settle_harmless(const State& state, const Target& target, const Tensor& ours,
+                                  double tolerance) {
+  const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs, tolerance);
+  if (how.empty()) return false;
+  State harmless = state;
+  harmless.so_far.harmless[target.stage] = how;
+  settle_with(std::move(harmless), ours, 0, 0);
+  return std::ranges::any_of(
+      complete_, [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); });
 }
 
 /// The next stage from the reference's own stages before it.

@@ -110,16 +110,7 @@ void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours
     settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
     return;
   }
-  if (const std::string how =
-          harmless_difference(layer_, target.stage, ours, target.theirs, target.tolerance);
-      !how.empty()) {
-    State harmless = state;
-    harmless.so_far.harmless[target.stage] = how;
-    settle_with(std::move(harmless), ours, 0, 0);
-    const auto explains = [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); };
-    if (std::any_of(complete_.begin(), complete_.end(), explains)) return;
-  }
-  branch(state, trials);
+  if (!settle_harmless(state, target, ours, target.tolerance)) branch(state, trials);
 }
 
 /// The same against a reference in half precision: those that take most of the difference away and

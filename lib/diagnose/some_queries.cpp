@@ -4,6 +4,7 @@
 #include <mha/forward/bias.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/forward/rotary_kinds.hpp>
+#include <mha/layer/broadcast.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/schedule/plan.hpp>
 
@@ -47,18 +48,15 @@ template <class Add> Broadcast written_out(const Layer& layer, const std::vector
                                            bool one_head, Add add) {
   const Dims& d = layer.dims;
   const std::size_t heads = one_head ? 1 : d.H, n = rows.size(), S = d.S_all;
-  Broadcast all;
-  all.tensor = Tensor(layer.dtype, {d.B, heads, n, S});
-  all.strides = {heads * n * S, one_head ? 0 : n * S, S, 1};
-  all.keys = S;
+  Tensor all(layer.dtype, {d.B, heads, n, S});
   by_precision(layer.dtype, [&]<class T>(T) {
-    T* row = all.tensor.as_mutable<T>().data();
+    T* row = all.as_mutable<T>().data();
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t h = 0; h < heads; ++h)
         for (std::size_t i = 0; i < n; ++i, row += S)
           add(RowPlace{b, h, rows[i]}, Keys<T>{row, 0, S});
   });
-  return all;
+  return broadcast_of(std::move(all), "");
 }
 
 void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Layer& some) {

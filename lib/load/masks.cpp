@@ -1,5 +1,6 @@
 #include <mha/load/masks.hpp>
 
+#include <mha/layer/broadcast.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/tensor/place.hpp>
 #include <mha/tensor/precision.hpp>
@@ -53,22 +54,16 @@ Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
          rank == 3 && shape[0] == dims.B ? "; for a mask per batch item give its axes: @BTS" : "");
   };
   if (rank == 0 || rank > 4) refuse();
-  Broadcast result;
-  result.tensor = tensor;
-  result.origin = source;
   const std::array<std::size_t, 4> full{dims.B, dims.H, dims.T, dims.S_all};
-  std::size_t stride = 1;
   for (std::size_t i = 0; i < rank; ++i) { // from the last axis to the first
     const std::size_t axis = 3 - i, n = shape[rank - 1 - i];
     const bool fits = n == full[axis] || n == 1 ||
                       (axis == 3 && (n == keys || (may_be_short && n > 0 && n < keys)));
     if (!fits) refuse();
-    result.strides[axis] = n == 1 ? 0 : stride;
-    stride *= n;
   }
-  const std::size_t last = shape.back();
+  Broadcast result = broadcast_of(tensor, source);
   // One key is not all of them where there are extra ones, which no mask of the user's covers.
-  result.keys = last == 1 && last != keys ? dims.S_all : last;
+  if (result.keys == 1 && keys != 1) result.keys = dims.S_all;
   return result;
 }
 
@@ -94,11 +89,10 @@ Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims&
 void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& notes) {
   const std::size_t keys = layer.dims.past + layer.dims.S;
   if (mask.keys >= keys) return;
-  Broadcast rest;
-  rest.tensor = Tensor(DType::boolean, {1});
-  rest.tensor.as_mutable<std::uint8_t>()[0] = 1;
+  Tensor hidden(DType::boolean, {1});
+  hidden.as_mutable<std::uint8_t>()[0] = 1;
+  Broadcast rest = broadcast_of(std::move(hidden), mask.origin);
   rest.first_key = mask.keys, rest.keys = keys - mask.keys;
-  rest.origin = mask.origin;
   layer.blocked.push_back(std::move(rest));
   notes.push_back(fmt::format("{} covers {} of {} keys: the rest is masked, as in ONNX",
                               mask.origin, mask.keys, keys));

@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/diagnose/hypotheses/written_out.hpp>
 #include <mha/forward/bias.hpp>
 
 #include <cmath>
@@ -12,25 +13,11 @@ namespace {
 
 /// −slope · |key − query|, as implementations without a causal mask have it.
 void both_ways(Layer& layer) {
-  const Dims& d = layer.dims;
-  const std::vector<double> slopes = alibi_slopes(d.H, layer.settings.alibi);
-  Broadcast bias;
-  bias.tensor = Tensor(layer.dtype, {d.B, d.H, d.T, d.S_all});
-  bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
-  bias.keys = d.S_all;
-  bias.origin = "alibi";
-  by_precision(layer.dtype, [&]<class T>(T) {
-    auto* to = bias.tensor.as_mutable<T>().data();
-    for (std::size_t b = 0; b < d.B; ++b)
-      for (std::size_t h = 0; h < d.H; ++h)
-        for (std::size_t t = 0; t < d.T; ++t, to += d.S_all)
-          for (std::size_t j = 0; j < d.past + d.S; ++j)
-            to[j] = static_cast<T>(-slopes[h] *
-                                   std::fabs(static_cast<double>(static_cast<std::ptrdiff_t>(j) -
-                                                                 layer.query_position(b, t))));
+  const std::vector<double> slopes = alibi_slopes(layer.dims.H, layer.settings.alibi);
+  add_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
+    return -slopes[h] * std::fabs(static_cast<double>(distance));
   });
   layer.settings.alibi = Alibi::none;
-  layer.bias.push_back(std::move(bias));
 }
 
 std::vector<Change> alibi_changes(const Subject& subject) {

@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/diagnose/hypotheses/written_out.hpp>
 
 #include <algorithm>
 
@@ -33,20 +34,10 @@ bool is_default(const Layer& layer, CausalAlign align) {
 
 /// The query's own key may not be attended to either.
 void block_diagonal(Layer& layer) {
-  const Dims& d = layer.dims;
-  Broadcast mask;
-  mask.tensor = Tensor(DType::boolean, {d.B, 1, d.T, d.S_all});
-  mask.strides = {d.T * d.S_all, 0, d.S_all, 1};
-  mask.keys = d.S_all;
-  mask.origin = "causal";
-  for (std::size_t b = 0; b < d.B; ++b)
-    for (std::size_t t = 0; t < d.T; ++t)
-      if (const std::ptrdiff_t key = layer.query_position(b, t);
-          key >= 0 && key < static_cast<std::ptrdiff_t>(d.past + d.S))
-        mask.tensor
-            .as_mutable<std::uint8_t>()[(b * d.T + t) * d.S_all + static_cast<std::size_t>(key)] =
-            1;
-  layer.blocked.push_back(std::move(mask));
+  const std::size_t keys = layer.dims.past + layer.dims.S;
+  hide_keys(layer, "causal", [&](std::size_t b, std::size_t t, std::size_t j) {
+    return j < keys && static_cast<std::ptrdiff_t>(j) == layer.query_position(b, t);
+  });
 }
 
 std::vector<Change> causal_changes(const Subject& subject) {

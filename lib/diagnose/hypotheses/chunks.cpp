@@ -1,4 +1,5 @@
 #include <mha/diagnose/hypotheses/chunks.hpp>
+#include <mha/diagnose/hypotheses/written_out.hpp>
 
 #include <fmt/format.h>
 
@@ -10,25 +11,13 @@ bool sees_a_text(const Layer& layer) {
   return layer.settings.causal && layer.dims.past == 0 && layer.dims.T == layer.dims.S_all;
 }
 
-/// Hides the keys that sees(query, key) does not let a query see; others, as the layer's masks say.
-template <class Sees> void hide_others(Layer& layer, const Sees& sees) {
-  const Dims& d = layer.dims;
-  Broadcast mask;
-  mask.tensor = Tensor(DType::boolean, {1, 1, d.T, d.S_all});
-  mask.strides = {0, 0, d.S_all, 1};
-  mask.keys = d.S_all, mask.origin = "chunks";
-  auto* to = mask.tensor.as_mutable<std::uint8_t>().data();
-  for (std::size_t t = 0; t < d.T; ++t)
-    for (std::size_t j = 0; j < d.S_all; ++j) *to++ = sees(t, j) ? 0 : 1;
-  layer.blocked.push_back(std::move(mask));
-}
-
-template <class Sees>
+template <class Sees> // sees(query, key)
 Change chunk_change(std::string did, const char* cure, const Sees& sees, bool causal = true) {
   Change change{"causal.chunks", StageSet{Stage::masked}, std::move(did), cure,
                 [sees, causal](Layer& edited) {
                   edited.settings.causal = edited.settings.causal && causal;
-                  hide_others(edited, sees);
+                  hide_keys(edited, "chunks",
+                            [&](std::size_t, std::size_t t, std::size_t j) { return !sees(t, j); });
                 }};
   change.fitted = true;
   return change;

@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/layer/broadcast.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -49,17 +50,12 @@ bool over_keys_alone(const Broadcast& mask) {
 void pad_left(Layer& layer) {
   const Dims& d = layer.dims;
   const std::size_t keys = d.past + d.S;
-  Broadcast mask;
-  mask.tensor = Tensor(DType::boolean, {d.B, 1, 1, keys});
-  mask.strides = {keys, 0, 0, 1};
-  mask.keys = keys;
-  mask.origin = "kv_lengths";
+  Tensor mask(DType::boolean, {d.B, 1, 1, keys});
   for (std::size_t b = 0; b < d.B; ++b)
-    std::fill_n(mask.tensor.as_mutable<std::uint8_t>().begin() +
-                    static_cast<std::ptrdiff_t>(b * keys),
+    std::fill_n(mask.as_mutable<std::uint8_t>().begin() + static_cast<std::ptrdiff_t>(b * keys),
                 keys - layer.kv_lengths[b], std::uint8_t{1});
   layer.kv_lengths.clear();
-  layer.blocked.push_back(std::move(mask));
+  layer.blocked.push_back(broadcast_of(std::move(mask), "kv_lengths"));
 }
 
 std::vector<Change> mask_changes(const Subject& subject) {

@@ -3,6 +3,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/diagnose/hypotheses/written_out.hpp>
 #include <mha/forward/mask.hpp>
 
 #include <cmath>
@@ -140,19 +141,10 @@ private:
 
   /// The keys that causal lets a query see are hidden, and the others seen.
   static void hide_earlier_keys(Layer& layer) {
-    const Dims& d = layer.dims;
-    Broadcast mask;
-    mask.tensor = Tensor(DType::boolean, {d.B, 1, d.T, d.S_all});
-    mask.strides = {d.T * d.S_all, 0, d.S_all, 1};
-    mask.keys = d.S_all;
-    mask.origin = "causal";
-    auto* to = mask.tensor.as_mutable<std::uint8_t>().data();
-    for (std::size_t b = 0; b < d.B; ++b)
-      for (std::size_t t = 0; t < d.T; ++t)
-        for (std::size_t j = 0; j < d.S_all; ++j)
-          *to++ = static_cast<std::ptrdiff_t>(j) <= layer.query_position(b, t) ? 1 : 0;
+    hide_keys(layer, "causal", [&](std::size_t b, std::size_t t, std::size_t j) {
+      return static_cast<std::ptrdiff_t>(j) <= layer.query_position(b, t);
+    });
     layer.settings.causal = false;
-    layer.blocked.push_back(std::move(mask));
   }
 
   /// Masks that are tensors.

@@ -3,6 +3,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/position_bias.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
+#include <mha/diagnose/hypotheses/written_out.hpp>
 #include <mha/forward/bias.hpp>
 #include <mha/layer/buckets.hpp>
 
@@ -14,24 +15,10 @@ namespace mha {
 
 Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
   const auto edit = [slopes](Layer& layer) {
-    const Dims& d = layer.dims;
-    Broadcast bias;
-    bias.tensor = Tensor(layer.dtype, {d.B, d.H, d.T, d.S_all});
-    bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
-    bias.keys = d.S_all;
-    bias.origin = "alibi";
-    by_precision(layer.dtype, [&]<class T>(T) {
-      T* to = bias.tensor.as_mutable<T>().data();
-      for (std::size_t b = 0; b < d.B; ++b)
-        for (std::size_t h = 0; h < d.H; ++h)
-          for (std::size_t t = 0; t < d.T; ++t, to += d.S_all)
-            for (std::size_t j = 0; j < d.past + d.S; ++j)
-              to[j] =
-                  static_cast<T>(slopes[h] * static_cast<double>(static_cast<std::ptrdiff_t>(j) -
-                                                                 layer.query_position(b, t)));
+    add_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
+      return slopes[h] * static_cast<double>(distance);
     });
     layer.settings.alibi = Alibi::none;
-    layer.bias.push_back(std::move(bias));
   };
   return {"alibi.slopes", StageSet{Stage::biased},
           fmt::format("adds ALiBi with other slopes: {}", words),
@@ -101,32 +88,16 @@ void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
 /// The relative bias written out, with the distance counted from the key to the query.
 void turn_direction(Layer& layer) {
   require_relative_bias(layer);
-  const Dims& d = layer.dims;
   const std::size_t half =
       layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
-  Broadcast bias;
-  bias.tensor = Tensor(layer.dtype, {d.B, d.H, d.T, d.S_all});
-  bias.strides = {d.H * d.T * d.S_all, d.T * d.S_all, d.S_all, 1};
-  bias.keys = d.S_all;
-  bias.origin = "relative_bias";
-  by_precision(layer.dtype, [&]<class T>(T) {
-    T* to = bias.tensor.as_mutable<T>().data();
-    const T* values = layer.relative_bias.as<T>().data();
-    for (std::size_t b = 0; b < d.B; ++b)
-      for (std::size_t h = 0; h < d.H; ++h)
-        for (std::size_t t = 0; t < d.T; ++t, to += d.S_all)
-          for (std::size_t j = 0; j < d.past + d.S; ++j) {
-            const std::ptrdiff_t ahead =
-                layer.query_position(b, t) - static_cast<std::ptrdiff_t>(j);
-            const auto distance = static_cast<std::size_t>(
-                half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(-ahead, 0));
-            const std::size_t bucket =
-                layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
-            to[j] = values[(bucket + (ahead > 0 ? half : 0)) * d.H + h];
-          }
+  add_bias(layer, "relative_bias", [&](std::size_t h, std::ptrdiff_t ahead) {
+    const auto distance =
+        static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(ahead, 0));
+    const std::size_t bucket =
+        layer.relative_buckets[std::min(distance, layer.relative_buckets.size() - 1)];
+    return value_at(layer.relative_bias, (bucket + (ahead < 0 ? half : 0)) * layer.dims.H + h);
   });
   layer.relative_bias = {};
-  layer.bias.push_back(std::move(bias));
 }
 
 void add_relative(const Layer& layer, ChangeList& list) {
