@@ -1,5 +1,6 @@
 #include <mha/observe/packed_rows.hpp>
 
+#include <mha/layer/graph.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <cstring>
@@ -9,8 +10,9 @@ namespace mha {
 PackedRows::PackedRows(const Layer& layer, const std::vector<Target>& targets,
                        const Selection& selection, std::size_t batch, std::size_t limit)
     : dtype_(layer.dtype), batch_(batch), limit_(limit) {
+  const StageSet available = available_stages(layer);
   for (const auto& [stage, form] : targets) {
-    require_stage(layer, stage);
+    require_stage(layer, stage, available);
     Kept& kept = kept_[stage];
     kept.form = form;
     for (const SelectedAxis& axis : selected_axes(layer, stage, selection))
