@@ -32,14 +32,15 @@ bool both_hidden(double a, double b) {
   return (a == minus_infinity && b <= mask_constant) || (b == minus_infinity && a <= mask_constant);
 }
 
-/// What says nothing of a port: a number that was not saved, and what neither side has.
+/// Pairs that are not judged: theirs was not saved, both are hidden, both NaN, or the same
+/// infinity.
 bool not_compared(double a, double b) {
   return is_not_saved(b) || both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) ||
          (std::isinf(a) && a == b);
 }
 
-/// Whether all are finite and theirs typical, as in nearly every row of a stage: asked without a
-/// branch a number.
+/// Whether all are finite and theirs of usual size, as in most stages: asked without a branch per
+/// number.
 template <class T> bool all_ordinary(std::span<const T> ours, std::span<const T> theirs) {
   int others = 0; // bits of an integer, which compilers vectorise
   for (std::size_t i = 0; i < ours.size(); ++i)
@@ -53,7 +54,7 @@ template <class T> Agreement compare(std::span<const T> ours, std::span<const T>
   const double typical = root_mean_square(theirs);
   const double unit = typical > 0 ? typical : 1;
   double differences = 0, squares = 0, largest = -1;
-  double of_row = 0, of_worst_row = 0; // what differs
+  double of_worst_row = 0; // what differs
   Agreement result;
   result.agrees = true;
   const auto note = [&](std::size_t i, double difference) {
@@ -64,7 +65,7 @@ template <class T> Agreement compare(std::span<const T> ours, std::span<const T>
   };
   for (std::size_t row = 0; row < ours.size(); row += width) {
     const bool ordinary_row = all_ordinary(ours.subspan(row, width), theirs.subspan(row, width));
-    of_row = 0;
+    double of_row = 0;
     for (std::size_t i = row; i < row + width; ++i) {
       const double a = static_cast<double>(ours[i]), b = static_cast<double>(theirs[i]);
       if (!ordinary_row && not_compared(a, b)) continue;

@@ -198,8 +198,7 @@ Tensor Flow::next(const Layer& layer) {
   const Stage values = has_step(layer, Stage::v_all) ? Stage::v_all : Stage::v;
   std::vector<Stage> stages{Stage::weights};
   if (with_values) stages.push_back(values);
-  const StageSet available = available_stages(layer);
-  for (const Stage stage : stages) require_stage(layer, stage, available);
+  for (const Stage stage : stages) require_stage(layer, stage);
   if (layer.settings.columns)
     fail("{}: tokens are rows here, and the layer's are columns", kind.name);
   const bool rolls = kind_ == FlowKind::rollout;

@@ -14,7 +14,7 @@ namespace {
 /// −slope · |key − query|, as implementations without a causal mask have it.
 void both_ways(Layer& layer) {
   const std::vector<double> slopes = alibi_slopes(layer.dims.H, layer.settings.alibi);
-  add_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
+  write_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
     return -slopes[h] * std::fabs(static_cast<double>(distance));
   });
   layer.settings.alibi = Alibi::none;

@@ -35,7 +35,7 @@ bool is_default(const Layer& layer, CausalAlign align) {
 /// The query's own key may not be attended to either.
 void block_diagonal(Layer& layer) {
   const std::size_t keys = layer.dims.past + layer.dims.S;
-  hide_keys(layer, "causal", [&](std::size_t b, std::size_t t, std::size_t j) {
+  write_mask(layer, "causal", layer.dims.B, [&](std::size_t b, std::size_t t, std::size_t j) {
     return j < keys && static_cast<std::ptrdiff_t>(j) == layer.query_position(b, t);
   });
 }

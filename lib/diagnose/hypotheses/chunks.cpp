@@ -16,8 +16,9 @@ Change chunk_change(std::string did, const char* cure, const Sees& sees, bool ca
   Change change{"causal.chunks", StageSet{Stage::masked}, std::move(did), cure,
                 [sees, causal](Layer& edited) {
                   edited.settings.causal = edited.settings.causal && causal;
-                  hide_keys(edited, "chunks",
-                            [&](std::size_t, std::size_t t, std::size_t j) { return !sees(t, j); });
+                  write_mask(edited, "chunks", 1, [&](std::size_t, std::size_t t, std::size_t j) {
+                    return !sees(t, j);
+                  });
                 }};
   change.fitted = true;
   return change;

@@ -141,7 +141,7 @@ private:
 
   /// The keys that causal lets a query see are hidden, and the others seen.
   static void hide_earlier_keys(Layer& layer) {
-    hide_keys(layer, "causal", [&](std::size_t b, std::size_t t, std::size_t j) {
+    write_mask(layer, "causal", layer.dims.B, [&](std::size_t b, std::size_t t, std::size_t j) {
       return static_cast<std::ptrdiff_t>(j) <= layer.query_position(b, t);
     });
     layer.settings.causal = false;

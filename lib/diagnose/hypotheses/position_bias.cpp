@@ -15,7 +15,7 @@ namespace mha {
 
 Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
   const auto edit = [slopes](Layer& layer) {
-    add_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
+    write_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
       return slopes[h] * static_cast<double>(distance);
     });
     layer.settings.alibi = Alibi::none;
@@ -90,7 +90,7 @@ void turn_direction(Layer& layer) {
   require_relative_bias(layer);
   const std::size_t half =
       layer.settings.relative_bidirectional ? layer.relative_bias.shape()[0] / 2 : 0;
-  add_bias(layer, "relative_bias", [&](std::size_t h, std::ptrdiff_t ahead) {
+  write_bias(layer, "relative_bias", [&](std::size_t h, std::ptrdiff_t ahead) {
     const auto distance =
         static_cast<std::size_t>(half > 0 ? std::abs(ahead) : std::max<std::ptrdiff_t>(ahead, 0));
     const std::size_t bucket =

@@ -9,30 +9,33 @@
 
 namespace mha {
 
-/// Hides key j from query t of item b where hides(b, t, j); the layer's other masks stay.
-template <class Hides> void hide_keys(Layer& layer, std::string origin, const Hides& hides) {
+/// Hides key j from query t of item b where hides(b, t, j), for all S_all keys, extra ones too. The
+/// layer's other masks stay. With one item the mask is the same for all.
+template <class Hides>
+void write_mask(Layer& layer, std::string origin, std::size_t items, const Hides& hides) {
   const Dims& d = layer.dims;
-  Tensor mask(DType::boolean, {d.B, 1, d.T, d.S_all});
+  Tensor mask(DType::boolean, {items, 1, d.T, d.S_all});
   std::uint8_t* to = mask.as_mutable<std::uint8_t>().data();
-  for (std::size_t b = 0; b < d.B; ++b)
+  for (std::size_t b = 0; b < items; ++b)
     for (std::size_t t = 0; t < d.T; ++t)
       for (std::size_t j = 0; j < d.S_all; ++j) *to++ = hides(b, t, j) ? 1 : 0;
   layer.blocked.push_back(broadcast_of(std::move(mask), std::move(origin)));
 }
 
-/// Adds bias(h, distance) to each score of head h, `distance` from the query's position to the
-/// key's. Extra keys get none.
-template <class Bias> void add_bias(Layer& layer, std::string origin, const Bias& bias) {
+/// Adds bias(h, distance) to each score of head h, where distance = key's position − query's. Extra
+/// keys get none.
+template <class Bias> void write_bias(Layer& layer, std::string origin, const Bias& bias) {
   const Dims& d = layer.dims;
   Tensor all(layer.dtype, {d.B, d.H, d.T, d.S_all});
   by_precision(layer.dtype, [&]<class T>(T) {
     T* to = all.as_mutable<T>().data();
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t h = 0; h < d.H; ++h)
-        for (std::size_t t = 0; t < d.T; ++t, to += d.S_all)
+        for (std::size_t t = 0; t < d.T; ++t, to += d.S_all) {
+          const std::ptrdiff_t query = layer.query_position(b, t);
           for (std::size_t j = 0; j < d.past + d.S; ++j)
-            to[j] = static_cast<T>(
-                bias(h, static_cast<std::ptrdiff_t>(j) - layer.query_position(b, t)));
+            to[j] = static_cast<T>(bias(h, static_cast<std::ptrdiff_t>(j) - query));
+        }
   });
   layer.bias.push_back(broadcast_of(std::move(all), std::move(origin)));
 }
