@@ -49,8 +49,8 @@ private:
 
   void settle(State state);
   void settle_with(State state, const Tensor& value, double error, double rounded);
-  /// Goes on with our value where the stage differs in what no later stage reads. Whether that
-  /// explains everything.
+  /// Goes on with our value where the stage differs only in what no later stage reads. Returns
+  /// whether the reference is explained so, without a change.
   bool settle_harmless(const State& state, const Target& target, const Tensor& ours,
                        double tolerance);
   void settle_in_half(State state, Trials& trials, const Tensor& ours);
