@@ -12,14 +12,22 @@ namespace {
 
 constexpr std::size_t rows_of_task = 64;
 
-} // namespace
-
-DenseMatrix product(Matrix<const double> a, Matrix<const double> b, bool b_transposed) {
+DenseMatrix multiplied(Matrix<const double> a, Matrix<const double> b, bool b_transposed) {
   DenseMatrix c(a.rows, b_transposed ? b.rows : b.cols);
   if (c.empty()) return c;
   PackedMatrix<double>(Routine::fma, b, b_transposed, a.rows)
       .multiply(a, 0, 0, {c.numbers.data(), c.rows, c.cols, c.cols});
   return c;
+}
+
+} // namespace
+
+DenseMatrix product(Matrix<const double> a, Matrix<const double> b) {
+  return multiplied(a, b, false);
+}
+
+DenseMatrix product_with_transpose(Matrix<const double> a, Matrix<const double> b) {
+  return multiplied(a, b, true);
 }
 
 DenseMatrix product_together(Matrix<const double> a, Matrix<const double> b, std::size_t threads) {

@@ -21,11 +21,10 @@ struct DenseMatrix {
   Matrix<const double> view() const { return {numbers.data(), rows, cols, cols}; }
 };
 
-/// a b, or a bᵀ, on the calling thread.
-DenseMatrix product(Matrix<const double> a, Matrix<const double> b, bool b_transposed = false);
-inline DenseMatrix product_with_transpose(Matrix<const double> a, Matrix<const double> b) {
-  return product(a, b, true);
-}
+/// a b, on the calling thread.
+DenseMatrix product(Matrix<const double> a, Matrix<const double> b);
+/// a bᵀ, on the calling thread.
+DenseMatrix product_with_transpose(Matrix<const double> a, Matrix<const double> b);
 /// a b, its rows shared out over threads; the same bits whatever their number.
 DenseMatrix product_together(Matrix<const double> a, Matrix<const double> b, std::size_t threads);
 DenseMatrix transpose_of(Matrix<const double> matrix);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace mha {
 
@@ -61,7 +62,7 @@ Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
                       (axis == 3 && (n == keys || (may_be_short && n > 0 && n < keys)));
     if (!fits) refuse();
   }
-  Broadcast result = broadcast_of(tensor, source);
+  Broadcast result = broadcast_of(std::move(tensor), source);
   // One key is not all of them where there are extra ones, which no mask of the user's covers.
   if (result.keys == 1 && keys != 1) result.keys = dims.S_all;
   return result;

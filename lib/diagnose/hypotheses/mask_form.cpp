@@ -212,7 +212,7 @@ private:
     const std::size_t n = mask.keys, bytes = size_of(mask.tensor.dtype());
     Broadcast whole = mask;
     whole.tensor = Tensor::uninitialised(mask.tensor.dtype(), {d.B, d.H, d.T, n});
-    whole.strides = {d.H * d.T * n, d.T * n, n, 1};
+    whole.strides = broadcast_strides(whole.tensor.shape());
     std::byte* to = whole.tensor.raw_mutable();
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t h = 0; h < d.H; ++h) {
@@ -240,7 +240,7 @@ private:
     const Dims& d = layer.dims;
     const Broadcast from = mask;
     mask.tensor = Tensor(DType::boolean, {d.B, 1, d.T, from.keys});
-    mask.strides = {d.T * from.keys, 0, from.keys, 1};
+    mask.strides = broadcast_strides(mask.tensor.shape());
     auto* to = mask.tensor.as_mutable<std::uint8_t>().data();
     for (std::size_t b = 0; b < d.B; ++b) {
       const std::uint8_t* padding = from.row<std::uint8_t>(b, 0, 0);
