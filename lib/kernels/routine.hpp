@@ -19,8 +19,10 @@ enum class Routine {
 };
 
 /// The routine for a layer's products, each `rows` × `depth` by `depth` × `cols` at least.
-/// Splitting is worth its while from some dozen rows on. float64 is always `fma`.
-template <class T> Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth);
+/// Splitting is worth its while from some dozen rows on, where the right side `may_split`. float64
+/// is always `fma`.
+template <class T>
+Routine routine_for(std::size_t rows, std::size_t cols, std::size_t depth, bool may_split = true);
 
 /// Takes one routine for float32 products of every size, or again what routine_for chooses: for
 /// tests, which reach every path with small layers. Not while a layer is computed.

@@ -11,6 +11,14 @@
 
 namespace mha {
 
+/// Of the weights that tokens are multiplied with, the columns of the narrowest.
+std::size_t narrowest_projection(const Layer& layer);
+
+/// Whether a layer's weights may be multiplied in bfloat16 parts: they are stored in bfloat16 or
+/// float16, of which most products of parts are zeros, or all of them fit into the caches. What
+/// follows from the sizes and types of a layer is the same in every pass.
+bool splitting_weights_pays(const Layer& layer);
+
 class Routines {
 public:
   Routines() = default;

@@ -8,18 +8,6 @@
 
 namespace mha {
 
-namespace {
-
-/// Of the weights that tokens are multiplied with, the columns of the narrowest.
-std::size_t narrowest_projection(const Layer& layer) {
-  std::size_t narrowest = layer.dims.d_out;
-  for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v, &layer.W_o})
-    if (!W->empty()) narrowest = std::min(narrowest, W->shape()[1]);
-  return narrowest;
-}
-
-} // namespace
-
 template <class T>
 Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::size_t threads)
     : layer_(std::move(layer)),
@@ -33,12 +21,13 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       keys_(layer_, plan, tokens_, scoring_, weighing_),
       to_compute_(plan.computed),
       to_show_(plan.wanted) {
-  // Which routine multiplies follows from the shapes of the layer and of the batch item alone,
-  // never from a tile's: rows, columns, depth.
+  // Which routine multiplies follows from the layer and the shape of the batch item alone, never
+  // from a tile's: rows, columns, depth.
   const Dims& d = layer_.dims;
   const std::size_t narrowest = narrowest_projection(layer_);
+  const bool split = splitting_weights_pays(layer_);
   projecting_ = Routines(layer_, [&](std::size_t queries, std::size_t keys) {
-    return routine_for<T>(std::max(queries, keys - (d.S_all - d.S)), narrowest, d.d_model);
+    return routine_for<T>(std::max(queries, keys - (d.S_all - d.S)), narrowest, d.d_model, split);
   });
   scoring_ = Routines(layer_, [&](std::size_t queries, std::size_t keys) {
     return routine_for<T>(queries, keys, d.d_k);
@@ -47,7 +36,7 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
     return routine_for<T>(queries, d.d_v, keys);
   });
   around_ = Routines(layer_, [&](std::size_t queries, std::size_t) {
-    return routine_for<T>(queries, d.d_model, d.d_model);
+    return routine_for<T>(queries, d.d_model, d.d_model, split);
   });
   // A masked model's head has a dense layer before the decoder.
   if (layer_.ends && layer_.ends->head.dense.present() && computes(Stage::logits))

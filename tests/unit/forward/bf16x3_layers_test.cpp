@@ -6,6 +6,7 @@
 #include <mha/kernels/bf16x3.hpp>
 #include <mha/kernels/dispatch.hpp>
 #include <mha/kernels/routine.hpp>
+#include <mha/schedule/routines.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -178,4 +179,62 @@ TEST_CASE("AMX: a short text beside long ones in a batch has the bits of its lon
       CHECK(different == 0);
     }
   }
+}
+
+namespace {
+
+/// A layer of four projections `width` × `width`, stored in a type, with a feed-forward of `d_ff`
+/// around it (0: none).
+mha::Layer stored_layer(std::size_t width, std::size_t d_ff, mha::DType stored) {
+  mha::NamedTensors parts;
+  parts["X"] = {mha::Tensor(mha::DType::f32, {64, width}), "test"};
+  for (const char* name : {"W_q", "W_k", "W_v", "W_o"})
+    parts[name] = {mha::Tensor(stored, {width, width}), "test"};
+  mha::Settings settings;
+  mha::set(settings, "num_heads", "1", "test");
+  mha::Layer layer = mha::make_layer(parts, settings);
+  if (d_ff == 0) return layer;
+  mha::TransformerBlock block;
+  block.mlp.in.W = mha::Tensor(stored, {width, d_ff});
+  block.mlp.out.W = mha::Tensor(stored, {d_ff, width});
+  layer.block = std::make_shared<const mha::TransformerBlock>(std::move(block));
+  return layer;
+}
+
+} // namespace
+
+TEST_CASE("AMX: float32 weights beyond the caches are multiplied plainly, short types in parts") {
+  using mha::DType;
+  struct Row {
+    std::size_t width, d_ff;
+    DType stored;
+    bool splits;
+  };
+  const Row rows[] = {{512, 0, DType::f32, true},     {768, 0, DType::f32, true},
+                      {1024, 0, DType::f32, true},    {1280, 0, DType::f32, false},
+                      {768, 3072, DType::f32, false}, {768, 3072, DType::f64, false},
+                      {768, 3072, DType::bf16, true}, {768, 3072, DType::f16, true},
+                      {64, 256, DType::f32, true}};
+  for (const Row& row : rows) {
+    INFO(row.width << ", " << row.d_ff << ", " << name_of(row.stored));
+    CHECK(mha::splitting_weights_pays(stored_layer(row.width, row.d_ff, row.stored)) == row.splits);
+  }
+}
+
+TEST_CASE("AMX: the projections of a layer with large float32 weights have the plain bits") {
+  constexpr std::size_t width = 1280;
+  std::mt19937_64 rng(5);
+  std::normal_distribution<float> normal;
+  mha::Layer layer = stored_layer(width, 0, mha::DType::f32);
+  for (float& number : layer.X.as_mutable<float>()) number = normal(rng);
+  for (float& number : layer.W_q.as_mutable<float>()) number = normal(rng);
+  const auto q_of = [&] { return mha::trace(layer, {mha::Stage::q}, {}, 2).value(mha::Stage::q); };
+  const mha::Tensor amx = [&] {
+    const WithBf16x3 units;
+    return q_of();
+  }();
+  mha::set_routine(mha::Routine::fma);
+  const mha::Tensor plain = q_of();
+  mha::set_routine({});
+  CHECK(compare_bits(amx, plain) == "");
 }
