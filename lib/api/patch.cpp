@@ -217,8 +217,8 @@ void require_same_texts(const Run::State& run, const Run::State& other, const st
   }
 }
 
-Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& layer, std::size_t n,
-                Stage stage, const std::string& value) {
+UnpatchedValues value_of(const Run::State& run, const Patch::State& patch, const Layer& layer,
+                         std::size_t n, Stage stage, const std::string& value) {
   if (patch.function)
     return rows_of_function(patch, stage, layer, whole_stage(layer, stage, run.threads));
   if (value == "mean") return run.clean->stage(n, stage);
@@ -234,7 +234,7 @@ Tensor value_of(const Run::State& run, const Patch::State& patch, const Layer& l
   PatchText named;
   named.text = named.value = value;
   const auto texts = std::make_shared<const Texts>(run.model->weights, texts_named(named, Text{}));
-  return UnpatchedPass(run.model->layers_for(texts)).stage(n, stage);
+  return {UnpatchedPass(run.model->layers_for(texts)).stage(n, stage), texts->lengths()};
 }
 
 /// That a value has NaN or infinity, which spreads; a score of −inf hides a key.

@@ -98,6 +98,7 @@ Layer one_item(const Layer& layer, std::size_t batch) {
   for (StagePatch& patch : item.patches.list) {
     patch.value = from_element(patch.value, batch * std::exchange(patch.strides[0], 0));
     keep_item(patch.tokens, batch);
+    if (patch.columns.size() > 1) keep_item(patch.columns, batch);
   }
   keep_item(item.lengths, batch), keep_item(item.kv_lengths, batch);
   item.tokens = layer.tokens_of(batch), item.key_tokens = layer.key_tokens_of(batch);

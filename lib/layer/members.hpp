@@ -52,8 +52,8 @@ template <Is<Broadcast> L, class Use> void each_member(L& mask, Use&& use) {
 }
 
 template <Is<StagePatch> L, class Use> void each_member(L& patch, Use&& use) {
-  auto& [stage, op, heads, columns, tokens, value, strides, text, is_read] = patch;
-  (void)heads, (void)columns, (void)tokens, (void)is_read; // the text says which places
+  auto& [stage, op, heads, tokens, columns, value, strides, text, is_read] = patch;
+  (void)heads, (void)tokens, (void)columns, (void)is_read; // the text says which places
   use(stage), use(op), use(value), use(strides), use(text);
 }
 

@@ -16,9 +16,11 @@ template <class T> void StagePatch::apply(std::size_t batch, std::size_t head, s
   const std::size_t row = tokens.empty() ? token : tokens[batch].number(token);
   const T* const numbers = value.as<T>().data() + batch * strides[0] +
                            heads.number(head) * strides[1] + row * strides[2];
+  static const PatchedAxis every;
+  const PatchedAxis& own = columns.empty() ? every : columns[columns.size() > 1 ? batch : 0];
   for (std::size_t i = 0; i < n; ++i) {
-    if (!columns.contains(first + i)) continue;
-    const T number = numbers[columns.number(first + i) * strides[3]];
+    if (!own.contains(first + i)) continue;
+    const T number = numbers[own.number(first + i) * strides[3]];
     switch (op) {
     case PatchOp::set:
       values[i] = number;

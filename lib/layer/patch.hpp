@@ -50,12 +50,13 @@ bool is_any_read(const std::vector<IsRead>& list);
 /// stage's own (0 without heads), tokens its rows, columns keys for T × S stages, else features.
 struct StagePatch {
   ///@{
-  /// Which stage, what is done, and where: heads, columns, and the tokens of each batch item
-  /// (empty: all).
+  /// Which stage, what is done, and where: heads, and the tokens of each batch item (empty: all).
   Stage stage = Stage::output;
   PatchOp op = PatchOp::set;
-  PatchedAxis heads, columns;
+  PatchedAxis heads;
   std::vector<PatchedAxis> tokens;
+  /// Of each batch item, whose keys stand at places of its own; one: of all (empty: every column).
+  std::vector<PatchedAxis> columns;
   ///@}
   Tensor value;                         ///< in the layer's dtype
   std::array<std::size_t, 4> strides{}; ///< of the value, in elements; 0 along a broadcast axis

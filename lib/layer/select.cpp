@@ -176,6 +176,17 @@ Pick chosen_keys(const Layer& layer, const Selection& selection) {
   return picked_tokens(layer, selection, selection.key, layer.dims.S_all, "keys");
 }
 
+std::vector<std::size_t> own_positions(const Layer& layer, Dim letter, std::size_t batch) {
+  const Dims& dims = layer.dims;
+  const std::size_t count = dims.size_of(letter), before = letter == Dim::S_all ? dims.past : 0,
+                    current = letter == Dim::S_all ? dims.S : count,
+                    own = layer.lengths.empty() ? current : layer.lengths[batch];
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < count; ++i)
+    if (i < before + own || i >= before + current) positions.push_back(i);
+  return positions;
+}
+
 namespace {
 
 /// What is chosen of a text's tokens; nothing where none is. Without a list it is all of them.

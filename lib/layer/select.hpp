@@ -85,6 +85,10 @@ Pick chosen_keys(const Layer& layer, const Selection& selection);
 /// The chosen batch items of a layer.
 Pick chosen_items(const Layer& layer, const Selection& selection);
 
+/// Of the positions on an axis of tokens (T, S, S_all), those that a batch item has: all but its
+/// padding, behind which extra and zero keys stand.
+std::vector<std::size_t> own_positions(const Layer& layer, Dim letter, std::size_t batch);
+
 /// A selection for each of several texts of unequal lengths, without the padding behind it; the
 /// selection itself where there is none. Texts that have none of the chosen queries or keys are
 /// left out, unless all are.

@@ -3,14 +3,14 @@
 #include <mha/layer/apply_axes.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/select.hpp>
-#include <mha/layer/token_words.hpp>
+#include <mha/load/patch_place.hpp>
 #include <mha/load/source.hpp>
-#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 namespace mha {
 
@@ -19,161 +19,30 @@ namespace {
 constexpr std::string_view form = "PLACE = VALUE expected, with =, += or *=, such as "
                                   "'layers.3.head_out[0] = zero' or 'weights[2,-1,0] *= 0.5'";
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-/// Where the first of these characters stands outside of quotes and brackets.
-std::size_t find_outside(std::string_view text, std::string_view any) {
-  bool quoted = false;
-  std::size_t depth = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\'') quoted = !quoted;
-    if (quoted) continue;
-    if (depth == 0 && any.find(c) != std::string_view::npos) return i;
-    if (c == '[') ++depth;
-    if (c == ']' && depth > 0) --depth;
-  }
-  return std::string_view::npos;
-}
-
-std::vector<std::string> split_axes(std::string_view text) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t comma = find_outside(text, ",");
-    parts.emplace_back(trimmed(text.substr(0, comma)));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 void read_stage(PatchText& patch) {
   const std::string_view word = last_part(patch.place);
   patch.prefers_add = word == "hook_attn_out" || word == "hook_mlp_out";
   patch.stage = word == "resid_mid" ? Stage::residual : stage_named(patch.place);
 }
 
-/// What an axis of a stage is called.
-std::string_view word_of(Axis axis) {
-  switch (axis) {
-  case Axis::head:
-  case Axis::kv_head:
-    return "heads";
-  case Axis::query:
-    return "tokens";
-  case Axis::key:
-    return "keys";
-  default:
-    return "columns";
-  }
-}
-
-/// The position of a token's text: 'the', or 'the'#1 for the second.
-std::size_t position_of(std::string_view quoted, const std::vector<std::string>& labels,
-                        const std::string& patch, std::size_t text) {
-  const std::size_t end = quoted.rfind('\'');
-  std::string word(quoted.substr(1, end - 1));
-  for (std::size_t at = 0; (at = word.find("''", at)) != std::string::npos; ++at) word.erase(at, 1);
-  std::optional<std::size_t> which;
-  if (const std::string_view rest = quoted.substr(end + 1); !rest.empty()) {
-    which = rest.front() == '#' ? parse_number<std::size_t>(rest.substr(1)) : std::nullopt;
-    if (!which) fail("{}: {}: 'TEXT' or 'TEXT'#N expected", patch, quoted);
-  }
-  const std::vector<std::size_t> found = places_of_token(word, labels);
-  if (found.empty() || (which && *which >= found.size()))
-    fail("{}: text {} has no {}token {}{}", patch, text,
-         which ? fmt::format("{}th ", *which + 1) : "", quoted,
-         labels.empty() ? message(": its tokens have no labels; give <tokens>, or positions") : "");
-  if (found.size() > 1 && !which) {
-    std::string list;
-    for (std::size_t i = 0; i < found.size(); ++i)
-      list += fmt::format("{}'{}'#{} at {}", i > 0 ? ", " : "", word, i, found[i]);
-    fail("{}: text {} has several: {}", patch, text, list);
-  }
-  return found[which.value_or(0)];
-}
-
-/// Positions on an axis of `count`.
-std::vector<std::size_t> positions_of(std::string_view word, std::size_t count, Axis axis,
-                                      const std::vector<std::string>& labels,
-                                      const std::string& patch, std::size_t text) {
-  std::vector<std::size_t> list;
-  if (word == "*" || word == ":") {
-    for (std::size_t i = 0; i < count; ++i) list.push_back(i);
-    return list;
-  }
-  if (word.starts_with('[') && word.ends_with(']')) {
-    for (const std::string& one : split_axes(word.substr(1, word.size() - 2)))
-      for (std::size_t position : positions_of(one, count, axis, labels, patch, text))
-        add_once(list, position);
-    return list;
-  }
-  if (word.starts_with('\'')) return {position_of(word, labels, patch, text)};
-  if (word.empty())
-    fail("{}: an axis is empty: *, an index, a-b, a:b or a list in brackets expected", patch);
-  return IndexList(std::string(word), patch + ":").resolve(count, word_of(axis)).indices;
-}
-
-/// A stage's axes behind the batch: heads (or none), tokens, columns (or none).
-struct PlaceAxes {
-  std::vector<std::size_t> heads, columns;
-  std::vector<std::vector<std::size_t>> tokens; ///< of each batch item
-  bool with_heads = false, with_columns = false;
-};
-
-PlaceAxes axes_of(const PatchText& patch, const Layer& layer, Stage stage, StagePatch& to) {
-  const StageInfo& info = info_of(stage);
-  const Dims& dims = layer.dims;
-  const std::vector<Dim>& letters = info.letters;
-  PlaceAxes place;
-  place.with_heads = letters.size() == 3 || info.kind == Kind::row;
-  place.with_columns = info.kind != Kind::row;
-  const Dim token_dim = letters[place.with_heads ? 1 : 0];
-  const auto word = [&](std::size_t i) { return i < patch.axes.size() ? patch.axes[i] : "*"; };
-  if (patch.axes.size() > (place.with_columns ? 3u : 2u))
-    fail("{}: {} has {} axes: [{}]", patch.text, info.name, place.with_columns ? "three" : "two",
-         place.with_columns ? "heads,tokens,columns" : "heads,tokens");
-  if (!place.with_heads && word(0) != "*")
-    fail("{}: {} has no heads; its first axis is *: {}[*,{}]", patch.text, info.name, info.name,
-         word(0));
-  static const std::vector<std::string> none;
-  const std::size_t heads = place.with_heads ? dims.size_of(letters[0]) : 1;
-  place.heads = positions_of(word(0), heads, Axis::head, none, patch.text, 0);
-  const bool of_keys = axis_of(token_dim) == Axis::key;
-  for (std::size_t b = 0; b < dims.B; ++b) {
-    const std::size_t all = dims.size_of(token_dim);
-    const bool padded = !layer.lengths.empty() && all == dims.T;
-    place.tokens.push_back(positions_of(word(1), padded ? layer.length_of(b) : all, Axis::query,
-                                        of_keys ? layer.key_tokens_of(b) : layer.tokens_of(b),
-                                        patch.text, b));
-  }
-  const Dim last = letters.back();
-  const std::size_t columns = place.with_columns ? dims.size_of(last) : 1;
-  place.columns = positions_of(word(2), columns, axis_of(last),
-                               axis_of(last) == Axis::key ? layer.key_tokens : none, patch.text, 0);
-  if (place.heads.empty() || place.columns.empty() ||
-      std::ranges::any_of(place.tokens, [](const auto& list) { return list.empty(); }))
-    fail("{}: the place holds no number", patch.text);
-  to.heads = PatchedAxis(place.heads, heads);
-  to.columns = PatchedAxis(place.columns, columns);
-  for (const std::vector<std::size_t>& list : place.tokens)
-    to.tokens.emplace_back(list, dims.size_of(token_dim));
-  return place;
+/// Throws Error where texts have different numbers of an axis' positions in the place.
+void require_same_count(const PatchText& patch, const std::vector<std::vector<std::size_t>>& items,
+                        std::string_view what) {
+  for (const std::vector<std::size_t>& list : items)
+    if (list.size() != items[0].size())
+      fail("{}: the texts have {} and {} of these {}; only a value without an axis of {} fits both",
+           patch.text, items[0].size(), list.size(), what, what);
 }
 
 /// The value's strides over the place, as NumPy broadcasts.
 void broadcast(const PatchText& patch, const Layer& layer, const PlaceAxes& place, Tensor value,
                StagePatch& to) {
-  const std::size_t tokens = place.tokens[0].size();
   // Of the place: its axes, and which stride of the patch each is.
   std::vector<std::pair<std::size_t, std::size_t>> axes;
   if (layer.dims.batched) axes.emplace_back(layer.dims.B, 0);
   if (place.with_heads) axes.emplace_back(place.heads.size(), 1);
-  axes.emplace_back(tokens, 2);
-  if (place.with_columns) axes.emplace_back(place.columns.size(), 3);
+  axes.emplace_back(place.tokens[0].size(), 2);
+  if (place.with_columns) axes.emplace_back(place.columns[0].size(), 3);
   const Shape& shape = value.shape();
   Shape wanted;
   for (const auto& [length, which] : axes) wanted.push_back(length);
@@ -188,12 +57,8 @@ void broadcast(const PatchText& patch, const Layer& layer, const PlaceAxes& plac
       continue;
     }
     const auto [expected, which] = axes[axes.size() - 1 - i];
-    if (which == 2 && length != 1)
-      for (const std::vector<std::size_t>& list : place.tokens)
-        if (list.size() != tokens)
-          fail("{}: the texts have {} and {} of these tokens; only a value without an axis of "
-               "tokens fits both",
-               patch.text, tokens, list.size());
+    if (which == 2 && length != 1) require_same_count(patch, place.tokens, "tokens");
+    if (which == 3 && length != 1) require_same_count(patch, place.columns, "keys");
     if (length != 1 && length != expected) refuse();
     to.strides[which] = length == 1 ? 0 : stride;
     stride *= length;
@@ -205,60 +70,85 @@ Tensor scalar(double number) {
   return Tensor::of<double>({1}, std::span(&number, 1));
 }
 
-/// At the place, the numbers of a whole stage of another run: batch (1: the same for all), heads,
-/// tokens, columns.
-Tensor same_place(const PatchText& patch, const Layer& layer, const PlaceAxes& place, Stage stage,
-                  const Tensor& whole) {
+/// Throws Error where another run's texts do not have this one's tokens, one for one.
+void require_same_tokens(const PatchText& patch, const Layer& layer, const UnpatchedValues& other) {
+  const std::size_t texts = other.values.shape()[0];
+  if (texts != 1 && texts != layer.dims.B)
+    fail("{}: the other run has {}, this one {}: one, or as many, expected", patch.text,
+         counted(texts, "texts"), layer.dims.B);
+  for (std::size_t b = 0; b < layer.dims.B && !other.lengths.empty(); ++b)
+    if (const std::size_t length = other.lengths[texts > 1 ? b : 0]; length != layer.length_of(b))
+      fail("{}: {}the other text has {}, this one {}: the same place needs the same number of "
+           "tokens; <pieces show> both",
+           patch.text, layer.dims.B > 1 ? fmt::format("text {}: ", b) : "",
+           counted(length, "tokens"), layer.length_of(b));
+}
+
+/// Sets a patch's value to the numbers that another run has at the place: of each batch item as
+/// many as it has there.
+void take_same_place(const PatchText& patch, const Layer& layer, const PlaceAxes& place,
+                     const UnpatchedValues& other, StagePatch& to) {
   const Dims& dims = layer.dims;
+  const Tensor& whole = other.values;
   const Shape& shape = whole.shape();
-  const std::vector<Dim>& letters = info_of(stage).letters;
+  const std::vector<Dim>& letters = info_of(to.stage).letters;
   const std::size_t heads = place.with_heads ? shape[1] : 1;
   const std::size_t rows = shape[place.with_heads ? 2 : 1];
   const std::size_t cols = place.with_columns ? shape.back() : 1;
+  require_same_tokens(patch, layer, other);
   const std::size_t here = dims.size_of(letters[place.with_heads ? 1 : 0]);
-  if (shape[0] != 1 && shape[0] != dims.B)
-    fail("{}: the other run has {}, this one {}: one, or as many, expected", patch.text,
-         counted(shape[0], "texts"), dims.B);
   if (rows != here ||
       (axis_of(letters.back()) == Axis::key && cols != dims.size_of(letters.back())))
     fail("{}: the other text has {}, this one {}: the same place needs the same number of tokens; "
          "<pieces show> both",
          patch.text, counted(rows, "tokens"), here);
-  Shape result{dims.B, place.heads.size(), place.tokens[0].size(), place.columns.size()};
-  Tensor value(DType::f64, result);
-  double* to = value.as_mutable<double>().data();
+  const auto longest = [](const std::vector<std::vector<std::size_t>>& items) {
+    return std::ranges::max_element(items, {}, &std::vector<std::size_t>::size)->size();
+  };
+  const std::size_t tokens = longest(place.tokens), columns = longest(place.columns);
+  Tensor value(DType::f64, {dims.B, place.heads.size(), tokens, columns});
+  to.strides = {place.heads.size() * tokens * columns, tokens * columns, columns, 1};
+  double* const numbers = value.as_mutable<double>().data();
   for (std::size_t b = 0; b < dims.B; ++b)
-    for (std::size_t h : place.heads)
-      for (std::size_t t : place.tokens[b])
-        for (std::size_t c : place.columns)
-          *to++ = value_at(whole, (((shape[0] > 1 ? b : 0) * heads + h) * rows + t) * cols + c);
-  Shape as_seen;
-  if (dims.batched) as_seen.push_back(dims.B);
-  if (place.with_heads) as_seen.push_back(place.heads.size());
-  as_seen.push_back(place.tokens[0].size());
-  if (place.with_columns) as_seen.push_back(place.columns.size());
-  return value.reshaped(as_seen);
+    for (std::size_t h = 0; h < place.heads.size(); ++h)
+      for (std::size_t t = 0; t < place.tokens[b].size(); ++t) {
+        const std::size_t row =
+            (((shape[0] > 1 ? b : 0) * heads + place.heads[h]) * rows + place.tokens[b][t]) * cols;
+        double* const at = numbers + b * to.strides[0] + h * to.strides[1] + t * columns;
+        const std::vector<std::size_t>& own = place.columns_of(b);
+        for (std::size_t c = 0; c < own.size(); ++c) at[c] = value_at(whole, row + own[c]);
+      }
+  to.value = convert(value, layer.dtype);
 }
 
 /// The mean of a token stage over the positions of all texts that are no padding: per head and
 /// column, summed in the order of texts.
-Tensor mean_of(const Layer& layer, const PlaceAxes& place, const Tensor& whole) {
+Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Tensor& whole) {
   const Shape& shape = whole.shape();
   const std::size_t heads = place.with_heads ? shape[1] : 1;
   const std::size_t rows = shape[place.with_heads ? 2 : 1], cols = shape.back();
-  Tensor value(DType::f64, place.with_heads ? Shape{place.heads.size(), 1, place.columns.size()}
-                                            : Shape{1, place.columns.size()});
+  const Dim letter = info_of(stage).letters[place.with_heads ? 1 : 0];
+  const std::vector<std::size_t>& columns = place.columns[0];
+  Tensor value(DType::f64, place.with_heads ? Shape{place.heads.size(), 1, columns.size()}
+                                            : Shape{1, columns.size()});
+  std::vector<std::vector<std::size_t>> own;
+  std::size_t count = 0;
+  for (std::size_t b = 0; b < shape[0]; ++b) {
+    if (rows == layer.dims.size_of(letter)) {
+      own.push_back(own_positions(layer, letter, b));
+    } else { // means of texts, a row for all
+      own.emplace_back(rows);
+      std::iota(own.back().begin(), own.back().end(), std::size_t{0});
+    }
+    count += own.back().size();
+  }
   double* to = value.as_mutable<double>().data();
   for (std::size_t h : place.heads)
-    for (std::size_t c : place.columns) {
+    for (std::size_t c : columns) {
       double sum = 0;
-      std::size_t count = 0;
-      for (std::size_t b = 0; b < shape[0]; ++b) {
-        const std::size_t own =
-            layer.lengths.empty() || rows != layer.dims.T ? rows : layer.length_of(b);
-        for (std::size_t t = 0; t < own; ++t, ++count)
+      for (std::size_t b = 0; b < shape[0]; ++b)
+        for (const std::size_t t : own[b])
           sum += value_at(whole, ((b * heads + h) * rows + t) * cols + c);
-      }
       *to++ = sum / static_cast<double>(count);
     }
   return value;
@@ -378,10 +268,10 @@ StagePatch resolve_patch(const PatchText& patch, const Layer& layer, std::size_t
     if (kind == Kind::map || kind == Kind::row)
       fail("{}: a mean over positions is for stages of tokens; {} has keys, which differ in number",
            patch.text, name_of(to.stage));
-    broadcast(patch, layer, place, mean_of(layer, place, unpatched(to.stage, patch.value)), to);
+    const Tensor whole = unpatched(to.stage, patch.value).values;
+    broadcast(patch, layer, place, mean_of(layer, place, to.stage, whole), to);
   } else if (patch.value.starts_with("from ")) {
-    const Tensor whole = unpatched(to.stage, patch.value);
-    broadcast(patch, layer, place, same_place(patch, layer, place, to.stage, whole), to);
+    take_same_place(patch, layer, place, unpatched(to.stage, patch.value), to);
   } else {
     broadcast(patch, layer, place, read_patch_file(patch, to.stage, number), to);
   }

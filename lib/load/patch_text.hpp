@@ -53,9 +53,19 @@ Stage stage_of_place(const PatchText& patch, const Layer& layer);
 /// Throws Error that says what is expected where.
 PatchText parse_patch(const std::string& text);
 
-/// The values of a stage in an unpatched run, batch axis first: of this run's texts for `mean`, of
-/// the texts that VALUE names for `from …`.
-using UnpatchedStage = std::function<Tensor(Stage stage, const std::string& value)>;
+/// The values of a stage in another run, batch axis first, and how many tokens each of its texts
+/// has; no lengths: as many as this run's.
+struct UnpatchedValues {
+  Tensor values;
+  std::vector<std::size_t> lengths;
+
+  UnpatchedValues(Tensor of_stage, std::vector<std::size_t> of_texts = {})
+      : values(std::move(of_stage)), lengths(std::move(of_texts)) {}
+};
+
+/// Those of an unpatched run: of this run's texts for `mean`, of the texts that VALUE names for
+/// `from …`.
+using UnpatchedStage = std::function<UnpatchedValues(Stage stage, const std::string& value)>;
 
 /// The rows of a place: its heads (0 without heads), and its tokens in each batch item.
 struct PatchRows {

@@ -69,10 +69,10 @@ void Patcher::note_other_text(const std::string& value, const std::vector<Note>&
   }
 }
 
-Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
-                          const std::string& value, const std::vector<Note>& said) {
-  Tensor& whole = values_[id + "." + std::string(name_of(stage)) + "." + value];
-  if (!whole.empty()) return whole;
+UnpatchedValues Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
+                                   const std::string& value, const std::vector<Note>& said) {
+  const std::string key = id + "." + std::string(name_of(stage)) + "." + value;
+  if (const auto known = values_.find(key); known != values_.end()) return known->second;
   Request clean = request;
   clean.patch_layer = nullptr, clean.layer = id;
   clean.stages = {std::string(name_of(stage))};
@@ -87,9 +87,14 @@ Tensor Patcher::unpatched(const Request& request, const std::string& id, Stage s
     clean.text = texts_named(named, request.text);
   }
   OpenedModel unpatched(clean);
-  if (value != "mean") note_other_text(value, unpatched.texts()->notes(), said);
+  std::vector<std::size_t> lengths;
+  if (value != "mean") {
+    note_other_text(value, unpatched.texts()->notes(), said);
+    lengths = unpatched.texts()->lengths();
+  }
   const LoadedLayer loaded = unpatched.load(is_of_model(stage) ? "" : id);
-  return whole = whole_stage(loaded.layer, stage);
+  const UnpatchedValues values(whole_stage(loaded.layer, stage), std::move(lengths));
+  return values_.emplace(key, values).first->second;
 }
 
 std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,

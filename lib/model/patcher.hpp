@@ -42,12 +42,12 @@ private:
              const Sources& sources) const;
   void note_other_text(const std::string& value, const std::vector<Note>& notes,
                        const std::vector<Note>& said);
-  Tensor unpatched(const Request& request, const std::string& id, Stage stage,
-                   const std::string& value, const std::vector<Note>& said);
+  UnpatchedValues unpatched(const Request& request, const std::string& id, Stage stage,
+                            const std::string& value, const std::vector<Note>& said);
 
   std::vector<Written> patches_;
-  std::map<std::string, Tensor> values_; ///< whole stages, by layer, stage and VALUE
-  std::vector<Note> told_, untold_;      ///< of other texts
+  std::map<std::string, UnpatchedValues> values_; ///< whole stages, by layer, stage and VALUE
+  std::vector<Note> told_, untold_;               ///< of other texts
 };
 
 } // namespace mha

@@ -1,5 +1,6 @@
 #include <mha/model/stage_means.hpp>
 
+#include <mha/layer/select.hpp>
 #include <mha/observe/trace.hpp>
 
 namespace mha {
@@ -16,15 +17,15 @@ void StageMeans::add(const Layer& layer, Stage stage, const Tensor& values, Sum&
   if (to.sum.size() != heads * columns)
     fail("{}: the texts' layers have different sizes, so they have no mean", name_of(stage));
   for (std::size_t b = 0; b < shape[0]; ++b) {
-    const std::size_t length =
-        layer.lengths.empty() || rows != layer.dims.T ? rows : layer.length_of(b);
+    const std::vector<std::size_t> own =
+        own_positions(layer, info_of(stage).letters[with_heads ? 1 : 0], b);
     for (std::size_t h = 0; h < heads; ++h)
-      for (std::size_t t = 0; t < length; ++t) {
+      for (const std::size_t t : own) {
         const std::size_t first = ((b * heads + h) * rows + t) * columns;
         double* const sum = to.sum.data() + h * columns;
         for (std::size_t c = 0; c < columns; ++c) sum[c] += value_at(values, first + c);
       }
-    to.count += length;
+    to.count += own.size();
   }
 }
 
