@@ -38,6 +38,7 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       blocks_((dims_.T + block_rows_ - 1) / block_rows_),
       weights_are_given_(layer.has_given(Stage::weights)),
       positioned_(queries_are_among_keys(layer)),
+      each_batch_(request.each_batch),
       starts_after_masks_(layer.has_given(Stage::weights) || layer.has_given(Stage::exp) ||
                           layer.has_given(Stage::shifted) || layer.has_given(Stage::row_sum)),
       positioned_key_count_(dims_.past + dims_.S),
@@ -121,6 +122,11 @@ std::pair<std::size_t, std::size_t> RowMeasures::window_of(std::size_t b, std::s
   return {static_cast<std::size_t>(first), static_cast<std::size_t>(last)};
 }
 
+RowMeasures::Middle RowMeasures::middle_of(std::size_t b) const {
+  if (!each_batch_) return {to_double(dims_.T) / 2, to_double(positioned_key_count_) / 2};
+  return {to_double(layer_.length_of(b)) / 2, to_double(keys_of(layer_, b)) / 2};
+}
+
 RowMeasures::Seen RowMeasures::seen_by(std::size_t b, std::size_t h, std::size_t t) const {
   const auto [first, last] = window_of(b, t);
   if (layer_.added.empty() && layer_.blocked.empty() && layer_.bias.empty() &&
@@ -140,7 +146,7 @@ RowMeasures::Seen RowMeasures::seen_by(std::size_t b, std::size_t h, std::size_t
 
 std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) const {
   std::optional<std::size_t> found;
-  for (std::size_t t : {std::size_t{0}, dims_.T - 1}) {
+  for (std::size_t t : {std::size_t{0}, layer_.length_of(b) - 1}) {
     if (dims_.T == 0) break;
     const Seen seen = seen_by(b, h, t);
     for (std::size_t j = positioned_key_count_; j > found.value_or(0); --j)
@@ -153,9 +159,8 @@ std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) c
 }
 
 Moments RowMeasures::uniform_moments(const Row& row, const Seen& seen) const {
-  const double t = to_double(row.t) - to_double(dims_.T) / 2,
-               centre = to_double(positioned_key_count_) / 2,
-               uniform_weight = 1 / to_double(seen.keys);
+  const auto [middle, centre] = middle_of(row.b);
+  const double t = to_double(row.t) - middle, uniform_weight = 1 / to_double(seen.keys);
   double keys = 0, sum = 0, squares = 0;
   if (seen.masked == nullptr) {
     // Σ (a + i) and Σ (a + i)² over i = 0 … n − 1.
@@ -218,7 +223,10 @@ template <class T> void RowMeasures::add(const Row& row, const T* weights, const
     const auto largest = std::find_if(weights, weights + dims_.S_all, [&](T weight) {
       return static_cast<double>(weight) == row.max || std::isnan(weight);
     });
-    totals.max_key = static_cast<std::size_t>(largest - weights);
+    // Extra and zero keys are counted as the text has them, without the padding before them.
+    const auto key = static_cast<std::size_t>(largest - weights);
+    totals.max_key =
+        key < positioned_key_count_ ? key : key - positioned_key_count_ + keys_of(layer_, row.b);
   }
   add_places(row, weights, seen, totals);
 }
@@ -275,9 +283,8 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const T uniform_weight = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
   Row measured{b, h, t, p};
   double sum = 0, overlap = 0;
-  // Rows and keys are counted from the middle: smaller squares round less when they cancel.
-  const double row_number = to_double(t) - to_double(dims_.T) / 2,
-               centre = to_double(positioned_key_count_) / 2;
+  const auto [middle_row, centre] = middle_of(b);
+  const double row_number = to_double(t) - middle_row;
   for (const auto& [first, last] : runs) {
     if (first == last) continue;
     const RowSums sums = row_sums(row + first, last - first, uniform_weight);

@@ -69,6 +69,13 @@ private:
   Moments uniform_moments(const Row& row, const Seen& seen) const;
   template <class T>
   void add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part);
+  /// Where rows and keys are counted from, for moments: the middle, as smaller squares round less
+  /// when they cancel. A text measured by itself has its own, so that its bits are those it has
+  /// alone.
+  struct Middle {
+    double row = 0, key = 0;
+  };
+  Middle middle_of(std::size_t b) const;
   Seen seen_by(std::size_t b, std::size_t h, std::size_t t) const;
   template <class T> static std::vector<T>& cell_row_sums(BlockSums& part);
   std::size_t text_of(std::size_t b) const { return repeats_.size() == 1 ? 0 : b; }
@@ -104,7 +111,7 @@ private:
   const Dims& dims_;
   std::size_t window_, block_rows_, blocks_;
   StageSet wanted_;
-  bool weights_are_given_, positioned_;
+  bool weights_are_given_, positioned_, each_batch_;
   bool starts_after_masks_;          ///< what is given may hold masked rows that nothing tells of
   bool may_be_causal_ = false;       ///< maps of others, square, about which nothing is known
   std::size_t positioned_key_count_; ///< the first keys, which have one: past and current
