@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
+
+#include <fmt/ranges.h>
 
 namespace mha::app {
 
@@ -134,6 +137,20 @@ void ask(const SweepOptions& options, SweepRequest& request) {
   request.raw = options.raw;
 }
 
+/// What arrays and pictures have no place for: which pairs their numbers are not of.
+void note_left_out(const SweepResult& found, const Common& common) {
+  constexpr std::size_t most = 8;
+  const std::vector<std::size_t>& pairs = found.without_difference;
+  if (pairs.empty()) return;
+  const std::string named =
+      fmt::format("{}{}", fmt::join(std::span(pairs).first(std::min(pairs.size(), most)), ", "),
+                  pairs.size() > most ? fmt::format(" and {} more", pairs.size() - most) : "");
+  report_notes({{fmt::format("{} of {} left out of the mean, as both of its runs measure the same: "
+                             "pair {}, counted from 0",
+                             pairs.size(), counted(found.pairs + pairs.size(), "pairs"), named)}},
+               common);
+}
+
 void write_numbers(const SweepResult& found, const render::SweepView& view,
                    const OutputOptions& output, const Common& common) {
   const std::string form = form_of(output);
@@ -199,6 +216,7 @@ void run_sweep(const SweepOptions& options, const OpenedModel& model, SweepReque
     const Stopwatch watch(common.compute_s);
     found = sweep(pairs, request);
     report_warnings(pairs[0].here->layer_warnings(), common);
+    note_left_out(found, common);
   }
   const Stopwatch watch(common.write_s);
   if (form_of(output) == "npy") return write_npy(found, request, output.path);

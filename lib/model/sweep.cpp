@@ -323,11 +323,12 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
   if (request.over.empty()) fail("<over>: layer, head, query or key expected");
   SweepResult result;
   std::vector<double> squares;
-  for (const SweepPair& pair : pairs) {
+  for (std::size_t number = 0; number < pairs.size(); ++number) {
+    const SweepPair& pair = pairs[number];
     PatchedPair runs(pair, request);
     if (pairs.size() == 1 && !runs.same_answer.empty()) fail("{}", runs.same_answer);
     if (!runs.same_answer.empty() || (!request.raw && !runs.differ())) {
-      ++result.without_difference;
+      result.without_difference.push_back(number);
       continue;
     }
     ++result.pairs;

@@ -59,7 +59,7 @@ struct SweepResult {
   std::vector<SweepPoint> points; ///< in the order of stages, layers, heads, queries, keys
   double here = 0, there = 0;     ///< M of this run and the other, the means over pairs
   std::size_t pairs = 0;
-  std::size_t without_difference = 0; ///< pairs left out: both runs have the same M
+  std::vector<std::size_t> without_difference; ///< pairs left out: both runs have the same M
 };
 
 /// Two runs of one model: what is patched, and where the values come from.

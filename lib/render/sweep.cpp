@@ -26,12 +26,11 @@ std::string heading(const SweepResult& sweep, const SweepView& view, const TextS
                                        view.raw ? "; each place: its value"
                                                 : "; each place: 0 as this run, 1 as the other");
   std::string text = in_lines(both, text_style.width) + "\n";
-  if (sweep.pairs + sweep.without_difference > 1)
-    text +=
-        fmt::format("mean of {} pairs{}\n", sweep.pairs,
-                    sweep.without_difference > 0 ? fmt::format("; {} without a difference left out",
-                                                               sweep.without_difference)
-                                                 : "");
+  const std::size_t left_out = sweep.without_difference.size();
+  if (sweep.pairs + left_out > 1)
+    text += fmt::format("mean of {} pairs{}\n", sweep.pairs,
+                        left_out > 0 ? fmt::format("; {} without a difference left out", left_out)
+                                     : "");
   return text;
 }
 
@@ -75,8 +74,9 @@ std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& vie
   return grid.text(text_style);
 }
 
-/// What CSV and JSON say of a point: CSV its axes, JSON all that there are.
-auto sweep_record(const SweepView& view) {
+/// What CSV and JSON say of a point: CSV its axes, JSON all that there are. The pairs are CSV's as
+/// columns, which has no other place for them.
+auto sweep_record(const SweepResult& sweep, const SweepView& view) {
   return [&](Record& record, const SweepPoint& point) {
     const std::vector<SweepAxis> every{SweepAxis::layer, SweepAxis::head, SweepAxis::query,
                                        SweepAxis::key};
@@ -84,6 +84,9 @@ auto sweep_record(const SweepView& view) {
     for (const SweepAxis axis : record.json() ? every : view.over)
       record.count(name_of(axis), index_along(point, axis));
     record.number("value", point.value).number("spread", point.spread);
+    if (!record.json())
+      record.count("pairs", sweep.pairs)
+          .count("without_difference", sweep.without_difference.size());
   };
 }
 
@@ -104,7 +107,7 @@ std::string sweep_table(const SweepResult& sweep, const SweepView& view,
 }
 
 std::string sweep_csv(const SweepResult& sweep, const SweepView& view, std::string_view form) {
-  return lines_of_rows(sweep.points, form, view.precision, sweep_record(view));
+  return lines_of_rows(sweep.points, form, view.precision, sweep_record(sweep, view));
 }
 
 std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
@@ -112,9 +115,10 @@ std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
   json.open_object(indented);
   json.member("metric", view.metric).member("raw", view.raw);
   json.member("this", sweep.here).member("other", sweep.there);
-  json.member("pairs", sweep.pairs).member("without_difference", sweep.without_difference);
+  json.member("pairs", sweep.pairs).member("without_difference", sweep.without_difference.size());
   json.key("points").list(
-      sweep.points, [&](const SweepPoint& point) { put_row(json, point, sweep_record(view)); },
+      sweep.points,
+      [&](const SweepPoint& point) { put_row(json, point, sweep_record(sweep, view)); },
       {"\n    ", "\n    ", "\n  "});
   json.close();
   json.end_line();

@@ -79,7 +79,8 @@ TEST_CASE("effects: a sweep as table, CSV, JSON and array") {
   CHECK(json["points"][0]["spread"].is_null());
   const Result csv = run_line(sweep + "-f csv -q");
   CHECK(csv.err.empty());
-  CHECK(csv.out.starts_with("stage,layer,query,value,spread\nresid_pre,0,0,0,\n"));
+  CHECK(csv.out.starts_with("stage,layer,query,value,spread,pairs,without_difference\n"
+                            "resid_pre,0,0,0,,1,0\n"));
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 33);
   const Result heads =
       run_line("effects data/bard-gpt2 --ids 1,2,3 --ids 4,5,6 --patch-from-ids 7,8,9 "
@@ -266,6 +267,27 @@ TEST_CASE("effects: pairs of a sweep that predict the same are left out, and cou
   CHECK(two["pairs"] == 1);
   CHECK(two["without_difference"] == 1);
   CHECK(two["points"] == one["points"]);
+}
+
+TEST_CASE("effects: pairs that a sweep leaves out are told whatever its form") {
+  const std::string swept = "effects data/bard-gpt2 --sweep resid_pre --over layer --text 'my lord' "
+                            "--text 'What news from' --patch-from 'my love' --patch-from 'What "
+                            "says my' ",
+                    note = "1 of 2 pairs left out of the mean, as both of its runs measure the same: "
+                           "pair 0, counted from 0";
+  const Folder folder;
+  for (const std::string form : {"-f csv", "-f tsv", "-f json", "-f table", "-f npy", "-f svg"}) {
+    INFO(form);
+    const Result result = run_line(swept + form + " -o " + folder.path("out"));
+    CHECK(result.code == 0);
+    std::string said = result.err;
+    std::replace(said.begin(), said.end(), '\n', ' ');
+    while (said.find("  ") != said.npos) said.erase(said.find("  "), 1);
+    CHECK_THAT(said, Contains(note));
+  }
+  const Result csv = run_line(swept + "-f csv -q");
+  CHECK(csv.err.empty());
+  CHECK_THAT(csv.out, Contains(",1,1\n"));
 }
 
 TEST_CASE("effects: one set a call, and a grid of another name has the names that there are") {
