@@ -14,7 +14,13 @@ namespace mha::app {
 
 namespace {
 
-constexpr std::string_view first_word = "mha-inspect-resume-1";
+/// The first word of a state: other versions may compute other bits, or keep other things.
+constexpr std::string_view any_version = "mha-inspect-resume-",
+                           this_version = "mha-inspect-resume-" MHA_VERSION;
+
+std::string checksum_of(std::string_view state) {
+  return Fingerprint().add(state.data(), state.size()).text();
+}
 
 } // namespace
 
@@ -101,10 +107,19 @@ std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
   const io::NotAnInput result_of_before;
   const io::Bytes bytes = io::read_bytes(path_);
   StateReader state(std::string(bytes.text()), path_);
-  if (state.rest().substr(0, 3) != "14 " || state.word() != first_word)
+  const std::string_view word = bytes.text().substr(bytes.text().find(' ') + 1);
+  if (!word.starts_with(any_version))
     fail("{}: is no state of a run over many texts; --resume keeps its own there: move the file "
          "away, or give another --output",
          path_);
+  if (const std::string version = state.word(); version != this_version)
+    fail("{}: was kept by another version of mha-inspect ({}, this is {}), which may compute other "
+         "bits: let that one go on, or remove the file to begin anew",
+         path_, version.substr(any_version.size()), MHA_VERSION);
+  const std::string checksum = state.word(), found = checksum_of(state.rest());
+  if (found != checksum)
+    fail("{}: is damaged: its checksum is {}, not {}; remove it to begin anew", path_, found,
+         checksum);
   if (state.word() != mark)
     fail("{}: is of a run with another text, model, patch or setting: give those again to go on, "
          "remove the file to begin anew, or give another --output",
@@ -114,11 +129,12 @@ std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
 }
 
 void ResumeFile::write(std::size_t texts, const std::string& state) const {
-  StateWriter head;
-  head.add(first_word).add(mark_).add(texts);
+  StateWriter head, of_run;
+  const std::string body = of_run.add(mark_).add(texts).text() + state;
+  head.add(this_version).add(checksum_of(body));
   io::OutputFile file(path_);
   file.write(0, head.text());
-  file.write(head.text().size(), state);
+  file.write(head.text().size(), body);
   file.commit();
 }
 

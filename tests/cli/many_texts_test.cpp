@@ -285,6 +285,41 @@ TEST_CASE("many texts: one line says what is wrong") {
   }
 }
 
+namespace {
+
+/// A state with a byte changed, left out or added anywhere is damaged, and says so; what is kept
+/// stays as it is.
+void refuse_damaged(const Folder& folder, const std::string& command) {
+  const std::string kept = folder.read("t.csv.resume");
+  const std::size_t behind = kept.find(' ', kept.find("mha-inspect-resume-")) + 1;
+  REQUIRE(kept.size() > behind + 40);
+  for (const double part : {0.0, 0.5, 0.999})
+    for (const int how : {0, 1, 2}) {
+      std::string damaged = kept;
+      const auto at =
+          behind + static_cast<std::size_t>(part * static_cast<double>(kept.size() - behind));
+      if (how == 0)
+        damaged[at] = static_cast<char>(damaged[at] ^ 1);
+      else if (how == 1)
+        damaged.erase(at, 1);
+      else
+        damaged.insert(at, "0");
+      folder.write("t.csv.resume", damaged);
+      const Result result = shell(command);
+      INFO(part << " " << how << " " << result.err);
+      CHECK(result.code == 2);
+      CHECK_THAT(result.err, Contains("t.csv.resume: is damaged") &&
+                                 Contains("remove it to begin anew"));
+      CHECK(folder.read("t.csv.resume") == damaged);
+      if (sanitized) break;
+    }
+  folder.write("t.csv.resume", kept.substr(0, kept.size() / 2)); // as a full disk leaves it
+  CHECK_THAT(shell(command).err, Contains("is damaged"));
+  folder.write("t.csv.resume", kept);
+}
+
+} // namespace
+
 TEST_CASE("--resume: a run that was killed goes on, to the same bytes") {
   for (const std::string& asked :
        {std::string("effects"), std::string("effects --per-position -f json"),
@@ -314,6 +349,8 @@ TEST_CASE("--resume: a run that was killed goes on, to the same bytes") {
     const Result other = shell(command + " -o " + out + " --resume --query 1");
     CHECK(other.code == 2);
     CHECK_THAT(other.err, Contains("another text, model, patch or setting"));
+    if (asked == "effects" || asked.ends_with("--by text"))
+      refuse_damaged(folder, command + " -o " + out + " --resume");
     const Result again = shell(command + " -o " + out + " --resume");
     INFO(again.err);
     CHECK(again.code == 0);
@@ -338,7 +375,8 @@ TEST_CASE("--resume: what it cannot go on from is said") {
   CHECK_THAT(refused({"-o", out}), Contains("is no state of a run over many texts"));
   CHECK(folder.read("t.csv.resume") == "no state at all");
   folder.write("t.csv.resume", "14 mha-inspect-resume-1 12 f-");
-  CHECK_THAT(refused({"-o", out}), Contains("is damaged"));
+  CHECK_THAT(refused({"-o", out}), Contains("another version of mha-inspect (1, this is ") &&
+                                       Contains("remove the file to begin anew"));
   CHECK_THAT(refused({}), Contains("give --output FILE"));
   CHECK_THAT(refused({"-o", "-"}), Contains("give --output FILE"));
   CHECK_THAT(refused({"-o", out, "--per-position", "--top", "2"}), Contains("without --top"));
