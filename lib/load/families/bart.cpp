@@ -45,7 +45,7 @@ void set_bart_pre_norm(Translation& to) {
   const Group& group = to.group();
   const char* norm =
       group.within({"encoder_attn"}) ? "encoder_attn_layer_norm" : "self_attn_layer_norm";
-  to.normalises(NormKind::layer, {group.parent() + norm}, {"layer_norm_eps"}, 1e-5);
+  to.normalises(NormKind::layer, {group.parent() + norm}, {}, 1e-5);
 }
 
 const Family bart{"bart",     "BART",

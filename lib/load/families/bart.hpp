@@ -11,7 +11,8 @@ inline constexpr std::string_view bart_knows = "q_proj.bias k_proj.bias v_proj.b
 
 /// The projections, the encoder's or decoder's heads, causal in the decoder's self-attention.
 void take_bart(Translation& to);
-/// self_attn_layer_norm, or encoder_attn_layer_norm in cross-attention, before attention.
+/// self_attn_layer_norm, or encoder_attn_layer_norm in cross-attention, before attention. Its
+/// epsilon is PyTorch's own: no config of these models has another.
 void set_bart_pre_norm(Translation& to);
 
 } // namespace mha::naming

@@ -75,6 +75,11 @@ void check_table_of_roformer(Translation& to) {
   }
 }
 
+/// Where config.json is silent.
+double usual_eps(const Group& group) {
+  return group.is_model({"xlm-roberta-xl"}) ? 1e-5 : 1e-12;
+}
+
 void translate_bert(const Group& group, Translation& to) {
   to.expect_models({"bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text",
                     "xlm-roberta-xl", "roberta-prelayernorm", "megatron-bert", "ernie", "rembert",
@@ -92,7 +97,7 @@ void translate_bert(const Group& group, Translation& to) {
   }
   if (const PreNorm* const pre = pre_norm_of(group))
     to.normalises(NormKind::layer, {group.prefix + std::string(pre->attention)}, {"layer_norm_eps"},
-                  1e-12);
+                  usual_eps(group));
   else
     to.set_post_norm();
 }
@@ -149,6 +154,7 @@ void settle_roformer(const Group& group, ModelRecord& record) {
 
 /// RoBERTa and its kin count positions from the padding token's number, and name their head so.
 void settle_bert(const Group& group, ModelRecord& record) {
+  record.eps = usual_eps(group);
   // Relative positions replace the learned ones, whose table stays in the file.
   if (position_embedding_type(group).value_or("absolute") != "absolute")
     record.beside = bert_beside_relative, record.positions = "";

@@ -14,9 +14,11 @@ bool is_clip(const Group& group) {
 
 void translate_clip(const Group& group, Translation& to) {
   take_bart(to);
-  if (group.within({"text_model"}) && !group.is_model({"siglip", "siglip2", "siglip_text_model"}))
-    to.set("causal", "true");
-  to.normalises(NormKind::layer, {group.parent() + "layer_norm1"}, {"layer_norm_eps"}, 1e-5);
+  const bool siglip =
+      group.is_model({"siglip", "siglip2", "siglip_text_model", "siglip_vision_model"});
+  if (group.within({"text_model"}) && !siglip) to.set("causal", "true");
+  to.normalises(NormKind::layer, {group.parent() + "layer_norm1"}, {"layer_norm_eps"},
+                siglip ? 1e-6 : 1e-5);
 }
 
 } // namespace

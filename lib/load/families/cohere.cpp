@@ -20,7 +20,6 @@ void translate_cohere(const Group& group, Translation& to) {
     fail("{}: {}q_norm.weight is missing, though config.json says use_qk_norm",
          group.contents->name, group.prefix);
   if (normed) take_qk_norm(to, true);
-  to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {"layer_norm_eps"}, 1e-5);
   if (!group.is_model({"cohere2"})) {
     set_rotary(to, {.style = "interleaved"});
     return;

@@ -66,7 +66,6 @@ void settle_without_gate(const Group& group, ModelRecord& record) {
   record.norm = InputNorm::layer;
   record.norm_bias = Bias::always;
   record.one_plus = group.is_model({"nemotron"});
-  record.eps_keys = record.one_plus ? "norm_eps" : "layer_norm_eps", record.eps = 1e-5;
 }
 
 /// StableLM: layer norms, attention and feed-forward one after the other or, with one norm for
@@ -74,7 +73,6 @@ void settle_without_gate(const Group& group, ModelRecord& record) {
 void settle_stablelm(const Group& group, ModelRecord& record) {
   record.norm = InputNorm::layer;
   record.norm_bias = Bias::always;
-  record.eps_keys = "layer_norm_eps", record.eps = 1e-5;
   // GGUF's key is not always right, llama.cpp looks at the norms.
   const bool alone = !group.beside("post_attention_layernorm.weight");
   if (group.contents->format == "gguf" ? !alone : !group.is_true({"use_parallel_residual"})) return;
@@ -86,7 +84,6 @@ void settle_stablelm(const Group& group, ModelRecord& record) {
 void settle_starcoder2(const Group& group, ModelRecord& record) {
   record.norm = InputNorm::layer;
   record.norm_bias = Bias::always;
-  record.eps_keys = "norm_epsilon", record.eps = 1e-5;
   record.mlp_in = "mlp.c_fc", record.mlp_up = "", record.mlp_out = "mlp.c_proj";
   record.mlp_bias = group.is_true({"use_bias"}, true) ? Bias::always : Bias::never;
   record.activation = "gelu_pytorch_tanh";
@@ -95,7 +92,7 @@ void settle_starcoder2(const Group& group, ModelRecord& record) {
 
 /// LLaMA's mlp_bias; Mistral's feed-forward has none.
 void settle_llama(const Group& group, ModelRecord& record) {
-  record.eps = usual_rms_eps(group);
+  take_epsilon(group, record);
   record.causal = !group.is_model({"eurobert"});
   if (group.is_model({"granite", "hyperclovax"})) settle_granite(group, record);
   if (group.is_model({"arcee", "nemotron", "jais2"})) settle_without_gate(group, record);

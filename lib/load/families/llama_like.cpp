@@ -131,12 +131,15 @@ void take_qk_norm(Translation& to, bool is_layer_norm) {
       to.take(letter + "_norm.bias", module + ".bias");
     }
   if (!there) return;
-  if (!is_layer_norm) {
-    to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
-    return;
-  }
-  to.set("qk_norm", "layer");
-  if (!to.set_from_config("qk_norm_eps", {"layer_norm_eps"})) to.set("qk_norm_eps", "1e-05");
+  if (is_layer_norm) to.set("qk_norm", "layer");
+  // Other models have these norms by another family's names.
+  const LlamaTraits* const model = llama_traits(group);
+  const std::string_view key = model           ? model->eps_key
+                               : is_layer_norm ? "layer_norm_eps"
+                                               : "rms_norm_eps";
+  const double eps = model ? model->eps : is_layer_norm ? 1e-5 : LlamaTraits{}.eps;
+  if (!to.set_from_config("qk_norm_eps", {key}) && eps != Settings().qk_norm_eps)
+    to.set("qk_norm_eps", fmt::format("{}", eps));
 }
 
 bool qk_norm_is_per_head(const Group& group) {
@@ -148,9 +151,10 @@ bool is_biased(const Group& group, const BiasKey& bias) {
   return bias.key.empty() ? bias.otherwise : group.is_true({bias.key}, bias.otherwise);
 }
 
-double usual_rms_eps(const Group& group) {
+void take_epsilon(const Group& group, ModelRecord& record) {
   const LlamaTraits* const model = llama_traits(group);
-  return model ? model->rms_eps : LlamaTraits{}.rms_eps;
+  const LlamaTraits traits = model ? *model : LlamaTraits{};
+  record.eps_keys = traits.eps_key, record.eps = traits.eps;
 }
 
 void take_llama(Translation& to) {
@@ -167,10 +171,15 @@ void take_llama(Translation& to) {
     to.set_from_config("clip_qkv", {"clip_qkv"});
   take_qk_norm(to);
   const std::string norm = group.parent() + "input_layernorm";
-  if (has_layer_norms(group, norm))
+  const LlamaTraits* const model = llama_traits(group);
+  const bool layer_norms = has_layer_norms(group, norm);
+  if (model)
+    to.normalises(layer_norms ? NormKind::layer : NormKind::rms, {norm}, {model->eps_key},
+                  model->eps);
+  else if (layer_norms)
     to.normalises(NormKind::layer, {norm}, {"layer_norm_eps", "norm_epsilon", "norm_eps"}, 1e-5);
   else
-    to.normalises(NormKind::rms, {norm}, {"rms_norm_eps"}, usual_rms_eps(group));
+    to.normalises(NormKind::rms, {norm}, {"rms_norm_eps"}, LlamaTraits{}.eps);
 }
 
 } // namespace mha::naming

@@ -54,8 +54,8 @@ void take_llama(Translation& to);
 /// Whether config.json, or the kind of model, says that a module has biases.
 bool is_biased(const Group& group, const BiasKey& bias);
 
-/// The epsilon of LLaMA's kin where config.json is silent.
-double usual_rms_eps(const Group& group);
+/// The epsilon of all norms of LLaMA's kin: its key and what it is where config.json is silent.
+void take_epsilon(const Group& group, ModelRecord& record);
 
 /// Reads the norm of queries and keys, where there is one. q_norm is an RMS norm unless it has a
 /// bias or `is_layer_norm`; q_layernorm is a layer norm, in StableLM one module a head (norms.N).

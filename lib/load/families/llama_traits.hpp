@@ -25,7 +25,9 @@ struct LlamaTraits {
   BiasKey qkv_bias = {.key = "attention_bias"};
   BiasKey output_bias = qkv_bias;
   BlockNorm norm = BlockNorm::rms;
-  double rms_eps = 1e-6; ///< where config.json is silent
+  /// Of every norm, queries' and keys' too: config.json's `eps_key`, or `eps` where that is silent.
+  std::string_view eps_key = "rms_norm_eps";
+  double eps = 1e-6;
   bool qk_norm = false;  ///< whether queries and keys may be normalised
   BiasKey mlp_bias = {}; ///< of the family LLaMA; others say it in their records
   std::string_view rope = "half";

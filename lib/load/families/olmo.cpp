@@ -11,10 +11,9 @@ bool is_olmo(const Group& group) {
   return group.is_model({"olmo"});
 }
 
-void translate_olmo(const Group& group, Translation& to) {
+void translate_olmo(const Group&, Translation& to) {
   take_llama(to);
   set_rotary(to, {.style = "half"});
-  to.normalises(NormKind::layer, {group.parent() + "input_layernorm"}, {}, 1e-5);
   to.norm.needs_weight = false;
 }
 

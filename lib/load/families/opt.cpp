@@ -26,7 +26,7 @@ void settle_biogpt(const Group& group, ModelRecord& record) {
   record.layers = "layers";
   record.tokens = "embed_tokens", record.positions = "embed_positions";
   record.last_norm = "layer_norm", record.head = "output_projection";
-  record.eps_keys = "layer_norm_eps", record.eps = 1e-12;
+  group.configured("layer_norm_eps"); // which nothing reads: the norms have PyTorch's own, 1e-5
   record.activation_keys = "hidden_act", record.activation = "gelu";
   record.times_root_d = group.is_true({"scale_embedding"}, true), record.rounds_root_d = false;
 }

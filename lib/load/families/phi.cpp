@@ -8,19 +8,19 @@ namespace mha::naming {
 
 namespace {
 
-void finish(const Group& group, Translation& to) {
+void finish(const Group& group, Translation& to, std::string_view eps_key) {
   to.set_from_config("num_heads", {"num_attention_heads", "n_head"});
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
   to.set("causal", "true");
   set_rotary(to, {.style = "half", .part = 0.5, .dims_key = "rotary_dim"});
   to.normalises(NormKind::layer, {group.parent() + "input_layernorm", group.parent() + "ln"},
-                {"layer_norm_eps", "layer_norm_epsilon"}, 1e-5);
+                {eps_key}, 1e-5);
 }
 
 void translate_phi(const Group& group, Translation& to) {
   to.take_projections("q_proj", "k_proj", "v_proj", "dense");
   take_qk_norm(to);
-  finish(group, to);
+  finish(group, to, "layer_norm_eps");
 }
 
 bool recognises_mixer(const Group& group) {
@@ -28,7 +28,7 @@ bool recognises_mixer(const Group& group) {
 }
 void translate_mixer(const Group& group, Translation& to) {
   to.take_fused("Wqkv", "qkv"), to.take_output("out_proj");
-  finish(group, to);
+  finish(group, to, "layer_norm_epsilon");
 }
 
 constexpr ModelRecord phi_record{

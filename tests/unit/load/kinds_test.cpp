@@ -239,7 +239,8 @@ TEST_CASE("layers without positions: SmolLM 3, EXAONE 4") {
   const std::vector<std::string> norms{"q_norm.weight", "k_norm.weight"};
   for (const char* name : {"q_norm.weight", "k_norm.weight"})
     turning.add(name, {8}), still.add(name, {8});
-  set_all(turning, "rope_base=1000000 window_left=2");
+  set_all(turning, "rope_base=1000000 window_left=2 qk_norm_eps=1e-05");
+  still.set("qk_norm_eps", "1e-05");
   CHECK(differs(exaone, 0, still, norms) == "");
   CHECK(differs(exaone, 1, turning, norms) == "");
 }
