@@ -79,7 +79,7 @@ private:
     for (const auto& [key, tensor] : said_.tensors) {
       if (!naming::is_of_layer(key)) continue;
       if (!tensor.values.empty())
-        add_values(at + key, tensor);
+        add(at + key, values_entry(said_.file, tensor.values));
       else if (tensor.optional && !file_.find(whole_name(said_, tensor.name, n)))
         continue;
       else if (key.starts_with("mlp."))
@@ -92,16 +92,6 @@ private:
     for (const auto& [key, norm] : said_.norms)
       if (naming::is_of_layer(key))
         present_norm(at + key, norm, n, key == "mlp.inner_norm" ? 0 : width_);
-  }
-
-  void add_values(std::string name, const DescribedTensor& tensor) {
-    io::Entry entry;
-    entry.name = name, entry.own_name = said_.file, entry.dtype = DType::f64;
-    entry.shape = {tensor.values.size()};
-    entry.read = [values = tensor.values, shape = entry.shape] {
-      return Tensor::of<double>(shape, values);
-    };
-    add(std::move(name), std::move(entry));
   }
 
   void present_mlp(const std::string& at, const DescribedTensor& tensor, std::size_t n) {
@@ -118,6 +108,10 @@ private:
     inner_ = inner;
     const std::optional<io::Entry> b = bias_of(tensor, name, n);
     if (b) require_bias(tensor, *b, W.shape[1]);
+    if (b && tensor.key == "mlp.up" && said_.tensors.contains("mlp.product_bias"))
+      fail("{}: {} is a bias of mlp.up beside mlp.product_bias: one of them alone is covered here; "
+           "\"bias\": false leaves it out",
+           tensor.where, b->name_in_file());
     if (tensor.split.empty()) {
       add(at + tensor.key + ".weight", W);
       if (b) add(at + tensor.key + ".bias", *b);
@@ -134,6 +128,7 @@ private:
     const std::string name = whole_name(said_, tensor.name, n);
     const io::Entry W = multiplied(tensor, matrix(tensor, name, "io"), n);
     const std::string bias_key = "b" + tensor.key.substr(1);
+    // A bias of its own here is one that layers may lack, or values.
     const bool own_bias = said_.tensors.contains(bias_key);
     const std::optional<io::Entry> b = own_bias ? std::nullopt : bias_of(tensor, name, n);
     const bool output = tensor.key == "W_o", main = tensor.split.empty() || tensor.key == "W_qkv";
@@ -235,7 +230,8 @@ private:
     BatchNorm of;
     of.weight = found(weight, true);
     of.bias = found(said_bias ? (norm.bias->empty() ? "" : named(*norm.bias)) : bias_beside(weight),
-                    said_bias);
+                    said_bias && !norm.bias->empty());
+    if (said_bias && norm.bias->empty()) claim_all(bias_beside(weight));
     if (norm.kind == "batch") {
       const std::string module = weight.substr(0, weight.rfind('.') + 1);
       of.mean = found(norm.statistics.name.empty() ? module + "running_mean"
@@ -255,6 +251,10 @@ private:
     if (of.weight) {
       const io::Entry plain = reshaped_entry(*of.weight, {mha::count_of(of.weight->shape)});
       add(to + ".weight", norm.kind == "std" ? scaled_entry(plain, deviation_scale(plain)) : plain);
+    } else if (norm.kind == "std") {
+      const std::vector<double> each(width > 0 ? width : inner_, 1);
+      const io::Entry ones = values_entry(said_.file, each);
+      add(to + ".weight", scaled_entry(ones, deviation_scale(ones)));
     }
     if (of.bias && norm.kind != "rms")
       add(to + ".bias", reshaped_entry(*of.bias, {mha::count_of(of.bias->shape)}));

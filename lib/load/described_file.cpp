@@ -63,10 +63,22 @@ void DescribedFile::require_same_head(const DescribedTensor& tensor,
          to_string(heads[0].shape));
 }
 
+void DescribedFile::claim_all(const std::string& name) {
+  if (name.find(head_mark) == std::string::npos) {
+    claimed_.insert(name);
+    return;
+  }
+  for (std::size_t head = 0; file_.find(with_head(name, head)); ++head)
+    claimed_.insert(with_head(name, head));
+}
+
 std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
                                                 const std::string& weight, std::size_t layer) {
   const bool said = tensor.bias.has_value();
-  if (said && tensor.bias->empty()) return std::nullopt;
+  if (said && tensor.bias->empty()) {
+    claim_all(bias_beside(weight));
+    return std::nullopt;
+  }
   const std::string name = !said ? bias_beside(weight)
                            : naming::is_of_layer(tensor.key)
                                ? whole_name(said_, *tensor.bias, layer)

@@ -27,6 +27,8 @@ protected:
   /// A matrix of a linear map, read as `wanted` ("io", "oi"), or of heads ("hio").
   io::Entry matrix(const naming::DescribedTensor& tensor, const std::string& name,
                    std::string wanted);
+  /// What the description denies is not left over: a name, or one of each head.
+  void claim_all(const std::string& name);
   /// The bias of a linear map, or nothing: a name that is said has to be there.
   std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor, const std::string& weight,
                                    std::size_t layer);

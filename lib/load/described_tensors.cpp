@@ -124,6 +124,15 @@ io::Entry below_entry(const std::vector<io::Entry>& parts) {
   return joined_entry(parts, {rows, parts[0].shape[1]});
 }
 
+io::Entry values_entry(const std::string& file, std::vector<double> values) {
+  io::Entry entry;
+  entry.name = entry.own_name = file, entry.dtype = DType::f64, entry.shape = {values.size()};
+  entry.read = [values = std::move(values), shape = entry.shape] {
+    return Tensor::of<double>(shape, values);
+  };
+  return entry;
+}
+
 double deviation_scale(const io::Entry& weight) {
   const auto n = static_cast<double>(count_of(weight.shape));
   return n > 1 ? std::sqrt((n - 1) / n) : 1;

@@ -28,6 +28,8 @@ io::Entry scaled_entry(const io::Entry& from, double scale);
 io::Entry multiplied_entry(const io::Entry& from, const io::Entry& by);
 /// Matrices of one width, one below the other.
 io::Entry below_entry(const std::vector<io::Entry>& parts);
+/// Numbers that the description itself has.
+io::Entry values_entry(const std::string& file, std::vector<double> values);
 /// √((n − 1) / n) of a norm's weight of n numbers: what turns division by the deviation of n − 1
 /// into a layer norm.
 double deviation_scale(const io::Entry& weight);

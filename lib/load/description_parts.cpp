@@ -302,6 +302,8 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
                                           "false",
                                           key)
                             : fmt::format("\"{}\" has a weight, though affine is false", key));
+  if (norm.kind == "rms" && norm.bias && !norm.bias->empty())
+    tree.refuse(fmt::format("\"{}\": an rms norm has no bias", key));
   if (norm.kind != "batch" && (tree.find("mean") || tree.find("variance")))
     tree.refuse(fmt::format("\"{}\": only a batch norm has mean and variance", key));
   if (norm.kind == "batch" && !norm.affine &&

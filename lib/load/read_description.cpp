@@ -96,6 +96,7 @@ private:
       if (!description::is_tensor_key(key)) description::refuse_tensor_key(tree, key);
       to_.tensors.emplace(key, parse_.tensor(key, tree, description::layout_of_key(key)));
     }
+    join_biases();
     const auto has = [&](const char* key) { return to_.tensors.contains(key); };
     if (!has("W_q") && !has("W_qkv") && !has("W_qk"))
       tensors->refuse("no W_q, W_qkv or W_qk: which tensor makes the queries?");
@@ -109,6 +110,24 @@ private:
     if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up stands without mlp.in");
   }
 
+  /// A bias by a key of its own is the bias of its weight: split and multiplied as that is.
+  void join_biases() {
+    for (auto& [key, weight] : to_.tensors) {
+      if (!key.starts_with("W_")) continue;
+      const auto own = to_.tensors.find("b" + key.substr(1));
+      if (own == to_.tensors.end()) continue;
+      const DescribedTensor& bias = own->second;
+      if (weight.bias) fail("{}: {} says its bias, too: one of the two is to go", bias.where, key);
+      const bool is_whole = bias.values.empty() && !bias.optional;
+      if (!is_whole && (!weight.times.empty() || !weight.split.empty()))
+        fail("{}: values, or a bias that layers may lack, are of a {} without split and times",
+             bias.where, key);
+      if (!is_whole) continue;
+      weight.bias = bias.name;
+      to_.tensors.erase(own);
+    }
+  }
+
   void read_head(const JsonTree& tree) {
     description::require_known(tree, "head", description::head_keys);
     const JsonTree *tied = tree.find("tied"), *name = tree.find("name"), *bias = tree.find("bias");
@@ -119,6 +138,8 @@ private:
     if (is_tied) {
       if (!to_.tensors.contains("embed.token"))
         tree.refuse("head is tied, but embed has no table by token");
+      if (const JsonTree* layout = tree.find("layout"))
+        layout->refuse("a tied head lies as the tokens' table does: it has no layout");
       to_.record.tied = true;
       if (bias && bias->is_text()) {
         DescribedTensor alone = parse_.tensor_named("head.bias", *bias);
@@ -248,6 +269,11 @@ void DescriptionReader::make_record() {
   record.bias_of_product = has("mlp.product_bias");
   record.mlp_norm = named("mlp.inner_norm");
   record.in_out = true;
+  for (const auto& [key, tensor] : to_.tensors)
+    if (tensor.optional)
+      for (const char* ending : {"", ".weight", ".bias"})
+        to_.not_in_all += fmt::format("{}{} ", key, ending);
+  record.not_in_all = to_.not_in_all;
   record.last_norm = named("final_norm");
   record.head = has("head") ? "head" : "";
   record.head_has_bias = naming::Bias::if_there;
@@ -275,6 +301,9 @@ void DescriptionReader::set_norms(BlockShape shape) {
     take("norm", record.post_attention_norm), take("mlp.norm", record.post_mlp_norm);
   } else {
     take("mlp.norm", record.pre_mlp_norm);
+    // One norm of both; that there is none before the feed-forward is said by null, or kind none.
+    if (shape == BlockShape::parallel && !tree_.find("tensors")->find("mlp.norm"))
+      take("norm", record.pre_mlp_norm);
   }
   if (shape == BlockShape::sandwich) {
     take("post_norm", record.post_attention_norm), take("mlp.post_norm", record.post_mlp_norm);

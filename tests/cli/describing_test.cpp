@@ -291,6 +291,21 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   for (const auto& [step, wanted] : sinusoids)
     says(R"("table": "road", "by": "position")", step,
          "F/n.json: line 6, column " + std::string(wanted));
+  // What would be read past without a word.
+  says(R"({"weight": "rim.weight", "kind": "layer"})",
+       R"({"weight": "rim.weight", "kind": "rms", "bias": "rim.bias"})",
+       "F/n.json: line 13, column 2: \"final_norm\": an rms norm has no bias");
+  says(R"({"name": "bell.weight"})", R"({"tied": true, "layout": "io"})",
+       "F/n.json: line 14, column 25: a tied head lies as the tokens' table does: it has no layout");
+  says(R"("push.weight")", R"({"name": "push.weight", "bias": false}, "b_o": "slip_offset")",
+       "F/n.json: line 9, column 50: \"b_o\": W_o says its bias, too: one of the two is to go");
+  says(R"("W_o": "push.weight")", R"("b_qkv": {"values": [1, 2]}, "W_o": "push.weight")",
+       "F/n.json: line 9, column 3: \"b_qkv\": values, or a bias that layers may lack, are of a W_qkv "
+       "without split and times");
+  says(R"("mlp.in": "grip.weight")",
+       R"("mlp.in": "grip.weight", "mlp.up": "grip.weight", "mlp.product_bias": "grip.bias")",
+       "F/n.json: line 10, column 28: \"mlp.up\": wheel.grip.bias is a bias of mlp.up beside "
+       "mlp.product_bias: one of them alone is covered here; \"bias\": false leaves it out");
   says(" \"activation\": \"gelu_new\",\n", "",
        "F/n.json: line 1, column 1: activation is missing: what the feed-forward does, such as "
        "\"gelu\"");

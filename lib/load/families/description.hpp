@@ -85,6 +85,7 @@ struct Description {
   std::string activation_keys;     ///< of config.json, as the record has them
   ModelRecord record;              ///< under the names that the checkpoint is presented by
   Family family;
+  std::string not_in_all; ///< names that layers may lack, as the record has them
 };
 
 /// Where the tensors stand that a description presents: "described.layers.3.W_q",
