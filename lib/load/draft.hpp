@@ -50,8 +50,10 @@ public:
       if (!is_buffer(*entry))
         (squeezed(entry->shape, 2).size() >= 2 ? matrices_ : vectors_).push_back(entry);
     for (const io::Entry& entry : file.tensors)
-      if (!stack_.holds(entry.name) && stack_.other_tower(entry.name).empty())
+      if (!stack_.holds(entry.name) && stack_.other_tower(entry.name).empty() &&
+          !stack_.is_of_other_part(entry.name))
         others_.push_back(&entry);
+    if (!stack_.towers.empty()) sort_others(); // what stands at the top may be the other's
   }
   std::optional<std::string> text();
 
@@ -79,6 +81,8 @@ private:
   void take_attention();
   /// Biases that stand beside a fused weight under names of their own: "attn.q_bias".
   void take_biases();
+  /// Throws Error where layers have a second attention, over another part's stream.
+  void refuse_second_attention() const;
   /// Matrices of one shape that are a list's 0 to 2, or 0 to 3: queries, keys, values, output.
   void take_listed();
   /// What multiplies the results of attention and feed-forward (LayerScale).
@@ -108,9 +112,18 @@ private:
   std::string steps_of_embed();
   std::string head_of_model();
   std::string last_norm();
-  /// "config:KEY" of the first key that config.json has, behind any object's name, one of the
-  /// layers' own first; else the value.
-  std::string configured(Words keys, std::string otherwise) const;
+  /// Puts first what stands nearest to the layers.
+  void sort_others();
+  /// A norm as a description has it: its weight's name, `stored`, as it is said there; with its own
+  /// epsilon, where the module of the tensor has another than the layers' first norm.
+  std::string norm_named(const std::string& tensor, const std::string& stored) const;
+  /// "config:KEY" of the first key that config.json has: of the modules around a tensor, of the
+  /// layers' own, at the top, or in an object of this part; else the value.
+  std::string configured(Words keys, std::string otherwise, std::string_view near = "") const;
+  /// The key of an object that is this part's, or of any where all say the same; "" of none.
+  std::string key_of_part(std::string_view key) const;
+  /// Whether the object of a pickled module says something of another module than the layers'.
+  bool is_other_module(std::string_view object) const;
   /// A key of the layers' own modules, as a pickled one has them; nullptr: none says it.
   const std::pair<const std::string, std::string>* said_of_layers(std::string_view key) const;
   /// pre, post, parallel or attention_only.

@@ -60,10 +60,14 @@ std::string Draft::steps_of_embed() {
   });
   // Of patches that enter these layers, a table elsewhere is another part's.
   const std::string root = stack_.literal_prefix.substr(0, stack_.literal_prefix.find('.') + 1);
-  const bool patches = map && map->shape.size() == 4;
+  const bool patches =
+      (map && map->shape.size() == 4) ||
+      (!stack_.towers.empty() && std::ranges::any_of(others_, [&](const io::Entry* entry) {
+        return entry->shape.size() == 4 && entry->name.starts_with(root);
+      }));
   const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_one_row(*entry) &&
-           (!patches || entry->name.starts_with(root)) &&
+           (!patches || entry->name.starts_with(root)) && !speaks_of(entry->name, {"pos"}) &&
            (has_word(entry->name, {"wte", "lut", "luts"}) ||
             speaks_of(entry->name, {"emb", "tok", "word"}));
   });
@@ -92,11 +96,15 @@ std::string Draft::steps_of_embed() {
       if (std::to_string(rows - std::min(rows, first)) == most->second)
         steps.back()["first"] = first;
   if (types) steps.push_back({{"table", types->name}, {"by", "type"}});
-  if (const io::Entry* norm = other_norm({"emb"});
-      norm && norm->name.find("after") == norm->name.npos)
-    steps.push_back({{"norm", norm->name}});
-  else if (norm)
-    final_ = norm->name;
+  const io::Entry* norm = other_norm({"emb"});
+  if (norm && norm->name.find("after") != norm->name.npos)
+    final_ = std::exchange(norm, nullptr)->name;
+  if (!norm) // "ln_pre", "pre_layrnorm"
+    norm = taken(others_, [&](const io::Entry* entry) {
+      return is_one_row(*entry) && is_norm_weight(entry->name) && has_word(entry->name, {"pre"}) &&
+             !is_of_stack(entry->name) && entry->shape.back() == width_;
+    });
+  if (norm) steps.push_back({{"norm", EndsJson::parse(norm_named(norm->name, norm->name))}});
   if (map) steps.push_back({{"linear", map->name}});
   return steps.dump();
 }
@@ -119,6 +127,7 @@ const io::Entry* Draft::head_weight() {
 }
 
 std::string Draft::head_of_model() {
+  if (stack_.is_read_by_decoder()) return "null";
   const io::Entry* dense = taken(others_, [](const io::Entry* entry) {
     return is_other_matrix(*entry) && !speaks_of(entry->name, {"pool"}) &&
            has_word(entry->name, {"dense", "transform"});
@@ -138,14 +147,21 @@ std::string Draft::head_of_model() {
         }))
       head["bias"] = bias->name;
   if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
-  if (norm) head["norm"] = norm->name;
+  if (norm) head["norm"] = EndsJson::parse(norm_named(norm->name, norm->name));
   return head.dump();
 }
 
+void Draft::sort_others() {
+  std::ranges::stable_sort(others_, std::ranges::greater(),
+                           [&](const io::Entry* entry) { return stack_.nearness(entry->name); });
+}
+
 std::string Draft::last_norm() {
-  if (final_.empty())
-    if (const io::Entry* norm = other_norm({""}, width_ > 0 ? Shape{width_} : Shape()))
-      final_ = norm->name;
+  if (!final_.empty()) return final_;
+  // Of several, the one that stands nearest to the layers: "encoder.norm", not "pool_norm".
+  sort_others();
+  if (const io::Entry* norm = other_norm({""}, width_ > 0 ? Shape{width_} : Shape()))
+    final_ = norm->name;
   return final_;
 }
 
@@ -158,8 +174,12 @@ const std::pair<const std::string, std::string>* Draft::said_of_layers(std::stri
 
 bool Draft::predicts_next() const {
   const auto made = file_.config.find("architectures");
+  // Of several parts it is the text's, or the decoder, that the class's name is about.
+  const bool is_named = stack_.parts.empty() || (stack_.part != "image" && stack_.part != "audio" &&
+                                                 stack_.part != "encoder");
   for (const char* kind : {"CausalLM", "LMHead"})
-    if (made != file_.config.end() && made->second.find(kind) != std::string::npos) return true;
+    if (is_named && made != file_.config.end() && made->second.find(kind) != std::string::npos)
+      return true;
   return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
     const Shape shape = squeezed(entry.shape, 2);
     return has_word(entry.name, {"mask", "tril", "causal"}) && shape.size() == 2 &&
@@ -167,14 +187,53 @@ bool Draft::predicts_next() const {
   });
 }
 
-std::string Draft::configured(Words keys, std::string otherwise) const {
+bool Draft::is_other_module(std::string_view object) const {
+  const std::string module = std::string(object) + ".";
+  return !stack_.literal_prefix.starts_with(module) &&
+         std::ranges::any_of(
+             file_.tensors, [&](const io::Entry& entry) { return entry.name.starts_with(module); });
+}
+
+std::string Draft::key_of_part(std::string_view key) const {
+  const std::string ending = "." + std::string(key);
+  // A file of one part whose config.json has several: a table of tokens is of the text's.
+  const std::string_view part = !stack_.part.empty() ? stack_.part : tokens_ ? "text" : "";
+  const std::pair<const std::string, std::string>* found = nullptr;
+  bool differ = false;
+  for (const auto& said : file_.config) {
+    if (!said.first.ends_with(ending)) continue;
+    const std::string object = said.first.substr(0, said.first.size() - ending.size());
+    if (stack_.is_of_other_part(object) || is_other_module(object)) continue;
+    if (!part.empty() && part_of_model(object) == part) return said.first;
+    differ = differ || (found && found->second != said.second);
+    if (!found) found = &said;
+  }
+  return found && !differ ? found->first : "";
+}
+
+std::string Draft::configured(Words keys, std::string otherwise, std::string_view near) const {
+  const auto from = [](const std::string& key) { return EndsJson("config:" + key).dump(); };
+  for (std::size_t dot = near.rfind('.'); dot != near.npos && dot >= stack_.literal_prefix.size();
+       dot = near.rfind('.', dot - 1))
+    for (const std::string_view key : keys)
+      if (const std::string own = fmt::format("{}.{}", near.substr(0, dot), key);
+          file_.config.contains(own))
+        return from(own);
   for (const std::string_view key : keys)
-    if (const auto* own = said_of_layers(key)) return EndsJson("config:" + own->first).dump();
+    if (const auto* own = said_of_layers(key)) return from(own->first);
   for (const std::string_view key : keys)
-    for (const auto& [name, value] : file_.config)
-      if (name == key || name.ends_with("." + std::string(key)))
-        return EndsJson("config:" + name).dump();
+    if (file_.config.contains(std::string(key))) return from(std::string(key));
+  for (const std::string_view key : keys)
+    if (const std::string of_part = key_of_part(key); !of_part.empty()) return from(of_part);
   return otherwise;
+}
+
+std::string Draft::norm_named(const std::string& tensor, const std::string& stored) const {
+  const auto own = file_.config.find(tensor.substr(0, tensor.rfind('.')) + ".eps");
+  const auto* const usual = said_of_layers("eps");
+  if (own == file_.config.end() || (usual && usual->second == own->second))
+    return EndsJson(stored).dump();
+  return EndsJson{{"weight", stored}, {"eps", "config:" + own->first}}.dump();
 }
 
 std::string Draft::settings(bool causal) const {
@@ -189,14 +248,15 @@ std::string Draft::settings(bool causal) const {
                     "encoder_attention_heads", "attention_heads", "enc_num_heads",
                     stack_.literal_prefix.find("decoder") == std::string::npos ? "n_audio_head"
                                                                                : "n_text_head"},
-                   unknown));
+                   unknown, attention_ ? attention_->name : ""));
   if (shares_keys_)
-    to["num_kv_heads"] =
-        EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown));
+    to["num_kv_heads"] = EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown,
+                                                    attention_ ? attention_->name : ""));
   to["causal"] = causal; // a head behind a dense map is of masked words
   const auto is_any = [&](Words words, Words parts) {
     return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
-      return has_word(entry.name, words) || speaks_of(entry.name, parts);
+      return stack_.other_tower(entry.name).empty() && !stack_.is_of_other_part(entry.name) &&
+             (has_word(entry.name, words) || speaks_of(entry.name, parts));
     });
   };
   if (is_any({"rot", "rope", "freq", "freqs"}, {"rotary"}))

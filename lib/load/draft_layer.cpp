@@ -151,7 +151,25 @@ void Draft::take_scales() {
   }
 }
 
+void Draft::refuse_second_attention() const {
+  if (!attention_) return;
+  const auto module_of = [&](const io::Entry* entry) {
+    const std::string name = stack_.name_in_layer(entry->name);
+    return name.substr(0, name.find('.'));
+  };
+  const std::string own = module_of(attention_);
+  std::vector<const io::Entry*> second;
+  for (const io::Entry* entry : matrices_)
+    if (speaks_of(module_of(entry), {"attn", "attention"}) && module_of(entry) != own)
+      second.push_back(entry);
+  if (second.size() > 1)
+    fail("{}: layers have a second attention, {}, over another part's stream, which a description "
+         "does not say; a layer alone: X=FILE X_kv=FILE W_q=FILE:TENSOR@OI …",
+         file_.name, second[0]->name);
+}
+
 void Draft::take_feed_forward() {
+  refuse_second_attention();
   // A table of distances is none of its maps, and left over.
   std::erase_if(matrices_,
                 [](const io::Entry* entry) { return speaks_of(entry->name, {"relative"}); });
@@ -236,7 +254,7 @@ void Draft::take_norms() {
 
 void Draft::set_norm(const char* key, const io::Entry* entry) {
   if (!entry) return;
-  tensors_[key] = LayerJson(stack_.name_in_layer(entry->name)).dump();
+  tensors_[key] = norm_named(entry->name, stack_.name_in_layer(entry->name));
   const std::string module = entry->name.substr(0, entry->name.rfind('.') + 1);
   for (const char* statistic : {"running_mean", "running_var", "num_batches_tracked"})
     claimed_.insert(stack_.pattern(module + statistic));

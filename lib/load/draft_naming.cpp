@@ -31,7 +31,7 @@ std::optional<std::string> Draft::text() {
                              said_of_layers("eps") ? configured({"eps"}, "") : "1e-5"))}};
   top["embed"] = embed;
   for (const auto& [key, value] : tensors_) top["tensors"][key] = DraftJson::parse(value);
-  if (!final_norm.empty()) top["final_norm"] = final_norm;
+  if (!final_norm.empty()) top["final_norm"] = DraftJson::parse(norm_named(final_norm, final_norm));
   if (!head.is_null()) top["head"] = head;
   const bool causal =
       predicts_next() || (tokens_ && !head.is_null() && !head.contains("dense") && !after);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace mha {
 
@@ -31,6 +32,21 @@ bool speaks_of(std::string_view name, Words parts) {
     return std::ranges::any_of(parts,
                                [&](std::string_view part) { return word.find(part) != word.npos; });
   });
+}
+
+std::string_view part_of_model(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> parts[]{
+      {"decoder", "decoder dec tgt target trg"},
+      {"encoder", "encoder enc src source"},
+      {"image", "image images vision visual img"},
+      {"audio", "audio speech"},
+      {"text", "text txt language lang"}};
+  const std::set<std::string> own = words_of_name(name);
+  for (const auto& [part, words] : parts)
+    if (std::ranges::any_of(words_of(words),
+                            [&](std::string_view word) { return own.contains(std::string(word)); }))
+      return part;
+  return "";
 }
 
 bool is_norm_weight(std::string_view name) {

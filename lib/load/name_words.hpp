@@ -12,6 +12,8 @@ using Words = std::initializer_list<std::string_view>;
 bool has_word(std::string_view name, Words words);
 /// Whether a word of the name holds one of `parts`.
 bool speaks_of(std::string_view name, Words parts);
+/// The part of a model that a name speaks of: encoder, decoder, image, text or audio; "" of none.
+std::string_view part_of_model(std::string_view name);
 /// Whether the last word is a norm's weight: weight, gamma, g …
 bool is_norm_weight(std::string_view name);
 /// Whether a name is of one of several layers: a number stands in it, and two parts behind.

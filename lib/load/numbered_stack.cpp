@@ -1,5 +1,6 @@
 #include <mha/load/numbered_stack.hpp>
 
+#include <mha/load/name_words.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
@@ -93,6 +94,16 @@ std::string tower_of(std::string_view other, std::string_view chosen) {
 
 } // namespace
 
+bool NumberedStack::is_of_other_part(std::string_view name) const {
+  const std::string_view spoken = part_of_model(name);
+  return spoken != part && parts.contains(spoken);
+}
+
+std::size_t NumberedStack::nearness(std::string_view name) const {
+  const auto [end, unused] = std::ranges::mismatch(name, literal_prefix);
+  return static_cast<std::size_t>(std::count(name.begin(), end, '.'));
+}
+
 std::string_view NumberedStack::other_tower(std::string_view name) const {
   const auto at = std::ranges::find_if(
       towers, [&](const std::string& tower) { return name.starts_with(tower); });
@@ -148,8 +159,17 @@ std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
   stack.modules = modules_of_layer(layers);
   for (const auto& [prefix, numbered] : found)
     if (prefix != *best && has_layers(numbered))
-      if (std::string tower = tower_of(prefix, *best); !tower.empty())
+      if (std::string tower = tower_of(prefix, *best); !tower.empty()) {
+        // The parts are said where the names of the stacks begin to differ.
+        const auto said = [](std::string_view of) {
+          return part_of_model(of.substr(of.rfind('.', of.size() - 2) + 1));
+        };
+        if (const std::string own = tower_of(*best, prefix); stack.part.empty() && !own.empty())
+          stack.part = said(own);
+        if (const std::string_view other = said(tower); !other.empty()) stack.parts.insert(other);
         stack.towers.push_back(std::move(tower));
+      }
+  stack.parts.erase(stack.part);
   for (const io::Entry& entry : file.tensors) {
     std::size_t behind = 0;
     if (!stack.holds(entry.name)) continue;

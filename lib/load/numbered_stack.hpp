@@ -4,6 +4,7 @@
 #include <mha/files/contents.hpp>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,16 @@ struct NumberedStack {
   std::size_t modules = 1;                ///< of a layer
   std::vector<const io::Entry*> of_first; ///< the first layer's tensors
 
-  std::vector<std::string> towers; ///< what other stacks of layers stand below: "decoder."
+  std::vector<std::string> towers;  ///< what other stacks of layers stand below: "decoder."
+  std::string_view part;            ///< of the model, that these layers are (part_of_model)
+  std::set<std::string_view> parts; ///< that other stacks are
 
+  /// Whether a name, of a tensor or of an object in config.json, is another stack's by its words.
+  bool is_of_other_part(std::string_view name) const;
+  /// How many of the modules around the layers a name is below: "encoder.norm" of one.
+  std::size_t nearness(std::string_view name) const;
+  /// Whether the stream of these layers is read by a decoder, whose head the model's is.
+  bool is_read_by_decoder() const { return part != "decoder" && parts.contains("decoder"); }
   /// The tower that a name is below, or "".
   std::string_view other_tower(std::string_view name) const;
   /// Whether a name is below the prefix and has a number there.
