@@ -70,13 +70,15 @@ struct Comparison::Partial {
   bool same_bits = true;
   std::size_t count = 0, mismatched = 0;
   Worst all, wrong; ///< of every element, of those that disagree
+  UlpCounts ulp;
+  RowsOfHead rows;
   double dot = 0, aa = 0, rr = 0;
   std::size_t finite = 0;
 
   void add(const Partial& other) {
     same_bits = same_bits && other.same_bits;
     count += other.count, mismatched += other.mismatched;
-    all.add(other.all), wrong.add(other.wrong);
+    all.add(other.all), wrong.add(other.wrong), ulp.add(other.ulp);
     dot += other.dot, aa += other.aa, rr += other.rr, finite += other.finite;
   }
 };
@@ -86,10 +88,31 @@ struct Comparison::Target {
   Tensor value;
   Tolerance tolerance;
   DType bits = DType::f32;               ///< the coarser type
+  double small = 0;                      ///< numbers below are near zero
   std::size_t batch_stride = 0;          ///< in elements; 0 where there is no batch axis
   std::vector<std::size_t> strides;      ///< per axis of the table, without the batch
   std::size_t heads = 1, head_width = 0; ///< head_width: of the columns of concat
 };
+
+namespace {
+
+/// A thousandth of the root mean square of the finite numbers but mask constants; of many, of a
+/// million that lie evenly.
+double near_zero(const Tensor& tensor) {
+  constexpr double share = 1e-3;
+  constexpr std::size_t most = std::size_t{1} << 20;
+  double sum = 0;
+  std::size_t n = 0;
+  const std::size_t step = tensor.count() / most + 1;
+  for (std::size_t i = 0; i < tensor.count(); i += step) {
+    const double value = value_at(tensor, i);
+    if (!std::isfinite(value) || is_mask(value)) continue;
+    sum += value * value, ++n;
+  }
+  return n > 0 ? share * std::sqrt(sum / static_cast<double>(n)) : 0;
+}
+
+} // namespace
 
 Tolerance default_tolerance(DType coarser) {
   switch (coarser) {
@@ -129,6 +152,7 @@ void Comparison::add(const ReferenceStage& reference, Tolerance tolerance) {
          to_string(reference.value.shape()), to_string(layer_.shape_of(reference.stage)));
   target->tolerance = tolerance;
   target->bits = coarser_of(layer_.dtype, reference.stored);
+  target->small = near_zero(reference.value);
   const StageInfo& info = info_of(reference.stage);
   Shape lengths;
   for (Dim letter : info.letters) lengths.push_back(layer_.dims.size_of(letter));
@@ -178,31 +202,43 @@ template <class A, class R> struct Elements {
   std::size_t first, step, count;
 };
 
+/// How two elements are judged.
+struct Judge {
+  Tolerance tolerance;
+  DType bits = DType::f32; ///< the coarser type
+  double small = 0;        ///< numbers below are near zero
+  bool masks = false;      ///< of a stage that holds −inf or a mask's constant
+};
+
 /// Compares them; both_masked(i) says whether the layer masks element i.
 template <class A, class R, class Partial, class Masked>
-void compare_elements(const Elements<A, R>& some, Tolerance tolerance, DType bits, bool masks,
-                      const Masked& both_masked, Partial& to) {
+void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
+                      Partial& to) {
   for (std::size_t i = 0; i < some.count; ++i) {
     const std::size_t at = some.first + i * some.step;
     const double a = static_cast<double>(some.ours[static_cast<std::ptrdiff_t>(i) * some.our_step]),
                  r = static_cast<double>(some.theirs[at]);
     if (is_not_saved(r)) continue;
     ++to.count;
-    if (to.same_bits && !same_bits(a, r, bits)) to.same_bits = false;
+    if (to.same_bits && !same_bits(a, r, by.bits)) to.same_bits = false;
     const bool finite = std::isfinite(a) && std::isfinite(r);
-    if (masks && is_mask(a) && is_mask(r) && a != r && (!finite || both_masked(i))) {
+    if (by.masks && is_mask(a) && is_mask(r) && a != r && (!finite || both_masked(i))) {
       to.all.add(0, 0, a, r, at);
       continue;
     }
     if (finite) to.dot += a * r, to.aa += a * a, to.rr += r * r, ++to.finite;
     const bool alike = a == r || (std::isnan(a) && std::isnan(r));
-    const double error = alike ? 0 : finite ? std::abs(a - r) : infinity;
-    const double relative = alike ? 0 : !finite ? infinity : r == 0.0 ? 0 : error / std::abs(r);
-    to.all.add(error, relative, a, r, at);
-    if (alike || (finite && error <= tolerance.absolute + tolerance.relative * std::abs(r)))
+    if (alike) {
+      to.all.add(0, 0, a, r, at);
       continue;
+    }
+    const double error = finite ? std::abs(a - r) : infinity;
+    const double relative = finite ? error / std::max(std::abs(r), by.small) : infinity;
+    to.ulp.add(ulp_distance(a, r, by.bits));
+    to.all.add(error, relative, a, r, at);
+    if (finite && error <= by.tolerance.absolute + by.tolerance.relative * std::abs(r)) continue;
     ++to.mismatched;
-    to.wrong.add(error, r == 0.0 ? infinity : relative, a, r, at);
+    to.wrong.add(error, relative, a, r, at);
   }
 }
 
@@ -213,7 +249,6 @@ void Comparison::observe(const Slice& block) {
   const std::vector<Dim>& letters = info_of(block.stage).letters;
   const Shape& shape = block.values.shape;
   const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
-  const bool masks = shows_masks(block.stage);
   const bool rows = info_of(block.stage).kind == Kind::row,
              of_keys = info_of(block.stage).kind == Kind::map;
   const std::size_t n = shape[with_heads ? 1 : 0], width = rows ? 1 : shape.back();
@@ -232,7 +267,7 @@ void Comparison::observe(const Slice& block) {
         const std::size_t head = block.head + h, columns = width / head_parts;
         // Other implementations leave what they will behind the end of a shorter text.
         for (std::size_t i = 0; i < n && block.token + i < block.length; ++i) {
-          const std::size_t token = block.token + i;
+          const std::size_t token = block.token + i, wrong = partial->mismatched;
           Elements<A, R> some{};
           some.ours =
               reinterpret_cast<const A*>(block.values.data) +
@@ -246,11 +281,13 @@ void Comparison::observe(const Slice& block) {
                        token * stride(tokens) + part * columns * some.step;
           some.count = of_keys ? std::min(columns, block.length) : columns;
           compare_elements(
-              some, target->tolerance, target->bits, masks,
+              some, {target->tolerance, target->bits, target->small, shows_masks(block.stage)},
               [&](std::size_t j) {
                 return !rows && is_mask(added_mask(layer_, block.batch, head, token, j));
               },
               *partial);
+          ++partial->rows.count;
+          if (partial->mismatched > wrong) append(partial->rows.wrong, {token, token});
         }
         const std::size_t place = target->head_width > 0 ? part : head;
         const std::lock_guard lock(mutex_);
@@ -271,16 +308,25 @@ void Comparison::observe(const Slice& block) {
 Difference Comparison::of(Stage stage) const {
   const std::shared_ptr<Target> target = targets_.at(stage);
   std::vector<Partial> heads(target->heads);
+  RowsByHead rows;
   Partial total;
   for (auto part = parts_.lower_bound({stage, 0, 0, 0});
        part != parts_.end() && std::get<0>(part->first) == stage; ++part) {
+    const auto [of_stage, item, place, token] = part->first;
+    const std::size_t head = target->heads == 1 ? 0 : place;
     total.add(*part->second);
-    heads[target->heads == 1 ? 0 : std::get<2>(part->first)].add(*part->second);
+    heads[head].add(*part->second);
+    RowsOfHead& of_head = rows[{item, head}];
+    of_head.count += part->second->rows.count;
+    for (const IndexRange& range : part->second->rows.wrong) append(of_head.wrong, range);
   }
   Difference result;
   result.same_bits = total.same_bits;
   result.within = total.mismatched == 0;
   result.count = total.count, result.mismatched = total.mismatched;
+  result.ulp = total.ulp;
+  if (!result.within)
+    result.regions = regions_of(rows, layer_.dims.batched ? layer_.dims.B : 1, target->heads);
   const auto of_interest = [](const Partial& part) {
     return part.mismatched > 0 ? part.wrong : part.all;
   };

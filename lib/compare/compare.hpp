@@ -2,6 +2,8 @@
 // One stage against the same stage of another implementation, element by element.
 
 #include <mha/compare/reference.hpp>
+#include <mha/compare/regions.hpp>
+#include <mha/compare/ulp.hpp>
 #include <mha/observe/placement.hpp>
 
 #include <map>
@@ -32,8 +34,9 @@ DType coarser_of(DType a, DType b);
 struct Difference {
   bool same_bits = true; ///< in the coarser of the two types; any NaN is any other
   bool within = true;    ///< no element disagrees
-  /// The largest |a − r| and |a − r| / |r|, of the elements that disagree; where none does, of all
-  /// (with r ≠ 0). Infinite where only one of them is NaN or infinite.
+  /// The largest |a − r| and |a − r| / |r|, of the elements that disagree; where none does, of all.
+  /// |r| counts as a thousandth of what is typical of the stage at least, so that a number near
+  /// zero makes no error look large. Infinite where only one of them is NaN or infinite.
   double max_abs = 0, max_rel = 0;
   std::vector<std::size_t> at; ///< the element of max_abs, in the stage's own axes
   double ours = 0, theirs = 0; ///< its values
@@ -43,6 +46,9 @@ struct Difference {
   /// Of stages with several (concat's widths too): the one with the most elements that disagree; of
   /// as many, with the largest error.
   std::optional<std::size_t> worst_head;
+  /// Of every element, in the coarser of the two types; a mask's constant is as far from −inf as 0.
+  UlpCounts ulp;
+  Regions regions; ///< of the elements that disagree
 };
 
 /// Compares whole values of the shape layer.shape_of(stage). `stored`: the type that the reference

@@ -33,7 +33,7 @@ Value row_max() {
 }
 
 std::string rendered(std::string_view form, const std::vector<Value>& values,
-                     Options options = {}) {
+                     render::Options options = {}) {
   std::string out;
   for (const render::Form& candidate : forms()) {
     if (candidate.name != form) continue;
@@ -79,7 +79,7 @@ TEST_CASE("a table wraps its columns into groups that fit") {
   value.head = {Axis::head, {1}, true, {}};
   const std::vector<float> numbers{0.5f, 0.5f, 0, 0.125f, 0.125f, 0.75f};
   value.numbers = Tensor::of<float>({2, 3}, numbers);
-  Options options;
+  render::Options options;
   options.text_style.width = 20;
   CHECK(rendered("table", {value}, options) == R"(weights · head 1
   · 2 × 3
@@ -96,7 +96,7 @@ TEST_CASE("a table wraps its columns into groups that fit") {
 }
 
 TEST_CASE("with colour, zeros and −inf are dim") {
-  Options options;
+  render::Options options;
   options.text_style.color = true;
   CHECK(rendered("table", {row_max()}, options).find("\x1b[2m   -inf\x1b[0m  4.000") !=
         std::string::npos);
@@ -106,7 +106,7 @@ TEST_CASE("csv") {
   CHECK(rendered("csv", {row_max()}) == "layer,stage,batch,head,row,col,value\n"
                                         ",row_max,,0,7,,1.5\n,row_max,,0,8,,-inf\n"
                                         ",row_max,,3,7,,3\n,row_max,,3,8,,4\n");
-  Options options;
+  render::Options options;
   options.labelled = true;
   const std::string text = rendered("csv", {weights()}, options);
   CHECK(text.substr(0, text.find('\n')) ==
@@ -120,7 +120,7 @@ TEST_CASE("json") {
   CHECK(rendered("json", {row_max()}) ==
         "{\n\"row_max\": {\"shape\": [2, 2], \"dtype\": \"float64\", \"data\": [[1.5, "
         "\"-Infinity\"],\n  [3, 4]]}\n}\n");
-  Options options;
+  render::Options options;
   options.several_layers = true;
   CHECK(rendered("json", {weights()}, options).substr(0, 25) == "{\n\"layers.1.weights\": {\"s");
   CHECK(rendered("json", {}) == "{}\n");

@@ -1,0 +1,99 @@
+#include <mha/compare/regions.hpp>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+/// More than a reader takes in at once.
+constexpr std::size_t most_regions = 16, most_ranges = 64;
+
+/// Of one batch item: heads with the same rows together.
+std::vector<Region> with_heads_together(const RowsByHead& rows, std::size_t item,
+                                        std::size_t heads) {
+  std::vector<Region> list;
+  for (auto at = rows.lower_bound({item, 0}); at != rows.end() && at->first.first == item; ++at) {
+    const auto& [wrong, count] = at->second;
+    if (wrong.empty()) continue;
+    const std::size_t head = at->first.second;
+    const auto same =
+        list.size() > most_regions ? list.end() : std::ranges::find(list, wrong, &Region::rows);
+    if (same != list.end()) {
+      append(same->heads, {head, head});
+      same->all_rows = same->all_rows && count_of(wrong) == count;
+    } else {
+      list.push_back({{}, {{head, head}}, wrong, false, false, count_of(wrong) == count});
+    }
+  }
+  for (Region& one : list) one.all_heads = count_of(one.heads) == heads;
+  return list;
+}
+
+/// The numbers that any region has of one kind.
+IndexRanges all_of(const std::vector<Region>& list, IndexRanges Region::*kind) {
+  std::vector<bool> there;
+  for (const Region& one : list)
+    for (const IndexRange& range : one.*kind) {
+      if (there.size() <= range.last) there.resize(range.last + 1);
+      for (std::size_t i = range.first; i <= range.last; ++i) there[i] = true;
+    }
+  IndexRanges ranges;
+  for (std::size_t i = 0; i < there.size(); ++i)
+    if (there[i]) append(ranges, {i, i});
+  return ranges;
+}
+
+/// One region around all.
+Region around(const std::vector<Region>& list) {
+  Region all;
+  all.items = all_of(list, &Region::items), all.heads = all_of(list, &Region::heads);
+  all.rows = all_of(list, &Region::rows);
+  if (all.rows.size() > most_ranges) all.rows = {{all.rows.front().first, all.rows.back().last}};
+  return all;
+}
+
+} // namespace
+
+void append(IndexRanges& ranges, IndexRange next) {
+  if (!ranges.empty() && ranges.back().last + 1 == next.first)
+    ranges.back().last = next.last;
+  else
+    ranges.push_back(next);
+}
+
+std::size_t count_of(const IndexRanges& ranges) {
+  std::size_t count = 0;
+  for (const IndexRange& one : ranges) count += one.last - one.first + 1;
+  return count;
+}
+
+Regions regions_of(const RowsByHead& rows, std::size_t items, std::size_t heads) {
+  Regions found;
+  for (std::size_t item = 0; item < items; ++item)
+    for (Region& one : with_heads_together(rows, item, heads)) {
+      const bool too_many = found.list.size() > most_regions; // whatever is put together
+      const auto same = std::ranges::find_if(found.list, [&](const Region& known) {
+        return !too_many && known.heads == one.heads && known.rows == one.rows &&
+               known.all_rows == one.all_rows;
+      });
+      if (same == found.list.end()) {
+        one.items = {{item, item}};
+        found.list.push_back(std::move(one));
+      } else {
+        append(same->items, {item, item});
+      }
+    }
+  std::size_t ranges = 0;
+  for (const Region& one : found.list)
+    ranges += one.items.size() + one.heads.size() + one.rows.size();
+  if (found.list.size() > most_regions || ranges > most_ranges) {
+    found.list = {around(found.list)};
+    found.exact = false;
+    found.list[0].all_heads = count_of(found.list[0].heads) == heads;
+  }
+  for (Region& one : found.list) one.all_items = count_of(one.items) == items;
+  return found;
+}
+
+} // namespace mha
