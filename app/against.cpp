@@ -1,6 +1,7 @@
 #include "against.hpp"
 
 #include "console.hpp"
+#include "layer_reference.hpp"
 #include "retype.hpp"
 #include <mha/compare/names.hpp>
 #include <mha/compare/same_text.hpp>
@@ -15,6 +16,9 @@
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
 
 namespace mha::app {
 
@@ -105,7 +109,8 @@ SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& agai
 }
 
 std::string what_is_left(const Coverage& coverage) {
-  const std::vector<std::string> left = coverage.not_compared();
+  std::vector<std::string> left = coverage.not_compared();
+  std::ranges::copy(coverage.passed_over(), std::back_inserter(left));
   if (left.empty()) return "";
   return fmt::format(", but {}{}", io::shown(left[0]),
                      left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
@@ -115,6 +120,8 @@ std::string coverage_text(const Coverage& coverage, const render::TextStyle& tex
   std::string text = fmt::format("compared: {}", coverage.compared());
   if (const std::vector<std::string> left = coverage.not_compared(); !left.empty())
     text += fmt::format("; not compared: {}", fmt::join(left, ", "));
+  if (const std::vector<std::string> left = coverage.passed_over(); !left.empty())
+    text += fmt::format("; passed over: {}", fmt::join(left, ", "));
   std::string out;
   for (const std::string& line : render::wrapped(render::visible(text), text_style.width))
     out += text_style.dim(line) + "\n";
@@ -145,10 +152,10 @@ void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) 
 
 std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
                                      Common& common, const WholeModelOfLayer* model) {
-  Reference reference = [&] {
-    const Stopwatch watch(common.read_s);
-    return read_reference(loaded.layer, against, loaded.id, model);
-  }();
+  Reference reference = read_or_compute(loaded, against, common, model);
+  if (!model && reference.stages.empty() && reference.ambiguous.empty())
+    fail("--against: no stage of this layer's shape is in it: {}",
+         joined_texts(reference.not_compared, "; ", &NotCompared::text));
   const Stopwatch watch(common.compute_s);
   return settled(loaded.layer, std::move(reference), common.threads);
 }
@@ -156,13 +163,15 @@ std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceF
 void report_reading(const Reference& reference, Common& common, bool notes, bool warnings) {
   if (common.strict && !reference.doubts.empty())
     fail("--against: {} (an error by --strict)", reference.doubts[0]);
-  const auto warn = [&](const std::vector<std::string>& names) {
-    if (names.empty()) return;
-    const std::string text = fmt::format("--against: not compared: {}", fmt::join(names, "; "));
+  if (!reference.not_compared.empty()) {
+    const std::string heads = reference.about_heads();
+    const std::string text =
+        "--against: " + (heads.empty() ? "not compared: " + joined_texts(reference.not_compared,
+                                                                         "; ", &NotCompared::text)
+                                       : heads);
     if (common.strict) fail("{} (an error by --strict)", text);
     if (warnings) print_note(text, common, Severity::warning);
-  };
-  warn(reference.misshapen), warn(reference.misspelt);
+  }
   if (notes)
     for (const std::string& note : reference.notes) print_note(note, common);
 }

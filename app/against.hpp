@@ -33,7 +33,8 @@ SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& agai
 void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers);
 
 /// The reference for one layer, read in every way that the numbers leave open, the best first:
-/// settled(). `model`: the whole model that the layer is of.
+/// settled(). `model`: the whole model that the layer is of. A reference that is a layer itself is
+/// computed.
 std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
                                      Common& common, const WholeModelOfLayer* model = nullptr);
 /// The notes of a reading go to standard error unless `notes` is false, what was not compared
@@ -48,7 +49,7 @@ Reference load_reference(const LoadedLayer& loaded, const ReferenceFiles& agains
 
 /// ", but …": the first of what was not compared, for a message; or "".
 std::string what_is_left(const Coverage& coverage);
-/// "compared: …; not compared: …", wrapped, below a verdict on a whole model.
+/// "compared: …; not compared: …; passed over: …", wrapped, below a verdict on a whole model.
 std::string coverage_text(const Coverage& coverage, const render::TextStyle& text_style);
 
 /// " --against REF …", for a command line that a reader can copy.

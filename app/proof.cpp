@@ -3,8 +3,9 @@
 #include "against.hpp"
 #include "console.hpp"
 #include "retype.hpp"
-#include <mha/compare/diff.hpp>
+#include <mha/compare/verdict.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -49,10 +50,15 @@ std::string proof_of(const Request& request, const std::string& layer, const Dia
     const Reference reference = load_reference(loaded, ReferenceFiles(against), quietly, false);
     Tolerances tolerances;
     for (const bool again : {false, true}) {
-      const Diff found = diff(loaded.layer, reference, tolerances, common.threads);
-      if (found.stages.empty()) return "";
+      Diff found = diff(loaded.layer, reference, tolerances, common.threads);
+      mark_same_tensors(loaded, found);
+      const Outcome outcome = outcome_of(loaded.layer, reference, found, {});
+      if (outcome.compared.empty() || reference.has_misshapen()) return "";
       if (found.equal())
         return words +
+               (outcome.verdict == Verdict::equal
+                    ? std::string()
+                    : fmt::format(" --stage {}", joined_names(outcome.compared, ","))) +
                (again ? fmt::format(" --atol {:.0e}", *tolerances.absolute) : std::string()) +
                retyped_against(against);
       double largest = 0;

@@ -45,6 +45,7 @@ std::string retyped(const Request& request, const std::string& layer_id) {
   option("--prefix", request.prefix);
   option("--naming", request.naming);
   option("--config", request.config);
+  if (request.gguf_order) add("--gguf-order");
   for (const std::string& patch : request.patches) option("--patch", patch);
   option("--tokens", request.tokens);
   option("--key-tokens", request.key_tokens);

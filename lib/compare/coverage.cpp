@@ -62,8 +62,12 @@ std::string ranges_of(const std::vector<std::string>& layers) {
 void Coverage::add(const std::string& id, const std::vector<Stage>& compared,
                    const Reference& reference) {
   for (Stage stage : compared) layers_[stage].push_back(id);
-  lacks_steps_ = lacks_steps_ || !reference.unread.empty() || !reference.misshapen.empty();
-  count(reference.passed_over, left_);
+  lacks_steps_ = lacks_steps_ || !reference.not_compared.empty();
+  misshapen_ = misshapen_ || reference.has_misshapen();
+  std::vector<std::string> meant;
+  for (const NotCompared& one : reference.not_compared) meant.push_back(one.text());
+  count(meant, left_);
+  count(reference.passed_over, passed_over_);
   count(reference.notes, notes_);
 }
 

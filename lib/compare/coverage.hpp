@@ -21,10 +21,14 @@ public:
   std::string compared() const;
   /// A name each, with why; those that differ in the layer's number once, with N.
   std::vector<std::string> not_compared() const { return counted(left_); }
+  /// Likewise what is known to be no step.
+  std::vector<std::string> passed_over() const { return counted(passed_over_); }
   /// How names and axes were read, each once for all layers.
   std::vector<std::string> notes() const { return counted(notes_); }
   /// Whether steps of the model are among them: then what was compared is not all.
   bool lacks_steps() const { return lacks_steps_; }
+  /// Whether one of them is of another shape than the model's.
+  bool has_misshapen() const { return misshapen_; }
 
 private:
   struct Counted {
@@ -37,8 +41,8 @@ private:
   static std::vector<std::string> counted(const Counts& counts);
 
   std::map<Stage, std::vector<std::string>> layers_; ///< that a stage was compared of
-  Counts left_, notes_;
-  bool lacks_steps_ = false;
+  Counts left_, passed_over_, notes_;
+  bool lacks_steps_ = false, misshapen_ = false;
 };
 
 /// "0–3, 7" of 0, 1, 2, 3 and 7.

@@ -347,7 +347,8 @@ bool Tolerances::asked_for(Stage stage) const {
 }
 
 std::string_view name_of(DiffStatus status) {
-  constexpr std::array<std::string_view, 4> names{"equal", "close", "first", "inherited"};
+  constexpr std::array<std::string_view, 5> names{"equal", "close", "first", "inherited",
+                                                  "same tensor"};
   return names[static_cast<std::size_t>(status)];
 }
 

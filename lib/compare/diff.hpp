@@ -23,8 +23,9 @@ enum class DiffStatus : std::uint8_t {
   close,     ///< within tolerance; or a sound step, or one off by rounding, on inputs that are
   first,     ///< the first step that is not
   inherited, ///< after it
+  same,      ///< the same tensor of the same file on both sides, which says nothing
 };
-/// "equal", "close", "first", "inherited".
+/// "equal", "close", "first", "inherited", "same tensor".
 std::string_view name_of(DiffStatus status);
 
 /// One compared stage.

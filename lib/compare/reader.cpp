@@ -92,12 +92,14 @@ void clear_padding(Tensor& rows, const std::vector<std::size_t>& lengths) {
 
 } // namespace
 
-/// What is not read is listed; `meant`: it is a stage by its name.
+/// What is not read is listed; `meant`: it is a stage by its name, and was to be compared.
 void Reader::pass_over(const Named& named, const std::string& why, bool meant) {
   if (named.bound) fail("{}: {}", named.where, why);
-  reference_.passed_over.push_back(why.empty() ? named.name
-                                               : fmt::format("{} ({})", named.name, why));
-  if (meant && model_) reference_.unread.push_back(reference_.passed_over.back());
+  if (meant)
+    reference_.not_compared.push_back({named.name, why});
+  else
+    reference_.passed_over.push_back(why.empty() ? named.name
+                                                 : fmt::format("{} ({})", named.name, why));
 }
 
 /// What a name may mean in this layer. Bindings must mean something.
@@ -118,13 +120,17 @@ std::vector<Stage> Reader::possible(const Named& named) {
     const std::vector<std::string_view> names = names_of_rows(mha::stages());
     if (named.bound)
       fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
-    // A weight of that name is no misspelt stage.
+    // A weight of that name, or a setting, is no misspelt stage.
     const std::string_view word = last_part(named.name);
-    const bool weight = find_tensor_name(word) || word == "weight" || word == "bias";
+    const bool weight =
+        find_tensor_name(word) || find_setting(word) || word == "weight" || word == "bias";
     const std::string meant = weight ? "" : closest(word, names);
-    pass_over(named, meant.empty() ? "" : fmt::format("is it {}?", meant),
-              !meant.empty() || (!weight && looks_like_step(layer_.dims, *named.entry)));
-    if (!meant.empty()) reference_.misspelt.push_back(reference_.passed_over.back());
+    const bool step = model_ && !weight && looks_like_step(layer_.dims, *named.entry);
+    pass_over(named,
+              !meant.empty() ? fmt::format("is it {}?", meant)
+              : step         ? "its name is not known, its shape is a step's"
+                             : "",
+              !meant.empty() || step);
     return {};
   }
   std::string why;
@@ -152,6 +158,7 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   ReferenceStage result;
   result.stage = stage;
   result.source = named.where;
+  result.origin = named.origin.empty() ? named.where : named.origin;
   const bool floating = is_floating(tensor.dtype()) && !named.entry->weak_dtype;
   const DType in_file = floating ? tensor.dtype() : layer_.dtype;
   result.stored = floating ? precision_of(tensor, in_file) : in_file;
@@ -197,11 +204,16 @@ bool Reader::is_same_again(ReferenceStage& there, ReferenceStage& again, const s
     return false;
   const bool replaces = is_stage_name(name) && !is_stage_name(other);
   const std::string left = replaces ? other : io::shown(name);
-  if (model_ && same_numbers(there.value, again.value))
+  const bool same = same_numbers(there.value, again.value);
+  if (model_ && same)
     twice_.push_back(left);
-  else
+  else if (same)
     reference_.passed_over.push_back(
         fmt::format("{} ({} is there by another name)", left, name_of(there.stage)));
+  else
+    reference_.not_compared.push_back(
+        {left,
+         fmt::format("{} is there by its own name, with other numbers", name_of(there.stage))});
   if (replaces) there = std::move(again);
   return true;
 }
@@ -228,13 +240,14 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
        stage.source, name_of(stage.stage), name_of(stage.stage));
 }
 
-/// A stage of another shape ends no run: a note says what was expected.
+/// A stage of another shape ends no run: it is a difference, and a note says what was expected.
 void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
-  reference_.passed_over.push_back(fmt::format(
-      "{} is {}: {} is {} in this layer{}", named.name, to_string(tensor.shape()), name_of(stage),
-      to_string(layer_.shape_of(stage)), what_it_may_be(layer_, stage, tensor.shape())));
-  if (model_ || is_stage_name(last_part(named.name)))
-    reference_.misshapen.push_back(reference_.passed_over.back());
+  reference_.not_compared.push_back(
+      {named.name,
+       fmt::format("is {}: {} is {} in this layer{}", to_string(tensor.shape()), name_of(stage),
+                   to_string(layer_.shape_of(stage)),
+                   what_it_may_be(layer_, stage, tensor.shape())),
+       stage, tensor.shape(), layer_.shape_of(stage)});
 }
 
 /// A stage of which the tensor holds a part, in its whole shape.
@@ -275,8 +288,10 @@ void Reader::take(const Named& named) {
         ambiguous.readings.push_back(value_of(named, stage, tensor));
       } catch (const Error& error) {
         if (named.bound || !model_) throw; // of a whole model, one tensor ends no run
-        reference_.passed_over.push_back(without_place(error.what(), named.where, named.name));
-        reference_.unread.push_back(reference_.passed_over.back());
+        const std::string said = without_place(error.what(), named.where, named.name);
+        reference_.not_compared.push_back({named.name, said.starts_with(named.name + ": ")
+                                                           ? said.substr(named.name.size() + 2)
+                                                           : said});
       }
     else if (std::optional<ReferenceStage> part = part_of(named, stage))
       ambiguous.readings.push_back(std::move(*part));
@@ -289,9 +304,13 @@ void Reader::take(const Named& named) {
 }
 
 Reference Reader::finish(const std::vector<std::string>& sources) {
-  if (reference_.stages.empty() && reference_.ambiguous.empty() && !model_) {
+  if (reference_.stages.empty() && reference_.ambiguous.empty() && !model_ &&
+      !reference_.has_misshapen()) {
+    std::vector<std::string> names;
+    for (const NotCompared& one : reference_.not_compared) names.push_back(one.text());
+    names.insert(names.end(), reference_.passed_over.begin(), reference_.passed_over.end());
     std::string there;
-    for (const std::string& name : reference_.passed_over)
+    for (const std::string& name : names)
       if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
     fail("<against> {}: no stage of this layer is in it{}; its stages are {}: bind one, "
          "<against> <STAGE=FILE:TENSOR>",

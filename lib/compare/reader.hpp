@@ -38,6 +38,7 @@ private:
     std::string axes;
     bool bound = false;
     std::optional<Stage> stage{}; ///< what it is, where that is known
+    std::string origin{};         ///< the file and its tensor; "": `where`
   };
   void take(const Named& named);
   void take_capture(const io::Contents& contents, const io::Entry& entry, const Capture& capture);

@@ -15,6 +15,55 @@ const ReferenceStage* Reference::find(Stage stage) const {
   return at == stages.end() ? nullptr : &*at;
 }
 
+bool Reference::has_misshapen() const {
+  return std::ranges::any_of(not_compared,
+                             [](const NotCompared& one) { return one.misshapen.has_value(); });
+}
+
+namespace {
+
+/// The heads of a shape of the stage; 0: it has none.
+std::size_t heads_in(Stage stage, const Shape& shape) {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const Axis first = axis_of(letters[0]);
+  if ((first != Axis::head && first != Axis::kv_head) || shape.size() < letters.size()) return 0;
+  return shape[shape.size() - letters.size()];
+}
+
+/// How many heads there are there and here, by all stages that have so many.
+struct HeadCounts {
+  std::size_t there = 0, here = 0;
+  bool differ() const { return there != 0 && there != here; }
+  /// Whether a stage says nothing else.
+  bool add(const NotCompared& one) {
+    const std::size_t heads = heads_in(*one.misshapen, one.shape);
+    if (heads == 0 || (there != 0 && there != heads)) return false;
+    there = heads, here = heads_in(*one.misshapen, one.expected);
+    return true;
+  }
+};
+
+} // namespace
+
+std::string Reference::about_heads() const {
+  HeadCounts query, key;
+  for (const NotCompared& one : not_compared) {
+    if (!one.misshapen) continue;
+    const bool of_keys = axis_of(info_of(*one.misshapen).letters[0]) == Axis::kv_head;
+    if (!(of_keys ? key : query).add(one)) return "";
+  }
+  const bool of_keys = !query.differ();
+  const HeadCounts& told = of_keys ? key : query;
+  if (!told.differ()) return "";
+  return fmt::format("the reference has {} {}head{}, this layer {}: give --num-{}heads {}",
+                     told.there, of_keys ? "key/value " : "", told.there == 1 ? "" : "s", told.here,
+                     of_keys ? "kv-" : "", told.there);
+}
+
+std::string NotCompared::text() const {
+  return misshapen ? name + " " + reason : fmt::format("{} ({})", name, reason);
+}
+
 Reference read_reference(const Layer& layer, const ReferenceFiles& sources,
                          const std::string& layer_id, const WholeModelOfLayer* model) {
   Reader reader(layer, layer_id, model);

@@ -21,12 +21,13 @@ struct ReferenceStage {
   /// The precision of its numbers: as the reference stores them, or the shorter type that all of
   /// them are of (precision_of); integers count as the layer's type.
   DType stored = DType::f32;
-  std::string source;     ///< "ref.npz: attn.hook_z"
+  std::string source;     ///< "ref.npz: attn.hook_z", or the binding as it was typed
   std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
   bool doubtful = false;  ///< its shape would fit tokens first, too
   bool in_part = false;   ///< some of its elements are not_saved(): nothing is computed from it
   /// The values in other axes that its shape fits, and what those are: until settle() has chosen.
   std::vector<std::pair<std::string, Tensor>> other_axes{};
+  std::string origin{}; ///< "ref.npz: attn.hook_z" of a binding, too, as Origin has it
 };
 
 /// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").
@@ -35,21 +36,36 @@ struct AmbiguousStage {
   std::vector<ReferenceStage> readings; ///< at least two, in the order of the computation
 };
 
+/// A tensor that has a stage's name, or nearly, and is not compared.
+struct NotCompared {
+  std::string name;   ///< as the reference has it
+  std::string reason; ///< "this layer has no q_rope"; of misshapen ones "is (2, 2): k is (3, 4) …"
+  /// The stage, which is of another shape there: that is a difference.
+  std::optional<Stage> misshapen = std::nullopt;
+  Shape shape = {}, expected = {}; ///< of misshapen ones: there, and in this layer
+
+  /// "q_rope (this layer has no q_rope)", "k is (2, 2): k is (3, 4) in this layer".
+  std::string text() const;
+};
+
 struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
   std::vector<AmbiguousStage> ambiguous; ///< until settle() has chosen
   std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
-  /// Those of them that were meant, and why they were not read: a stage by its own name in another
-  /// shape, and a name that nearly is a stage's, or a layer's that the model does not have.
-  std::vector<std::string> misshapen, misspelt;
-  /// Of a whole model: those that are steps by their names or shapes, and so were to be compared.
-  std::vector<std::string> unread;
+  /// Tensors that were to be compared: stages by any of their names, or nearly, and layers that the
+  /// model does not have; of a whole model those that are steps by their shape, too.
+  std::vector<NotCompared> not_compared;
   StageSet lacking; ///< stages that the reference has and this layer's computation has not
   std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
   std::vector<std::string>
       doubts; ///< those of the notes that are warnings: one of several readings
 
   const ReferenceStage* find(Stage stage) const;
+  /// Whether a stage is there in another shape than this layer's.
+  bool has_misshapen() const;
+  /// Why a reference of another number of heads has hardly a stage of this layer's shapes: "the
+  /// reference has 2 heads, this layer 1: give --num-heads 2"; "" where that is not why.
+  std::string about_heads() const;
 };
 
 /// Reads the stages that SOURCES (files, folders, NAME=FILE[:TENSOR][@AXES], raw bytes) hold. A

@@ -147,9 +147,27 @@ void judge(const Layer& layer, Choice& choice, std::size_t threads) {
   }
 }
 
+/// A name is left out whose stages are all taken: where what was taken has its numbers, nothing is
+/// lost.
+void leave_out(Reference& reference, const std::string& word, bool same, const char* why) {
+  if (same)
+    reference.passed_over.push_back(fmt::format("{} ({})", word, why));
+  else
+    reference.not_compared.push_back({word, std::string(why) + ", with other numbers"});
+}
+
+bool has_numbers_of_any(const Reference& reference, const std::vector<ReferenceStage>& readings) {
+  return std::ranges::any_of(readings, [&](const ReferenceStage& one) {
+    const ReferenceStage* taken = reference.find(one.stage);
+    return taken && same_numbers(taken->value, one.value);
+  });
+}
+
 /// Leaves the readings of stages that the reference does not have by another name.
 void narrow(Ours& ours, Reference& reference) {
+  std::map<std::string, bool> same;
   for (AmbiguousStage& ambiguous : reference.ambiguous) {
+    same[ambiguous.word] = has_numbers_of_any(reference, ambiguous.readings);
     std::erase_if(ambiguous.readings,
                   [&](const ReferenceStage& one) { return reference.find(one.stage); });
     std::vector<ReferenceStage*> readings;
@@ -159,8 +177,8 @@ void narrow(Ours& ours, Reference& reference) {
   }
   std::erase_if(reference.ambiguous, [&](const AmbiguousStage& ambiguous) {
     if (!ambiguous.readings.empty()) return false;
-    reference.passed_over.push_back(
-        fmt::format("{} (the reference has its stages by their own names)", ambiguous.word));
+    leave_out(reference, ambiguous.word, same[ambiguous.word],
+              "the reference has its stages by their own names");
     return true;
   });
 }
@@ -235,16 +253,20 @@ Choice chosen(const Reference& reference, const Indices& readings) {
   Choice choice;
   choice.reference = reference;
   choice.reference.ambiguous.clear();
+  std::vector<const AmbiguousStage*> left;
   for (std::size_t word = 0; word < readings.size(); ++word) {
     const AmbiguousStage& ambiguous = reference.ambiguous[word];
     if (readings[word] < ambiguous.readings.size())
       put_in(choice.reference, ambiguous, ambiguous.readings[readings[word]]);
     else
-      choice.reference.passed_over.push_back(
-          fmt::format("{} (the reference has its stages by other names)", ambiguous.word));
+      left.push_back(&ambiguous);
   }
   std::sort(choice.reference.stages.begin(), choice.reference.stages.end(),
             [](const auto& a, const auto& b) { return a.stage < b.stage; });
+  for (const AmbiguousStage* ambiguous : left)
+    leave_out(choice.reference, ambiguous->word,
+              has_numbers_of_any(choice.reference, ambiguous->readings),
+              "the reference has its stages by other names");
   return choice;
 }
 

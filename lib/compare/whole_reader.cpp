@@ -70,7 +70,13 @@ void Reader::bind(const io::Source& source, bool own) {
     if (const Capture capture = capture_of(source.name, around_); capture.anywhere)
       fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", where,
            source.name);
-  take({source.name, where, &entry, source.axes, true});
+  take({source.name,
+        where,
+        &entry,
+        source.axes,
+        true,
+        {},
+        fmt::format("{}: {}", source.path, entry.name)});
 }
 
 /// What a name means by what stands beside it in its file, or by what the layer has.
@@ -195,12 +201,10 @@ void Reader::read(const ReferenceFile& file, bool own) {
         "{}: its layers count from 1: the first one is layer 0 here", io::shown(contents.name)));
   if (id_.empty())
     for (const auto& [number, entries] : file.layers())
-      if (number >= model_->layers + first_number_) {
-        reference_.misspelt.push_back(
-            fmt::format("layers.{}: the model's layers are 0 to {}", number, model_->layers - 1));
-        reference_.unread.push_back(reference_.misspelt.back());
-        reference_.passed_over.push_back(reference_.misspelt.back());
-      }
+      if (number >= model_->layers + first_number_)
+        reference_.not_compared.push_back(
+            {fmt::format("layers.{}", number),
+             fmt::format("the model's layers are 0 to {}", model_->layers - 1)});
   for (const HiddenState& state : hidden_states_of(file.stacks(), layer_, *model_, id_)) {
     const std::string where =
         fmt::format("{}: {}", io::shown(contents.name), io::shown(state.entry.name));

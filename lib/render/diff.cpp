@@ -1,8 +1,9 @@
 #include <mha/render/diff.hpp>
 
 #include <mha/render/diff_exact.hpp>
-#include <mha/render/json_text.hpp>
-#include <mha/render/label.hpp>
+#include <mha/render/diff_places.hpp>
+#include <mha/render/numbers.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -19,50 +20,6 @@ std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
   return names;
 }
 
-/// " 'cat'" for position i of some labels, or "".
-std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
-  return i < labels.size() ? fmt::format(" '{}'", shortened(readable(labels[i]), 16)) : "";
-}
-
-/// One index of an element, and what it counts.
-struct Coordinate {
-  std::string_view word;
-  std::size_t index;
-  std::string label; ///< " 'cat'", or ""
-};
-
-std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
-                                    const std::vector<std::size_t>& at) {
-  std::vector<Dim> letters = info_of(stage).letters;
-  if (layer.settings.columns && info_of(stage).kind != Kind::row)
-    std::swap(letters.end()[-1], letters.end()[-2]);
-  std::vector<Coordinate> list;
-  if (layer.dims.batched) list.push_back({"batch", at[0], ""});
-  for (Dim letter : letters) {
-    const std::size_t i = at[list.size()];
-    switch (axis_of(letter)) {
-    case Axis::kv_head:
-      list.push_back({layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i, ""});
-      break;
-    case Axis::query:
-      list.push_back({"query", i, label_text(layer.tokens_of(layer.dims.batched ? at[0] : 0), i)});
-      break;
-    case Axis::key: // labels count every key, k and v the current ones
-      list.push_back({"key", i,
-                      label_text(layer.key_tokens_of(layer.dims.batched ? at[0] : 0),
-                                 letter == Dim::S ? layer.dims.past + i : i)});
-      break;
-    case Axis::head:
-      list.push_back({"head", i, ""});
-      break;
-    default:
-      list.push_back({"dimension", i, ""});
-      break;
-    }
-  }
-  return list;
-}
-
 std::string verdict_text(const StageDiff& row) {
   switch (row.status) {
   case DiffStatus::equal:
@@ -75,6 +32,8 @@ std::string verdict_text(const StageDiff& row) {
     return "first";
   case DiffStatus::inherited:
     return row.own == true ? "differs" : row.own ? "follows" : "follows?";
+  case DiffStatus::same:
+    return "same tensor";
   }
   return "";
 }
@@ -102,7 +61,9 @@ std::string tolerance_text(const Tolerance& tolerance) {
 }
 
 /// What counts as a difference.
-std::string about_tolerance(const Diff& diff, bool one_for_all, bool heads) {
+std::string about_tolerance(const Diff& diff, bool heads) {
+  const bool one_for_all = std::ranges::all_of(
+      diff.stages, [&](const StageDiff& row) { return row.tolerance == diff.stages[0].tolerance; });
   const auto rounded = std::find_if(diff.stages.begin(), diff.stages.end(),
                                     [](const StageDiff& row) { return row.rounding > 0; });
   return fmt::format(
@@ -116,28 +77,52 @@ std::string about_tolerance(const Diff& diff, bool one_for_all, bool heads) {
       heads ? " · head: the worst one" : "");
 }
 
-/// "h2 q17 't9' k4": a place as short as a table needs it.
-std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
-    return fmt::format("{}{}{}", place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
-                       place.index, place.label);
-  });
-}
-
 std::size_t count_of(const Diff& diff, const std::function<bool(const StageDiff&)>& matches) {
   return static_cast<std::size_t>(std::count_if(diff.stages.begin(), diff.stages.end(), matches));
 }
 
-std::string agreement(const Diff& diff) {
-  const std::size_t n = diff.stages.size(), equal = count_of(diff, [](const StageDiff&row) {
-                                              return row.status == DiffStatus::equal;
-                                            });
-  if (equal == n) return n == 1 ? "It has the same bits." : "Every stage has the same bits.";
+/// " (after rounding to bfloat16)", where bits of stages are the same only then.
+std::string after_rounding(const Diff& diff, const Layer& layer) {
+  const DType* type = nullptr;
+  DType coarser = DType::f32;
+  for (const StageDiff& row : diff.stages) {
+    if (row.status != DiffStatus::equal || row.difference.max_abs == 0) continue;
+    const DType own = coarser_of(layer.dtype, row.reference->stored);
+    coarser = type ? coarser_of(coarser, own) : own;
+    type = &coarser;
+  }
+  return type ? fmt::format(" (after rounding to {})", mha::name_of(*type)) : "";
+}
+
+/// Where nothing but the input was compared, or nothing at all.
+std::string nothing_after_inputs(const Diff& diff, const Outcome& outcome) {
+  if (outcome.compared.empty() && diff.stages.empty()) return "Nothing was compared.";
+  if (outcome.compared.empty())
+    return "Nothing was compared: what the reference has are the tensors of the same file that "
+           "this layer is given.";
+  return fmt::format("Nothing after the inputs was compared: {} {} where the computation begins.",
+                     joined(stage_names(outcome.compared)),
+                     outcome.compared.size() == 1 ? "is" : "are");
+}
+
+std::string agreement(const Layer& layer, const Diff& diff, const Outcome& outcome) {
+  if (outcome.compared.empty() || outcome.only_inputs) return nothing_after_inputs(diff, outcome);
+  const std::size_t n = outcome.compared.size(), equal = count_of(diff, [](const StageDiff&row) {
+                                                   return row.status == DiffStatus::equal;
+                                                 });
+  const std::string rounding = after_rounding(diff, layer);
+  if (equal == n)
+    return n == 1 ? fmt::format("{} matches bit for bit{}.", mha::name_of(outcome.compared[0]),
+                                rounding)
+           : outcome.not_compared.empty()
+               ? fmt::format("All stages match bit for bit{}.", rounding)
+               : fmt::format("The {} stages that were compared match bit for bit{}.", n, rounding);
   std::string text =
-      equal == 0 ? std::string("Every stage agrees within the tolerance.")
-                 : fmt::format("{} of {} stages {} the same bits, the rest agrees within the "
+      equal == 0 ? fmt::format("Every stage{} agrees within the tolerance.",
+                               outcome.not_compared.empty() ? "" : " that was compared")
+                 : fmt::format("{} of {} stages {} bit for bit{}, the rest agrees within the "
                                "tolerance.",
-                               equal, n, equal == 1 ? "has" : "have");
+                               equal, n, equal == 1 ? "matches" : "match", rounding);
   if (count_of(diff, [](const StageDiff& row) {
         return row.status == DiffStatus::close && !row.difference.within && !row.pass_rounding;
       }) > 0)
@@ -147,6 +132,24 @@ std::string agreement(const Diff& diff) {
     text +=
         " Where rounding is said, elements are outside by no more than a pass in this precision "
         "is from one in float64.";
+  return text;
+}
+
+/// What was not compared makes of the verdict.
+std::string about_missing(const Outcome& outcome, const Reference& reference) {
+  if (const std::string heads = reference.about_heads(); !heads.empty())
+    return " T" + heads.substr(1) + ".";
+  std::vector<std::string> misshapen, others;
+  for (const NotCompared& one : outcome.not_compared)
+    (one.misshapen ? misshapen : others).push_back(visible(one.name));
+  std::string text;
+  if (!misshapen.empty())
+    text += fmt::format(" {} {} of another shape in the reference: that is a difference.",
+                        joined(misshapen), misshapen.size() == 1 ? "is" : "are");
+  if (!others.empty())
+    text +=
+        fmt::format(" {} {} not compared{}.", joined(others), others.size() == 1 ? "was" : "were",
+                    outcome.verdict == Verdict::incomplete ? ": that is no agreement" : "");
   return text;
 }
 
@@ -194,16 +197,43 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
   return text;
 }
 
+/// The heads and rows of a difference, and its size in units of the last place.
+std::string where_and_by_how_much(const Layer& layer, const StageDiff& row) {
+  const Difference& found = row.difference;
+  const std::string places = regions_text(layer, row.stage, found);
+  return fmt::format(" It differs in {} of {} numbers{}{}. {}", found.mismatched, found.count,
+                     places.empty() ? "" : ": ", places,
+                     ulp_sentence(found, coarser_of(layer.dtype, row.reference->stored)));
+}
+
+/// Of stages that agree, the one that is most units in the last place away.
+std::string farthest(const Layer& layer, const Diff& diff) {
+  const StageDiff* far = nullptr;
+  for (const StageDiff& row : diff.stages)
+    if (row.status != DiffStatus::same && row.difference.ulp.largest > 0 &&
+        (!far || row.difference.ulp.largest > far->difference.ulp.largest))
+      far = &row;
+  if (!far) return "";
+  return fmt::format(
+      " Farthest is {}: {}", mha::name_of(far->stage),
+      ulp_sentence(far->difference, coarser_of(layer.dtype, far->reference->stored)));
+}
+
 /// What is known about the first difference, in words.
-std::string first_step(const Layer& layer, const Diff& diff, const Reference& reference) {
-  if (!diff.first) return agreement(diff);
+std::string first_step(const Layer& layer, const Diff& diff, const Reference& reference,
+                       const Outcome& outcome) {
+  const std::string missing = about_missing(outcome, reference);
+  if (!diff.first) return agreement(layer, diff, outcome) + farthest(layer, diff) + missing;
   const auto row = std::ranges::find(diff.stages, *diff.first, &StageDiff::stage);
   const Difference& found = row->difference;
   std::string text =
       fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
                   place_text(layer, row->stage, found.at));
-  text += about_inputs(layer, diff, *row, reference);
+  text += where_and_by_how_much(layer, *row);
+  if (reference.has_misshapen()) // that says more than what is computed from what
+    return text + missing;
+  text += about_inputs(layer, diff, *row, reference) + missing;
   std::vector<std::string> own, sound, unknown;
   for (const StageDiff& one : diff.stages) {
     if (one.status != DiffStatus::inherited) continue;
@@ -231,39 +261,6 @@ std::string first_step(const Layer& layer, const Diff& diff, const Reference& re
   return text;
 }
 
-void put_stage(JsonText& json, const StageDiff& row) {
-  const Difference& d = row.difference;
-  json.object([&] {
-    json.member("stage", mha::name_of(row.stage))
-        .member("status", mha::name_of(row.status))
-        .member("max_abs", d.max_abs)
-        .member("max_rel", d.max_rel);
-    json.key("at").list(d.at);
-    json.member("mismatched", d.mismatched)
-        .member("cosine", d.cosine)
-        .member("count", d.count)
-        .member("ours", d.ours)
-        .member("reference", d.theirs);
-    json.key("worst_head").value_or_null(d.worst_head);
-    json.key("own").value_or_null(row.own);
-    if (row.pass_rounding) json.member("pass_rounding", *row.pass_rounding);
-    if (row.exact)
-      json.key("exact").object([&] {
-        json.member("ours", row.exact->ours)
-            .member("reference", row.exact->theirs)
-            .member("ratio", row.exact->ratio());
-      });
-    json.key("from").list(stage_names(row.from));
-    json.member("atol", row.tolerance.absolute)
-        .member("rtol", row.tolerance.relative)
-        .member("rounding", row.rounding)
-        .member("dtype", mha::name_of(row.reference->stored))
-        .member("precision", mha::name_of(row.precision))
-        .member("source", row.reference->source)
-        .member("rearranged", row.reference->rearranged);
-  });
-}
-
 /// The stage of which it is said how far it is from float64: the first that differs, or the
 /// farthest.
 const StageDiff* exact_to_tell(const Diff& diff) {
@@ -285,7 +282,7 @@ struct DiffColumns {
 DiffColumns columns_of(const Diff& diff) {
   DiffColumns columns{.told = exact_to_tell(diff)};
   for (const StageDiff& row : diff.stages) {
-    const bool same = row.status == DiffStatus::equal;
+    const bool same = row.status == DiffStatus::equal || row.status == DiffStatus::same;
     columns.numbers = columns.numbers || !same;
     columns.heads = columns.heads || (!same && row.difference.worst_head.has_value());
   }
@@ -297,7 +294,7 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
   const auto [heads, numbers, told] = has;
   std::vector<TextTable::Column> columns{{.names = true}, {.title = "stage", .names = true}, {""}};
   if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
-  if (numbers) columns.push_back({"max abs", true});
+  if (numbers) columns.insert(columns.end(), {{"max abs", true}, {"ulp", true}});
   if (numbers && !told)
     columns.insert(columns.end(), {{"max rel", true}, {"differ", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
@@ -305,13 +302,14 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
   TextTable grid(std::move(columns));
   for (const StageDiff& row : diff.stages) {
     const Difference& d = row.difference;
-    const bool first = row.status == DiffStatus::first, same = row.status == DiffStatus::equal;
+    const bool first = row.status == DiffStatus::first;
+    const bool same = row.status == DiffStatus::equal || row.status == DiffStatus::same;
     std::vector<std::string> cells{first ? "→" : "", std::string(mha::name_of(row.stage)),
                                    verdict_text(row)};
     if (told) std::ranges::copy(exact_cells(row.exact), std::back_inserter(cells));
-    if (same && numbers) cells.insert(cells.end(), (told ? 2 : 5) + (heads ? 1 : 0), "");
+    if (same && numbers) cells.insert(cells.end(), (told ? 3 : 6) + (heads ? 1 : 0), "");
     if (!same) {
-      cells.push_back(error_text(d.max_abs));
+      cells.insert(cells.end(), {error_text(d.max_abs), ulp_text(d.ulp.largest)});
       if (!told)
         cells.insert(cells.end(), {error_text(d.max_rel), share_text(d), cosine_text(d.cosine)});
       if (heads) cells.push_back(d.worst_head ? std::to_string(*d.worst_head) : "");
@@ -328,33 +326,21 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
 
 } // namespace
 
-std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
-    return fmt::format("{} {}{}", place.word, place.index, place.label);
-  });
-}
-
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const std::string& next, const TextStyle& text_style) {
+                       const Outcome& outcome, const std::string& next,
+                       const TextStyle& text_style) {
   const DiffColumns has = columns_of(diff);
   std::string out = diff.stages.empty() ? "" : stages_text(layer, diff, has, text_style) + "\n";
   const auto paragraph = [&](const std::string& text, bool dim) {
     for (const std::string& line : wrapped(text, text_style.width))
       out += (dim ? text_style.dim(line) : line) + "\n";
   };
-  if (!diff.stages.empty()) {
-    paragraph(first_step(layer, diff, reference) +
-                  (has.told ? " " + exact_sentence(mha::name_of(has.told->stage), *has.told->exact,
-                                                   has.told->precision)
-                            : ""),
-              false);
-    const Tolerance& tolerance = diff.stages[0].tolerance;
-    const bool one = std::all_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& row) {
-      return row.tolerance.absolute == tolerance.absolute &&
-             row.tolerance.relative == tolerance.relative;
-    });
-    if (has.numbers) paragraph(about_tolerance(diff, one, has.heads), true);
-  }
+  paragraph(first_step(layer, diff, reference, outcome) +
+                (has.told ? " " + exact_sentence(mha::name_of(has.told->stage), *has.told->exact,
+                                                 has.told->precision)
+                          : ""),
+            false);
+  if (has.numbers) paragraph(about_tolerance(diff, has.heads), true);
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
     if (names.empty()) return;
     std::vector<std::string> shown;
@@ -362,36 +348,13 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     for (const std::string& line : wrapped_list(title, shown, text_style.width))
       out += text_style.dim(line) + "\n";
   };
-  list("not compared, as nothing says how they were computed here", diff.not_compared);
-  list("passed over, no stage of this layer", reference.passed_over);
+  if (reference.about_heads().empty()) {
+    std::vector<std::string> left;
+    for (const NotCompared& one : outcome.not_compared) left.push_back(one.text());
+    list("not compared", left);
+  }
+  list("passed over, no stage", reference.passed_over);
   return out + (next.empty() ? "" : "\n" + next);
-}
-
-std::string diff_json(const Diff& diff, const Reference& reference) {
-  JsonText json;
-  json.object([&] {
-    json.member("equal", diff.equal());
-    json.key("first").words_or_null(diff.first ? mha::name_of(*diff.first) : "");
-    json.key("stages").list(diff.stages, [&](const StageDiff& row) { put_stage(json, row); },
-                            {"\n    ", "\n    ", "\n  "});
-    json.begin_next_after("\n  ");
-    json.key("not_compared").list(diff.not_compared);
-    json.key("passed_over").list(reference.passed_over);
-    json.key("notes").list(reference.notes);
-  });
-  return json.take();
-}
-
-std::string diff_json(const std::vector<LayerDiff>& layers) {
-  if (layers.size() == 1) return layers[0].json + "\n";
-  JsonText json;
-  json.object(
-      [&] {
-        for (const LayerDiff& one : layers)
-          json.key(one.layer.empty() ? "model" : "layers." + one.layer).as_it_is(one.json);
-      },
-      on_lines);
-  return json.take() + "\n";
 }
 
 } // namespace mha::render

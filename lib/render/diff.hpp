@@ -1,7 +1,8 @@
 #pragma once
 // Results of `diff`: a table for eyes with the first difference marked, and JSON.
 
-#include <mha/compare/diff.hpp>
+#include <mha/compare/verdict.hpp>
+#include <mha/render/diff_places.hpp>
 #include <mha/render/text.hpp>
 
 namespace mha::render {
@@ -9,17 +10,28 @@ namespace mha::render {
 /// The table, what the other rows mean, and what was not compared. `next` is the sentence that says
 /// what to look at, or "".
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
-                       const std::string& next, const TextStyle& text_style);
-/// "query 17 't9'", "head 2 query 17 key 4": the place of an element of a stage.
-std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);
+                       const Outcome& outcome, const std::string& next,
+                       const TextStyle& text_style);
 
 /// A layer's number, and its object by diff_json.
 struct LayerDiff {
   std::string layer; ///< "" where the layer has no number
   std::string json;
 };
-/// One object; of several layers one keyed by layers.N.
-std::string diff_json(const Diff& diff, const Reference& reference);
-std::string diff_json(const std::vector<LayerDiff>& layers);
+/// One object; of several layers one keyed by layers.N, with their verdict together.
+std::string diff_json(const Layer& layer, const Diff& diff, const Reference& reference,
+                      const Outcome& outcome);
+std::string diff_json(const std::vector<LayerDiff>& layers, Verdict verdict);
+
+/// A line of CSV: a stage, or a tensor of the reference that was not compared.
+struct StageLine {
+  std::string layer, stage, status;
+  std::string reason; ///< why it was not compared
+  std::string where;  ///< regions_text
+  StageDiff row;      ///< without a reference: not compared
+};
+std::vector<StageLine> stage_lines(const std::string& id, const Layer& layer, const Diff& diff,
+                                   const Outcome& outcome);
+std::string diff_csv(const std::vector<StageLine>& lines);
 
 } // namespace mha::render

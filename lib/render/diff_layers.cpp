@@ -1,6 +1,5 @@
 #include <mha/render/diff_layers.hpp>
 
-#include <mha/compare/coverage.hpp>
 #include <mha/render/diff_exact.hpp>
 
 #include <fmt/format.h>
@@ -21,7 +20,10 @@ std::string verdict_of(const Diff& diff) {
   const auto all = [&](const auto& holds) {
     return std::all_of(diff.stages.begin(), diff.stages.end(), holds);
   };
-  if (all([](const StageDiff& row) { return row.status == DiffStatus::equal; })) return "equal";
+  if (all([](const StageDiff& row) {
+        return row.status == DiffStatus::equal || row.status == DiffStatus::same;
+      }))
+    return "equal";
   return all([](const StageDiff& row) { return row.difference.within; }) ? "close" : "rounding";
 }
 
@@ -43,8 +45,13 @@ std::string growth(const std::vector<LayerLine>& lines) {
 
 /// A reference may have some layers alone; the model's end is none.
 std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         bool lacks_steps) {
-  if (lacks_steps) return "What was compared agrees; other steps of the reference were not.";
+                         const Coverage& coverage) {
+  if (coverage.has_misshapen())
+    return fmt::format("{}; steps of the reference are of another shape: that is a difference.",
+                       lines.empty() ? "Nothing was compared" : "What was compared agrees");
+  if (coverage.lacks_steps())
+    return fmt::format("{}; other steps of the reference were not compared: that is no agreement.",
+                       lines.empty() ? "Nothing was compared" : "What was compared agrees");
   const bool end = lines.back().layer.empty();
   const std::size_t layers = lines.size() - (end ? 1 : 0);
   if (layers == asked_for) return "Every layer agrees.";
@@ -130,7 +137,7 @@ LayerLine line_of(const std::string& layer, const Diff& diff) {
 }
 
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         bool lacks_steps, const TextStyle& text_style) {
+                         const Coverage& coverage, const TextStyle& text_style) {
   const bool exact =
       std::ranges::any_of(lines, [](const LayerLine& line) { return line.exact.has_value(); });
   std::vector<TextTable::Column> columns{{"layer"},   {"stages", true},  {""},
@@ -167,7 +174,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
   std::string text = first
                          ? fmt::format("{} is the first that differs, in {}.{}", layer_name(*first),
                                        mha::name_of(first->stage), behind_first(lines, *first))
-                         : agreement_of(lines, asked_for, lacks_steps) + growth(lines);
+                         : agreement_of(lines, asked_for, coverage) + growth(lines);
   if (const LayerLine* told = exact_to_tell(lines, first))
     text +=
         " " + exact_sentence(fmt::format("{} of {}", mha::name_of(told->stage), layer_name(*told)),

@@ -2,6 +2,7 @@
 // A whole model against another implementation: a line a layer, so that what grows from rounding is
 // seen beside what is wrong.
 
+#include <mha/compare/coverage.hpp>
 #include <mha/compare/diff.hpp>
 #include <mha/render/text.hpp>
 
@@ -25,8 +26,8 @@ LayerLine line_of(const std::string& layer, const Diff& diff);
 
 /// The table of the layers that the reference has, and below it what it says: the first layer that
 /// differs, those behind it that do by themselves, or how far rounding has grown. `asked_for`: how
-/// many layers were to be compared; `lacks_steps`: the reference has steps that were not.
+/// many layers were to be compared; `coverage`: what of the reference was.
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
-                         bool lacks_steps, const TextStyle& text_style);
+                         const Coverage& coverage, const TextStyle& text_style);
 
 } // namespace mha::render

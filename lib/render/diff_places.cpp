@@ -1,0 +1,148 @@
+#include <mha/render/diff_places.hpp>
+
+#include <mha/render/label.hpp>
+#include <mha/render/text.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/words.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::render {
+
+namespace {
+
+/// " 'cat'" for position i of some labels, or "".
+std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
+  return i < labels.size() ? fmt::format(" '{}'", shortened(readable(labels[i]), 16)) : "";
+}
+
+/// One index of an element, and what it counts.
+struct Coordinate {
+  std::string_view word;
+  std::size_t index;
+  std::string label; ///< " 'cat'", or ""
+};
+
+std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
+                                    const std::vector<std::size_t>& at) {
+  std::vector<Dim> letters = info_of(stage).letters;
+  if (layer.settings.columns && info_of(stage).kind != Kind::row)
+    std::swap(letters.end()[-1], letters.end()[-2]);
+  std::vector<Coordinate> list;
+  if (layer.dims.batched) list.push_back({"batch", at[0], ""});
+  for (Dim letter : letters) {
+    const std::size_t i = at[list.size()];
+    switch (axis_of(letter)) {
+    case Axis::kv_head:
+      list.push_back({layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i, ""});
+      break;
+    case Axis::query:
+      list.push_back({"query", i, label_text(layer.tokens_of(layer.dims.batched ? at[0] : 0), i)});
+      break;
+    case Axis::key: // labels count every key, k and v the current ones
+      list.push_back({"key", i,
+                      label_text(layer.key_tokens_of(layer.dims.batched ? at[0] : 0),
+                                 letter == Dim::S ? layer.dims.past + i : i)});
+      break;
+    case Axis::head:
+      list.push_back({"head", i, ""});
+      break;
+    default:
+      list.push_back({"dimension", i, ""});
+      break;
+    }
+  }
+  return list;
+}
+
+/// "query 4", "queries 4–9".
+std::string counted(std::string_view one, std::string_view several, const IndexRanges& ranges) {
+  return fmt::format("{} {}", count_of(ranges) == 1 ? one : several, text_of(ranges));
+}
+
+/// Whether the rows of a stage are keys.
+bool rows_are_keys(Stage stage) {
+  const std::vector<Dim>& letters = info_of(stage).letters;
+  const Axis first = axis_of(letters[0]);
+  const bool of_heads = first == Axis::head || first == Axis::kv_head;
+  return letters.size() > (of_heads ? 1 : 0) && axis_of(letters[of_heads ? 1 : 0]) == Axis::key;
+}
+
+std::string text_of_region(const Layer& layer, Stage stage, const Region& region) {
+  std::vector<std::string> parts;
+  if (layer.dims.batched && !region.all_items) parts.push_back("batch " + text_of(region.items));
+  const bool heads = has_heads(layer, stage);
+  if (heads && !region.all_heads) {
+    const bool of_kv =
+        axis_of(info_of(stage).letters[0]) == Axis::kv_head && layer.dims.H != layer.dims.H_kv;
+    parts.push_back(counted(of_kv ? "key/value head" : "head", of_kv ? "key/value heads" : "heads",
+                            region.heads));
+  }
+  const bool keys = rows_are_keys(stage);
+  if (!region.all_rows)
+    parts.push_back(counted(keys ? "key" : "query", keys ? "keys" : "queries", region.rows));
+  if (region.all_rows) parts.push_back(keys ? "all keys" : "all queries");
+  if (heads && region.all_heads) parts.push_back("all heads");
+  return joined_texts(parts, ", ");
+}
+
+} // namespace
+
+std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
+  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
+    return fmt::format("{} {}{}", place.word, place.index, place.label);
+  });
+}
+
+std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
+  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
+    return fmt::format("{}{}{}", place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
+                       place.index, place.label);
+  });
+}
+
+std::string text_of(const IndexRanges& ranges) {
+  return joined_texts(ranges, ", ", [](const IndexRange& one) {
+    return one.first == one.last       ? std::to_string(one.first)
+           : one.first + 1 == one.last ? fmt::format("{}, {}", one.first, one.last)
+                                       : fmt::format("{}–{}", one.first, one.last);
+  });
+}
+
+bool has_heads(const Layer& layer, Stage stage) {
+  const Axis first = axis_of(info_of(stage).letters[0]);
+  if (first == Axis::kv_head) return layer.dims.H_kv > 1;
+  return layer.dims.H > 1 && (first == Axis::head || stage == Stage::concat);
+}
+
+std::string regions_text(const Layer& layer, Stage stage, const Difference& difference) {
+  constexpr std::size_t most = 4;
+  const Regions& regions = difference.regions;
+  if (difference.within || regions.list.empty()) return "";
+  std::string text = regions.exact ? "" : "scattered over ";
+  for (std::size_t i = 0; i < regions.list.size() && i < most; ++i)
+    text += (i > 0 ? "; " : "") + text_of_region(layer, stage, regions.list[i]);
+  if (regions.list.size() > most)
+    text +=
+        fmt::format("; and {} more, which the machine formats list", regions.list.size() - most);
+  return text;
+}
+
+std::string ulp_text(double distance) {
+  if (!std::isfinite(distance)) return "∞";
+  return distance < 1e5 ? fmt::format("{:.0f}", distance) : fmt::format("{:.1e}", distance);
+}
+
+std::string ulp_sentence(const Difference& difference, DType coarser) {
+  const UlpCounts& ulp = difference.ulp;
+  if (ulp.largest == 0) return "";
+  const auto [one, two, eight] = ulp.beyond;
+  if (one == 0) return fmt::format("no number beyond 1 ulp of {}.", mha::name_of(coarser));
+  return fmt::format("{} number{} beyond 1 ulp of {}, {} beyond 2, {} beyond 8, at most {}.", one,
+                     one == 1 ? "" : "s", mha::name_of(coarser), two, eight, ulp_text(ulp.largest));
+}
+
+} // namespace mha::render

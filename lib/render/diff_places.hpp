@@ -1,0 +1,31 @@
+#pragma once
+// Places of differences in words: one element, or heads and rows.
+
+#include <mha/compare/diff.hpp>
+
+#include <string>
+#include <vector>
+
+namespace mha::render {
+
+/// "query 17 't9'", "head 2 query 17 key 4": the place of an element of a stage.
+std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);
+/// "h2 q17 't9' k4": as short as a table needs it.
+std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);
+
+/// "head 5, queries 5000–5063", "batch 0, queries 32–47, all heads; batch 1, head 2, query 3",
+/// "all queries, all heads"; "" where nothing differs.
+std::string regions_text(const Layer& layer, Stage stage, const Difference& difference);
+/// "5–9, 12".
+std::string text_of(const IndexRanges& ranges);
+
+/// Whether an element has a head among its places, concat's columns too.
+bool has_heads(const Layer& layer, Stage stage);
+
+/// "0", "13", "1.2e+06", "∞".
+std::string ulp_text(double distance);
+/// "32 numbers beyond 1 ulp of bfloat16, 30 beyond 2, 12 beyond 8, at most 256."; "" where all are
+/// the same.
+std::string ulp_sentence(const Difference& difference, DType coarser);
+
+} // namespace mha::render
