@@ -61,13 +61,13 @@ constexpr GgufArchitecture gemma_like(std::string_view name, std::string_view mo
 
 constexpr GgufArchitecture gguf_rows[]{
     permuted_llama("llama", "llama", mixtral_experts),
-    permuted_llama("mistral3", "mistral"),
+    permuted_llama("mistral3", "ministral3"),
     permuted_llama("smollm3", "smollm3"),
     permuted_llama("granite", "granite"),
     permuted_llama("olmo", "olmo"),
-    permuted_llama("baichuan", "baichuan"),
-    permuted_llama("xverse", "xverse"),
-    permuted_llama("minicpm", "minicpm"),
+    permuted_llama("baichuan", "llama"),
+    permuted_llama("xverse", "llama"),
+    permuted_llama("minicpm", "granite"),
     llama_like("qwen2", "qwen2"),
     llama_like("qwen2moe", "qwen2_moe", llama_mlp, experts),
     llama_like("qwen2vl", "qwen2_vl"),

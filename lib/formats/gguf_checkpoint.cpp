@@ -156,8 +156,9 @@ private:
     if (model_.neighbours && !own_order_ && (name == "attn_q" || of_k)) {
       const std::size_t heads = heads_of(layer, of_k);
       if (rows % (2 * heads) != 0)
-        fail("{}: {} is {}: its rows are no pairs of {} heads", shown(file_.name),
-             shown(tensor.name), to_string(tensor.shape), heads);
+        fail("{}: {} is {}: its rows are no pairs of {} heads, as {}.attention.head_count{} says",
+             shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, model_.name,
+             of_k ? "_kv, or head_count," : "");
       return [order = halves_of_pairs(rows, heads)](const Tensor& read) {
         return at_positions(read, 0, order);
       };
@@ -189,11 +190,14 @@ private:
   std::size_t width_of_fused(const GgufTensor& tensor, std::size_t layer) const {
     const std::size_t heads = heads_of(layer, false), key_heads = heads_of(layer, true);
     if (heads % key_heads != 0)
-      fail("{}: {} heads do not share {} keys evenly", shown(file_.name), heads, key_heads);
+      fail("{}: {}.attention.head_count {} do not share {}.attention.head_count_kv {} evenly",
+           shown(file_.name), model_.name, heads, model_.name, key_heads);
     const std::size_t all = heads + 2 * key_heads;
     if (tensor.shape[0] % all != 0)
-      fail("{}: {} is {}: its rows are not {} heads' queries and {} heads' keys and values",
-           shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, key_heads);
+      fail("{}: {} is {}: its rows are not {} heads' queries and {} heads' keys and values, as "
+           "{}.attention.head_count and {}.attention.head_count_kv say",
+           shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, key_heads,
+           model_.name, model_.name);
     return tensor.shape[0] / all;
   }
 
@@ -250,7 +254,8 @@ Contents read_gguf(const Bytes& bytes, bool own_order) {
     contents.config = config_of_gguf(file, architecture);
   else if (!name.empty())
     contents.config["model_type"] = name;
-  if (own_order && architecture.neighbours) contents.config["rope"] = "interleaved";
+  if (own_order && architecture.neighbours)
+    contents.config.try_emplace("rope", "interleaved"); // "none" stays
   contents.tensors = std::move(GgufCheckpoint(file, architecture, own_order).entries);
   std::vector<std::string_view> names = names_of_rows(contents.tensors);
   std::ranges::sort(names);

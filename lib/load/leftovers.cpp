@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
+#include <mha/load/families/own_names.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/system/one_of.hpp>
@@ -78,6 +79,7 @@ class Leftovers {
 public:
   Leftovers(const std::vector<const Found*>& layers, const naming::Options& options)
       : layers_(layers), group_(layers[0]->group), record_(*layers[0]->family->model) {
+    naming::require_computed(group_);
     if (record_.settle) record_.settle(group_, record_);
     stack_ = block_prefix(group_, record_.layers); // "transformer.h.0."
     stack_.resize(stack_.rfind('.', stack_.size() - 2) + 1);

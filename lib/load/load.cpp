@@ -7,6 +7,7 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/load/described.hpp>
+#include <mha/load/families/own_names.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
@@ -115,12 +116,14 @@ void Sources::State::add(NamedTensors& parts, const std::string& name,
 }
 
 naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
-                                                     NamedTensors& parts, Settings& settings,
-                                                     LoadedLayer& to) const {
+                                                     ReadLayer& read_layer) const {
+  auto& [parts, settings, labels, to, input_source, block, queries] = read_layer;
+  naming::require_computed(layer.group);
   const std::vector<std::string> unread = index->unread(layer);
   note_unread(layer.group, unread, to.notes);
   naming::Translation translation(layer.group, *layer.family, options);
   layer.family->translate(layer.group, translation);
+  if (!layer.group.description) queries = naming::long_queries(translation);
   for (auto& [name, part] : translation.parts) {
     part.rows = true; // families hand on (in, out)
     add(parts, name, std::move(part));
@@ -274,14 +277,14 @@ void Sources::State::add_tokens(const std::string& text, const std::string& name
 
 ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source, block] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";
   naming::InputNormalisation norm;
   const bool lone = found.size() == 1 && found[0].id.empty();
   for (const naming::Found* layer : index->found_as(lone ? "" : id))
-    norm = add_found(*layer, parts, settings, to);
+    norm = add_found(*layer, read_layer);
   if (input) read_layer.take_input(*input);
   add_bindings(id, parts, labels, to);
   const std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);

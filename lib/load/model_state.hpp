@@ -5,6 +5,7 @@
 #include <mha/load/assemble.hpp>
 #include <mha/load/doubts.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/load/families/positions.hpp>
 #include <mha/load/layer_index.hpp>
 #include <mha/load/load.hpp>
 
@@ -34,6 +35,7 @@ struct ReadLayer {
   LoadedLayer said;                              ///< id, naming, origins, notes
   std::string input_source;                      ///< of the text that `parts` has X of; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
+  std::optional<naming::LongQueries> long_queries;
 
   /// Puts another text's X, padding and labels in the place of this one's.
   void take_input(const LayerInput& input);
@@ -102,8 +104,7 @@ struct Sources::State {
   /// "".
   Message stack_of_maps() const;
   void add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const;
-  naming::InputNormalisation add_found(const naming::Found& layer, NamedTensors& parts,
-                                       Settings& settings, LoadedLayer& to) const;
+  naming::InputNormalisation add_found(const naming::Found& layer, ReadLayer& read_layer) const;
   void add_norm(const naming::InputNormalisation& norm, NamedTensors& parts, Settings& settings,
                 LoadedLayer& to) const;
   void require_layers_of_bindings() const;

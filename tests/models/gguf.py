@@ -317,6 +317,14 @@ def keys_of(config, architecture):
     original = scaling.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
     if kind in ("yarn", "longrope") and original:
         keys[f"{architecture}.rope.scaling.original_context_length"] = U32(original)
+    if kind in ("longrope", "su") and original:  # of cosines and sines; without the key it is 1
+        ratio = config["max_position_embeddings"] / original
+        keys[f"{architecture}.rope.scaling.attn_factor"] = float((1 + np.log(ratio) / np.log(original)) ** 0.5) \
+            if ratio > 1 else 1.0
+    if architecture == "bert":
+        keys["bert.attention.causal"] = False
+    if architecture == "olmo":  # whose config has none
+        keys["olmo.attention.layer_norm_epsilon"] = 1e-5
     if "query_pre_attn_scalar" in config:
         keys[f"{architecture}.attention.scale"] = float(config["query_pre_attn_scalar"]) ** -0.5
     return keys

@@ -53,6 +53,8 @@ void translate_deepseek(const Group& group, Translation& to) {
   if (head.shared) to.set("rope_dims", fmt::format("{}", *head.shared));
   if (head.alone) to.set("rope_first", fmt::format("{}", *head.alone));
   set_deepseek_scale(to, head);
+  // Of a GGUF file, all norms have the same epsilon; elsewhere the latent ones have no key.
+  if (group.contents->format == "gguf") to.set_from_config("qk_norm_eps", {"rms_norm_eps"});
   to.normalises(NormKind::rms, {group.parent() + "input_layernorm"}, {"rms_norm_eps"}, 1e-6);
 }
 

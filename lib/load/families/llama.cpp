@@ -7,18 +7,6 @@ namespace mha::naming {
 
 namespace {
 
-/// Ministral 3 multiplies a query of position p by 1 + β ln(1 + ⌊p / original length⌋): by 1 in all
-/// but long texts.
-void note_long_queries(Translation& to) {
-  rope_number(to, "max_position_embeddings"); // which nothing reads
-  const auto beta = rope_number(to, "llama_4_scaling_beta"),
-             original = rope_number(to, "original_max_position_embeddings");
-  if (beta.value_or(0) != 0)
-    to.note(message("config.json's rope_parameters have a scaling beta of {}, which multiplies "
-                    "queries from position {} on: not computed here",
-                    *beta, original.value_or(0)));
-}
-
 void translate_llama(const Group& group, Translation& to) {
   // "attention-only": this project's own example layers.
   to.expect_models({"llama", "mistral", "mixtral", "granite", "granitemoe", "ministral", "stablelm",
@@ -37,7 +25,7 @@ void translate_llama(const Group& group, Translation& to) {
   else
     set_rotary(to, {.style = traits.rope, .part = traits.rope_part, .base = traits.rope_base});
   if (group.is_model({"nemotron"})) to.norm.one_plus = true;
-  if (group.is_model({"ministral3"})) note_long_queries(to);
+  if (group.is_model({"ministral3"})) rope_number(to, "max_position_embeddings"); // of no effect
   if (traits.slides) set_window(to, traits.slides, traits.window_width);
 }
 

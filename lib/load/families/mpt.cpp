@@ -20,7 +20,13 @@ void translate_mpt(const Group& group, Translation& to) {
     to.take(letter + "_norm.weight", letter + "_ln.weight");
     to.take(letter + "_norm.bias", letter + "_ln.bias");
   }
-  if (group.has("q_ln.weight")) to.set("qk_norm", "layer"), to.set("qk_norm_eps", "1e-05");
+  if (group.has("q_ln.weight")) {
+    to.set("qk_norm", "layer");
+    // Of a GGUF file, all norms have the same epsilon; elsewhere theirs has no key.
+    if (group.contents->format != "gguf" ||
+        !to.set_from_config("qk_norm_eps", {"layer_norm_epsilon"}))
+      to.set("qk_norm_eps", "1e-05");
+  }
   if (const auto slope = to.number({"attn_config.alibi_bias_max"}); slope && *slope != 8)
     fail("{}: alibi_bias_max {} is not supported: 8 is", group.contents->name, *slope);
   to.take_fused("Wqkv", "qkv"), to.take_output("out_proj");
@@ -33,6 +39,12 @@ void translate_mpt(const Group& group, Translation& to) {
   if (to.is_true({"attn_config.alibi"}, true))
     to.set("alibi", "mpt", group.configured("attn_config.alibi") ? "config.json" : "");
   to.normalises(NormKind::layer, {group.parent() + "norm_1"}, {"layer_norm_epsilon"}, 1e-5);
+}
+
+/// llama.cpp adds learned positions wherever the file has them; Transformers' MPT has none.
+void settle_mpt(const Group& group, ModelRecord& record) {
+  if (group.contents->format == "gguf" && group.elsewhere("transformer.wpe.weight"))
+    record.positions = "wpe";
 }
 
 constexpr ModelRecord mpt_record{
@@ -49,6 +61,7 @@ constexpr ModelRecord mpt_record{
     .last_norm = "norm_f",
     .head = "lm_head",
     .tied = true,
+    .settle = settle_mpt,
 };
 
 } // namespace

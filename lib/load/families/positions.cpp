@@ -1,6 +1,7 @@
 #include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/load/families/own_names.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
@@ -153,6 +154,16 @@ void put_factors(Translation& to, const RopeConfig& config, std::string_view key
                          fmt::format("config.json: {}", key)};
 }
 
+/// Longrope's divisors, and the tensors that they were made of where the config was.
+void take_factors(Translation& to, const RopeConfig& config) {
+  put_factors(to, config, "short_factor", "rope_short_factor");
+  put_factors(to, config, "long_factor", "rope_long_factor");
+  if (to.group().contents->format != "gguf") return;
+  for (const char* name :
+       {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"})
+    if (const io::Entry* const entry = to.group().elsewhere(name)) to.group().use(*entry);
+}
+
 /// The length trained on, and how much longer sequences become, where config.json says them.
 void set_lengths(Translation& to, const RopeConfig& config, std::string_view kind) {
   const std::optional<double> longest = to.positive_number({"max_position_embeddings"});
@@ -238,9 +249,7 @@ void set_scaling(Translation& to, const RopeConfig& config) {
                                      {"rope_attention_factor", "attention_factor"}})
     if (const std::optional<std::string> value = config.text(key))
       to.set(setting, *value, "config.json");
-  if (kind->setting != "longrope") return;
-  put_factors(to, config, "short_factor", "rope_short_factor");
-  put_factors(to, config, "long_factor", "rope_long_factor");
+  if (kind->setting == "longrope") take_factors(to, config);
 }
 
 /// rotary_emb.inv_freq of older files is a buffer: Transformers computes the frequencies of the
@@ -355,6 +364,18 @@ std::optional<std::string> position_embedding_type(const Group& group) {
 
 std::optional<double> rope_number(const Translation& to, std::string_view key) {
   return RopeConfig(to, {}).number(key);
+}
+
+std::optional<LongQueries> long_queries(const Translation& to) {
+  const double beta = rope_number(to, "llama_4_scaling_beta").value_or(0);
+  if (beta == 0) return std::nullopt;
+  std::optional<double> length = rope_number(to, "original_max_position_embeddings");
+  if (!length) length = to.number({"original_max_position_embeddings"});
+  constexpr std::string_view key = "rope_scaling.llama_4_scaling_beta";
+  return LongQueries{beta, length.value_or(0),
+                     to.group().contents->format == "gguf"
+                         ? name_in_file(to.group(), key, "").value_or(std::string(key))
+                         : "llama_4_scaling_beta"};
 }
 
 void set_rotary_of_gptj(Translation& to) {

@@ -30,6 +30,15 @@ void set_no_rotary(Translation& to);
 /// A number of rope_scaling or rope_parameters.
 std::optional<double> rope_number(const Translation& to, std::string_view key);
 
+/// Ministral 3 and Mistral Large 3 multiply a query of position p by 1 + β ln(1 + ⌊p / length⌋):
+/// by 1 before that length.
+struct LongQueries {
+  double beta, length;
+  std::string key; ///< what the file calls β
+};
+/// These, where the rope_parameters have a llama_4_scaling_beta.
+std::optional<LongQueries> long_queries(const Translation& to);
+
 /// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions; a note where config.json is
 /// silent.
 void set_rotary_of_gptj(Translation& to);

@@ -1,5 +1,6 @@
 #include <mha/load/families/unread_settings.hpp>
 
+#include <mha/load/families/own_names.hpp>
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/families/unread_by_description.hpp>
 #include <mha/system/characters.hpp>
@@ -176,6 +177,11 @@ constexpr std::string_view of_whole_model[]{"d_vocab_out",
                                             "d_ffn",
                                             "shared_intermediate_size",
                                             "moe_intermediate_size",
+                                            "shared_expert_intermediate_size",
+                                            "n_routed_experts",
+                                            "n_shared_experts",
+                                            "routed_scaling_factor",
+                                            "first_k_dense_replace",
                                             "decoder_sparse_step",
                                             "mlp_only_layers",
                                             "norm_topk_prob"};
@@ -324,7 +330,6 @@ bool is_ignored_setting(std::string_view key, std::string_view value) {
 }
 
 std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole) {
-  if (group.contents->format == "gguf") return {}; // made of metadata: what is read
   if (group.description) return unread_by_description(group);
   const Config& config = *group.config;
   std::string_view section; // of the text model
@@ -349,19 +354,23 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
     if (!overruled && group.reads && group.reads->asked_setting(key)) continue;
     // A whole model's are held against its tensors, under the spelling that counts.
     if (!overruled && is_size_of_whole_model(key)) continue;
-    if (!whole && (is_one_of(key, of_whole_model) || key == record.softcap_key)) continue;
+    const bool of_whole = is_one_of(key, of_whole_model) || key == record.softcap_key ||
+                          has_word(record.eps_keys, key); // of norms behind attention
+    if (!whole && of_whole) continue;
+    const std::optional<std::string> name = name_in_file(group, key, value);
+    if (!name || (!whole && name->find(".expert_") != name->npos)) continue;
     if (++count <= most)
-      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key, beginning_of(value));
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", *name, beginning_of(value));
   }
-  std::vector<Note> notes;
+  std::vector<Note> notes = doubts_of(group);
   note_other_architecture(config, record, whole, notes);
   note_two_values(group, section, notes);
   note_lost_values(group, section, notes);
   if (count > most) list += fmt::format(" and {} more", count - most);
   if (count > 0)
     notes.push_back(warning(fmt::format(
-        "config.json: not read here: {}. If the model computes with it, its numbers are others",
-        list)));
+        "{}: not read here: {}. If the model computes with it, its numbers are others",
+        group.contents->format == "gguf" ? group.contents->name : "config.json", list)));
   if (!quantised.empty())
     notes.push_back(warning(fmt::format(
         "config.json says quantization_config ({}): the weights are taken as they stand in the "
@@ -371,8 +380,9 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
 }
 
 void note_unread_settings(const Found& layer, std::vector<Note>& notes) {
-  if (!layer.family->model) return;
-  ModelRecord record = *layer.family->model;
+  // The keys of a file that has its own are told, whatever is known of the whole model.
+  if (!layer.family->model && layer.group.contents->format != "gguf") return;
+  ModelRecord record = layer.family->model ? *layer.family->model : ModelRecord{};
   if (record.settle) record.settle(layer.group, record);
   for (Note& note : unread_settings(layer.group, record, false)) notes.push_back(std::move(note));
 }

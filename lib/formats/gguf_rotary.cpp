@@ -1,0 +1,234 @@
+// Rotation as GGUF's keys and tensors say it, and as llama.cpp takes what they leave out.
+
+#include <mha/files/text.hpp>
+#include <mha/formats/gguf_architectures.hpp>
+#include <mha/formats/gguf_keys.hpp>
+#include <mha/formats/gguf_settings.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::io {
+
+namespace {
+
+constexpr std::string_view scaled_otherwise =
+    "which is not computed here: a scaling without it expected";
+
+/// "1,1.25,…": the numbers of a small tensor, times a factor.
+std::string list_of(const GgufSettings& settings, const GgufTensor& tensor, double factor) {
+  constexpr std::size_t most = 4096;
+  if (tensor.dtype != DType::f32 || tensor.blocks || tensor.shape.size() != 1 ||
+      tensor.shape[0] > most)
+    fail("{}: {} is {} of {}: at most {} numbers of F32 expected", shown(settings.file().name),
+         shown(tensor.name), to_string(tensor.shape), tensor.type, most);
+  const Tensor numbers = tensor.read();
+  std::string list;
+  for (const float number : numbers.as<float>())
+    list += fmt::format("{}{}", list.empty() ? "" : ",",
+                        factor == 1 ? number_text(number) : number_text(number * factor));
+  return list;
+}
+
+/// The width of a head's queries and keys.
+std::optional<double> head_width(const GgufSettings& settings) {
+  if (const auto width = settings.number("attention.key_length")) return width;
+  const auto heads = settings.number("attention.head_count"),
+             all = settings.number("embedding_length");
+  return heads && all && *heads > 0 ? std::optional(*all / *heads) : std::nullopt;
+}
+
+/// How much of a head is rotated: all of it where the key is missing, whatever models of this kind
+/// usually have.
+void take_dimensions(GgufSettings& settings) {
+  const std::optional<double> width = head_width(settings),
+                              rotated = settings.number("rope.dimension_count");
+  if (!rotated && width && settings.is("stablelm gptneox phi2"))
+    settings.set_number("rotary_dim", *width);
+  if (!rotated && settings.is("deepseek2"))
+    settings.doubt("rope.dimension_count", "is missing: what the tensors say is taken");
+  // Pairs of neighbours become halves of the whole head.
+  const GgufArchitecture* const known = find_gguf_architecture(settings.architecture());
+  if (known && known->neighbours && rotated && width && *rotated != *width)
+    settings.refuse(
+        "rope.dimension_count",
+        fmt::format("which is not computed here: a whole head, {} numbers, expected", *width));
+}
+
+/// Bases and widths of layers with a window, where these may have their own.
+void take_window_rotary(GgufSettings& settings) {
+  if (!settings.is(gguf_alternating)) return;
+  if (const auto own = settings.number("rope.freq_base_swa");
+      own && settings.is("gemma2 gpt-oss") &&
+      *own != settings.number("rope.freq_base").value_or(10000))
+    settings.refuse("rope.freq_base_swa",
+                    "which is not computed here: the base of the other layers expected");
+  for (const auto& [own, key] : {std::pair("rope.dimension_count_swa", "rope.dimension_count"),
+                                 {"attention.key_length_swa", "attention.key_length"},
+                                 {"attention.value_length_swa", "attention.value_length"}})
+    if (const auto width = settings.number(own);
+        width && *width != settings.number(key).value_or(head_width(settings).value_or(*width)))
+      settings.refuse(own, "which is not computed here: the width in the other layers expected");
+}
+
+/// Time, height, width, and a fourth section that text has none of.
+void take_sections(GgufSettings& settings) {
+  const GgufValue* const list =
+      settings.is("qwen2vl") ? settings.value("rope.dimension_sections") : nullptr;
+  if (!list) return;
+  std::string sections;
+  double sum = 0;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const double one = static_cast<double>(list->integer(i).value_or(0));
+    sections += fmt::format("{}{}", i > 0 ? "," : "", one);
+    sum += one;
+  }
+  if (list->count > 4 || list->integer(3).value_or(0) != 0)
+    settings.refuse("rope.dimension_sections",
+                    "which is not computed here: time, height and width, and 0, expected");
+  else if (sum > 0)
+    settings.set("rope_scaling.mrope_section", sections);
+}
+
+/// rope.scaling.*, rope_freqs and rope_factors as one scaling.
+class GgufScaling {
+public:
+  explicit GgufScaling(GgufSettings& settings) : settings_(settings) {
+    type_ = settings.file().text(settings.whole("rope.scaling.type")).value_or("linear");
+    // A factor of 0 is none, and an old file has the other key.
+    const bool old = !settings.value("rope.scaling.factor");
+    factor_ = settings.number_but_0(old ? "rope.scale_linear" : "rope.scaling.factor").value_or(1);
+    if (type_ == "none") factor_ = 1;
+    attention_ = settings.number("rope.scaling.attn_factor").value_or(1);
+    original_ = settings.number("rope.scaling.original_context_length");
+    if (!original_) original_ = settings.number("context_length");
+  }
+
+  void take() {
+    const GgufTensor *const lengths = settings_.tensor("rope_factors_long.weight"),
+                            *const shorts = settings_.tensor("rope_factors_short.weight"),
+                            *const divisors = settings_.tensor("rope_freqs.weight");
+    const bool divides = (lengths && shorts) || divisors;
+    if (divides && type_ == "yarn" && factor_ != 1)
+      settings_.refuse("rope.scaling.type", "beside divisors of the frequencies, which is not "
+                                            "computed here: one of the two expected");
+    if (lengths && shorts)
+      divide(*lengths, *shorts, original_);
+    else if (divisors) // LLaMA 3's scaling as the numbers that it comes to, for any length
+      divide(*divisors, *divisors, settings_.number("context_length").value_or(8192));
+    else if (type_ == "yarn" && factor_ != 1)
+      take_yarn();
+    else if (is_known() && (factor_ != 1 || attention_ != 1))
+      set_kind("linear"), set_attention(1);
+    else if (!is_known())
+      settings_.refuse("rope.scaling.type",
+                       "which is not known here: none, linear, yarn or longrope expected");
+    if (settings_.is("deepseek2")) refuse_of_latent();
+    // Of two kinds of layers llama.cpp scales both by it, and their frequencies apart.
+    if (settings_.is("gemma3") && attention_ != 1)
+      settings_.refuse("rope.scaling.attn_factor", scaled_otherwise);
+    take_temperature();
+  }
+
+private:
+  bool is_known() const {
+    return type_ == "none" || type_ == "linear" || type_ == "yarn" || type_ == "longrope";
+  }
+  void set_kind(std::string_view kind) {
+    settings_.set("rope_scaling.rope_type", kind);
+    settings_.set_number("rope_scaling.factor", factor_);
+  }
+  /// The file's factor of cosines and sines multiplies what the kind has by itself.
+  void set_attention(double own) {
+    if (attention_ != 1) settings_.set_number("rope_scaling.attention_factor", attention_ * own);
+  }
+  void set_original(std::optional<double> original) {
+    if (original) settings_.set_number("rope_scaling.original_max_position_embeddings", *original);
+  }
+
+  /// Every frequency is divided by its own number. Without the key the attention factor is 1.
+  void divide(const GgufTensor& in_long, const GgufTensor& in_short,
+              std::optional<double> original) {
+    settings_.set("rope_scaling.rope_type", "longrope");
+    settings_.set("rope_scaling.long_factor", list_of(settings_, in_long, factor_));
+    settings_.set("rope_scaling.short_factor", list_of(settings_, in_short, factor_));
+    settings_.set_number("rope_scaling.attention_factor", attention_);
+    set_original(original);
+    if (!settings_.value("context_length")) settings_.set_number("rope_scaling.factor", 1);
+  }
+
+  void take_yarn() {
+    set_kind("yarn");
+    set_original(original_);
+    for (const auto& [key, name] :
+         {std::pair("rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"),
+          {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"}})
+      if (const auto turns = settings_.number(key)) settings_.set_number(name, *turns);
+    // DeepSeek's converter writes a tenth of mscale_all_dim, which mscale is, too; Mistral's writes
+    // all of it, beside an mscale of 1.
+    const bool latent = settings_.is("deepseek2");
+    double mscale = 0, all = 0;
+    if (settings_.is("deepseek2 mistral3"))
+      all = settings_.number("rope.scaling.yarn_log_multiplier").value_or(0) * (latent ? 10 : 1);
+    if (all != 0) {
+      mscale = latent ? all : 1;
+      settings_.set_number("rope_scaling.mscale", mscale);
+      settings_.set_number("rope_scaling.mscale_all_dim", all);
+    }
+    const auto g = [&](double m) { return 0.1 * m * std::log(std::max(factor_, 1.0)) + 1; };
+    set_attention(all != 0 ? g(mscale) / g(all) : g(1));
+    if (const auto part = settings_.number("rope.scaling.yarn_ext_factor");
+        part && *part >= 0 && *part != 1)
+      settings_.refuse("rope.scaling.yarn_ext_factor", scaled_otherwise);
+    if (settings_.value("rope.scaling.yarn_attn_factor"))
+      settings_.refuse("rope.scaling.yarn_attn_factor",
+                       "which files mean in two ways: rope.scaling.attn_factor expected");
+  }
+
+  /// Latent attention multiplies the scores by these, too.
+  void refuse_of_latent() {
+    if (attention_ != 1) settings_.refuse("rope.scaling.attn_factor", scaled_otherwise);
+    if (factor_ != 1 && type_ != "yarn")
+      settings_.refuse(settings_.value("rope.scaling.factor") ? "rope.scaling.factor"
+                                                              : "rope.scale_linear",
+                       "without yarn, which is not computed here for this architecture");
+  }
+
+  /// Queries are multiplied by 1 + β ln(1 + ⌊position / length⌋).
+  void take_temperature() {
+    if (!settings_.is("mistral3 deepseek2")) return;
+    const auto beta = settings_.number_but_0("attention.temperature_scale");
+    if (!beta) return;
+    settings_.copy("attention.temperature_scale", "rope_scaling.llama_4_scaling_beta");
+    if (settings_.is("mistral3")) return set_original(original_);
+    if (const auto length = settings_.number("attention.temperature_length");
+        length && (!original_ || *original_ == *length))
+      set_original(length);
+    else
+      settings_.refuse("attention.temperature_scale", "which is not computed here");
+  }
+
+  GgufSettings& settings_;
+  std::string type_;
+  double factor_ = 1, attention_ = 1;
+  std::optional<double> original_;
+};
+
+} // namespace
+
+void take_gguf_rotary(GgufSettings& settings) {
+  if (settings.is(gguf_unrotated)) return;
+  if (!settings.value("rope.freq_base"))
+    settings.set(settings.is("gptneox") ? "rotary_emb_base" : "rope_theta", "10000");
+  // Granite's files switch the rotation off by this; no other's reader looks at it.
+  if (settings.is("granite") && !settings.flag("rope.scaling.finetuned").value_or(true))
+    settings.set("rope", "none");
+  take_dimensions(settings);
+  take_window_rotary(settings);
+  take_sections(settings);
+  GgufScaling(settings).take();
+}
+
+} // namespace mha::io

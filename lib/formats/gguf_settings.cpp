@@ -1,0 +1,96 @@
+#include <mha/formats/gguf_settings.hpp>
+
+#include <mha/files/own_keys.hpp>
+#include <mha/files/text.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
+
+#include <fmt/format.h>
+
+namespace mha::io {
+
+namespace {
+
+std::string in_section(std::string_view section, std::string_view key) {
+  return std::string(section) + std::string(key);
+}
+
+/// A value for a message.
+std::string told(const GgufValue& value) {
+  constexpr std::uint64_t few = 16;
+  if (value.is_array && (value.count > few || value.type == GgufType::array))
+    return fmt::format("a list of {}", value.count);
+  return shown(value.written());
+}
+
+/// Of a list of one a layer that says the same of all, that; nothing of another one.
+std::optional<std::string> said_of_all(const GgufValue& value) {
+  std::string text = value.written();
+  if (!value.is_array || value.count == 0) return text;
+  std::string first = text.substr(0, text.find(',')), same = first;
+  for (std::uint64_t i = 1; i < value.count && same.size() < text.size(); ++i) same += "," + first;
+  return same == text ? std::optional(std::move(first)) : std::nullopt;
+}
+
+} // namespace
+
+bool GgufSettings::is(std::string_view architectures) const {
+  return has_word(architectures, architecture_);
+}
+
+void GgufSettings::set_number(const std::string& name, double value) {
+  set(name, number_text(value));
+}
+
+const GgufValue* GgufSettings::value(std::string_view key) const {
+  constexpr std::uint64_t most = 4096;
+  const GgufValue* value = file_.find(whole(key));
+  if (value && value->is_array && value->count > most)
+    fail("{}: {} has {} elements: one a layer expected, at most {}", shown(file_.name), whole(key),
+         value->count, most);
+  return value;
+}
+
+std::optional<double> GgufSettings::number(std::string_view key) const {
+  const GgufValue* const there = value(key);
+  return there && there->is_array ? there->number() : file_.number(whole(key));
+}
+
+std::optional<double> GgufSettings::number_but_0(std::string_view key) const {
+  const std::optional<double> there = number(key);
+  return there == 0.0 ? std::nullopt : there;
+}
+
+std::optional<bool> GgufSettings::flag(std::string_view key) const {
+  return file_.boolean(whole(key));
+}
+
+const GgufTensor* GgufSettings::tensor(std::string_view name) const {
+  return find_named(file_.tensors, name);
+}
+
+void GgufSettings::copy(std::string_view key, std::string_view name) {
+  const GgufValue* const there = value(key);
+  if (!there) return;
+  const std::optional<std::string> text = said_of_all(*there);
+  if (!text) return refuse(key, "which is not computed here: the same in every layer expected");
+  set(std::string(name), *text);
+  set(in_section(own_key_section, name), whole(key));
+}
+
+void GgufSettings::keep(const std::string& whole_key, const GgufValue& value) {
+  set(whole_key, told(value));
+  set(in_section(own_key_section, whole_key), whole_key);
+}
+
+void GgufSettings::refuse(std::string_view key, std::string_view why) {
+  const GgufValue* const there = value(key);
+  set(in_section(refused_section, whole(key)),
+      there ? fmt::format("is {}, {}", told(*there), why) : std::string(why));
+}
+
+void GgufSettings::doubt(std::string_view key, std::string_view why) {
+  set(in_section(doubted_section, whole(key)), why);
+}
+
+} // namespace mha::io

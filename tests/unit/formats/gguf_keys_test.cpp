@@ -1,0 +1,385 @@
+// GGUF's keys: every one that llama.cpp reads of any architecture, in a tiny model of each that is
+// read here: missing, and with another value. Numbers change as the reference's do, or the key is
+// told or refused by name; one that changes nothing is on the list below.
+
+#include "support/files.hpp"
+#include "support/gguf_models.hpp"
+#include "support/run.hpp"
+
+#include <mha/model.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+
+using namespace mha;
+using namespace mha::test;
+
+namespace {
+
+/// A key, another value of it, and what must stand beside it for it to have a meaning.
+struct KeyCase {
+  std::string key;
+  GgufKeyValue other;
+  std::vector<std::pair<std::string, GgufKeyValue>> beside = {};
+  /// What messages may say in the key's place: a size is a config's, where it is one of the
+  /// tensors'.
+  std::string_view also_called = {};
+  bool same = false; ///< some architectures read the value as they do a missing key
+};
+
+const std::vector<std::pair<std::string, GgufKeyValue>> stretched{
+    {"rope.scaling.type", std::string("yarn")}, {"rope.scaling.factor", 4.F}};
+const std::vector<std::pair<std::string, GgufKeyValue>> yarn{
+    {"rope.scaling.type", std::string("yarn")},
+    {"rope.scaling.factor", 4.F},
+    {"rope.scaling.original_context_length", 512U}};
+const std::vector<std::pair<std::string, GgufKeyValue>> windowed{{"attention.sliding_window", 2U}};
+const std::vector<std::pair<std::string, GgufKeyValue>> twice{{"rope.scaling.factor", 2.F}};
+constexpr std::string_view length_names = "n_positions max_position_embeddings max_seq_len";
+constexpr bool same = true;
+
+const std::vector<KeyCase>& key_cases() {
+  using List = std::vector<std::uint32_t>;
+  static const std::vector<KeyCase> cases{
+      {"block_count", 3U, {}, "num_hidden_layers n_layers n_layer"},
+      {"embedding_length", 48U, {}, "hidden_size n_embd d_model"},
+      {"context_length", 16U, {}, length_names},
+      {"context_length", 256U, stretched, length_names},
+      {"feed_forward_length", 18U, {}, "intermediate_size n_inner"},
+      {"feed_forward_length", List{20, 18}, {}, "intermediate_size n_inner"},
+      {"vocab_size", 9U},
+      {"attention.head_count", 2U, {}, "number"}, // of heads, which is not known
+      {"attention.head_count", List{4, 2}, {}, "number"},
+      {"attention.head_count_kv", 3U, {}, "attention.head_count"},
+      {"attention.head_count_kv", List{2, 1}, {}, "attention.head_count"},
+      {"attention.key_length", 8U, {}, "attention.head_count"},
+      {"attention.value_length", 3U, {}, "attention.head_count"},
+      {"attention.layer_norm_rms_epsilon", 0.5F},
+      {"attention.layer_norm_epsilon", 0.5F},
+      {"attention.causal", false, {}, {}, same},
+      {"attention.causal", true, {}, {}, same},
+      {"attention.sliding_window", 2U},
+      {"attention.sliding_window", 0U, {}, {}, same},
+      {"attention.sliding_window_pattern", 1U, windowed},
+      {"attention.sliding_window_pattern", 3U, windowed, {}, same},
+      {"attention.sliding_window_pattern", std::vector<bool>{false, true}, windowed},
+      {"attention.scale", 0.75F},
+      {"attention.clamp_kqv", 0.5F},
+      {"attention.max_alibi_bias", 4.F},
+      {"attention.max_alibi_bias", 0.F, {}, {}, same},
+      {"attention.temperature_scale",
+       0.5F,
+       {{"rope.scaling.original_context_length", 4U}, {"attention.temperature_length", 4U}}},
+      {"attention.temperature_scale",
+       0.5F,
+       {{"rope.scaling.original_context_length", 7U}},
+       {},
+       same},
+      {"attention.temperature_length", 5U, {{"attention.temperature_scale", 0.5F}}},
+      {"attention.q_lora_rank", 5U},
+      {"attention.kv_lora_rank", 5U},
+      {"attention.key_length_mla", 9U},
+      {"attention.value_length_mla", 9U},
+      {"attention.key_length_swa", 3U},
+      {"attention.value_length_swa", 3U},
+      {"attention.relative_buckets_count", 8U},
+      {"attention.output_scale", 0.5F},
+      {"attention.value_scale", 0.5F},
+      {"attention.value_residual_mix_lora_rank", 4U},
+      {"attention.group_norm_epsilon", 0.5F},
+      {"attention.group_norm_groups", 2U},
+      {"attention.indexer.top_k", 2U},
+      {"attention.shared_kv_layers", 1U},
+      {"attention.recurrent_layers", List{0, 1}},
+      {"rope.dimension_count", 2U},
+      {"rope.dimension_count_swa", 2U},
+      {"rope.dimension_sections", List{1, 1, 0, 1}},
+      {"rope.dimension_sections", List{2, 1, 0, 0}},
+      {"rope.freq_base", 90.F},
+      {"rope.freq_base_swa", 90.F},
+      {"rope.scale_linear", 2.F},
+      {"rope.scaling.type", std::string("none"), twice},
+      {"rope.scaling.type", std::string("linear"), twice, {}, same},
+      {"rope.scaling.type", std::string("yarn"), twice},
+      {"rope.scaling.type", std::string("longrope"), twice, {}, same},
+      {"rope.scaling.type", std::string("dynamic"), twice},
+      {"rope.scaling.factor", 2.F},
+      {"rope.scaling.factor", 0.F, {}, {}, same},
+      {"rope.scaling.factor", 2.F, yarn},
+      {"rope.scaling.alpha", 2.F},
+      {"rope.scaling.attn_factor", 1.5F},
+      {"rope.scaling.attn_factor", 1.5F, yarn},
+      {"rope.scaling.original_context_length", 4U},
+      {"rope.scaling.original_context_length", 64U, yarn},
+      {"rope.scaling.finetuned", false},
+      {"rope.scaling.finetuned", true, {}, {}, same},
+      {"rope.scaling.yarn_beta_fast", 2.F, yarn},
+      {"rope.scaling.yarn_beta_slow", 0.1F, yarn},
+      {"rope.scaling.yarn_ext_factor", 0.5F, yarn},
+      {"rope.scaling.yarn_ext_factor", 1.F, yarn, {}, same},
+      {"rope.scaling.yarn_attn_factor", 1.5F, yarn},
+      {"rope.scaling.yarn_log_multiplier", 0.05F, yarn},
+      {"attn_logit_softcapping", 1.F},
+      {"final_logit_softcapping", 1.F},
+      {"router_logit_softcapping", 1.F},
+      {"logit_scale", 3.F},
+      {"logit_scale", 0.F, {}, {}, same},
+      {"embedding_scale", 2.F},
+      {"residual_scale", 0.75F},
+      {"use_parallel_residual", false, {}, {}, same},
+      {"use_parallel_residual", true, {}, {}, same},
+      {"tensor_data_layout", std::string("Meta AI original pth")},
+      {"pooling_type", 1U},
+      {"expert_count", 4U, {}, "mixtral"},
+      {"expert_used_count", 2U},
+      {"expert_shared_count", 1U},
+      {"expert_group_count", 2U},
+      {"expert_weights_scale", 2.F},
+      {"expert_weights_norm", true},
+      {"expert_gating_func", 2U},
+      {"expert_feed_forward_length", 8U},
+      {"leading_dense_block_count", 1U},
+      {"interleave_moe_layer_step", 2U},
+      {"nextn_predict_layers", 1U},
+      {"hidden_activation", std::string("relu")},
+      {"swin_norm", true},
+      {"rescale_every_n_layers", 6U},
+      {"token_shift_count", 2U},
+      {"full_attention_interval", 4U},
+      {"ssm.conv_kernel", 4U},
+      {"what_a_later_version_has", 0.5F},
+  };
+  return cases;
+}
+
+/// Keys without effect on the numbers of these architectures, or of all: what tensors tell, what is
+/// of later stages, what nothing reads without another key.
+struct Plain {
+  std::string_view key, architectures = {};
+};
+constexpr std::string_view without_rotation = "gpt2 starcoder bloom mpt bert",
+                           attention_alone = "qwen2moe qwen2vl qwen3moe gpt-oss deepseek2 baichuan";
+constexpr Plain plain_keys[]{
+    {"vocab_size"},
+    {"pooling_type"},
+    {"tensor_data_layout"},
+    {"context_length"},
+    {"feed_forward_length", "bloom falcon mpt"},
+    {"feed_forward_length", attention_alone},
+    {"block_count", attention_alone},
+    {"embedding_length", attention_alone},
+    {"attention.head_count_kv", "deepseek2"},
+    {"attention.q_lora_rank", "deepseek2"},
+    {"attention.kv_lora_rank", "deepseek2"},
+    {"use_parallel_residual", "stablelm"},
+    {"use_parallel_residual", attention_alone},
+    {"rope.dimension_sections", "qwen2vl"},
+    {"rope.scaling.finetuned"},
+    {"rope.scaling.original_context_length"},
+    {"rope.scaling.attn_factor", without_rotation},
+    {"rope.scaling.factor", without_rotation},
+    {"rope.scaling.type", without_rotation},
+    {"rope.scaling.yarn_beta_fast", without_rotation},
+    {"rope.scaling.yarn_beta_slow", without_rotation},
+    {"rope.scaling.yarn_ext_factor", without_rotation},
+    {"rope.scaling.yarn_attn_factor", without_rotation},
+    {"rope.scale_linear", without_rotation},
+    {"rope.dimension_count", without_rotation},
+    {"rope.freq_base", without_rotation},
+    {"attention.sliding_window", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe"},
+};
+
+bool has_word_of(std::string_view list, std::string_view word) {
+  return GgufTraits{.name = {}, .more = list}.has(word);
+}
+
+bool is_plain(const std::string& key, const GgufTraits& traits) {
+  // Experts are of the feed-forward, which a layer of attention alone has none of.
+  if (!traits.is_whole() && (key.starts_with("expert_") || key == "leading_dense_block_count"))
+    return true;
+  return std::ranges::any_of(plain_keys, [&](const Plain& plain) {
+    return plain.key == key &&
+           (plain.architectures.empty() || has_word_of(plain.architectures, traits.name));
+  });
+}
+
+/// What became of a file: numbers and what was said, or why there are none.
+struct Outcome {
+  std::vector<double> numbers;
+  std::string said, error;
+};
+
+const std::vector<int> ids{1, 5, 2, 9, 3, 4, 8};
+
+reference::Array some_input() {
+  reference::Array X({ids.size(), GgufSizes::width});
+  for (std::size_t i = 0; i < X.values.size(); ++i)
+    X.values[i] = std::sin(static_cast<double>(i * i % 97));
+  return X;
+}
+
+class GgufRuns {
+public:
+  GgufRuns() {
+    const reference::Array X = some_input();
+    X_ = Tensor::of<double>(X.shape, X.values);
+  }
+
+  /// A whole model, or its layers; those of attention alone in any case.
+  Outcome run(const GgufTraits& traits, const GgufFile& file, bool alone = false) const {
+    const std::string path = folder_.path("model.gguf");
+    std::ofstream(path, std::ios::binary) << file.bytes();
+    Outcome outcome;
+    try {
+      if (traits.is_whole() && !alone)
+        run_whole(path, traits, outcome);
+      else
+        for (const char* layer : {"0", "1"}) run_layer(path, layer, outcome);
+    } catch (const Error& error) {
+      outcome.error = error.what();
+    }
+    return outcome;
+  }
+
+  static std::vector<double> reference_of(const GgufTraits& traits, const GgufFile& file,
+                                          bool alone = false) {
+    if (traits.is_whole() && !alone) return gguf_logits(traits, file, ids).values;
+    std::vector<double> numbers;
+    for (const std::size_t layer : {0U, 1U}) {
+      const std::vector<double> one = gguf_attention(traits, file, layer, some_input()).values;
+      numbers.insert(numbers.end(), one.begin(), one.end());
+    }
+    return numbers;
+  }
+
+private:
+  static void take(const Tensor& tensor, std::vector<double>& numbers) {
+    for (std::size_t i = 0; i < tensor.count(); ++i) numbers.push_back(value_at(tensor, i));
+  }
+  static void run_whole(const std::string& path, const GgufTraits& traits, Outcome& outcome) {
+    const Model model(path, {.dtype = DType::f64});
+    // BERT's file has no head: the last layer's result stands for its logits.
+    const bool headless = traits.block == "post";
+    const Run run = model.run(
+        model.tokens(ids), {.keep = {headless ? "layers.1.resid_post" : "logits"}, .threads = 1});
+    take(run.tensor(headless ? "layers.1.resid_post" : "logits"), outcome.numbers);
+    for (const Note& note : run.notes()) outcome.said += note.text + "\n";
+  }
+  void run_layer(const std::string& path, const char* layer, Outcome& outcome) const {
+    Request request;
+    request.sources = {path};
+    request.bound = {{"X", X_}};
+    request.layer = layer;
+    request.dtype = DType::f64;
+    request.settings = {{"input_norm", "checkpoint"}};
+    const Sources sources(std::move(request));
+    const LoadedLayer loaded = sources.load(sources.chosen().at(0));
+    take(trace(loaded.layer, {Stage::output}, {}, 1).value(Stage::output), outcome.numbers);
+    for (const Note& note : loaded.notes)
+      if (note.is_warning()) outcome.said += note.text + "\n";
+  }
+
+  Folder folder_;
+  Tensor X_;
+};
+
+bool agree(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return false;
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(b[i]));
+    if (!(std::abs(a[i] - b[i]) <= difference)) difference = std::abs(a[i] - b[i]);
+  }
+  return difference <= 4e-6 * largest; // Gemma's norms lost their last bits as they were stored + 1
+}
+
+/// The key, or what else it may be called, is in a message.
+bool names(const std::string& message, const KeyCase& one, const GgufTraits& traits) {
+  if (message.find(std::string(traits.name) + "." + one.key) != std::string::npos) return true;
+  for (std::size_t at = 0; at < one.also_called.size();) {
+    const std::size_t end = std::min(one.also_called.find(' ', at), one.also_called.size());
+    if (message.find(one.also_called.substr(at, end - at)) != std::string::npos) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// "" where what became of a file is one of what may; `before` is of the file without the change.
+std::string wrong(const GgufTraits& traits, const KeyCase& one, const GgufFile& file,
+                  const Outcome& before, const Outcome& after, bool may_be_same) {
+  if (!after.error.empty())
+    return names(after.error, one, traits) ? "" : "refused, not by the key's name: " + after.error;
+  if (names(after.said, one, traits)) return "";
+  try {
+    if (!agree(after.numbers, GgufRuns::reference_of(traits, file)))
+      return "silent, and not the reference's numbers";
+  } catch (const std::exception& error) {
+    return std::string("silent, where the reference finds tensors of other sizes: ") + error.what();
+  }
+  if (after.numbers == before.numbers && !may_be_same && !is_plain(one.key, traits))
+    return "silent and without effect, and not on the list of such keys";
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("GGUF: a model of each architecture has llama.cpp's numbers, without a word",
+          "[gguf][keys]") {
+  const GgufRuns runs;
+  std::size_t whole = 0;
+  for (const GgufTraits& traits : gguf_traits()) {
+    INFO(traits.name);
+    const GgufFile file = gguf_model(traits);
+    const Outcome outcome = runs.run(traits, file);
+    CHECK(outcome.error == "");
+    CHECK(outcome.said == "");
+    CHECK(agree(outcome.numbers, GgufRuns::reference_of(traits, file)));
+    const Outcome layers = runs.run(traits, file, true);
+    CHECK(layers.error == "");
+    CHECK(layers.said == "");
+    CHECK(agree(layers.numbers, GgufRuns::reference_of(traits, file, true)));
+    whole += traits.is_whole();
+  }
+  CHECK(whole == 25);
+}
+
+TEST_CASE("GGUF: a key that is missing, or says something else, changes numbers or is told",
+          "[gguf][keys]") {
+  const GgufRuns runs;
+  std::size_t refused = 0, told = 0, changed = 0, plain = 0;
+  for (const GgufTraits& traits : gguf_traits()) {
+    const std::string prefix = std::string(traits.name) + ".";
+    for (const KeyCase& one : key_cases()) {
+      GgufFile base = gguf_model(traits);
+      for (const auto& [key, value] : one.beside) base.keys[prefix + key] = value;
+      const bool there = base.keys.contains(prefix + one.key);
+      GgufFile without = base, with = base;
+      without.keys.erase(prefix + one.key);
+      with.keys[prefix + one.key] = one.other;
+      const Outcome before = runs.run(traits, base);
+      // A file that is refused for what stands beside the key says nothing of the key.
+      if (!one.beside.empty() && !before.error.empty()) continue;
+      for (const GgufFile* file : {&with, &without}) {
+        if (file == &without && !there) continue;
+        const Outcome outcome = runs.run(traits, *file);
+        const std::string what =
+            wrong(traits, one, *file, before, outcome, one.same || file == &without);
+        if (!what.empty())
+          FAIL_CHECK(prefix << one.key << (file == &with ? "" : " missing") << ": " << what);
+        (!outcome.error.empty()              ? refused
+         : !outcome.said.empty()             ? told
+         : outcome.numbers == before.numbers ? plain
+                                             : changed) += 1;
+      }
+    }
+  }
+  CAPTURE(refused, told, changed, plain);
+  CHECK(refused > 300);
+  CHECK(told > 1000);
+  CHECK(changed > 300);
+}
