@@ -26,6 +26,12 @@ std::string option_of(std::string_view setting) {
   return name;
 }
 
+/// Whether all that a value may be are words as they stand, "none|half", and none of them stands
+/// for others, as NUMBER and T,H,W do.
+bool are_words(std::string_view values) {
+  return std::ranges::none_of(values, [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
 /// One option per row of the settings table.
 void add_settings(Cli& cli, Request& request) {
   cli.group("Settings of the layer, where they differ from what the files say", true);
@@ -35,7 +41,7 @@ void add_settings(Cli& cli, Request& request) {
     option.value_name = info.values;
     option.help = info.text;
     if (info.kind == SettingKind::boolean) option.off = "--no-" + option.name.substr(2);
-    if (info.kind == SettingKind::choice && info.values.find("NUMBER") == std::string_view::npos) {
+    if (info.kind == SettingKind::choice && are_words(info.values)) {
       option.choices = words_of<std::string>(info.values, "|");
       option.completes = Completes::choices;
     }

@@ -3,7 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 using Catch::Matchers::Contains;
 using mha::Settings;
@@ -33,6 +36,25 @@ TEST_CASE("every setting reads back what it prints") {
     CHECK(info.get(settings) == text);
   }
   CHECK(mha::find_setting("no_such_setting") == nullptr);
+}
+
+TEST_CASE("every setting takes every kind of value that help names") {
+  const std::map<std::string_view, std::vector<const char*>> kinds{
+      {"", {"true", "false"}}, {"N", {"0", "1", "12"}}, {"NUMBER", {"0.5", "2e1"}},
+      {"L", {"3", "-1"}},      {"R", {"3", "-1"}},      {"T,H,W", {"1,0,0", "16,24,24"}}};
+  for (const mha::SettingInfo& info : mha::settings_table())
+    for (std::string_view kind : mha::split_at(info.values, '|')) {
+      INFO(info.name << ": " << kind);
+      const auto known = kinds.find(kind);
+      const std::string word(kind);
+      const std::vector<const char*> values =
+          known == kinds.end() ? std::vector<const char*>{word.c_str()} : known->second;
+      for (const char* value : values) {
+        const bool none = value == std::string_view("0") && info.name.ends_with("heads");
+        if (!none && info.name != "rope_original_length")
+          CHECK_NOTHROW(with(std::string(info.name).c_str(), value));
+      }
+    }
 }
 
 TEST_CASE("settings take their values from text") {
