@@ -1,27 +1,10 @@
 #include "retype.hpp"
 
 #include <mha/render/text.hpp>
-#include <mha/system/characters.hpp>
 
 #include <algorithm>
 
 namespace mha::app {
-
-std::string shell_word(std::string_view word) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                     "0123456789_-./=:,@+%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos)
-    return std::string(word);
-  if (mha::render::visible(word) != word) { // so that a terminal shows it, and a shell reads it
-    std::string escaped = "$'";
-    for (const char c : word) {
-      const bool raw = c >= ' ' && c < 0x7f && c != '\'' && c != '\\';
-      escaped += raw ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-    return escaped + "'";
-  }
-  return "'" + with_replaced(word, {{'\'', "'\\''"}}) + "'";
-}
 
 std::string retyped(const Request& request, const std::string& layer_id) {
   std::string out;

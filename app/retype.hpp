@@ -3,11 +3,10 @@
 
 #include <mha/load/load.hpp>
 #include <mha/render/text.hpp>
+#include <mha/system/shell_word.hpp>
 
 namespace mha::app {
 
-/// A word for a shell, quoted where it must be.
-std::string shell_word(std::string_view word);
 /// The sources and the options of the layer, with the one layer chosen.
 std::string retyped(const Request& request, const std::string& layer_id);
 /// A line of the shell behind `used` columns, in lines that the window holds: broken at its spaces,

@@ -4,6 +4,7 @@
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -151,6 +152,13 @@ std::optional<Misspelt> about_role(std::string_view letters) {
   return std::nullopt;
 }
 
+/// W_o with a zero for its letter. In other names a zero counts: "net.0.weight".
+std::optional<Misspelt> about_zero(std::string_view letters) {
+  if (letters != "w0" && letters != "b0") return std::nullopt;
+  const std::string name = letters == "w0" ? "W_o" : "b_o";
+  return Misspelt{name, fmt::format("did you mean '{}'? It ends in the letter o", name), ""};
+}
+
 /// A slip of the finger in a name long enough to be told from others.
 std::string slip_of(std::string_view own) {
   constexpr std::size_t shortest = 4;
@@ -191,10 +199,22 @@ std::string same_name(std::string_view name) {
 std::optional<Misspelt> misspelt(std::string_view name) {
   const std::string_view own = own_part(name);
   if (const std::optional<Misspelt> role = about_role(bare_letters(own))) return role;
+  if (const std::optional<Misspelt> zero = about_zero(bare_letters(own))) return zero;
   if (const std::optional<Projection> found = projection_in(name)) return about_projection(*found);
   if (const std::string meant = slip_of(own); !meant.empty())
     return Misspelt{meant, fmt::format("did you mean '{}'?", meant), ""};
   return std::nullopt;
+}
+
+std::optional<NumberedHead> numbered_head(std::string_view name) {
+  const std::string letters = bare_letters(own_part(name));
+  const auto first = std::ranges::find_if(letters, is_digit);
+  const auto last = std::find_if_not(first, letters.end(), is_digit);
+  const std::optional<std::size_t> number = parse_number<std::size_t>(std::string(first, last));
+  const std::optional<Projection> found =
+      projection_in(std::string(letters.begin(), first) + std::string(last, letters.end()));
+  if (!number || !found || found->bias || found->role.size() != 1) return std::nullopt;
+  return NumberedHead{fmt::format("W_{}", found->role), *number};
 }
 
 std::string same_setting(std::string_view name) {

@@ -3,6 +3,7 @@
 
 #include <mha/system/message.hpp>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,13 @@ struct Misspelt {
 /// What is meant by `name`, which is neither a name nor one in other letters: `q_proj`,
 /// `k_bias`, `query`, `maks`. Nothing where it need not be a part of a layer (`loss`, `W_1`).
 std::optional<Misspelt> misspelt(std::string_view name);
+
+/// One head's weight, as lecture notes number heads: W_q1, `Wk_2`.
+struct NumberedHead {
+  std::string weight; ///< "W_q"
+  std::size_t number;
+};
+std::optional<NumberedHead> numbered_head(std::string_view name);
 
 /// The setting that a name is in other letters (`numHeads`), or "".
 std::string same_setting(std::string_view name);

@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 namespace mha {
 
@@ -237,13 +236,6 @@ private:
     }
     take_positions(parts_, layer_, notes_);
     for (const TensorInfo& info : layer_tensors()) take(info);
-    // The identity for some of the projections, where others are there, is rarely meant.
-    const auto& [q, k, v] = std::tie(layer_.W_q, layer_.W_k, layer_.W_v);
-    if (q.empty() && k.empty() && v.empty()) return;
-    for (const auto& [W, name, stage] :
-         {std::tuple(&q, "W_q", Stage::q), {&k, "W_k", Stage::k}, {&v, "W_v", Stage::v}})
-      if (W->empty() && !given_.count(stage) && !layer_.X.empty())
-        notes_.push_back(warning(fmt::format("there is no {}: it is taken as the identity", name)));
   }
 
   void take_given() {

@@ -85,6 +85,8 @@ void Sources::State::open_sources() {
     io::Source source = io::parse_source(text);
     if (source.name.empty())
       contents.push_back(io::open(source.path, {false, request.gguf_order}));
+    else if (!said_identity(source).empty())
+      identity_bindings.push_back(std::move(source));
     else
       bindings.push_back(std::move(source));
   }
@@ -94,6 +96,8 @@ void Sources::State::open_sources() {
     source.text = source.name = name, source.path = "argument", source.memory = tensor;
     bindings.push_back(std::move(source));
   }
+  if (contents.empty() && bindings.empty())
+    fail("{} alone is no layer: give its files, too", identity_bindings[0].text);
   for (const io::Contents& file : contents) {
     if (io::is_shard(file)) fail("{}: this is {}, <joins parts>", file.name, io::shard_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);

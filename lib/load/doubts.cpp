@@ -1,26 +1,21 @@
 #include <mha/load/doubts.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/shell_word.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace mha {
 
 namespace {
-
-/// How a binding of one of a file's tensors is typed.
-std::string binding(const std::string& name, const UnknownTensor& stranger,
-                    const std::string& axes) {
-  return fmt::format("{}={}:{}{}", name, io::shown(stranger.file), io::shown(stranger.name), axes);
-}
 
 /// An unknown name with what it may have been meant to be; whether there is such a guess.
 std::pair<Message, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
@@ -41,8 +36,10 @@ std::pair<Message, bool> guess(const std::string& name, const std::optional<Miss
 }
 
 /// Whether the part that a name means is there in another way.
-bool is_there(const std::string& meant, const NamedTensors& parts) {
-  const auto has = [&](const std::string& name) { return parts.count(name) > 0; };
+bool is_there(const std::string& meant, const NamedTensors& parts, const Identities& identities) {
+  const auto has = [&](const std::string& name) {
+    return parts.count(name) > 0 || identities.contains(name);
+  };
   if (has(meant)) return true;
   const std::string role =
       meant.size() == 3 && (meant[0] == 'W' || meant[0] == 'b' || meant[0] == 'X') ? meant.substr(2)
@@ -56,16 +53,25 @@ bool is_there(const std::string& meant, const NamedTensors& parts) {
   return false;
 }
 
-/// Whether something behind the projections is given, so that none is needed.
-bool starts_late(const NamedTensors& parts) {
-  return std::any_of(parts.begin(), parts.end(), [](const auto& part) {
-    if (find_tensor_name(part.first)) return false;
-    const std::optional<Stage> stage = find_stage(part.first);
-    return stage && follows(*stage, Stage::scores);
-  });
+/// The bindings of all tensors whose names clearly mean what is not there, each part once.
+std::string bindings_of(const std::vector<UnknownTensor>& unknown_tensors,
+                        const NamedTensors& parts, const Identities& identities, Guesses& guesses) {
+  std::string line;
+  std::set<std::string> bound;
+  for (const UnknownTensor& stranger : unknown_tensors)
+    if (const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
+        meant && !is_there(meant->meant, parts, identities) && bound.insert(meant->meant).second)
+      line += (line.empty() ? "" : " ") + binding(meant->meant, stranger, meant->axes);
+  return line;
 }
 
 } // namespace
+
+std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes) {
+  const bool stream = stranger.file == "standard input";
+  return shell_word(
+      fmt::format("{}={}:{}{}", name, stream ? "-" : stranger.file, stranger.name, axes));
+}
 
 const std::optional<Misspelt>& Guesses::meant(const std::string& name) {
   const auto known = meant_.find(name);
@@ -81,8 +87,8 @@ const Guesses::Guess& Guesses::of(const std::string& name) {
 }
 
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
-                           const NamedTensors& parts, bool refuses, Guesses& guesses,
-                           std::vector<Note>& notes) {
+                           const NamedTensors& parts, const Identities& identities, bool refuses,
+                           Guesses& guesses, std::vector<Note>& notes) {
   std::map<std::string, std::vector<std::string>> passed_over; // by file
   for (const UnknownTensor& stranger : unknown_tensors) {
     if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
@@ -90,9 +96,9 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
            io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
            to_string(stranger.shape));
     const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
-    if (refuses && meant && !is_there(meant->meant, parts))
+    if (refuses && meant && !is_there(meant->meant, parts, identities))
       fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
-           meant->why, binding(meant->meant, stranger, meant->axes), names_hint);
+           meant->why, bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
     passed_over[stranger.file].push_back(stranger.name);
   }
   for (const auto& [file, names] : passed_over) {
@@ -108,35 +114,6 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
     notes.emplace_back(message("{}: passed over, no tensor of a layer: {}{}", file, text,
                                doubtful ? names_hint : Message()),
                        doubtful ? Severity::warning : Severity::note);
-  }
-}
-
-void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,
-                                 const NamedTensors& parts) {
-  const auto X = parts.find("X");
-  if (X == parts.end() || X->second.tensor.rank() == 0 || parts.count("W_qkv") ||
-      starts_late(parts))
-    return;
-  const std::size_t width = X->second.tensor.shape().back();
-  const auto is_sibling = [&](const UnknownTensor& stranger) {
-    bool any = false;
-    for (const char* name : {"W_q", "W_k", "W_v"})
-      if (const auto part = parts.find(name); part != parts.end()) {
-        any = true;
-        if (part->second.tensor.shape() == stranger.shape) return true;
-      }
-    const char first = ascii_lower(stranger.name[0]);
-    return !any && first == 'w' && stranger.shape == Shape{width, width};
-  };
-  for (const auto& [name, stage, packed] :
-       {std::tuple("W_q", "q", "Q"), {"W_k", "k", "K"}, {"W_v", "v", "V"}}) {
-    if (parts.count(name) || parts.count(stage) || parts.count(packed)) continue;
-    for (const UnknownTensor& stranger : unknown_tensors)
-      if (!stranger.name.empty() && is_sibling(stranger))
-        fail("{}: there is no {}, and {} {} could be it: say {}, or leave it out and {} is the "
-             "identity{}",
-             io::shown(stranger.file), name, io::shown(stranger.name), to_string(stranger.shape),
-             binding(name, stranger, ""), name, names_hint);
   }
 }
 

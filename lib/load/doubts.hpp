@@ -4,6 +4,7 @@
 #include <mha/files/contents.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/load/assemble.hpp>
+#include <mha/load/identities.hpp>
 
 #include <map>
 #include <optional>
@@ -16,7 +17,11 @@ namespace mha {
 struct UnknownTensor {
   std::string file, name;
   Shape shape;
+  DType dtype = DType::f32;
 };
+
+/// How a binding of it is typed, for a shell: "W_q=layer.npz:Q_proj@OI".
+std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes);
 
 /// What unknown names may have been meant to be. Every layer of a checkpoint meets the same ones,
 /// and hundreds of known names are compared with each: once.
@@ -36,16 +41,12 @@ private:
 };
 
 /// Throws Error for a tensor whose name clearly means a part of the layer that is not there
-/// (`Q_proj` beside no W_q), with the name that is understood, unless `refuses` is false. The
-/// others are passed over: one note a file, a warning where a name is near to one that is known.
+/// (`Q_proj` beside no W_q, which is none of `identities` either), with the name that is understood
+/// and the bindings of all such tensors, unless `refuses` is false. The others are passed over: one
+/// note a file, a warning where a name is near to one that is known.
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
-                           const NamedTensors& parts, bool refuses, Guesses& guesses,
-                           std::vector<Note>& notes);
-
-/// A projection that is absent is the identity only where nothing could have been meant. Throws
-/// Error where a tensor that was passed over has the shape of its siblings.
-void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,
-                                 const NamedTensors& parts);
+                           const NamedTensors& parts, const Identities& identities, bool refuses,
+                           Guesses& guesses, std::vector<Note>& notes);
 
 /// "; X, (T, 64), is the input: X=hidden.npz:layers.1 (33, 64) could be it": the tensors of the
 /// files whose shape fits an input of `width`, those of layer `id` before others; without any, how

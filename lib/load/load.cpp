@@ -212,7 +212,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
       if (name.empty()) {
         // A dump of texts says their token numbers, and their lengths, which a layer's masks do.
         if (!checkpoint && entry.name != "lengths" && entry.name != "ids" && !is_bound(file, entry))
-          unknown_tensors.push_back({file.name, entry.name, entry.shape}), unknown.push_back(at);
+          unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype}),
+              unknown.push_back(at);
         continue;
       }
       if (checkpoint && request.has_text()) continue; // left over, which the model tells
@@ -256,6 +257,22 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
   }
 }
 
+/// What is said to be the identity wins over files.
+void Sources::State::take_identities(const std::string& id, NamedTensors& parts,
+                                     Identities& identities) const {
+  for (const io::Source& said : identity_bindings) {
+    const std::optional<std::size_t> number = naming::layer_number(said.name);
+    if ((number && *number != number_of(id)) || (request.has_text() && !binds(said, id))) continue;
+    const std::string name = said_identity(said);
+    if (const auto part = parts.find(name); part != parts.end()) {
+      if (part->second.bound)
+        fail("{} is bound twice: {} and {}", name, part->second.source, said.text);
+      parts.erase(part);
+    }
+    identities.insert(name);
+  }
+}
+
 void Sources::State::add_tokens(const std::string& text, const std::string& name,
                                 Labels& labels) const {
   if (text.empty()) return;
@@ -277,7 +294,7 @@ void Sources::State::add_tokens(const std::string& text, const std::string& name
 
 ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source, block, queries] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";
@@ -288,7 +305,8 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   if (input) read_layer.take_input(*input);
   add_bindings(id, parts, labels, to);
   const std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);
-  add_settings(id, settings, parts, to.notes);
+  add_settings(id, settings, parts, identities, to.notes);
+  take_identities(id, parts, identities);
   if (input && !settings.origins.count("input_norm"))
     set(settings, "input_norm", "checkpoint", input->source);
   if (!input) take_stream(read_layer);
@@ -299,8 +317,10 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   const bool results = request.results_given && holds_results_only(parts);
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
   if (nothing_found) require_known_model(); // before one of its names is taken for a misspelt one
-  judge_unknown_tensors(unknown_tensors, parts, !results, guesses, to.notes);
-  if (!results) require_no_other_projection(unknown_tensors, parts);
+  judge_unknown_tensors(unknown_tensors, parts, identities, !results, guesses, to.notes);
+  if (!results)
+    require_no_other_projection(unknown_tensors, parts, identities, settings.columns, guesses);
+  note_identities(parts, identities, to.notes);
   add_norm(norm, parts, settings, to);
   add_tokens(request.tokens, "tokens", labels);
   add_tokens(request.key_tokens, "key_tokens", labels);

@@ -36,6 +36,7 @@ struct ReadLayer {
   std::string input_source;                      ///< of the text that `parts` has X of; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
   std::optional<naming::LongQueries> long_queries;
+  Identities identities;                         ///< projections that are said to be it
 
   /// Puts another text's X, padding and labels in the place of this one's.
   void take_input(const LayerInput& input);
@@ -59,6 +60,7 @@ private:
 struct Sources::State {
   Request request;
   std::vector<io::Source> bindings;
+  std::vector<io::Source> identity_bindings; ///< W_o=identity
   std::vector<io::Contents> contents; ///< of plain sources; not changed after the constructor
   std::vector<io::Contents> as_files; ///< as they lie, where `contents` present them otherwise
   naming::Config config;
@@ -123,7 +125,8 @@ struct Sources::State {
                     LoadedLayer& to) const;
   bool says_heads(const Settings& settings, const NamedTensors& parts) const;
   void add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
-                    std::vector<Note>& notes) const;
+                    Identities& identities, std::vector<Note>& notes) const;
+  void take_identities(const std::string& id, NamedTensors& parts, Identities& identities) const;
   void add_tokens(const std::string& text, const std::string& name, Labels& labels) const;
   ReadLayer read(const std::string& id, const LayerInput* input) const;
   std::shared_ptr<const TransformerBlock> block_of(const std::string& id) const;

@@ -120,7 +120,8 @@ bool Sources::State::says_heads(const Settings& settings, const NamedTensors& pa
 /// Files' settings, then options. A later one wins over an earlier one and over what the model's
 /// family says; where they differ, a note says so.
 void Sources::State::add_settings(const std::string& id, Settings& settings,
-                                  const NamedTensors& parts, std::vector<Note>& notes) const {
+                                  const NamedTensors& parts, Identities& identities,
+                                  std::vector<Note>& notes) const {
   const bool knows_heads = says_heads(settings, parts);
   const auto is_layer = [&](std::size_t number) {
     return listing.empty() || std::ranges::any_of(listing, [&](const LayerListing& layer) {
@@ -158,7 +159,9 @@ void Sources::State::add_settings(const std::string& id, Settings& settings,
         continue;
       }
       if (!is_of(said, id)) continue;
-      if (const std::string setting = said.setting(); !setting.empty())
+      if (const std::string projection = said_identity(name, value); !projection.empty())
+        identities.insert(projection);
+      else if (const std::string setting = said.setting(); !setting.empty())
         overrule(setting, value, file.name);
       else if (label_name(name).empty())
         pass_over(said, knows_heads, notes);

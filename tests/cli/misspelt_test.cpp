@@ -120,6 +120,13 @@ TEST_CASE("misspelt: a projection is the identity only where nothing could have 
   CHECK_THAT(none.err, Contains("note: layer.json: passed over, no tensor of a layer: loss\n"));
 }
 
+TEST_CASE("misspelt: weights of names that say nothing are asked for, and right once bound") {
+  const Result result = shell("/usr/bin/python3 tests/models/unread.py \"$MHA\"");
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains(" runs, 0 finds"));
+}
+
 TEST_CASE("misspelt: bindings and options say the right name, too") {
   Folder folder;
   folder.write("layer.json", layer_with({}));

@@ -62,16 +62,40 @@ TEST_CASE("names: what is clearly a part of a layer is told by name") {
                                      {"atention_mask", "attention_mask"},
                                      {"position", "positions"},
                                      {"qkv_proj", "W_qkv"},
+                                     {"W_0", "W_o"},
+                                     {"W0", "W_o"},
+                                     {"w_0", "W_o"},
+                                     {"layers.2.W_0", "W_o"},
+                                     {"b_0", "b_o"},
                                      {"W_kv", "W_k"}}) {
     const std::optional<Misspelt> found = misspelt(spelt);
     INFO(spelt);
     REQUIRE(found);
     CHECK(found->meant == meant);
   }
-  for (const char* other :
-       {"W_1", "loss", "embedding", "input_ids", "mlp.up_proj.weight", "down_proj", "outputs",
-        "logits", "hidden", "lm_head.weight", "norm", "Wx"})
+  for (const char* other : {"W_1", "loss", "embedding", "input_ids", "mlp.up_proj.weight",
+                            "down_proj", "outputs", "logits", "hidden", "lm_head.weight", "norm",
+                            "Wx", "net.0.weight", "layers.0.b", "w.0", "W_01", "W_q1"})
     CHECK_FALSE(misspelt(other));
+}
+
+TEST_CASE("names: heads that are numbered are one weight's") {
+  struct Case {
+    const char *name, *weight;
+    std::size_t number;
+  };
+  for (const Case& one : {Case{"W_q1", "W_q", 1}, Case{"Wk_12", "W_k", 12}, Case{"W2v", "W_v", 2},
+                          Case{"W_O_0", "W_o", 0}, Case{"layers.3.W_q_1", "W_q", 1},
+                          Case{"q_proj2.weight", "W_q", 2}}) {
+    INFO(one.name);
+    const std::optional<NumberedHead> head = numbered_head(one.name);
+    REQUIRE(head);
+    CHECK(head->weight == one.weight);
+    CHECK(head->number == one.number);
+  }
+  for (const char* other : {"W_q", "W_1", "b_q1", "q1", "net.0.weight", "layers.1.q_proj.weight",
+                            "W_q99999999999999999999", "W_kv1", "W_qkv2"})
+    CHECK_FALSE(numbered_head(other));
 }
 
 TEST_CASE("settings: other names and other letters") {
