@@ -87,7 +87,7 @@ private:
   std::vector<Open> open_ = std::vector<Open>(1); ///< by depth
 };
 
-json parse(const Bytes& bytes, bool with_words = false) {
+json parse(const Bytes& bytes) {
   refuse_foreign(bytes); // a pointer of Git LFS, UTF-16
   // The parser takes a NUL for the end, whatever follows.
   if (const std::size_t nul = bytes.text().find('\0'); nul != std::string_view::npos)
@@ -97,8 +97,8 @@ json parse(const Bytes& bytes, bool with_words = false) {
     return watch(depth, event, value);
   };
   try {
-    if (with_words && (bytes.text().find("NaN") != std::string_view::npos ||
-                       bytes.text().find("Infinity") != std::string_view::npos))
+    if (bytes.text().find("NaN") != std::string_view::npos ||
+        bytes.text().find("Infinity") != std::string_view::npos)
       return json::parse(with_words_quoted(bytes.text()), watched);
     return json::parse(bytes.text(), watched);
   } catch (const json::parse_error& error) {
@@ -247,7 +247,7 @@ void read_shards(const std::string& path, const std::string& index_name, const W
 namespace {
 
 std::map<std::string, std::string> config_in(const Bytes& bytes) {
-  const json config = parse(bytes, true);
+  const json config = parse(bytes);
   const std::string& path = bytes.name;
   if (!config.is_object()) fail("{}: an object expected", shown(path));
   std::map<std::string, std::string> flat;

@@ -1,5 +1,6 @@
 #include <mha/tokenizers/added_tokens.hpp>
 
+#include <mha/tokenizers/text_time.hpp>
 #include <mha/tokenizers/unicode.hpp>
 
 #include <algorithm>
@@ -21,6 +22,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
                          const std::function<void(AlignedText&)>& normalize)
     : tokens_(std::move(tokens)) {
   std::ranges::stable_sort(tokens_, {}, &AddedToken::id);
+  for (std::size_t i = 0; i < tokens_.size(); ++i) by_content_.emplace(tokens_[i].content, i);
+  const TextTime time("its added tokens");
   // Of two tokens whose normalized forms are the same, special ones come first.
   for (const bool special : {true, false})
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -72,8 +75,8 @@ const AddedToken* AddedTokens::find(int id) const {
 }
 
 const AddedToken* AddedTokens::find(std::string_view content) const {
-  const auto found = std::ranges::find(tokens_, content, &AddedToken::content);
-  return found == tokens_.end() ? nullptr : &*found;
+  const auto found = by_content_.find(content);
+  return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
 } // namespace mha::tokenizers

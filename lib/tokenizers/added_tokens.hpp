@@ -5,6 +5,7 @@
 #include <mha/tokenizers/prefixes.hpp>
 
 #include <functional>
+#include <map>
 
 namespace mha::tokenizers {
 
@@ -30,8 +31,9 @@ public:
   const std::vector<AddedToken>& tokens() const { return tokens_; }
 
 private:
-  std::vector<AddedToken> tokens_; ///< in the order of their numbers
-  Prefixes written_, normalized_;  ///< of places in tokens_
+  std::vector<AddedToken> tokens_;                             ///< in the order of their numbers
+  Prefixes written_, normalized_;                              ///< of places in tokens_
+  std::map<std::string, std::size_t, std::less<>> by_content_; ///< places in tokens_, the first
 };
 
 } // namespace mha::tokenizers

@@ -9,6 +9,8 @@
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
 
+#include <algorithm>
+
 namespace mha::tokenizers {
 
 namespace {
@@ -24,6 +26,19 @@ std::optional<char> fallback_byte(std::string_view piece) {
   return static_cast<char>(high * 16 + low);
 }
 
+/// A piece with blanks for ▁, in one pass: a piece may be nothing but marks.
+std::string with_blanks(std::string_view piece) {
+  constexpr std::string_view mark = "▁";
+  std::string text;
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::size_t next = std::min(piece.find(mark, at), piece.size());
+    text += piece.substr(at, next - at);
+    if (next < piece.size()) text += ' ';
+    at = next + mark.size();
+  }
+  return text;
+}
+
 /// What a piece stands for, bytes and blanks resolved.
 std::string meant(const Pipeline& parts, std::string piece) {
   if (parts.byte_fallback)
@@ -35,10 +50,7 @@ std::string meant(const Pipeline& parts, std::string piece) {
     piece.erase(0, parts.continuing_prefix.size());
   if (!parts.word_suffix.empty() && piece.ends_with(parts.word_suffix))
     piece.replace(piece.size() - parts.word_suffix.size(), std::string::npos, " ");
-  if (parts.marks_spaces && !parts.byte_level)
-    for (std::size_t at = 0; (at = piece.find("▁", at)) != std::string::npos;)
-      piece.replace(at, std::string_view("▁").size(), " ");
-  return piece;
+  return parts.marks_spaces && !parts.byte_level ? with_blanks(piece) : piece;
 }
 
 /// A character as a label shows it.

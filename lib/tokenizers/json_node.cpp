@@ -1,6 +1,7 @@
 #include <mha/tokenizers/json_node.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/json_array.hpp>
 #include <mha/system/characters.hpp>
 
 #include <array>
@@ -24,7 +25,8 @@ void skip_string(JsonText& text) {
 void skip_word(JsonText& text) {
   const char* at = text.scanner.place();
   const std::string_view word = text.scanner.word();
-  if (word != "null" && word != "true" && word != "false")
+  const bool number = text.words == JsonWords::pythons && io::number_word(word).has_value();
+  if (word != "null" && word != "true" && word != "false" && !number)
     text.scanner.refuse(at == text.end ? "the text ends; a value expected" : "a value expected",
                         at);
 }
@@ -118,7 +120,8 @@ JsonNode JsonNode::root(JsonText& text) {
 }
 
 bool JsonNode::is_number() const {
-  return peek() == '-' || is_digit(peek());
+  text_->scanner.go_to(at_);
+  return text_->scanner.at_number();
 }
 
 void JsonNode::refuse(const Message& why) const {

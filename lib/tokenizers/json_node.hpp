@@ -5,6 +5,7 @@
 #include <mha/formats/json_scanner.hpp>
 #include <mha/system/error.hpp>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,15 +15,21 @@
 
 namespace mha::tokenizers {
 
+/// Which words are values: JSON's null, true and false, or also what Python writes for numbers that
+/// are none or infinite. Configs are written by Python, and hold such numbers of parts that
+/// nothing here reads; tokenizer.json is not.
+enum class JsonWords : std::uint8_t { jsons, pythons };
+
 /// A JSON text that nodes point into. It must outlive them.
 class JsonText {
 public:
   /// `where` is the file's name, for messages.
-  JsonText(std::string where, std::string_view text)
-      : scanner(std::move(where), text), end(text.data() + text.size()) {}
+  JsonText(std::string where, std::string_view text, JsonWords taken = JsonWords::jsons)
+      : scanner(std::move(where), text), end(text.data() + text.size()), words(taken) {}
 
   io::JsonScanner scanner;
   const char* end;
+  JsonWords words;
   /// A large value: where it ends, and how many members or elements it has.
   struct Large {
     const char* end;

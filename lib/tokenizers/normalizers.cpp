@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/tokenizers/kinds.hpp>
+#include <mha/tokenizers/text_time.hpp>
 
 #include <array>
 
@@ -42,6 +43,7 @@ Normalizer read_normalizer(const JsonNode& node) {
   return [one = read_kind<Normalizer>(node, "normalizer", normalizer_kinds)](AlignedText& text) {
     one(text);
     text.check_growth();
+    if (TextTime* const time = TextTime::of_text()) time->require("list of normalizers");
   };
 }
 

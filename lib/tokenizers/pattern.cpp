@@ -3,13 +3,28 @@
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/unicode.hpp>
 
+#include <cstring>
+
 namespace mha::tokenizers {
+
+namespace {
+
+/// Where a text is found from `at` on, or npos. string_view's search begins again behind each first
+/// character: for two long runs of one character it takes the product of their lengths.
+std::size_t place_of(std::string_view wanted, std::string_view text, std::size_t at) {
+  const void* const found =
+      memmem(text.data() + at, text.size() - at, wanted.data(), wanted.size());
+  if (!found) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+} // namespace
 
 Pattern pattern_of(const std::string& wanted) {
   return [wanted](std::string_view text) {
     std::vector<Match> list;
     std::size_t covered = 0;
-    for (std::size_t at = 0; (at = text.find(wanted, at)) != std::string_view::npos;) {
+    for (std::size_t at = 0; (at = place_of(wanted, text, at)) != std::string_view::npos;) {
       if (covered < at) list.push_back({covered, at, false});
       list.push_back({at, at + wanted.size(), true});
       covered = at += wanted.size();

@@ -1,6 +1,8 @@
 #pragma once
 // Search for the entries that a text begins with.
 
+#include <mha/tokenizers/text_time.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,16 +29,20 @@ public:
 
   /// The longest entry that `text` begins with, or nothing.
   std::optional<Found> longest(std::string_view text) const;
-  /// Calls visit(Found) for every entry that `text` begins with, the shortest first.
+  /// Calls visit(Found) for every entry that `text` begins with, the shortest first. Long
+  /// ones take the text's time (TextTime).
   template <class Visit> void each(std::string_view text, const Visit& visit) const {
     if (text.empty()) return;
     Range range = first_[static_cast<unsigned char>(text[0])];
-    for (std::size_t length = 1; range.first < range.last; ++length) {
+    std::size_t length = 1;
+    for (; range.first < range.last; ++length) {
       const Entry& shortest = entries_[range.first];
       if (shortest.length == length) visit(Found{length, shortest.value});
-      if (length == text.size()) return;
+      if (length == text.size()) break;
       range = narrowed(range, length, text[length]);
     }
+    constexpr std::size_t usual = 64; // pieces of words are shorter
+    if (length > usual) TextTime::count(length, "list of pieces");
   }
 
 private:

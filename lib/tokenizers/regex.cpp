@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
+#include <mha/tokenizers/text_time.hpp>
 #include <mha/tokenizers/unicode.hpp>
 
 #include <algorithm>
@@ -30,7 +31,17 @@ std::string reason_of(int code, OnigErrorInfo* info) {
   return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length)};
 }
 
-thread_local PatternTime* time_of_text = nullptr;
+/// Whether an expression calls a group, \g<name>, whose own calls are gone through each time: with
+/// ten in each of ten groups even the library's compiler never ends.
+bool calls_groups(std::string_view expression) {
+  for (std::size_t at = 0; at + 2 < expression.size(); ++at) {
+    if (expression[at] != '\\') continue;
+    ++at;
+    if (expression[at] == 'g' && (expression[at + 1] == '<' || expression[at + 1] == '\''))
+      return true;
+  }
+  return false;
+}
 
 /// What keeps an expression that goes wrong from holding the program up: its steps back in a match
 /// and the memory for them, and the time. The library asks for no time within a match, and one step
@@ -40,9 +51,11 @@ class Limits {
 public:
   explicit Limits(std::size_t text)
       : params_(onig_new_match_param(), onig_free_match_param),
-        time_(PatternTime::of_text() ? *PatternTime::of_text() : own_.emplace(text)) {
+        time_(TextTime::of_text() ? *TextTime::of_text() : own_.emplace(text)) {
+    constexpr std::size_t some = 1'000'000, for_a_byte = 8, most = 20'000'000;
     onig_initialize_match_param(params_.get());
-    onig_set_match_stack_limit_size_of_match_param(params_.get(), 20'000'000);
+    onig_set_match_stack_limit_size_of_match_param(
+        params_.get(), static_cast<unsigned>(std::min(some + for_a_byte * text, most)));
   }
   OnigMatchParam* params() const { return params_.get(); }
 
@@ -54,20 +67,19 @@ public:
   /// After a match that took more steps back than it was given: whether it may take more.
   bool more() {
     const double took = seconds_since_before();
-    if (!time_.spend(took) || time_.left() + late < factor * took || steps_ == most_steps)
-      return false;
+    if (time_.over() || time_.left() < factor * took || steps_ == most_steps) return false;
     set_steps(std::min(factor * steps_, most_steps));
     return true;
   }
   /// After a match was sought at one place.
-  bool over() { return !time_.spend(seconds_since_before()); }
+  bool over() { return time_.over(before_ = Clock::now()); }
+  const TextTime& time() const { return time_; }
   Limits(const Limits&) = delete;
   Limits& operator=(const Limits&) = delete;
 
 private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t most_steps = 10'000'000, factor = 4;
-  static constexpr double late = 1; // seconds beyond the limit
 
   void set_steps(std::size_t steps) {
     steps_ = steps;
@@ -79,8 +91,8 @@ private:
   }
 
   std::unique_ptr<OnigMatchParam, decltype(&onig_free_match_param)> params_;
-  std::optional<PatternTime> own_;
-  PatternTime& time_;
+  std::optional<TextTime> own_;
+  TextTime& time_;
   Clock::time_point before_ = Clock::now();
   std::size_t steps_ = 0;
 };
@@ -107,6 +119,10 @@ Regex::Regex(const std::string& expression) {
   });
   if (expression.size() > longest)
     fail("the pattern has {} bytes; at most {} are taken", expression.size(), longest);
+  if (calls_groups(expression))
+    fail("the pattern '{}' calls one of its groups (\\g<…>), which is not supported",
+         io::shown(expression));
+  if (TextTime* const time = TextTime::of_text()) time->require("list of patterns");
   auto compiled = std::make_shared<Compiled>();
   compiled->expression = expression;
   OnigErrorInfo info{};
@@ -116,19 +132,6 @@ Regex::Regex(const std::string& expression) {
   if (code != ONIG_NORMAL)
     fail("the pattern '{}' is not understood: {}", io::shown(expression), reason_of(code, &info));
   compiled_ = std::move(compiled);
-}
-
-PatternTime::PatternTime(std::size_t bytes)
-    : left_(2 + 5e-6 * static_cast<double>(bytes)), before_(time_of_text) {
-  time_of_text = this;
-}
-
-PatternTime::~PatternTime() {
-  time_of_text = before_;
-}
-
-PatternTime* PatternTime::of_text() {
-  return time_of_text;
 }
 
 std::vector<Match> Regex::matches(std::string_view text) const {
@@ -150,10 +153,8 @@ std::vector<Match> Regex::matches(std::string_view text) const {
     while (found == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER && limits.more());
     const bool none = found == ONIG_MISMATCH;
     if ((found < 0 && !none) || limits.over())
-      fail("the tokenizer's pattern '{}' takes too long for this text{}; give shorter texts, or "
-           "token numbers (<ids>)",
-           io::shown(compiled_->expression),
-           found < 0 && !none ? fmt::format(" ({})", reason_of(found, nullptr)) : "");
+      limits.time().refuse(fmt::format("pattern '{}'", io::shown(compiled_->expression)),
+                           found < 0 && !none ? reason_of(found, nullptr) : "");
     const std::size_t next = place + (place < text.size() ? length_of(text[place]) : 1);
     if (none) {
       place = next;

@@ -66,7 +66,7 @@ public:
   void read(const std::string& folder, const std::string& name) {
     const auto bytes = read_file_of(folder, name);
     if (!bytes) return;
-    JsonText json(io::shown(bytes->name), bytes->text());
+    JsonText json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
     for (const auto& [key, value] : JsonNode::root(json).members("the file"))
       read(name, key, value);
   }
@@ -75,7 +75,7 @@ public:
     constexpr const char* name = "added_tokens.json";
     const auto bytes = read_file_of(folder, name);
     if (!bytes || has_decoder_) return;
-    JsonText json(io::shown(bytes->name), bytes->text());
+    JsonText json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
     JsonNode::root(json).each_member("the file", [&](std::string_view key, const JsonNode& value) {
       AddedToken token;
       token.content = key;
@@ -139,12 +139,9 @@ private:
 void add_named(const Settings& settings, Pipeline& parts) {
   std::vector<Named> wanted = settings.added;
   std::ranges::stable_sort(wanted, {}, [](const Named& one) { return one.id.value_or(0); });
-  const auto is_special = [&](const std::string& content) {
-    return std::ranges::any_of(settings.special,
-                               [&](const auto& one) { return one.second.content == content; }) ||
-           std::ranges::any_of(settings.more,
-                               [&](const AddedToken& one) { return one.content == content; });
-  };
+  std::set<std::string_view> special;
+  for (const auto& [name, token] : settings.special) special.insert(token.content);
+  for (const AddedToken& token : settings.more) special.insert(token.content);
   for (const std::string_view name : special_names)
     if (const auto found = settings.special.find(std::string(name));
         found != settings.special.end())
@@ -173,7 +170,7 @@ void add_named(const Settings& settings, Pipeline& parts) {
            one.file, io::shown(token.content), *one.id, first->second);
     if (!known.insert(token.content).second) continue;
     token.id = piece ? *piece : one.id ? *one.id : next;
-    if (!one.id || is_special(token.content))
+    if (!one.id || special.contains(token.content))
       token.special = true, token.normalized = one.id ? token.normalized : false;
     const auto other = piece ? std::nullopt : vocabulary.piece_of(token.id);
     const auto [taken, is_new] = by_id.emplace(token.id, token.content);

@@ -4,8 +4,8 @@
 #include <mha/system/error.hpp>
 #include <mha/system/words.hpp>
 #include <mha/tokenizers/parts.hpp>
-#include <mha/tokenizers/regex.hpp>
 #include <mha/tokenizers/special_tokens.hpp>
+#include <mha/tokenizers/text_time.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -164,7 +164,7 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
     encoding.notes.push_back(warning(
         "the text begins with a byte order mark (EF BB BF), which is cut into tokens as the rest "
         "is; take it out of the file where it is not meant"));
-  const PatternTime time(text.size());
+  const TextTime time(text.size());
   UncoveredText missing;
   const TokenTemplate post_template = special.none  ? TokenTemplate{std::nullopt}
                                       : special.bos ? with_bos(parts, *special.bos)

@@ -4,6 +4,7 @@
 #include <mha/tokenizers/normalizers.hpp>
 #include <mha/tokenizers/post_processors.hpp>
 #include <mha/tokenizers/pre_tokenizers.hpp>
+#include <mha/tokenizers/text_time.hpp>
 
 #include <mha/files/text.hpp>
 
@@ -127,6 +128,7 @@ void check_template(const JsonNode& node, const Pipeline& parts) {
 } // namespace
 
 std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::string_view text) {
+  const TextTime time("its own file");
   JsonText json(io::shown(name), text);
   Fields fields(JsonNode::root(json), "the tokenizer");
   fields.ignore({"version", "padding"}); // padding is for batches

@@ -9,6 +9,7 @@
 
 using namespace mha::tokenizers;
 using namespace mha::tokenizers::test;
+using Catch::Matchers::Contains;
 using mha::test::Folder;
 using Words = std::vector<std::string>;
 
@@ -179,4 +180,24 @@ TEST_CASE("a template's segment of a lone text", "[tokenizers]") {
   CHECK(type_id(around(place(2))) == 2);
   CHECK(type_id(around(named + place(0))) == 3);
   CHECK(type_id(R"({"type": "Sequence", "processors": [)" + around(place(1)) + "]}") == 1);
+}
+
+TEST_CASE("configs are read as Python writes them, tokenizer.json is JSON", "[tokenizers]") {
+  const Folder folder;
+  folder.write("tokenizer.json", json(R"("version": "1.0")"));
+  for (const char* word : {"NaN", "Infinity", "-Infinity"})
+    for (const char* name : {"config.json", "tokenizer_config.json", "special_tokens_map.json"}) {
+      INFO(name << " " << word);
+      folder.write(name, fmt::format(R"({{"time_step_limit": [0.0, {0}], "model_max_length": {0},
+          "more": {{"eps": {0}}}, "bos_token": "a", "bos_token_id": 7}})",
+                                     word));
+      CHECK(load_tokenizer(folder.path()).bos() == 7);
+      folder.write(name, fmt::format(R"({{"eps": {}y}})", word));
+      CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("a value expected"));
+      folder.write(name, fmt::format(R"({{"bos_token_id": {0}, "eos_token_id": {0}}})", word));
+      CHECK_FALSE(load_tokenizer(folder.path()).eos());
+      folder.write(name, "{}");
+    }
+  folder.write("tokenizer.json", json(R"("version": NaN)"));
+  CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("a value expected"));
 }

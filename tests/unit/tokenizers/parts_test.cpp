@@ -1,6 +1,7 @@
 // Normalizers and pre-tokenizers, one by one; tests/tokenizers compares them with others at length.
 
 #include "unit/tokenizers/support.hpp"
+#include <mha/tokenizers/text_time.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -155,16 +156,20 @@ TEST_CASE("patterns share the time of a text, and one match may be sought in vai
                    pattern + R"("}, "behavior": "Isolated"}]})")
         .encode(text);
   };
+  constexpr double seconds = 0.2;
   // Steps forward that the library does not count: from each place to the end, and so after each
   // step back within one match.
-  for (const char* pattern : {"(?>a+)(?<!a)", "a*?(?>a+)(?<!a)", "x*a*?(?>a+)(?<!a)"})
+  for (const char* pattern : {"(?>a+)(?<!a)", "a*?(?>a+)(?<!a)", "x*a*?(?>a+)(?<!a)"}) {
+    const TextTime time("this text", seconds);
     CHECK_THROWS_WITH(cut(pattern, std::string(10'000, 'x') + std::string(90'000, 'a')),
                       Catch::Matchers::Contains("takes too long for this text"));
+  }
   // Steps back that are as many as the text is long are none too many.
   CHECK(cut("(?:a|x)*y|[ax]+", std::string(300'000, 'a')).tokens.size() == 1);
   // Words that each stay below the library's limit.
   std::string words;
   for (int i = 0; i < 1000; ++i) words += std::string(20, 'a') + " ";
+  const TextTime time("this text", seconds);
   CHECK_THROWS_WITH(cut("(a+)+b", words), Catch::Matchers::Contains("takes too long for this"));
 }
 
