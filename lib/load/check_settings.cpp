@@ -116,8 +116,8 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
   if (const std::size_t sum = time + height + width; layer.positions.rank() == 2 && sum != pairs)
     fail("{}: mrope_section is {},{},{}: {} pairs, but {} are rotated", origin("mrope_section"),
          time, height, width, sum, pairs);
-  if (s.rope_scaling == RopeScaling::yarn && s.rope_beta_slow >= s.rope_beta_fast)
-    fail("{}: rope_beta_slow is {}, rope_beta_fast {}: the first must be the smaller one",
+  if (s.rope_scaling == RopeScaling::yarn && s.rope_beta_slow > s.rope_beta_fast)
+    fail("{}: rope_beta_slow is {}, rope_beta_fast {}: the first must not be the larger one",
          origin(s.origins.count("rope_beta_slow") ? "rope_beta_slow" : "rope_beta_fast"),
          s.rope_beta_slow, s.rope_beta_fast);
   if (s.rope_scaling != RopeScaling::longrope) return;

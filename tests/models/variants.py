@@ -178,6 +178,14 @@ VARIANTS = [
             {"head_dim": 16, "rope_theta": 10000.0, "max_position_embeddings": 2560, "rope_scaling": {
                 "beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 0.707,
                 "original_max_position_embeddings": 64, "type": "yarn"}}),
+    Variant("llama-yarn-one-beta", LLAMA, "yarn as Kimi K2 has it: beta_fast and beta_slow are the same",
+            {"head_dim": 16, "max_position_embeddings": 2048, "rope_scaling": {
+                "beta_fast": 1.0, "beta_slow": 1.0, "factor": 32.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                "original_max_position_embeddings": 64, "type": "yarn"}}),
+    Variant("llama-yarn-one-pair", LLAMA, "the same without rounding: the ramp begins and ends at one place",
+            {"head_dim": 16, "max_position_embeddings": 2048, "rope_scaling": {
+                "beta_fast": 2.0, "beta_slow": 2.0, "factor": 32.0, "truncate": False,
+                "original_max_position_embeddings": 64, "rope_type": "yarn"}}),
     # Mistral
     Variant("mistral", MISTRAL, "sliding window of 5: the query's own key and 4 before", dtype="BF16"),
     Variant("mistral-no-window", MISTRAL, "sliding_window null, head_dim null", {"sliding_window": None,
