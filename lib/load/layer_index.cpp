@@ -1,5 +1,7 @@
 #include <mha/load/layer_index.hpp>
 
+#include <mha/load/known_models.hpp>
+
 #include <mha/layer/names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/named.hpp>
@@ -87,6 +89,16 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
     if (entry && !norm_of_sum && !of_family_.contains(entry)) unknown.emplace_back(*at);
   }
   return unknown;
+}
+
+std::vector<std::string_view> LayerIndex::names_of_block(const naming::Found& layer) const {
+  const std::string block = block_of(layer);
+  if (block.empty()) return {};
+  const std::vector<std::string_view>& names = sorted_names(*layer.group.contents);
+  const auto first = std::ranges::lower_bound(names, block);
+  const auto end = std::find_if_not(first, names.end(),
+                                    [&](std::string_view name) { return name.starts_with(block); });
+  return {first, end};
 }
 
 std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {

@@ -36,6 +36,8 @@ public:
   /// What else lies in the module of a family's layer, and no family knows: "rel_pos_h",
   /// "query_conv.weight", by their whole names. Nothing where the module is more than attention.
   std::vector<std::string> unknown(const naming::Found& layer) const;
+  /// The names of the layer's block (known_models.hpp), sorted.
+  std::vector<std::string_view> names_of_block(const naming::Found& layer) const;
 
   /// Leaves tensors out of what every layer is asked about, but the first few: thousands of them,
   /// once for each of thousands of layers, would be looked at for minutes. `unknown_tensors` are of

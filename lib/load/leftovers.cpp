@@ -4,6 +4,7 @@
 #include <mha/formats/folder.hpp>
 #include <mha/load/families/own_names.hpp>
 #include <mha/load/families/unread_settings.hpp>
+#include <mha/load/known_models.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
@@ -102,6 +103,8 @@ public:
     std::vector<Note> notes;
     add(notes, adapters, "passed over, though beside a weight",
         "The model is computed without: merge adapters first");
+    for (const std::string_view name : others)
+      if (name.starts_with(stack_)) refuse_stranger(*layers_[0], name);
     add(notes, others, "passed over, as nothing of the model that is computed here reads it",
         "If the model does, its numbers are others");
     add_unlike(notes);
@@ -283,10 +286,11 @@ void note_unread(const Group& group, const std::vector<std::string>& names,
                   group.contents->name, list)));
 }
 
-void note_unknown(const naming::Translation& layer, const std::vector<std::string>& names,
-                  const std::vector<std::string>& told, std::vector<Note>& notes) {
-  const Group& group = layer.group();
-  const bool rotates = std::ranges::any_of(layer.settings, [](const auto& setting) {
+void note_unknown(const Found& layer, const naming::Translation& read,
+                  const std::vector<std::string>& names, const std::vector<std::string>& told,
+                  std::vector<Note>& notes) {
+  const Group& group = layer.group;
+  const bool rotates = std::ranges::any_of(read.settings, [](const auto& setting) {
     return setting.name == "rope" && setting.value != "none";
   });
   std::vector<std::string> unknown;
@@ -295,6 +299,7 @@ void note_unknown(const naming::Translation& layer, const std::vector<std::strin
         std::ranges::find(told, name.substr(group.prefix.size())) == told.end())
       unknown.push_back(name);
   if (unknown.empty()) return;
+  refuse_stranger(layer, unknown[0]);
   notes.push_back(warning(
       fmt::format("{}: passed over, though in attention's module: {}. If the model computes with "
                   "them, its numbers are others",

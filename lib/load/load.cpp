@@ -9,6 +9,7 @@
 #include <mha/load/described.hpp>
 #include <mha/load/families/own_names.hpp>
 #include <mha/load/families/unread_settings.hpp>
+#include <mha/load/known_models.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
 #include <mha/load/whole_model.hpp>
@@ -117,7 +118,9 @@ void Sources::State::add(NamedTensors& parts, const std::string& name,
 
 naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
                                                      ReadLayer& read_layer) const {
-  auto& [parts, settings, labels, to, input_source, block, queries] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
+  std::vector<Note> of_model = require_naming_fits(layer);
+  if (!request.has_text()) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
   const std::vector<std::string> unread = index->unread(layer);
   note_unread(layer.group, unread, to.notes);
@@ -133,8 +136,10 @@ naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
   to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
   if (!request.has_text()) {
     naming::note_unread_settings(layer, to.notes);
-    if (!layer.group.description && layer.group.contents->format != "onnx")
-      note_unknown(translation, index->unknown(layer), unread, to.notes);
+    if (!layer.group.description && layer.group.contents->format != "onnx") {
+      note_unknown(layer, translation, index->unknown(layer), unread, to.notes);
+      refuse_strangers_in_block(layer, translation, index->names_of_block(layer));
+    }
   }
   to.naming = layer.family->title;
   if (layer.group.description && !request.has_text())

@@ -329,7 +329,7 @@ std::shared_ptr<const Description> read_description(const std::string& path) {
   description->file = path, description->text = bytes.text();
   description->title = std::filesystem::path(path).stem().string();
   DescriptionReader(tree, *description).read();
-  description->family = {description->title,          description->title,  "", "", nullptr,
+  description->family = {description->title,          description->title,  "*", "", "", nullptr,
                          naming::translate_described, &description->record};
   return description;
 }

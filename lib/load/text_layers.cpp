@@ -1,6 +1,7 @@
 // A whole model's layers: which of them a text is for, and what each gets.
 
 #include <mha/load/described.hpp>
+#include <mha/load/known_models.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/load/model_state.hpp>
@@ -136,7 +137,8 @@ void Sources::State::open_model() {
 
 /// What the model leaves over, and options of the run.
 void Sources::State::note_model(const std::vector<const naming::Found*>& layers) {
-  notes_of_model = leftovers_of(layers, options);
+  notes_of_model = require_naming_fits(*layers[0]);
+  std::ranges::move(leftovers_of(layers, options), std::back_inserter(notes_of_model));
   Message given;
   for (const auto& [name, value] : request.settings)
     given += message("{}<{}> {}", given.empty() ? "" : ", ", name, value);

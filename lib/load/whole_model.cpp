@@ -2,6 +2,7 @@
 
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/size_keys.hpp>
+#include <mha/load/known_models.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
@@ -39,11 +40,17 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
   for (const Found& layer : found) {
     const Group& group = layer.group;
     if (group.within({"vision", "visual", "audio"})) continue;
+    if (stack.empty()) require_naming_fits(layer);
     if (both || group.within({"crossattention", "encoder_attn", "EncDecAttention"}))
       fail_of_both(found);
     stack.push_back(layer);
   }
-  if (stack.empty()) fail("a text needs a checkpoint with a model's layers; {}", give_X_instead);
+  if (found.empty()) fail("a text needs a checkpoint with a model's layers; {}", give_X_instead);
+  if (stack.empty()) {
+    require_naming_fits(found[0]);
+    fail("{}: its {} layers are of images or sound, and a text needs those of a text model; {}",
+         found[0].group.contents->name, found[0].family->title, give_X_instead);
+  }
   for (std::size_t n = 0; n < stack.size(); ++n) {
     const Found& layer = stack[n];
     const Group& group = layer.group;
@@ -64,14 +71,15 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
 }
 
 /// What a config that the record was not written for says about itself.
-void require_covered(const Group& group, const ModelRecord& record, std::string_view title) {
+void require_covered(const Found& layer, const ModelRecord& record) {
+  const Group& group = layer.group;
   const std::optional<std::string> type = group.configured("model_type");
   const std::vector<std::string_view> covered = words_of(record.models);
-  if (!type || covered.empty()) return;
+  if (!type || covered.empty() || !is_known_model(layer)) return; // which the user chose
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
     fail("{}: model_type '{}' has {}'s names, but is not covered as a whole model yet; {}",
-         group.contents->name, *type, title, or_describe_it);
+         group.contents->name, *type, layer.family->title, or_describe_it);
 }
 
 } // namespace
@@ -79,7 +87,7 @@ void require_covered(const Group& group, const ModelRecord& record, std::string_
 WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found)) {
   record_ = *layers_[0].family->model;
   const Group& group = layers_[0].group;
-  require_covered(group, record_, layers_[0].family->title);
+  require_covered(layers_[0], record_);
   if (record_.settle) record_.settle(group, record_);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
   require_alike();

@@ -5,11 +5,14 @@
 #include "support/files.hpp"
 #include "support/run.hpp"
 #include "support/sanitizers.hpp"
+#include <mha/formats/folder.hpp>
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -134,6 +137,32 @@ TEST_CASE("further families whose texts are run: every stage as the NumPy refere
     check_stages(checkpoint, checkpoint + "/expected.npz", "f64", 1e-10);
     if (!sanitized) check_stages(checkpoint, checkpoint + "/expected.npz", "f32", 1e-4);
   }
+}
+
+TEST_CASE("every model_type whose texts are computed has a NumPy reference", "[model]") {
+  const Folder folder;
+  const std::string each = folder.path();
+  std::string all = "true";
+  for (const char* script : {"make", "text_families", "more_text_families", "later_families"})
+    all += fmt::format(" && /usr/bin/python3 tests/models/{}.py {} >/dev/null", script, each);
+  if (const Result made = shell(all); made.code != 0) {
+    WARN("no NumPy, so there are no references: " << made.err);
+    return;
+  }
+  std::set<std::string> referenced;
+  for (const std::string& name : folder.names())
+    for (const auto& [key, value] : io::read_config(folder.path(name) + "/config.json"))
+      if (key == "model_type" || key == "text_config.model_type") referenced.insert(value);
+  std::ifstream table(in_source("tests/data/model_types/computed.txt"));
+  std::size_t count = 0;
+  for (std::string line; std::getline(table, line);) {
+    if (line.find("| whole |") == line.npos) continue;
+    const std::string type = line.substr(0, line.find(' '));
+    INFO(type);
+    CHECK(referenced.count(type) == 1);
+    ++count;
+  }
+  CHECK(count >= 65);
 }
 
 TEST_CASE("a layer of a whole model has the bits of a lone layer with the same X", "[model]") {

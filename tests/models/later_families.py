@@ -11,7 +11,7 @@ import numpy as np
 
 from families import frequencies, scaled_rope, yarn_factor, yarn_frequencies
 from forward import ACTIVATIONS, Attention, Block, FeedForward, Head, Linear, Model, Norm, Rope
-from more_text_families import D, FEW, gptj, half, llama_like, logits, pairs, phi, said
+from more_text_families import D, FEW, falcon, gptj, half, llama_like, logits, pairs, phi, said, t5
 from text_families import LAYERS, WORDS, File, esm, fused, modernbert, write_models
 
 NEW = {"transformers_version": "5.17.0", "head_dim": 8, "hidden_act": "silu", "attention_bias": False, "mlp_bias": False,
@@ -80,6 +80,18 @@ def hyperclovax(post, adds):
         for norm in (block.n2, block.n4):
             norm.weight = norm.weight * adds
     return c, f, model
+
+
+def ministral():
+    return llama_kin("ministral", "Ministral", keys={"sliding_window": 3, "rms_norm_eps": 1e-5}, eps=1e-5, window=lambda n: 3)
+
+
+def refined_web(kind, name):
+    """Falcon under its first name, with BLOOM's keys."""
+    c, f, model = falcon(kind)
+    renamed = {"num_attention_heads": "n_head", "num_hidden_layers": "n_layer", "num_kv_heads": "n_head_kv"}
+    c = {renamed.get(key, key): value for key, value in c.items() if key != "new_decoder_architecture"}
+    return c | {"model_type": name, "architectures": ["RWForCausalLM"], "parallel_attn": True}, f, model
 
 
 def eurobert():
@@ -271,10 +283,14 @@ PRE = {"megatron-bert": (("attention.ln", "ln"), None, "encoder.ln"),
 
 MODELS = {"seed_oss": seed_oss, "arcee": arcee, "jais2": jais2, "nemotron": nemotron, "cwm": cwm, "ministral3": ministral3,
           "helium": helium, "hyperclovax": lambda: hyperclovax(True, 0.3), "hyperclovax-bare": lambda: hyperclovax(False, 0.3),
-          "eurobert": eurobert, "olmo3": olmo3, "modernbert-by-layer-type": modernbert_by_layer_type,
+          "ministral": ministral, "refined-web": lambda: refined_web("40b", "RefinedWeb"),
+          "refined-web-model": lambda: refined_web("7b", "RefinedWebModel"), "mt5": lambda: t5(True, True, "mt5"),
+          "umt5": lambda: t5(True, True, "umt5"), "eurobert": eurobert, "olmo3": olmo3, "modernbert-by-layer-type": modernbert_by_layer_type,
           "gptj-tied": lambda: with_bias(gptj()), "phi-tied": lambda: with_bias(phi()), "esm-of-5": esm_of_5,
           "bert-own-decoder": lambda: bert_kin("bert", "Bert", "bert.", BERT_HEAD, own=True),
           "roberta-own-decoder": lambda: bert_kin("roberta", "Roberta", "roberta.", ROBERTA_HEAD, pad=1, own=True),
+          "xlm-roberta": lambda: bert_kin("xlm-roberta", "XLMRoberta", "roberta.", ROBERTA_HEAD, pad=1),
+          "camembert": lambda: bert_kin("camembert", "Camembert", "roberta.", ROBERTA_HEAD, pad=1),
           "data2vec-text": lambda: bert_kin("data2vec-text", "Data2VecText", "data2vec_text.", ROBERTA_HEAD, pad=1),
           "ernie-bert": lambda: bert_kin("ernie", "Ernie", "ernie.", BERT_HEAD, keys={"use_task_id": False, "task_type_vocab_size": 3}),
           "megatron-bert": lambda: bert_kin("megatron-bert", "MegatronBert", "bert.", BERT_HEAD, *PRE["megatron-bert"]),

@@ -333,26 +333,28 @@ def distance_buckets(T, count, far):
     return side * (to > 0) + np.where(abs(to) < exact, abs(to), np.minimum(rough, side - 1)).astype(int)
 
 
-def t5(gated, shared):
-    """T5's encoder as it is saved alone; mT5 and ProtT5's kin are so, too."""
+def t5(gated, shared, kind="t5"):
+    """T5's encoder as it is saved alone; mT5 and ProtT5's kin are so, too. Every block of UMT5 has a table of its own."""
     H, d_k, ff, count, far = 5, 8, 60, 8, 9
-    c = said("t5", "T5EncoderModel", d_model=D, d_kv=d_k, d_ff=ff, num_heads=H, num_layers=LAYERS, num_decoder_layers=LAYERS,
+    c = said(kind, {"t5": "T5", "mt5": "MT5", "umt5": "UMT5"}[kind] + "EncoderModel", d_model=D, d_kv=d_k, d_ff=ff, num_heads=H, num_layers=LAYERS, num_decoder_layers=LAYERS,
              relative_attention_num_buckets=count, relative_attention_max_distance=far, layer_norm_epsilon=1e-6,
              feed_forward_proj="gated-gelu" if gated else "relu", is_encoder_decoder=True, dropout_rate=0.1, n_positions=64,
              decoder_start_token_id=0, pad_token_id=0, initializer_factor=1.0, output_past=True)
     f = File()
     words = f.table("shared.weight" if shared else "encoder.embed_tokens.weight", WORDS, D)
     table = f.table("encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", count, H)
-    bias = lambda T: np.moveaxis(table[distance_buckets(T, count, far)], -1, 0)
+    bias_of = lambda table: lambda T: np.moveaxis(table[distance_buckets(T, count, far)], -1, 0)
     blocks = []
     for n in range(LAYERS):
         at, ffn = f"encoder.block.{n}.layer.", f"encoder.block.{n}.layer.1.DenseReluDense."
+        if kind == "umt5" and n > 0:
+            table = f.table(at + "0.SelfAttention.relative_attention_bias.weight", count, H)
         q, k, v = (f.linear(f"{at}0.SelfAttention.{x}", H * d_k, D, False) for x in "qkv")
         pre = f.linear(ffn + ("wi_0" if gated else "wi"), ff, D, False)
         feed = FeedForward(pre, f.linear(ffn + "wo", D, ff, False), ACTIVATIONS["gelu_new" if gated else "relu"],
                            f.linear(ffn + "wi_1", ff, D, False) if gated else None)
         blocks.append(Block("pre", Attention(q, k, v, f.linear(at + "0.SelfAttention.o", D, H * d_k, False), H, H, 1.0, causal=False,
-                                             bias=bias), feed,
+                                             bias=bias_of(table)), feed,
                             n1=f.norm(at + "0.layer_norm", D, 1e-6, "rms"), n2=f.norm(at + "1.layer_norm", D, 1e-6, "rms")))
     return c, f, Model(lambda ids: words[ids], blocks, f.norm("encoder.final_layer_norm", D, 1e-6, "rms"), causal=False)
 

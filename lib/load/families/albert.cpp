@@ -118,7 +118,6 @@ bool is_albert(const Group& group) {
 }
 
 void translate_albert(const Group& group, Translation& to) {
-  to.expect_models({"albert"});
   const std::string type = position_embedding_type(group).value_or("absolute");
   if (type.starts_with("relative_key")) {
     if (!group.has("distance_embedding.weight"))
@@ -189,6 +188,7 @@ constexpr ModelRecord albert_record{
 
 const Family albert{"albert",
                     "ALBERT",
+                    albert_record.models,
                     "query.weight key.weight value.weight dense.weight",
                     "query.bias key.bias value.bias dense.bias distance_embedding.weight",
                     is_albert,

@@ -12,8 +12,6 @@ namespace mha::naming {
 namespace {
 
 void translate_bart(const Group& group, Translation& to) {
-  to.expect_models({"bart", "mbart", "m2m_100", "marian", "pegasus", "blenderbot",
-                    "blenderbot-small", "opt", "xglm"});
   take_bart(to);
   const bool opt = group.is_model({"opt"}), is_rotary = group.has("rot_emb.inv_freq");
   if (group.is_model({"bart", "marian", "blenderbot-small"}) ||
@@ -48,8 +46,15 @@ void set_bart_pre_norm(Translation& to) {
   to.normalises(NormKind::layer, {group.parent() + norm}, {}, 1e-5);
 }
 
-const Family bart{"bart",     "BART",
-                  bart_needs, "q_proj.bias k_proj.bias v_proj.bias out_proj.bias rot_emb.inv_freq",
-                  nullptr,    translate_bart};
+const Family bart{"bart",
+                  "BART",
+                  "bart mbart m2m_100 marian pegasus blenderbot blenderbot-small xglm",
+                  bart_needs,
+                  "q_proj.bias k_proj.bias v_proj.bias out_proj.bias rot_emb.inv_freq",
+                  nullptr,
+                  translate_bart,
+                  nullptr,
+                  nullptr,
+                  bart_beside};
 
 } // namespace mha::naming

@@ -8,6 +8,9 @@ namespace mha::naming {
 inline constexpr std::string_view bart_needs =
     "q_proj.weight k_proj.weight v_proj.weight out_proj.weight";
 inline constexpr std::string_view bart_knows = "q_proj.bias k_proj.bias v_proj.bias out_proj.bias";
+/// What blocks have beside attention.
+inline constexpr std::string_view bart_beside =
+    "self_attn encoder_attn self_attn_layer_norm encoder_attn_layer_norm fc1 fc2 final_layer_norm";
 
 /// The projections, the encoder's or decoder's heads, causal in the decoder's self-attention.
 void take_bart(Translation& to);

@@ -81,9 +81,6 @@ double usual_eps(const Group& group) {
 }
 
 void translate_bert(const Group& group, Translation& to) {
-  to.expect_models({"bert", "roberta", "xlm-roberta", "camembert", "electra", "data2vec-text",
-                    "xlm-roberta-xl", "roberta-prelayernorm", "megatron-bert", "ernie", "rembert",
-                    "roformer"});
   to.refuse({"self.relative_position_bias_table"}, "a learned relative position in two dimensions");
   take_relative_key(group, to);
   to.take_projections("self.query", "self.key", "self.value", "output.dense");
@@ -179,10 +176,14 @@ void settle_bert(const Group& group, ModelRecord& record) {
   record.head_activation = "gelu";
 }
 
+#define MHA_WHOLE_BERT                                                                             \
+  "bert roberta xlm-roberta camembert electra data2vec-text ernie megatron-bert rembert "          \
+  "roberta-prelayernorm roformer xlm-roberta-xl"
+constexpr std::string_view bert_models =
+    MHA_WHOLE_BERT " bert-generation dpr layoutlm markuplm roc_bert splinter tapas visual_bert";
+
 constexpr ModelRecord bert_record{
-    .models =
-        "bert roberta xlm-roberta camembert electra data2vec-text ernie megatron-bert rembert "
-        "roberta-prelayernorm roformer xlm-roberta-xl",
+    .models = MHA_WHOLE_BERT,
     .layers = "encoder.layer",
     .always = MHA_BIASES_OF_BERT
     "attention.output.LayerNorm.bias|"
@@ -217,11 +218,14 @@ constexpr ModelRecord bert_record{
 
 const Family bert{"bert",
                   "BERT",
+                  bert_models,
                   "self.query.weight self.key.weight self.value.weight output.dense.weight",
                   "self.query.bias self.key.bias self.value.bias output.dense.bias "
                   "self.distance_embedding.weight self.relative_position_bias_table",
                   nullptr,
                   translate_bert,
-                  &bert_record};
+                  &bert_record,
+                  nullptr,
+                  "crossattention"};
 
 } // namespace mha::naming

@@ -59,6 +59,7 @@ constexpr ModelRecord bloom_record{
 
 const Family bloom{"bloom",
                    "BLOOM",
+                   bloom_record.models,
                    "query_key_value.weight dense.weight",
                    "query_key_value.bias dense.bias",
                    is_bloom,

@@ -12,7 +12,6 @@ namespace {
 constexpr std::size_t blocks = 4;
 
 void translate_codegen(const Group& group, Translation& to) {
-  to.expect_models({"codegen"});
   const Shape shape = group.shape("qkv_proj.weight");
   if (shape.size() != 2 || shape[0] % (3 * blocks) != 0)
     fail("{} is {}: rows for {} blocks of queries, values and keys expected",
@@ -38,6 +37,7 @@ constexpr ModelRecord codegen_record = gptj_model("codegen");
 
 const Family codegen{"codegen",
                      "CodeGen",
+                     codegen_record.models,
                      "qkv_proj.weight out_proj.weight",
                      "out_proj.bias causal_mask",
                      nullptr,

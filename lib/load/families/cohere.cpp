@@ -56,7 +56,7 @@ constexpr ModelRecord cohere_record = of_cohere();
 
 } // namespace
 
-const Family cohere{"cohere",  "Cohere",         llama_needs,   llama_knows,
-                    is_cohere, translate_cohere, &cohere_record};
+const Family cohere{"cohere",    "Cohere",  cohere_record.models, llama_needs,
+                    llama_knows, is_cohere, translate_cohere,     &cohere_record};
 
 } // namespace mha::naming

@@ -38,7 +38,6 @@ void set_deepseek_scale(Translation& to, const HeadWidths& head) {
 }
 
 void translate_deepseek(const Group& group, Translation& to) {
-  to.expect_models({"deepseek_v2", "deepseek_v3", "kimi_k2"});
   to.take_linear("W_q", group.has("q_b_proj.weight") ? "q_b_proj.weight" : "q_proj.weight");
   to.take_linear("W_q_a", "q_a_proj.weight"), to.take("b_q_a", "q_a_proj.bias");
   to.take("q_a_norm.weight", "q_a_layernorm.weight");
@@ -62,11 +61,15 @@ void translate_deepseek(const Group& group, Translation& to) {
 
 const Family deepseek{"deepseek",
                       "DeepSeek",
+                      "deepseek_v2 deepseek_v3 kimi_k2",
                       "kv_a_proj_with_mqa.weight kv_b_proj.weight",
                       "q_proj.weight q_a_proj.weight q_a_proj.bias q_a_layernorm.weight "
                       "q_b_proj.weight kv_a_proj_with_mqa.bias kv_a_layernorm.weight o_proj.weight "
                       "o_proj.bias",
                       nullptr,
-                      translate_deepseek};
+                      translate_deepseek,
+                      nullptr,
+                      nullptr,
+                      "post_attention_layernorm mlp.gate_proj mlp.up_proj mlp.down_proj"};
 
 } // namespace mha::naming

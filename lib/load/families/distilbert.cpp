@@ -7,7 +7,6 @@ namespace mha::naming {
 namespace {
 
 void translate_distilbert(const Group&, Translation& to) {
-  to.expect_models({"distilbert"});
   to.take_projections("q_lin", "k_lin", "v_lin", "out_lin");
   to.set_from_config("num_heads", {"n_heads", "num_attention_heads"});
   to.set_post_norm();
@@ -45,6 +44,7 @@ constexpr ModelRecord distilbert_record{
 
 const Family distilbert{"distilbert",
                         "DistilBERT",
+                        distilbert_record.models,
                         "q_lin.weight k_lin.weight v_lin.weight out_lin.weight",
                         "q_lin.bias k_lin.bias v_lin.bias out_lin.bias",
                         nullptr,

@@ -31,7 +31,7 @@ constexpr ModelRecord ernie_record = of_ernie();
 
 } // namespace
 
-const Family ernie{"ernie",  "ERNIE 4.5",     llama_needs,  llama_knows,
-                   is_ernie, translate_ernie, &ernie_record};
+const Family ernie{"ernie",     "ERNIE 4.5", "ernie4_5 ernie4_5_moe", llama_needs,
+                   llama_knows, is_ernie,    translate_ernie,         &ernie_record};
 
 } // namespace mha::naming

@@ -22,7 +22,6 @@ bool is_rotary(const Group& group) {
 }
 
 void translate_esm(const Group& group, Translation& to) {
-  to.expect_models({"esm"});
   to.take_projections("self.query", "self.key", "self.value", "output.dense");
   to.set_from_config("num_heads", {"num_attention_heads"});
   if (is_rotary(group)) set_rotary(to, {.style = "half"});
@@ -77,6 +76,7 @@ constexpr ModelRecord esm_record{
 
 const Family esm{"esm",
                  "ESM",
+                 esm_record.models,
                  "self.query.weight self.key.weight self.value.weight output.dense.weight",
                  "self.query.bias self.key.bias self.value.bias output.dense.bias "
                  "self.rotary_embeddings.inv_freq",

@@ -95,10 +95,13 @@ constexpr ModelRecord falcon_record{
 
 const Family falcon{"falcon",
                     "Falcon",
+                    falcon_record.models,
                     "query_key_value.weight dense.weight",
                     "query_key_value.bias dense.bias",
                     is_falcon,
                     translate_falcon,
-                    &falcon_record};
+                    &falcon_record,
+                    nullptr,
+                    "ln_attn ln_mlp post_attention_layernorm"};
 
 } // namespace mha::naming

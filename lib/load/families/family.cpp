@@ -27,6 +27,16 @@ std::vector<std::string_view> sections_of(const Group& group) {
   return sections;
 }
 
+/// The sections that may say the model_type of a group's part, and that of the whole model.
+std::vector<std::string_view> sections_of_type(const Group& group) {
+  std::vector<std::string_view> sections = sections_of(group);
+  if (group.within({"vision", "visual"})) sections = {"vision_config."};
+  if (group.within({"audio", "speech"})) sections = {"audio_config."};
+  std::erase(sections, "");
+  sections.emplace_back("");
+  return sections;
+}
+
 bool same_value(const std::string& a, const std::string& b) {
   const auto x = parse_number<double>(a), y = parse_number<double>(b);
   return a == b || (x && y && *x == *y);
@@ -199,9 +209,10 @@ std::optional<std::size_t> Group::configured_count(std::initializer_list<std::st
 std::vector<std::string> Group::model_types() const {
   if (reads) reads->ask_setting("model_type");
   std::vector<std::string> types;
-  if (std::optional<std::string> part = configured("model_type")) types.push_back(std::move(*part));
-  for (const char* key : {"model_type", "text_config.model_type"})
-    if (const auto said = config->find(key); said != config->end()) types.push_back(said->second);
+  for (const std::string_view section : sections_of_type(*this))
+    if (const auto said = config->find(std::string(section) + "model_type");
+        said != config->end() && said->second != "null")
+      add_once(types, said->second);
   return types;
 }
 
@@ -347,14 +358,6 @@ void Translation::normalises(NormKind kind, std::initializer_list<std::string> m
         if (entry) group_.use(*entry);
     }
   if (!set_from_config("input_norm_eps", eps_keys)) set("input_norm_eps", fmt::format("{}", eps));
-}
-
-void Translation::expect_models(std::initializer_list<std::string_view> types) {
-  const std::optional<std::string> type = group_.configured("model_type");
-  if (type && !group_.is_model(types))
-    warn(fmt::format("config.json says model_type '{}', which is not known here: its tensors are "
-                     "named as {}'s and read so",
-                     *type, family_.title));
 }
 
 void Translation::refuse(std::initializer_list<std::string_view> names,

@@ -88,7 +88,8 @@ struct Group {
   bool says(std::string_view key) const;
   /// Whether config.json has this very key, and not to say null.
   bool says_value(std::string_view key) const;
-  /// The model_types in config.json: of the part that is read, of the whole, of its text model.
+  /// The model_types in config.json: of the part that is read, and of the whole where that has
+  /// another.
   std::vector<std::string> model_types() const;
   /// Whether config.json's model_type is one of these.
   bool is_model(std::initializer_list<std::string_view> types) const;
@@ -169,8 +170,6 @@ public:
   void note(Message text) { notes.emplace_back(std::move(text)); }
   /// A doubt that the user must settle.
   void warn(Message text) { notes.push_back(warning(std::move(text))); }
-  /// A note where config.json names a model that this family was not written for.
-  void expect_models(std::initializer_list<std::string_view> types);
   /// Throws Error where one of the group's tensors belongs to a computation that is not supported.
   void refuse(std::initializer_list<std::string_view> names, std::string_view what) const;
   /// A note where a tensor is a buffer that looks like something else.
@@ -203,6 +202,9 @@ private:
 struct Family {
   std::string_view name;  ///< for --naming: "llama"
   std::string_view title; ///< for people: "LLaMA"
+  /// The model_types of config.json whose attention this computes rightly, separated by spaces; a
+  /// layer of another model is refused. "*": the tensors say everything, whatever the model.
+  std::string_view models;
   /// Names of tensors, after the prefix, separated by spaces; the prefix is what is before them. A
   /// group without one of `needs` is none; "a|b" is one of the two, and # stands for a number.
   std::string_view needs;
@@ -218,6 +220,9 @@ struct Family {
   /// Presents the layers of a file under other names before they are looked for, where layers share
   /// their weights; nullptr: as they are. Whether it changed anything.
   bool (*present)(io::Contents& file, const Config& config) = nullptr;
+  /// What blocks have beside attention and what `model` names, by names below their numbers.
+  /// Without a model_type, other tensors in a block say that it is another family's.
+  std::string_view beside = {};
 };
 
 /// All families, the more particular before the more general.
@@ -230,6 +235,7 @@ struct Found {
   std::string id; ///< "0", "decoder.3.cross"; "" for a lone layer without a number
   Group group;
   const Family* family = nullptr;
+  bool is_chosen = false; ///< the user said the family
 };
 
 /// The layers that the contents hold, in the file's numbering. `only`: one family by name, or "".

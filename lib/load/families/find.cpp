@@ -229,7 +229,7 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
       group.reads = reads;
       if (only.empty() && family->recognises && !family->recognises(group)) continue;
       taken.insert(prefix);
-      layers.push_back({"", std::move(group), family});
+      layers.push_back({"", std::move(group), family, !only.empty()});
     }
   }
   // Numbers in their order, not as text: 2 before 10.

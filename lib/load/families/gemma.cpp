@@ -195,10 +195,11 @@ constexpr ModelRecord model2 = of_gemma2(), model3 = of_gemma3();
 
 } // namespace
 
-const Family gemma{"gemma", "Gemma", llama_needs, llama_knows, recognises1, translate1, &model1};
-const Family gemma2{"gemma2",    "Gemma 2",  llama_needs, llama_knows,
-                    recognises2, translate2, &model2};
-const Family gemma3{"gemma3",    "Gemma 3",  llama_needs, llama_knows,
-                    recognises3, translate3, &model3};
+const Family gemma{"gemma",     "Gemma",     model1.models, llama_needs,
+                   llama_knows, recognises1, translate1,    &model1};
+const Family gemma2{"gemma2",    "Gemma 2",   model2.models, llama_needs,
+                    llama_knows, recognises2, translate2,    &model2};
+const Family gemma3{"gemma3",    "Gemma 3",   model3.models, llama_needs,
+                    llama_knows, recognises3, translate3,    &model3};
 
 } // namespace mha::naming

@@ -37,6 +37,7 @@ constexpr ModelRecord glm_record = of_glm();
 
 } // namespace
 
-const Family glm{"glm", "GLM-4", llama_needs, llama_knows, is_glm, translate_glm, &glm_record};
+const Family glm{"glm",       "GLM-4", "glm glm4 glm4_moe", llama_needs,
+                 llama_knows, is_glm,  translate_glm,       &glm_record};
 
 } // namespace mha::naming

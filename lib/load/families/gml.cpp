@@ -53,6 +53,7 @@ void translate_gml(const Group& group, Translation& to) {
 } // namespace
 
 const Family gml{
-    "gml", "GeometricMachineLearning", "PQ.head_# PK.head_# PV.head_#", "", nullptr, translate_gml};
+    "gml",        "GeometricMachineLearning", "*", "PQ.head_# PK.head_# PV.head_#", "", nullptr,
+    translate_gml};
 
 } // namespace mha::naming

@@ -71,8 +71,6 @@ void finish_gpt2(Translation& to) {
   to.set_from_config("num_heads", {"n_head", "num_attention_heads"});
   const bool cross = group.within({"crossattention"});
   to.set("causal", cross ? "false" : "true");
-  to.expect_models({"gpt2", "gpt_bigcode", "nanogpt", "openai-gpt", "decision_transformer",
-                    "vision-encoder-decoder", "encoder-decoder"});
   if (group.is_model({"openai-gpt"})) return to.set_post_norm(); // GPT-1: ln_1 is behind the sum
   const std::string norm = group.parent() + (cross ? "ln_cross_attn" : "ln_1");
   to.normalises(NormKind::layer, {norm, group.parent() + "ln1"}, {"layer_norm_epsilon"}, 1e-5);
@@ -95,6 +93,9 @@ void set_gpt2_scale(Translation& to) {
   to.set("scale", fmt::format("{}", scale), "config.json: scale_attn_by_inverse_layer_idx");
 }
 
-const Family gpt2{"gpt2", "GPT-2", gpt2_needs, gpt2_knows, is_gpt2, translate_gpt2, &gpt2_record};
+const Family gpt2{"gpt2",         "GPT-2",      "gpt2 openai-gpt decision_transformer",
+                  gpt2_needs,     gpt2_knows,   is_gpt2,
+                  translate_gpt2, &gpt2_record, nullptr,
+                  gpt2_beside};
 
 } // namespace mha::naming

@@ -10,6 +10,7 @@ inline constexpr std::string_view gpt2_needs = "c_attn.weight c_proj.weight";
 // `bias` and `masked_bias` are the causal mask and what it fills in: never a bias.
 inline constexpr std::string_view gpt2_knows =
     "c_attn.bias c_proj.bias q_attn.weight q_attn.bias bias masked_bias";
+inline constexpr std::string_view gpt2_beside = "attn crossattention ln_cross_attn";
 
 /// A whole model of GPT-2's names, for these model_types, with nn.Linear's (out, in).
 constexpr ModelRecord gpt2_model(std::string_view models) {

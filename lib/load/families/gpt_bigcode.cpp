@@ -38,7 +38,8 @@ constexpr ModelRecord gpt_bigcode_record = of_gpt_bigcode();
 
 } // namespace
 
-const Family gpt_bigcode{"gpt_bigcode",  "GPT-BigCode",         gpt2_needs,         gpt2_knows,
-                         is_gpt_bigcode, translate_gpt_bigcode, &gpt_bigcode_record};
+const Family gpt_bigcode{
+    "gpt_bigcode",  "GPT-BigCode",         gpt_bigcode_record.models, gpt2_needs, gpt2_knows,
+    is_gpt_bigcode, translate_gpt_bigcode, &gpt_bigcode_record,       nullptr,    gpt2_beside};
 
 } // namespace mha::naming

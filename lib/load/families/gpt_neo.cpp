@@ -70,6 +70,7 @@ constexpr ModelRecord gpt_neo_record = of_gpt_neo();
 
 const Family gpt_neo{"gpt_neo",
                      "GPT-Neo",
+                     gpt_neo_record.models,
                      "q_proj.weight k_proj.weight v_proj.weight out_proj.weight",
                      "q_proj.bias k_proj.bias v_proj.bias out_proj.bias bias masked_bias",
                      is_gpt_neo,

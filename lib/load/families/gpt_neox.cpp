@@ -30,7 +30,6 @@ void take_norms_of_persimmon(Translation& to) {
 }
 
 void translate_gpt_neox(const Group& group, Translation& to) {
-  to.expect_models({"gpt_neox", "gpt_neox_japanese", "persimmon"});
   const bool japanese = group.is_model({"gpt_neox_japanese"}),
              persimmon = group.is_model({"persimmon"}),
              biased = !japanese && (persimmon || to.is_true({"attention_bias"}, true)),
@@ -105,6 +104,7 @@ constexpr ModelRecord gpt_neox_record{
 const Family gpt_neox{
     "gpt_neox",
     "GPT-NeoX",
+    gpt_neox_record.models,
     "query_key_value.weight dense.weight",
     "query_key_value.bias dense.bias dense_bias bias masked_bias rotary_emb.inv_freq "
     "q_layernorm.weight q_layernorm.bias k_layernorm.weight k_layernorm.bias",

@@ -15,7 +15,6 @@ bool is_gpt_oss(const Group& group) {
 }
 
 void translate_gpt_oss(const Group&, Translation& to) {
-  to.expect_models({"gpt_oss"});
   take_llama(to);
   to.take("sinks", "sinks");
   set_rotary(to, {.style = "half", .base = 150000});
@@ -24,6 +23,8 @@ void translate_gpt_oss(const Group&, Translation& to) {
 
 } // namespace
 
-const Family gpt_oss{"gpt_oss", "GPT-OSS", llama_needs, llama_knows, is_gpt_oss, translate_gpt_oss};
+const Family gpt_oss{
+    "gpt_oss",  "GPT-OSS",         "gpt_oss", llama_needs, llama_knows,
+    is_gpt_oss, translate_gpt_oss, nullptr,   nullptr,     "post_attention_layernorm"};
 
 } // namespace mha::naming

@@ -14,7 +14,6 @@ bool is_gptj(const Group& group) {
 }
 
 void translate_gptj(const Group& group, Translation& to) {
-  to.expect_models({"gptj"});
   to.take_projections("q_proj", "k_proj", "v_proj", "out_proj");
   to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
   to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
@@ -30,6 +29,7 @@ constexpr ModelRecord gptj_record = gptj_model("gptj");
 
 const Family gptj{"gptj",
                   "GPT-J",
+                  gptj_record.models,
                   "q_proj.weight k_proj.weight v_proj.weight out_proj.weight",
                   "q_proj.bias k_proj.bias v_proj.bias out_proj.bias bias masked_bias",
                   is_gptj,

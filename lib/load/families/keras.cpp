@@ -26,6 +26,7 @@ void translate_keras(const Group& group, Translation& to) {
 
 const Family keras{"keras",
                    "Keras and Flax",
+                   "",
                    "query.kernel key.kernel value.kernel attention_output.kernel|out.kernel",
                    "query.bias key.bias value.bias attention_output.bias out.bias query_ln.scale",
                    nullptr,

@@ -8,12 +8,11 @@ namespace mha::naming {
 namespace {
 
 void translate_llama(const Group& group, Translation& to) {
-  // "attention-only": this project's own example layers.
-  to.expect_models({"llama", "mistral", "mixtral", "granite", "granitemoe", "ministral", "stablelm",
-                    "starcoder2", "attention-only", "arcee", "cwm", "eurobert", "helium",
-                    "hyperclovax", "jais2", "ministral3", "nemotron", "seed_oss"});
   take_llama(to);
   if (group.is_model({"eurobert"})) to.set("causal", "false");
+  if (group.is_model({"baichuan"}) && group.configured_count({"num_hidden_layers"}) == 40)
+    fail("{}: Baichuan of 40 layers has ALiBi in the place of a rotation, which is not supported",
+         group.contents->name);
   // LLaMA and Granite have no window, whatever their configs say; Mistral has one unless its config
   // says null, and so may a model that is not known here.
   const LlamaTraits* const model = llama_traits(group);
@@ -92,10 +91,15 @@ void settle_llama(const Group& group, ModelRecord& record) {
   record.mlp_bias = model && is_biased(group, model->mlp_bias) ? Bias::always : Bias::never;
 }
 
+#define MHA_WHOLE_LLAMA                                                                            \
+  "llama mistral ministral granite stablelm starcoder2 arcee cwm eurobert helium hyperclovax "     \
+  "jais2 ministral3 nemotron seed_oss"
+// "attention-only": this project's own example layers.
+constexpr std::string_view llama_models =
+    MHA_WHOLE_LLAMA " mixtral granitemoe granitemoeshared minicpm xverse baichuan attention-only";
+
 constexpr ModelRecord of_llama() {
-  ModelRecord record =
-      llama_model("llama mistral ministral granite stablelm starcoder2 arcee cwm eurobert helium "
-                  "hyperclovax jais2 ministral3 nemotron seed_oss");
+  ModelRecord record = llama_model(MHA_WHOLE_LLAMA);
   record.mlp_bias = Bias::if_there;
   record.settle = settle_llama;
   return record;
@@ -104,7 +108,7 @@ constexpr ModelRecord llama_record = of_llama();
 
 } // namespace
 
-const Family llama{"llama", "LLaMA",         llama_needs,  llama_knows,
-                   nullptr, translate_llama, &llama_record};
+const Family llama{"llama",     "LLaMA", llama_models,    llama_needs,
+                   llama_knows, nullptr, translate_llama, &llama_record};
 
 } // namespace mha::naming

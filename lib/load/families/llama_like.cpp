@@ -165,7 +165,7 @@ void take_llama(Translation& to) {
   set_heads(to);
   to.set("causal", "true");
   const bool any = !group.configured("model_type").has_value();
-  if (any || group.is_model({"granite", "granitemoe", "hyperclovax"}))
+  if (any || group.is_model({"granite", "granitemoe", "granitemoeshared", "hyperclovax"}))
     to.set_from_config("scale", {"attention_multiplier"});
   if (any || group.is_model({"olmo", "olmoe", "olmo2"}))
     to.set_from_config("clip_qkv", {"clip_qkv"});

@@ -47,10 +47,13 @@ constexpr ModelRecord llama_original_record{
 
 const Family llama_original{"llama_original",
                             "LLaMA (original)",
+                            "llama mistral mixtral",
                             "wq.weight wk.weight wv.weight wo.weight",
                             "wq.bias wk.bias wv.bias wo.bias",
                             nullptr,
                             translate_llama_original,
-                            &llama_original_record};
+                            &llama_original_record,
+                            nullptr,
+                            "feed_forward.gate feed_forward.experts"};
 
 } // namespace mha::naming

@@ -18,8 +18,8 @@ constexpr BiasKey never, always{.otherwise = true}, by_mlp_bias{.key = "mlp_bias
     unless_attention_bias_is_false{.key = "attention_bias", .otherwise = true};
 
 constexpr LlamaTraits rows[]{
-    {.models = "llama granite hyperclovax", .mlp_bias = by_mlp_bias},
-    {.models = "granitemoe smollm3 gemma gemma2 vaultgemma"},
+    {.models = "llama granite hyperclovax minicpm xverse baichuan", .mlp_bias = by_mlp_bias},
+    {.models = "granitemoe granitemoeshared smollm3 gemma gemma2 vaultgemma"},
     {.models = "arcee eurobert", .eps = 1e-5, .mlp_bias = by_mlp_bias},
     {.models = "cwm",
      .qkv_bias = never,
@@ -72,8 +72,13 @@ constexpr LlamaTraits rows[]{
      .eps = 1e-5,
      .slides = every_layer},
     {.models = "qwen2 qwen2_moe", .qkv_bias = always, .output_bias = never},
-    {.models = "qwen2_vl qwen2_5_vl", .qkv_bias = always, .output_bias = never, .eps = 1e-5},
-    {.models = "qwen3 qwen3_moe qwen3_vl qwen3_vl_moe gemma3 gemma3_text", .qk_norm = true},
+    {.models = "qwen2_vl qwen2_5_vl qwen2_vl_text qwen2_5_vl_text",
+     .qkv_bias = always,
+     .output_bias = never,
+     .eps = 1e-5},
+    {.models = "qwen3 qwen3_moe qwen3_vl qwen3_vl_moe qwen3_vl_text qwen3_vl_moe_text gemma3 "
+               "gemma3_text",
+     .qk_norm = true},
     {.models = "olmo2 olmo3 olmoe", .eps = 1e-5, .qk_norm = true},
     {.models = "exaone4", .qkv_bias = never, .eps = 1e-5, .qk_norm = true},
     {.models = "ernie4_5 ernie4_5_moe", .qkv_bias = {.key = "use_bias"}, .eps = 1e-5},

@@ -18,9 +18,13 @@ void translate_mingpt(const Group& group, Translation& to) {
 
 const Family mingpt{"mingpt",
                     "minGPT",
+                    "mingpt",
                     "query.weight key.weight value.weight proj.weight",
                     "query.bias key.bias value.bias proj.bias mask",
                     nullptr,
-                    translate_mingpt};
+                    translate_mingpt,
+                    nullptr,
+                    nullptr,
+                    "ln1 ln2 mlp"};
 
 } // namespace mha::naming

@@ -15,7 +15,6 @@ bool sees_window(const Group& group, std::size_t layer) {
 }
 
 void translate_modernbert(const Group& group, Translation& to) {
-  to.expect_models({"modernbert"});
   to.take_fused("Wqkv", "qkv"), to.take_output("Wo");
   to.set_from_config("num_heads", {"num_attention_heads"});
   const bool window = is_sliding(group, sees_window).value_or(false);
@@ -77,8 +76,8 @@ constexpr ModelRecord modernbert_record{
 
 } // namespace
 
-const Family modernbert{"modernbert",        "ModernBERT", "Wqkv.weight Wo.weight",
-                        "Wqkv.bias Wo.bias", nullptr,      translate_modernbert,
-                        &modernbert_record};
+const Family modernbert{
+    "modernbert",        "ModernBERT", modernbert_record.models, "Wqkv.weight Wo.weight",
+    "Wqkv.bias Wo.bias", nullptr,      translate_modernbert,     &modernbert_record};
 
 } // namespace mha::naming

@@ -8,7 +8,6 @@ namespace mha::naming {
 namespace {
 
 void translate_mpt(const Group& group, Translation& to) {
-  to.expect_models({"mpt"});
   // llm-foundry clips first and normalises then, all heads together.
   if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
     fail("{}: clip_qkv {} before the layer normalisation of queries and keys (q_ln) is not "
@@ -68,6 +67,7 @@ constexpr ModelRecord mpt_record{
 
 const Family mpt{"mpt",
                  "MPT",
+                 mpt_record.models,
                  "Wqkv.weight out_proj.weight",
                  "Wqkv.bias out_proj.bias q_ln.weight k_ln.weight q_ln.bias k_ln.bias",
                  nullptr,

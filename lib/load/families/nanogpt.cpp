@@ -54,7 +54,7 @@ constexpr ModelRecord nanogpt_record = of_nanogpt();
 
 } // namespace
 
-const Family nanogpt{"nanogpt",  "nanoGPT",         gpt2_needs,     gpt2_knows,
-                     is_nanogpt, translate_nanogpt, &nanogpt_record};
+const Family nanogpt{"nanogpt",  "nanoGPT",         "gpt2 nanogpt",  gpt2_needs, gpt2_knows,
+                     is_nanogpt, translate_nanogpt, &nanogpt_record, nullptr,    gpt2_beside};
 
 } // namespace mha::naming

@@ -69,9 +69,9 @@ constexpr ModelRecord exaone4_record = llama_model_normed_after("exaone4");
 
 } // namespace
 
-const Family smollm3{"smollm3",          "SmolLM 3",        llama_needs,    llama_knows,
-                     recognises_smollm3, translate_smollm3, &smollm3_record};
-const Family exaone4{"exaone4",          "EXAONE 4",        llama_needs,    llama_knows,
-                     recognises_exaone4, translate_exaone4, &exaone4_record};
+const Family smollm3{"smollm3",   "SmolLM 3",         smollm3_record.models, llama_needs,
+                     llama_knows, recognises_smollm3, translate_smollm3,     &smollm3_record};
+const Family exaone4{"exaone4",   "EXAONE 4",         exaone4_record.models, llama_needs,
+                     llama_knows, recognises_exaone4, translate_exaone4,     &exaone4_record};
 
 } // namespace mha::naming

@@ -29,6 +29,7 @@ constexpr ModelRecord olmo_record = of_olmo();
 
 } // namespace
 
-const Family olmo{"olmo", "OLMo", llama_needs, llama_knows, is_olmo, translate_olmo, &olmo_record};
+const Family olmo{"olmo",      "OLMo",  olmo_record.models, llama_needs,
+                  llama_knows, is_olmo, translate_olmo,     &olmo_record};
 
 } // namespace mha::naming

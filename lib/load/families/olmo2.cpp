@@ -28,7 +28,7 @@ constexpr ModelRecord olmo2_record = llama_model_normed_after("olmo2 olmo3");
 
 } // namespace
 
-const Family olmo2{"olmo2",  "OLMo 2",        llama_needs,  llama_knows,
-                   is_olmo2, translate_olmo2, &olmo2_record};
+const Family olmo2{"olmo2",     "OLMo 2", "olmo2 olmo3 olmoe", llama_needs,
+                   llama_knows, is_olmo2, translate_olmo2,     &olmo2_record};
 
 } // namespace mha::naming

@@ -126,6 +126,7 @@ void translate_onnx(const Group& group, Translation& to) {
 const Family onnx{
     "onnx",
     "ONNX graph",
+    "*",
     "W_q W_k W_v",
     "W_o b_q b_k b_v b_o q_norm.weight q_norm.bias k_norm.weight k_norm.bias bias mask "
     "sinks k_extra v_extra relative_bias rope_short_factor rope_long_factor norm.weight norm.bias",

@@ -69,6 +69,7 @@ constexpr ModelRecord opt_record{
 
 } // namespace
 
-const Family opt{"opt", "OPT", bart_needs, bart_knows, is_opt, translate_opt, &opt_record};
+const Family opt{"opt",      "OPT",  opt_record.models, bart_needs,
+                 bart_knows, is_opt, translate_opt,     &opt_record};
 
 } // namespace mha::naming

@@ -55,14 +55,22 @@ constexpr ModelRecord phi_record{
 
 const Family phi{"phi",
                  "Phi",
+                 phi_record.models,
                  "q_proj.weight k_proj.weight v_proj.weight dense.weight",
                  "q_proj.bias k_proj.bias v_proj.bias dense.bias q_layernorm.weight "
                  "k_layernorm.weight q_layernorm.bias k_layernorm.bias",
                  nullptr,
                  translate_phi,
                  &phi_record};
-const Family phi_mixer{
-    "phi_mixer",      "Phi (mixer)",  "Wqkv.weight out_proj.weight", "Wqkv.bias out_proj.bias",
-    recognises_mixer, translate_mixer};
+const Family phi_mixer{"phi_mixer",
+                       "Phi (mixer)",
+                       "phi-msft mixformer-sequential",
+                       "Wqkv.weight out_proj.weight",
+                       "Wqkv.bias out_proj.bias",
+                       recognises_mixer,
+                       translate_mixer,
+                       nullptr,
+                       nullptr,
+                       "ln mlp.fc1 mlp.fc2"};
 
 } // namespace mha::naming

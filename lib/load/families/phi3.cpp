@@ -8,7 +8,6 @@ namespace mha::naming {
 namespace {
 
 void translate_phi3(const Group& group, Translation& to) {
-  to.expect_models({"phi3"});
   // Phi-3's projections have no biases, whatever attention_bias says.
   if (to.is_true({"attention_bias"}))
     to.warn("config.json says attention_bias: not read, as in Transformers' Phi-3");
@@ -37,6 +36,7 @@ constexpr ModelRecord phi3_record = of_phi3();
 
 const Family phi3{"phi3",
                   "Phi-3",
+                  "phi3 phi3_v",
                   "qkv_proj.weight o_proj.weight",
                   "qkv_proj.bias o_proj.bias",
                   nullptr,

@@ -65,6 +65,7 @@ void translate_pytorch(const Group& group, Translation& to) {
 const Family pytorch{
     "pytorch",
     "PyTorch MultiheadAttention",
+    "siglip siglip_vision_model siglip2 siglip2_vision_model",
     "in_proj_weight|q_proj_weight",
     "in_proj_bias k_proj_weight v_proj_weight bias_k bias_v out_proj.weight out_proj.bias",
     nullptr,

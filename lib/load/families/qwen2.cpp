@@ -10,7 +10,8 @@ namespace {
 
 bool is_qwen2(const Group& group) {
   if (group.configured("model_type"))
-    return group.is_model({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"});
+    return group.is_model(
+        {"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text", "qwen2_5_vl_text"});
   return group.has("q_proj.bias") && !group.has("o_proj.bias") && !group.has("q_norm.weight");
 }
 
@@ -25,7 +26,13 @@ constexpr ModelRecord qwen2_record = llama_model("qwen2");
 
 } // namespace
 
-const Family qwen2{"qwen2",  "Qwen2",         llama_needs,  llama_knows,
-                   is_qwen2, translate_qwen2, &qwen2_record};
+const Family qwen2{"qwen2",
+                   "Qwen2",
+                   "qwen2 qwen2_moe qwen2_vl qwen2_5_vl qwen2_vl_text qwen2_5_vl_text",
+                   llama_needs,
+                   llama_knows,
+                   is_qwen2,
+                   translate_qwen2,
+                   &qwen2_record};
 
 } // namespace mha::naming

@@ -111,10 +111,13 @@ constexpr ModelRecord t5_record{
 
 const Family t5{"t5",
                 "T5",
+                "t5 mt5 umt5 switch_transformers",
                 "q.weight k.weight v.weight o.weight",
                 "relative_attention_bias.weight",
                 is_t5,
                 translate_t5,
-                &t5_record};
+                &t5_record,
+                nullptr,
+                "layer.0 layer.1 layer.2"};
 
 } // namespace mha::naming

@@ -7,7 +7,9 @@ namespace mha::naming {
 namespace {
 
 void translate_timm(const Group& group, Translation& to) {
-  to.expect_models({"timm_wrapper"}); // Qwen2-VL's vision tower has these names too, and rotates
+  if (group.beside("merger.ln_q.weight", 3))
+    fail("{}: {} is of Qwen2-VL's vision tower, which rotates queries and keys: not supported",
+         group.contents->name, group.prefix);
   to.refuse({"q_norm.weight"}, "normalisation of queries and keys in timm's files");
   to.refuse({"q_bias"}, "a bias of queries and values alone (BEiT, EVA)");
   to.refuse({"relative_position_bias_table"}, "a learned relative position");
@@ -20,9 +22,13 @@ void translate_timm(const Group& group, Translation& to) {
 
 const Family timm{"timm",
                   "timm",
+                  "timm_wrapper",
                   "qkv.weight proj.weight",
                   "qkv.bias proj.bias q_norm.weight q_bias relative_position_bias_table",
                   nullptr,
-                  translate_timm};
+                  translate_timm,
+                  nullptr,
+                  nullptr,
+                  "norm1 norm2 mlp ls1 ls2"};
 
 } // namespace mha::naming

@@ -149,10 +149,13 @@ constexpr ModelRecord transformer_lens_record{
 
 } // namespace
 
-const Family transformer_lens{
-    "transformer_lens",          "TransformerLens",
-    "W_Q W_K|_W_K W_V|_W_V W_O", "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
-    is_transformer_lens,         translate_transformer_lens,
-    &transformer_lens_record};
+const Family transformer_lens{"transformer_lens",
+                              "TransformerLens",
+                              "*",
+                              "W_Q W_K|_W_K W_V|_W_V W_O",
+                              "b_Q b_K b_V b_O _b_K _b_V IGNORE rotary_sin rotary_cos",
+                              is_transformer_lens,
+                              translate_transformer_lens,
+                              &transformer_lens_record};
 
 } // namespace mha::naming

@@ -234,17 +234,6 @@ const Family* family_of_model(std::string_view name) {
   return found;
 }
 
-/// "xlmroberta" of XLMRobertaForMaskedLM and of xlm-roberta, "gemma3" of gemma3_text.
-std::string model_of_name(std::string_view name) {
-  if (name.ends_with("_text")) name.remove_suffix(5);
-  for (const std::string_view end : {"For", "Model", "LMHead", "DoubleHeads", "PreTrained"})
-    for (std::size_t at = 1; (at = name.find(end, at)) != name.npos; ++at)
-      if (const std::size_t next = at + end.size();
-          next == name.size() || ascii_upper(name[next]) == name[next])
-        name = name.substr(0, at); // not RoFormer's
-  return bare_letters(name);
-}
-
 /// The class that computed the model and the model_type that is read here are two models'. Without
 /// a model_type the family's first one is read, whatever the class is.
 void note_other_architecture(const Config& config, const ModelRecord& record, bool whole,
@@ -321,6 +310,16 @@ void note_two_values(const Group& group, std::string_view section, std::vector<N
 }
 
 } // namespace
+
+std::string model_of_name(std::string_view name) {
+  if (name.ends_with("_text")) name.remove_suffix(5);
+  for (const std::string_view end : {"For", "Model", "LMHead", "DoubleHeads", "PreTrained"})
+    for (std::size_t at = 1; (at = name.find(end, at)) != name.npos; ++at)
+      if (const std::size_t next = at + end.size();
+          next == name.size() || ascii_upper(name[next]) == name[next])
+        name = name.substr(0, at); // not RoFormer's
+  return bare_letters(name);
+}
 
 bool is_ignored_setting(std::string_view key, std::string_view value) {
   return is_one_of(key, ignored) || is_neutral(key, value) ||

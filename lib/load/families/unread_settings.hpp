@@ -4,6 +4,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>
 
+#include <string>
 #include <vector>
 
 namespace mha::naming {
@@ -18,5 +19,9 @@ void note_unread_settings(const Found& layer, std::vector<Note>& notes);
 
 /// Whether a key is known to change no number: whatever its value, or at this one.
 bool is_ignored_setting(std::string_view key, std::string_view value);
+
+/// What a class or a model_type calls its model, in small letters: "xlmroberta" of
+/// XLMRobertaForMaskedLM and of xlm-roberta, "gemma3" of gemma3_text.
+std::string model_of_name(std::string_view name);
 
 } // namespace mha::naming

@@ -15,7 +15,6 @@ bool is_vit(const Group& group) {
 }
 
 void translate_vit(const Group& group, Translation& to) {
-  to.expect_models({"vit", "deit", "dinov2", "vit_mae", "vit_msn", "ijepa"});
   to.refuse({"attention.relative_position_bias.relative_position_bias_table"},
             "a learned relative position");
   to.take_projections("attention.query", "attention.key", "attention.value", "output.dense");
@@ -29,10 +28,15 @@ void translate_vit(const Group& group, Translation& to) {
 const Family vit{
     "vit",
     "ViT",
+    "vit deit dinov2 dinov2_with_registers vit_mae vit_msn ijepa yolos",
     "attention.query.weight attention.key.weight attention.value.weight output.dense.weight",
     "attention.query.bias attention.key.bias attention.value.bias output.dense.bias "
     "attention.relative_position_bias.relative_position_bias_table",
     is_vit,
-    translate_vit};
+    translate_vit,
+    nullptr,
+    nullptr,
+    "layernorm_before layernorm_after intermediate.dense output.dense norm1 norm2 mlp layer_scale1 "
+    "layer_scale2"};
 
 } // namespace mha::naming

@@ -19,6 +19,7 @@ void translate_whisper(const Group&, Translation& to) {
 
 } // namespace
 
-const Family whisper{"whisper", "Whisper", bart_needs, bart_knows, is_whisper, translate_whisper};
+const Family whisper{"whisper",  "Whisper",         "whisper", bart_needs, bart_knows,
+                     is_whisper, translate_whisper, nullptr,   nullptr,    bart_beside};
 
 } // namespace mha::naming

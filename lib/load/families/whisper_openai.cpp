@@ -26,9 +26,13 @@ void translate_whisper_openai(const Group& group, Translation& to) {
 
 const Family whisper_openai{"whisper_openai",
                             "OpenAI's Whisper",
+                            "whisper",
                             "query.weight key.weight value.weight out.weight",
                             "query.bias key.bias value.bias out.bias",
                             is_whisper_openai,
-                            translate_whisper_openai};
+                            translate_whisper_openai,
+                            nullptr,
+                            nullptr,
+                            "attn cross_attn attn_ln cross_attn_ln mlp mlp_ln"};
 
 } // namespace mha::naming

@@ -146,7 +146,7 @@ TEST_CASE("XGLM is a decoder, ESM-2 of fairseq rotates") {
 TEST_CASE("what lies in attention's module and no family knows is told") {
   const CanonicalLayer layer;
   for (const std::string more : {"rel_pos_h", "rotary.inv_freq", "query_conv.3.weight"}) {
-    Checkpoint file;
+    Checkpoint file(R"({"model_type": "timm_wrapper"})");
     file.fused("blocks.0.attn.qkv", layer, one_after_the_other("qkv", layer.sizes))
         .linear("blocks.0.attn.proj", layer, "o")
         .add("blocks.0.attn." + more, layer["b_o"])
