@@ -1,5 +1,7 @@
 #include <mha/compare/diff.hpp>
 
+#include <mha/compare/decimals.hpp>
+#include <mha/compare/other_readings.hpp>
 #include <mha/compare/rounding.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/several.hpp>
@@ -105,6 +107,8 @@ private:
   void recompute(StageDiff& row);
   double rounding_effect(const StageDiff& row) const;
   double size_of_error(const StageDiff& row) const;
+  Tolerance tolerance_for(const ReferenceStage& theirs, DType coarser) const;
+  Difference against(const StageDiff& row, const Tensor& ours, Tolerance tolerance) const;
   DType precision_of_chain(Stage stage) const;
   bool follows_own_settings(Stage stage) const;
   void measure_pass();
@@ -135,6 +139,22 @@ DType Differ::precision_of_chain(Stage stage) const {
   return coarsest;
 }
 
+/// The stage's, and what typed numbers may be off by.
+Tolerance Differ::tolerance_for(const ReferenceStage& theirs, DType coarser) const {
+  Tolerance tolerance = tolerances_.of(theirs.stage, coarser);
+  if (!tolerances_.asked_for(theirs.stage)) tolerance.absolute += theirs.resolution;
+  return tolerance;
+}
+
+/// One value of a stage against the reference's.
+Difference Differ::against(const StageDiff& row, const Tensor& ours, Tolerance tolerance) const {
+  const ReferenceStage& theirs = *row.reference;
+  Difference found =
+      compare(layer_, row.stage, as_saved(theirs, ours), theirs.value, tolerance, theirs.stored);
+  if (theirs.mean_of_heads) found.worst_head.reset();
+  return found;
+}
+
 void Differ::compare_all() {
   Comparison comparison(layer_);
   for (const ReferenceStage& theirs : reference_.stages) {
@@ -146,8 +166,8 @@ void Differ::compare_all() {
     row.stage = theirs.stage;
     row.reference = &theirs;
     row.precision = precision_of_chain(theirs.stage);
-    row.tolerance = tolerances_.of(theirs.stage, coarser_of(layer_.dtype, row.precision));
-    comparison.add(theirs, row.tolerance);
+    row.tolerance = tolerance_for(theirs, coarser_of(layer_.dtype, row.precision));
+    if (!theirs.mean_of_heads) comparison.add(theirs, row.tolerance);
     result_.stages.push_back(std::move(row));
   }
   Comparison own(layer_); // with float64, in the same computation
@@ -157,10 +177,13 @@ void Differ::compare_all() {
   both.add(comparison), both.add(own);
   compute(layer_, make_plan(layer_, both.wants()), both, threads_);
   for (StageDiff& row : result_.stages) {
-    row.difference = comparison.of(row.stage);
+    row.difference = row.reference->mean_of_heads
+                         ? against(row, *value_in(layer_, row.stage, threads_), row.tolerance)
+                         : comparison.of(row.stage);
     if (row.stage == Stage::resid_pre && pass_ && pass_->has_agreed(row.reference->value))
       row.difference.within = true;
-    if (const auto exact = exact_.find(row.stage); exact != exact_.end())
+    if (const auto exact = exact_.find(row.stage);
+        exact != exact_.end() && !row.reference->mean_of_heads)
       row.exact = from_exact(layer_, *row.reference, own.of(row.stage).max_abs, exact->second,
                              row.precision);
   }
@@ -186,8 +209,7 @@ void Differ::allow_rounding() {
       const std::optional<Tensor> ours = value_in(layer_, row.stage, threads_);
       if (!ours) continue;
       const Tolerance wider{row.tolerance.absolute + rounding, row.tolerance.relative};
-      const Difference allowed =
-          compare(layer_, row.stage, *ours, row.reference->value, wider, row.reference->stored);
+      const Difference allowed = against(row, *ours, wider);
       if (!allowed.within) continue;
       row.difference = allowed, row.rounding = rounding;
     }
@@ -290,8 +312,7 @@ void Differ::recompute(StageDiff& row) {
   const std::optional<Tensor> value = value_in(edited, row.stage, threads_);
   if (!value) return;
   const DType precision = coarser_of(layer_.dtype, row.precision);
-  row.recomputed = compare(layer_, row.stage, *value, row.reference->value,
-                           tolerances_.of(row.stage, precision), row.reference->stored);
+  row.recomputed = against(row, *value, tolerance_for(*row.reference, precision));
   if (row.recomputed->within) {
     row.own = false;
     return;
@@ -315,9 +336,13 @@ double Differ::rounding_effect(const StageDiff& row) const {
   bool some = false;
   for (Stage stage : row.from) {
     const DType stored = precision_of_chain(stage);
+    const double resolution = reference_.find(stage)->resolution;
     const std::optional<Tensor> value = value_in(layer_, stage, threads_);
-    if (!value || coarser_of(stored, layer_.dtype) == layer_.dtype) continue;
-    rounded = with_given(std::move(rounded), stage, convert(convert(*value, stored), layer_.dtype));
+    const bool finer = coarser_of(stored, layer_.dtype) == layer_.dtype;
+    if (!value || (finer && resolution == 0)) continue;
+    rounded = with_given(std::move(rounded), stage,
+                         resolution > 0 ? at_resolution(*value, resolution)
+                                        : convert(convert(*value, stored), layer_.dtype));
     some = true;
   }
   if (!some) return 0;

@@ -96,8 +96,9 @@ States states_in(const io::Contents& contents, std::size_t layers) {
   return found;
 }
 
-/// What the states are of a layer, where the first of them is state `first` of the model.
-std::vector<HiddenState> read_from(const States& there, std::size_t first,
+/// What the states are of a layer, where the first of them is state `first` of the model; `normed`:
+/// the last one is the model's norm of it.
+std::vector<HiddenState> read_from(const States& there, std::size_t first, bool normed,
                                    const WholeModelOfLayer& model, const std::string& id) {
   std::vector<HiddenState> found;
   const auto take = [&](Stage stage, std::size_t number) {
@@ -106,30 +107,58 @@ std::vector<HiddenState> read_from(const States& there, std::size_t first,
       found.push_back({stage, state->second});
   };
   if (id.empty()) {
-    if (model.last_norm) take(Stage::final, model.layers);
+    if (normed) take(Stage::final, model.layers);
     return found;
   }
   const std::size_t number = naming::layer_number(id).value_or(0);
   take(Stage::resid_pre, number);
-  if (number + 1 < model.layers || !model.last_norm) take(Stage::resid_post, number + 1);
+  if (number + 1 < model.layers || !normed) take(Stage::resid_post, number + 1);
   return found;
 }
 
-/// ‖ours − theirs‖ / ‖ours‖ over all states; nothing where there is nothing to compare.
-std::optional<double> distance(const Layer& layer, const std::vector<HiddenState>& states) {
+/// Sums of squares: of what two tensors differ by, and of the first.
+struct Apart {
   double apart = 0, size = 0;
+  void add(double here, double there) {
+    apart += (here - there) * (here - there), size += here * here;
+  }
+  /// ‖ours − theirs‖ / ‖ours‖; nothing where there is nothing to compare.
+  std::optional<double> relative() const {
+    if (!(size > 0) || !std::isfinite(apart)) return std::nullopt;
+    return std::sqrt(apart / size);
+  }
+};
+
+/// How far all states are from the layer's own.
+std::optional<double> distance(const Layer& layer, const std::vector<HiddenState>& states) {
+  Apart sums;
   const StageSet available = available_stages(layer);
   for (const HiddenState& state : states) {
     if (!contains(available, state.stage)) continue;
     const Tensor ours = trace(layer, {state.stage}).value(state.stage), theirs = state.entry.read();
     if (ours.count() != theirs.count()) return std::nullopt;
-    for (std::size_t i = 0; i < ours.count(); ++i) {
-      const double here = value_at(ours, i), there = value_at(theirs, i);
-      apart += (here - there) * (here - there), size += here * here;
-    }
+    for (std::size_t i = 0; i < ours.count(); ++i) sums.add(value_at(ours, i), value_at(theirs, i));
   }
-  if (!(size > 0) || !std::isfinite(apart)) return std::nullopt;
-  return std::sqrt(apart / size);
+  return sums.relative();
+}
+
+/// Whether the last of a list without a name is what the last layer hands on, as hooks save it, not
+/// its norm: of the last layer, and of the model's ends.
+bool ends_before_norm(const States& there, const Layer& layer, const WholeModelOfLayer& model,
+                      const std::string& id) {
+  constexpr double alike = 0.05; // a norm changes more, rounding less
+  const io::Entry& last = there.states.rbegin()->second;
+  const bool bare = !last.own_name.empty();
+  const bool at_end = id.empty() || naming::layer_number(id) == model.layers - 1;
+  if (!model.last_norm || !bare || !at_end) return false;
+  Apart sums;
+  const Tensor ours = layer.ends ? layer.ends->stream
+                                 : trace(layer, {Stage::resid_post}).value(Stage::resid_post),
+               theirs = last.read();
+  if (ours.count() != theirs.count()) return false;
+  for (std::size_t i = 0; i < ours.count(); ++i) sums.add(value_at(ours, i), value_at(theirs, i));
+  const std::optional<double> apart = sums.relative();
+  return apart && *apart < alike;
 }
 
 /// Of L states, which of the two that can be missing is.
@@ -137,9 +166,10 @@ std::vector<HiddenState> read_by_numbers(const States& there, const Layer& layer
                                          const WholeModelOfLayer& model, const std::string& id) {
   const bool open =
       there.states.size() == model.layers && there.states.rbegin()->first + 1 == model.layers;
-  std::vector<HiddenState> whole = read_from(there, 0, model, id);
+  std::vector<HiddenState> whole = read_from(there, 0, model.last_norm, model, id);
   if (!open) return whole;
-  std::vector<HiddenState> later = read_from(there, 1, model, id), evidence = whole;
+  const bool normed = model.last_norm && !ends_before_norm(there, layer, model, id);
+  std::vector<HiddenState> later = read_from(there, 1, normed, model, id), evidence = whole;
   if (id.empty()) evidence = {{Stage::embed, there.states.at(0)}};
   const std::optional<double> with = distance(layer, evidence), without = distance(layer, later);
   const bool first_missing = with && without ? *without < *with : there.stacked;

@@ -1,8 +1,10 @@
 #include <mha/compare/reader.hpp>
 
 #include <mha/compare/captures.hpp>
+#include <mha/compare/decimals.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/compare/not_saved.hpp>
+#include <mha/compare/other_readings.hpp>
 #include <mha/compare/parts.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/files/text.hpp>
@@ -13,6 +15,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>
@@ -154,6 +157,18 @@ std::vector<Stage> Reader::possible(const Named& named) {
   return fitting.empty() ? std::vector{stages.back()} : fitting; // whose message is as good as any
 }
 
+/// What numbers that were typed with few decimals may be off by, and says so; 0 for others.
+double Reader::resolution_as_typed(const Named& named, const Tensor& tensor) {
+  const int decimals = typed_decimals(tensor);
+  const double resolution = resolution_of(decimals);
+  if (decimals > 0)
+    add_once(reference_.notes,
+             fmt::format("{} has {}: ±{} is allowed", named.where,
+                         decimals == 1 ? "one decimal" : fmt::format("{} decimals", decimals),
+                         resolution));
+  return resolution;
+}
+
 ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& tensor) {
   ReferenceStage result;
   result.stage = stage;
@@ -162,6 +177,7 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   const bool floating = is_floating(tensor.dtype()) && !named.entry->weak_dtype;
   const DType in_file = floating ? tensor.dtype() : layer_.dtype;
   result.stored = floating ? precision_of(tensor, in_file) : in_file;
+  if (named.entry->weak_dtype) result.resolution = resolution_as_typed(named, tensor);
   const std::vector<InferredAxes> ways =
       named.axes.empty()
           ? possible_axes(layer_, stage, tensor, named.where)
@@ -264,6 +280,27 @@ std::optional<ReferenceStage> Reader::part_of(const Named& named, Stage stage) {
   return result;
 }
 
+/// A tensor that is not of its stage's shape, as what people save under that name.
+std::optional<ReferenceStage> Reader::read_otherwise(const Named& named, Stage stage) {
+  if (!named.axes.empty()) return std::nullopt;
+  const std::optional<OtherReading> reading = other_reading(layer_, stage, *named.entry);
+  if (!reading || !contains(available_, reading->stage)) return std::nullopt;
+  Named other = named;
+  other.entry = &reading->entry;
+  ReferenceStage result = value_of(other, reading->stage, reading->entry.read());
+  result.mean_of_heads = result.in_part = reading->mean_of_heads;
+  reference_.notes.push_back(fmt::format("{}: {}", named.where, reading->how));
+  return result;
+}
+
+/// The stage of axes that a binding names: with heads and their width, an output is what the heads
+/// give, not what W_o makes of it.
+Stage Reader::stage_of_axes(const Named& named, Stage stage) const {
+  const auto names = [&](char axis) { return named.axes.find(axis) != std::string::npos; };
+  return stage == Stage::output && !layer_.W_o.empty() && names('H') && names('D') ? Stage::head_out
+                                                                                   : stage;
+}
+
 void Reader::take(const Named& named) {
   std::vector<Stage> stages = possible(named);
   if (stages.empty()) return;
@@ -282,6 +319,10 @@ void Reader::take(const Named& named) {
     std::ranges::replace(stages, Stage::scaled, Stage::masked); // "attn_weights", after the mask
     if (std::ranges::count(stages, Stage::masked) > 0) stages = {Stage::masked};
   }
+  if (stages.size() == 1 && !fits(layer_, stages[0], tensor.shape()))
+    if (std::optional<ReferenceStage> other = read_otherwise(named, stages[0]))
+      return add(std::move(*other), named.name, named.bound);
+  if (stages.size() == 1) stages[0] = stage_of_axes(named, stages[0]);
   AmbiguousStage ambiguous{named.name, {}};
   for (Stage stage : stages)
     if (named.bound || fits(layer_, stage, tensor.shape())) try {

@@ -48,6 +48,8 @@ private:
                        const Capture& capture) const;
   void pass_over(const Named& named, const std::string& why, bool meant);
   std::optional<ReferenceStage> part_of(const Named& named, Stage stage);
+  std::optional<ReferenceStage> read_otherwise(const Named& named, Stage stage);
+  Stage stage_of_axes(const Named& named, Stage stage) const;
   void misfit(const Named& named, Stage stage, const Tensor& tensor);
   std::string place_of(const std::string& name) const;
   bool number_is_mine(std::size_t number) const {
@@ -56,6 +58,8 @@ private:
   bool is_same_again(ReferenceStage& there, ReferenceStage& again, const std::string& name);
   void add(ReferenceStage stage, const std::string& name, bool bound);
   std::vector<Stage> possible(const Named& named);
+  double resolution_as_typed(const Named& named, const Tensor& tensor);
+  std::optional<Stage> element_of_pair(const io::Contents& contents, const io::Entry& entry) const;
   ReferenceStage value_of(const Named& named, Stage stage, const Tensor& tensor);
   std::size_t layer_number() const { return naming::layer_number(id_).value_or(0); }
 

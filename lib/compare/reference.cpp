@@ -74,12 +74,12 @@ Reference read_reference(const Layer& layer, const ReferenceFiles& sources,
     if (own && layer_id.empty() && model) continue; // of no layer
     if (own && layer_id.empty())
       fail("<against> {}: {{layer}} stands for a number, and this layer has none", io::shown(text));
-    if (source.name.empty())
+    if (source.name.empty() || (model && !own && sources.file_of(source)))
       files.emplace_back(here, own);
     else
       reader.bind(here, own);
   }
-  for (const auto& [file, own] : files) reader.read(*sources.open(file.path), own);
+  for (const auto& [file, own] : files) reader.read(*sources.open(*sources.file_of(file)), own);
   return reader.finish(sources.texts());
 }
 

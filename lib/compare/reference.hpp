@@ -25,9 +25,13 @@ struct ReferenceStage {
   std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
   bool doubtful = false;  ///< its shape would fit tokens first, too
   bool in_part = false;   ///< some of its elements are not_saved(): nothing is computed from it
+  /// Half of the last digit of numbers that were typed with few: each may be off by so much.
+  double resolution = 0;
   /// The values in other axes that its shape fits, and what those are: until settle() has chosen.
   std::vector<std::pair<std::string, Tensor>> other_axes{};
   std::string origin{}; ///< "ref.npz: attn.hook_z" of a binding, too, as Origin has it
+  /// The mean over the heads, which stands in the place of each: nothing is computed from it.
+  bool mean_of_heads = false;
 };
 
 /// A tensor of the reference whose name means several stages that fit its shape ("attn_weights").

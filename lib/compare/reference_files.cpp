@@ -1,5 +1,6 @@
 #include <mha/compare/reference_files.hpp>
 
+#include <mha/compare/bare_lists.hpp>
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/formats/formats.hpp>
@@ -8,6 +9,7 @@
 namespace mha {
 
 ReferenceFile::ReferenceFile(io::Contents contents) : contents_(std::move(contents)) {
+  name_bare_list(contents_);
   stacks_.name = contents_.name;
   for (const io::Entry& entry : contents_.tensors) {
     if (holds_states(entry.name)) { // each layer takes one state: the stack is read once
@@ -33,6 +35,14 @@ std::shared_ptr<const ReferenceFile> ReferenceFiles::open(const std::string& pat
   std::shared_ptr<const ReferenceFile>& file = files_[path];
   if (!file) file = std::make_shared<ReferenceFile>(io::open(path));
   return file;
+}
+
+std::optional<std::string> ReferenceFiles::file_of(const io::Source& source) const {
+  if (source.name.empty()) return source.path;
+  if (!holds_states(source.name) || !source.axes.empty()) return std::nullopt;
+  std::shared_ptr<const ReferenceFile>& file = files_[source.text];
+  if (!file) file = std::make_shared<ReferenceFile>(states_named(source));
+  return source.text;
 }
 
 void ReferenceFiles::keep_text(const std::string& path, const TextPlace& place,

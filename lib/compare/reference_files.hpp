@@ -5,9 +5,11 @@
 #include <mha/compare/parts.hpp>
 #include <mha/files/contents.hpp>
 #include <mha/layer/layer.hpp>
+#include <mha/load/source.hpp>
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,9 @@ public:
 
   const std::vector<std::string>& texts() const { return sources_; }
   std::shared_ptr<const ReferenceFile> open(const std::string& path) const;
+  /// What open() takes for a source that is a file, or names the states in one
+  /// (`hidden_states=FILE`); nothing for other bindings.
+  std::optional<std::string> file_of(const io::Source& source) const;
   /// From now on, of the file at `path` the rows of one text alone are read.
   void keep_text(const std::string& path, const TextPlace& place, std::size_t T) const;
   /// The same of several texts of a batch, each from a row of its own on.

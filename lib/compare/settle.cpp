@@ -1,6 +1,7 @@
 #include <mha/compare/settle.hpp>
 
 #include <mha/compare/diff.hpp>
+#include <mha/compare/other_readings.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -25,12 +26,15 @@ class Ours {
 public:
   Ours(const Layer& layer, std::size_t threads) : layer_(layer), threads_(threads) {}
 
-  Difference against(Stage stage, const Tensor& theirs, DType stored) {
+  /// One way to read a stage of the reference.
+  Difference against(const ReferenceStage& one, const Tensor& theirs) {
+    const Stage stage = one.stage;
     auto at = values_.find(stage);
     if (at == values_.end())
       at = values_.emplace(stage, trace(layer_, {stage}, {}, threads_).value(stage)).first;
-    return compare(layer_, stage, at->second, theirs,
-                   default_tolerance(coarser_of(layer_.dtype, stored)), stored);
+    Tolerance tolerance = default_tolerance(coarser_of(layer_.dtype, one.stored));
+    tolerance.absolute += one.resolution;
+    return compare(layer_, stage, as_saved(one, at->second), theirs, tolerance, one.stored);
   }
 
 private:
@@ -54,10 +58,9 @@ void take_order(ReferenceStage& stage, const Order& order) {
 
 /// The orders that a stage's shape fits, its own first.
 std::vector<Order> orders_of(Ours& ours, const ReferenceStage& stage) {
-  std::vector<Order> orders{
-      {stage.rearranged, stage.value, ours.against(stage.stage, stage.value, stage.stored)}};
+  std::vector<Order> orders{{stage.rearranged, stage.value, ours.against(stage, stage.value)}};
   for (const auto& [text, value] : stage.other_axes)
-    orders.push_back({text, value, ours.against(stage.stage, value, stage.stored)});
+    orders.push_back({text, value, ours.against(stage, value)});
   return orders;
 }
 
@@ -195,7 +198,7 @@ std::vector<Indices> candidates_of(Ours& ours, const Reference& reference) {
     for (std::size_t i = 0; i < order.size(); ++i) {
       const ReferenceStage& one = ambiguous.readings[i];
       order[i] = i;
-      found.push_back(ours.against(one.stage, one.value, one.stored));
+      found.push_back(ours.against(one, one.value));
     }
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       if (found[a].within != found[b].within) return found[a].within;

@@ -1,4 +1,5 @@
 #include <mha/compare/names.hpp>
+#include <mha/compare/other_readings.hpp>
 #include <mha/compare/reader.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/infer_axes.hpp>
@@ -173,6 +174,23 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
     take({entry.name, where, &part.entry, "", false, part.stage});
 }
 
+/// Of a pair without names, as a module or a kernel returns it: the output, and weights or
+/// log-sum-exps.
+std::optional<Stage> Reader::element_of_pair(const io::Contents& contents,
+                                             const io::Entry& entry) const {
+  if (contents.tensors.size() != 2 || !contents.find("0") || !contents.find("1"))
+    return std::nullopt;
+  const auto is = [&](const io::Entry& one, Stage stage) {
+    return contains(available_, stage) &&
+           (fits(layer_, stage, one.shape) || other_reading(layer_, stage, one));
+  };
+  if (!is(*contents.find("0"), Stage::output)) return std::nullopt;
+  if (entry.name == "0") return Stage::output;
+  for (const Stage stage : {Stage::weights, Stage::logsumexp})
+    if (is(entry, stage)) return stage;
+  return std::nullopt;
+}
+
 void Reader::read(const ReferenceFile& file, bool own) {
   say_own(own);
   const io::Contents& contents = file.contents();
@@ -189,7 +207,10 @@ void Reader::read(const ReferenceFile& file, bool own) {
       if (is_elsewhere(entry.name) || is_of_text(entry.name)) continue;
       const std::string where =
           fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name));
-      take({entry.name, where, &entry, "", false, {}});
+      const std::optional<Stage> returned = element_of_pair(contents, entry);
+      if (returned)
+        reference_.notes.push_back(fmt::format("{} is taken as {}", where, name_of(*returned)));
+      take({entry.name, where, &entry, "", false, returned});
     }
     return;
   }

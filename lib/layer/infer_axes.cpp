@@ -7,6 +7,7 @@
 #include <mha/tensor/parts.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace mha {
@@ -107,18 +108,19 @@ std::string significant(Stage stage, const std::string& axes, const Lengths& len
   return text;
 }
 
-/// Whether a shape is these axes: the batch may be missing if it is one, and row values may have an
-/// axis of one at the end.
+/// Whether a shape is these axes: the batch or the heads may be missing where there is one, and row
+/// values may have an axis of one at the end.
 bool is(const Shape& shape, const std::string& axes, const Lengths& length, bool row) {
   const auto matches = [&](std::span<const std::size_t> sizes) {
-    const auto all = [&](std::string_view letters) {
-      return letters.size() == sizes.size() &&
-             std::equal(letters.begin(), letters.end(), sizes.begin(),
-                        [&](char letter, std::size_t size) { return length(letter) == size; });
-    };
-    std::string without = axes;
-    without.erase(without.find('B'), 1);
-    return all(axes) || (length('B') == 1 && all(without));
+    return std::ranges::any_of(std::array{"", "B", "H", "BH"}, [&](std::string_view missing) {
+      std::string letters = axes;
+      for (const char letter : missing) {
+        const std::size_t at = letters.find(letter);
+        if (at == std::string::npos || length(letter) != 1) return false;
+        letters.erase(at, 1);
+      }
+      return std::ranges::equal(letters, sizes, {}, length);
+    });
   };
   return matches(shape) || (row && !shape.empty() && shape.back() == 1 &&
                             matches(std::span(shape).first(shape.size() - 1)));

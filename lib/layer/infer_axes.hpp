@@ -15,10 +15,10 @@ struct InferredAxes {
   bool doubtful = false; ///< the shape would fit tokens first, too
 };
 
-/// Finds the axes of a tensor by its shape: those of the table (with or without a batch axis of
-/// one, row values with or without a last axis of one), else tokens first, heads packed, or
-/// transposed, where exactly one of these fits. `where` begins messages. Throws Error for a shape
-/// that fits nothing, or several of these.
+/// Finds the axes of a tensor by its shape: those of the table (with or without the axis of one
+/// batch item or of one head, row values with or without a last axis of one), else tokens first,
+/// heads packed, or transposed, where exactly one of these fits. `where` begins messages. Throws
+/// Error for a shape that fits nothing, or several of these.
 InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
                         const std::string& where);
 
