@@ -99,20 +99,45 @@ std::optional<TextPlace> place_in(const TokensOfReference& theirs, const Ids& ow
   return std::nullopt;
 }
 
-/// The first row of each of several texts, where a reference has them with padding in front.
+/// A text of several, without the padding behind it.
+Ids own_tokens(const ComputedText& text, std::size_t b) {
+  Ids own = text.ids[b];
+  if (!text.lengths.empty()) own.resize(text.lengths[b]);
+  return own;
+}
+
+/// Whether all that stands around a text's tokens is one number, as padding is.
+bool is_padding_around(const Ids& ids, std::size_t first, std::size_t tokens) {
+  Ids rest = ids;
+  const auto begin = rest.begin() + static_cast<std::ptrdiff_t>(first);
+  rest.erase(begin, begin + static_cast<std::ptrdiff_t>(tokens));
+  return std::ranges::all_of(rest, [&](int id) { return id == rest[0]; });
+}
+
+/// The first row of each of several texts, where a reference has them with padding around them.
 std::optional<std::vector<std::size_t>> first_rows_of(const TokensOfReference& theirs,
                                                       const ComputedText& text) {
-  if (theirs.ids.size() != text.ids.size() || theirs.mask.size() != text.ids.size())
+  const bool masked = !theirs.mask.empty();
+  if (theirs.ids.size() != text.ids.size() || (masked && theirs.mask.size() != text.ids.size()))
     return std::nullopt;
+  // What some texts begin with and others do not is no first token of all.
+  bool some_begin = false;
+  for (std::size_t b = 0; b < text.ids.size(); ++b)
+    some_begin = some_begin || begins_with(theirs.ids[b], own_tokens(text, b));
   std::vector<std::size_t> firsts;
   for (std::size_t b = 0; b < text.ids.size(); ++b) {
-    Ids own = text.ids[b];
-    if (!text.lengths.empty()) own.resize(text.lengths[b]);
+    const Ids own = own_tokens(text, b);
     TokensOfReference one;
-    one.ids = {theirs.ids[b]}, one.mask = {theirs.mask[b]};
-    const std::optional<TextPlace> place = place_in(one, own, text.pad);
-    const auto tokens = static_cast<std::size_t>(std::ranges::count(theirs.mask[b], 1));
-    if (!place || tokens != own.size()) return std::nullopt;
+    one.ids = {theirs.ids[b]};
+    if (masked) one.mask = {theirs.mask[b]};
+    std::optional<int> pad = text.pad;
+    if (!pad && some_begin && !one.ids[0].empty()) pad = one.ids[0][0];
+    const std::optional<TextPlace> place = place_in(one, own, pad);
+    if (!place) return std::nullopt;
+    const bool alone =
+        masked ? static_cast<std::size_t>(std::ranges::count(theirs.mask[b], 1)) == own.size()
+               : is_padding_around(theirs.ids[b], place->first, own.size());
+    if (!alone) return std::nullopt;
     firsts.push_back(place->first);
   }
   return firsts;
@@ -158,8 +183,9 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
   const std::size_t T = text.ids[0].size();
   for (const std::string& words : files.texts()) {
     const io::Source source = io::parse_source(words);
-    if (!source.name.empty() || io::mentions_layer(source)) continue;
-    const std::shared_ptr<const ReferenceFile> file = files.open(source.path);
+    const std::optional<std::string> path = files.file_of(source);
+    if (!path || io::mentions_layer(source)) continue;
+    const std::shared_ptr<const ReferenceFile> file = files.open(*path);
     const std::string name = io::shown(file->contents().name);
     const TokensOfReference theirs = tokens_of(*file, text);
     if (theirs.ids.empty()) {
@@ -171,16 +197,27 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
     }
     if (theirs.ids == text.ids) continue;
     if (const auto firsts = text.ids.size() > 1 ? first_rows_of(theirs, text) : std::nullopt) {
-      files.keep_texts(source.path, *firsts, theirs.ids[0].size(), T);
+      files.keep_texts(*path, *firsts, theirs.ids[0].size(), T);
       for (std::size_t b = 0; result.before.size() < text.ids.size(); ++b)
         note_padding(theirs.ids[b], (*firsts)[b], text.lengths.empty() ? T : text.lengths[b],
                      result);
-      result.notes.push_back(fmt::format(
-          "{}: rows of padding before the tokens are left out, as attention_mask says", name));
+      result.notes.push_back(fmt::format("{}: rows of padding around the tokens are left out{}",
+                                         name,
+                                         theirs.mask.empty() ? "" : ", as attention_mask says"));
       continue;
     }
     if (text.ids.size() > 1) {
-      result.why = message("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
+      const std::size_t texts = text.ids.size();
+      if (theirs.ids.size() != texts) {
+        result.why =
+            message("{}: it is of {} texts, {} are computed here: the same ones are needed", name,
+                    theirs.ids.size(), texts);
+        return result;
+      }
+      std::size_t b = 0; // the first that is another
+      while (b + 1 < texts && begins_with(theirs.ids[b], own_tokens(text, b))) ++b;
+      result.why =
+          message("{}: text {}: {}", name, b, other_tokens(theirs.ids[b], own_tokens(text, b)));
       return result;
     }
     const std::optional<TextPlace> place = place_in(theirs, text.ids[0], text.pad);
@@ -188,7 +225,7 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
       result.why = message("{}: {}", name, other_tokens(theirs.ids[0], text.ids[0]));
       return result;
     }
-    files.keep_text(source.path, *place, T);
+    files.keep_text(*path, *place, T);
     if (result.before.empty()) note_padding(theirs.ids[place->item], place->first, T, result);
     result.notes.push_back(
         fmt::format("{}: {}", name, note_of(*place, T, !theirs.mask.empty(), text.causal)));

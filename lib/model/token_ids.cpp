@@ -99,8 +99,10 @@ const io::Entry& ids_of(const io::Contents& file) {
 }
 
 /// Other segments and positions are not computed here, and a mask by another name would be no mask.
-/// Positions count from a text's first token, `before[b]` numbers behind the row's beginning.
+/// Positions count from a text's first token, `before[b]` numbers behind the row's beginning; those
+/// of padding are as may be.
 void require_plain(const io::Contents& file, const std::string& path,
+                   const std::vector<std::vector<int>>& texts,
                    const std::vector<std::size_t>& before, std::size_t T) {
   for (const io::Entry& entry : file.tensors) {
     if (is_one_of(entry.name, other_masks))
@@ -121,15 +123,16 @@ void require_plain(const io::Contents& file, const std::string& path,
     const Tensor tensor = entry.read();
     for (std::size_t i = 0; i < tensor.count(); ++i) {
       const double value = value_at(tensor, i);
+      const std::size_t b = i / T % before.size(), t = i % T;
+      if (t < before[b] || t >= before[b] + texts[b].size()) continue;
       if (entry.name == types_name && value != 0)
         fail("<ids> {}: token_type_ids has segment {}: every token is of segment 0 here; leave "
              "token_type_ids out to compute it so",
              path, value);
-      const std::size_t padding = before[i / T % before.size()], t = i % T;
-      if (entry.name == positions_name && t >= padding && value != static_cast<double>(t - padding))
+      if (entry.name == positions_name && value != static_cast<double>(t - before[b]))
         fail("<ids> {}: position_ids has {} for token {}: tokens are at 0, 1, 2 … here; leave "
              "position_ids out to compute it so",
-             path, value, t - padding);
+             path, value, t - before[b]);
     }
   }
 }
@@ -197,7 +200,7 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
              path, b);
       texts[b].push_back(whole(ids, b * T + t, path));
     }
-  if (T > 0) require_plain(file, path, before, T);
+  if (T > 0) require_plain(file, path, texts, before, T);
   return texts;
 }
 
