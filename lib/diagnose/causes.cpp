@@ -13,13 +13,12 @@
 namespace mha {
 
 namespace {
-
 /// Screening computes with other bits: what comes so close is computed as a whole.
 constexpr double worth_confirming = 0.01;
 /// A change that leaves more of the error is no runner-up.
 constexpr double worth_telling = 0.9;
 
-Changes joined(Changes a, const Changes& b) {
+template <class List> List joined(List a, const List& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -362,7 +361,8 @@ std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& t
     std::vector<Agreement> results = trials.screen(sets);
     return std::pair(confirmed(state, trials, sets, results), std::move(results));
   };
-  const std::vector<Changes> with_closest = pairs_with_closest(state, trials, candidates);
+  const std::vector<Changes> with_closest = joined(pairs_with_hidden_rows(state, candidates),
+                                                   pairs_with_closest(state, trials, candidates));
   if (auto found = try_pairs(with_closest).first; !found.empty()) return found;
   const Changes different = with_effects_of_their_own(trials, candidates);
   const std::vector<Changes> sets =

@@ -62,6 +62,7 @@ private:
   std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);
   std::vector<Changes> pairs_with_closest(const State& state, const Trials& trials,
                                           const Changes& candidates) const;
+  std::vector<Changes> pairs_with_hidden_rows(const State& state, const Changes& candidates) const;
   Changes with_effects_of_their_own(const Trials& trials, const Changes& candidates) const;
   std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
                                         const Changes& candidates);

@@ -71,8 +71,8 @@ private:
                    [f](Layer& edited) { give(edited, Stage::masked, remasked(edited, f)); });
   }
 
+  /// Another mask may hide rows whole where this layer's does not: NaN tells.
   void add_rows() {
-    if (!rows_) return;
     struct Policy {
       MaskedRows rows;
       const char *word, *text;
@@ -80,7 +80,7 @@ private:
     for (const Policy& policy : {Policy{MaskedRows::uniform, "uniform", "averages all values"},
                                  {MaskedRows::zero, "zero", "gives zeros"},
                                  {MaskedRows::nan, "nan", "gives NaN"}})
-      if (policy.rows != layer_.settings.masked_rows)
+      if (policy.rows != layer_.settings.masked_rows && (rows_ || policy.rows == MaskedRows::nan))
         list_.add_settings("masked_rows", StageSet{Stage::weights},
                            fmt::format("{} where a query may attend to nothing", policy.text),
                            "treat queries that may attend to nothing as this layer does",
