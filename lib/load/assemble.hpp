@@ -24,6 +24,9 @@ struct NamedTensor {
   /// Where the file has another shape (transposed, a part of a fused weight), `source` says so, and
   /// this is the tensor alone, for `info`; else "".
   std::string from{};
+  /// Of a file that does not say the axes: the binding that reads the tensor so, to which they can
+  /// be added ("q=good.pt:q"); else "".
+  std::string unsaid{};
   const std::string& origin() const { return from.empty() ? source : from; }
 };
 using NamedTensors = std::map<std::string, NamedTensor>;

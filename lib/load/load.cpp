@@ -12,6 +12,7 @@
 #include <mha/load/known_models.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/load/token_order.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/system/words.hpp>
 
@@ -233,7 +234,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
       AppliedAxes arranged = apply_axes(name, entry.read(), "", number_of(id), source);
       const bool blocking = blocks(entry.name, arranged.tensor, to);
       add(parts, blocking ? "block_mask" : arranged.name,
-          {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters});
+          {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters, false, "",
+           fmt::format("{}={}:{}", name, file.name, entry.name)});
     }
     index->judged(file, unknown);
     take_labels(file, labels, to);
@@ -258,7 +260,8 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
     add(parts, blocking ? "block_mask" : arranged.name,
         {std::move(arranged.tensor),
          source.memory.empty() ? fmt::format("{}: {}", source.path, entry.name) : source.name, true,
-         entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name});
+         entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name, false,
+         "", source.axes.empty() && source.memory.empty() ? binding.text : ""});
   }
 }
 
@@ -337,6 +340,7 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
   read_layer.list_origins();
+  to.other_order = order_heads_and_tokens(parts, settings, to.notes);
   return read_layer;
 }
 

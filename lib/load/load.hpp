@@ -92,7 +92,10 @@ struct LoadedLayer {
   Layer layer;
   std::vector<Origin> origins;
   std::vector<Note> notes; ///< what was taken silently, passed over or should be known
-  bool X_of_text = false;  ///< X, or the stream of a model's ends, is what a text gives
+  /// Where q, k and v may lie in another order of heads and tokens than the one that they are read
+  /// in: the bindings that read them so ("q=good.pt:q@BTHD").
+  std::vector<std::string> other_order;
+  bool X_of_text = false; ///< X, or the stream of a model's ends, is what a text gives
   /// Of layers that were not asked for, but computed for this one's input.
   std::vector<LayerWarnings> on_the_way;
 };
