@@ -3,6 +3,7 @@
 #include "console.hpp"
 #include "describe.hpp"
 #include "layer_reference.hpp"
+#include "other_order.hpp"
 #include "retype.hpp"
 #include <mha/compare/settle.hpp>
 #include <mha/files/text.hpp>
@@ -97,7 +98,6 @@ Reference DiffRun::read(const LoadedLayer& loaded) {
   for (const ReferenceStage& one : best.stages) found_.add(one.stage);
   for (const NotCompared& one : best.not_compared)
     if (one.misshapen) found_.add(*one.misshapen);
-  report_reading(best, common, form_ == "table" && !whole_, false);
   return best;
 }
 
@@ -176,8 +176,19 @@ void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const 
 void DiffRun::layer(const std::string& id) {
   const LoadedLayer loaded = load_layer(model_, id, question_.common);
   require_some_stages(loaded.layer);
-  const Reference reference = read(loaded);
+  const auto other_order = [&](const Diff* found) {
+    return takes_other_order(model_, question_.request, loaded, found, files_, question_.common);
+  };
+  Reference reference;
+  try {
+    reference = read(loaded);
+  } catch (const Error&) {
+    if (other_order(nullptr)) return layer(id);
+    throw;
+  }
   Diff found = compared(loaded, reference);
+  if (other_order(&found)) return layer(id);
+  report_reading(reference, question_.common, form_ == "table" && !whole_, false);
   mark_same_tensors(loaded, found);
   const Outcome outcome = outcome_of(loaded.layer, reference, found, {whole_.has_value(), stages_});
   compared_ = compared_ || !found.stages.empty();

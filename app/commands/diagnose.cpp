@@ -6,6 +6,7 @@
 #include "describe.hpp"
 #include "model_diagnosis.hpp"
 #include "other_layers.hpp"
+#include "other_order.hpp"
 #include "output.hpp"
 #include "proof.hpp"
 #include "retype.hpp"
@@ -30,6 +31,8 @@ struct DiagnoseCommand {
   int run();
 
 private:
+  bool reads_other_order(OpenedModel& model, const LoadedLayer& loaded,
+                         const ReferenceFiles& files);
   int run_model(OpenedModel& model, const render::TextStyle& text_style);
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
@@ -106,6 +109,20 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   return explained ? 0 : 1;
 }
 
+/// Whether the reference shows that heads and tokens of q, k and v lie in the other order.
+bool DiagnoseCommand::reads_other_order(OpenedModel& model, const LoadedLayer& loaded,
+                                        const ReferenceFiles& files) {
+  if (loaded.other_order.empty()) return false;
+  std::optional<Reference> reference;
+  std::optional<Diff> found;
+  try {
+    reference = load_readings(loaded, files, common).front();
+    found = diff(loaded.layer, *reference, {}, common.threads);
+  } catch (const Error&) { // told where nothing else fits
+  }
+  return takes_other_order(model, request, loaded, found ? &*found : nullptr, files, common);
+}
+
 int DiagnoseCommand::run() {
   require_against("diagnose", against);
   request.shows_ends = true;
@@ -119,9 +136,11 @@ int DiagnoseCommand::run() {
   std::vector<render::LayerDiagnosis> found;
   TextFile file(output.path);
   const render::Sink sink = file.sink();
-  for (const std::string& id : model.chosen()) {
-    const LoadedLayer loaded = load_layer(model, id, common);
-    const std::vector<Reference> readings = load_readings(loaded, ReferenceFiles(against), common);
+  for (const std::string& id : std::vector(model.chosen())) { // it may be reopened
+    const ReferenceFiles files(against);
+    LoadedLayer loaded = load_layer(model, id, common);
+    if (reads_other_order(model, loaded, files)) loaded = load_layer(model, id, common);
+    const std::vector<Reference> readings = load_readings(loaded, files, common);
     const Stopwatch watch(common.compute_s);
     report_overflow(overflow_of(loaded.layer, common.threads), common);
     auto [best, reference] = best_reading(loaded, readings, common, !as_json);

@@ -63,7 +63,7 @@ int DiffCommand::run() {
   OpenedModel model = open_compared(request, against, common);
   DiffRun layers(*this, model);
   const WorkCount work;
-  for (const std::string& id : model.chosen()) layers.layer(id);
+  for (const std::string& id : std::vector(model.chosen())) layers.layer(id); // it may be reopened
   const Verdict verdict = layers.finish();
   report_timings(common,
                  layers.is_whole() && common.timings ? passes_of(work, model, common.threads) : "");
