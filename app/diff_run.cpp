@@ -131,7 +131,10 @@ Diff DiffRun::compared(const LoadedLayer& loaded, const Reference& reference) {
 /// Throws Error where nothing at all was compared.
 void DiffRun::require_some(const std::string& id, const Reference& reference,
                            const Diff& found) const {
-  if (!found.stages.empty() || reference.has_misshapen()) return;
+  if (!found.stages.empty()) return;
+  // At a model's ends a name without a layer may have been meant as a layer's.
+  const bool ends = whole_ && id.empty() && !compared_ && verdict_ != Verdict::differs;
+  if (reference.has_misshapen() && !ends) return;
   const std::string against = fmt::format("{}", fmt::join(question_.against, " "));
   if (whole_ && (compared_ || id != model_.chosen().back()))
     return; // of a whole model, a reference may have some layers alone

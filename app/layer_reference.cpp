@@ -64,6 +64,7 @@ LoadedLayer open_layer(const LoadedLayer& ours, const ReferenceFiles& against, c
         if (loaded.layer.W_q.empty() && loaded.layer.W_k.empty() && loaded.layer.W_v.empty() &&
             loaded.layer.W_o.empty())
           fail("no projection of a layer is in it");
+        if (!available_stages(loaded.layer).any()) fail("X is not in it");
         lent = one;
         return loaded;
       } catch (const Error& error) {

@@ -141,8 +141,12 @@ std::string ulp_sentence(const Difference& difference, DType coarser) {
   if (ulp.largest == 0) return "";
   const auto [one, two, eight] = ulp.beyond;
   if (one == 0) return fmt::format("no number beyond 1 ulp of {}.", mha::name_of(coarser));
+  const std::string type(mha::name_of(coarser)), most = ulp_text(ulp.largest);
+  const char* s = one == 1 ? "" : "s";
+  if (one == eight)
+    return fmt::format("{} number{} beyond 8 ulp of {}, at most {}.", one, s, type, most);
   return fmt::format("{} number{} beyond 1 ulp of {}, {} beyond 2, {} beyond 8, at most {}.", one,
-                     one == 1 ? "" : "s", mha::name_of(coarser), two, eight, ulp_text(ulp.largest));
+                     s, type, two, eight, most);
 }
 
 } // namespace mha::render

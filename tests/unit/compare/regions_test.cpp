@@ -127,6 +127,10 @@ TEST_CASE("ulp: neighbours are one apart, in every type") {
   CHECK(ulp_distance(-1, 1, DType::bf16) == 256); // no bit is the same
   CHECK(ulp_distance(0.01, 0.06, DType::bf16) == 256);
   CHECK(ulp_distance(0, 1, DType::f32) == 1 << 24);
+  for (const float a : {0.0F, -0.0F, 1.0F, -1.0F, 3e-40F, -1e30F, 1.0000001F})
+    for (const float b : {0.0F, 1.0F, 0.9999999F, -3e-40F, 1e30F, -2.5F})
+      CHECK(ulp_distance(a, b) ==
+            ulp_distance(static_cast<double>(a), static_cast<double>(b), DType::f32));
   const double nan = std::nan("");
   for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
     CHECK(ulp_distance(nan, nan, dtype) == 0);
