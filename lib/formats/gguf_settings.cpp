@@ -85,8 +85,8 @@ void GgufSettings::keep(const std::string& whole_key, const GgufValue& value) {
 
 void GgufSettings::refuse(std::string_view key, std::string_view why) {
   const GgufValue* const there = value(key);
-  set(in_section(refused_section, whole(key)),
-      there ? fmt::format("is {}, {}", told(*there), why) : std::string(why));
+  config.try_emplace(in_section(refused_section, whole(key)), // the first reason counts
+                     there ? fmt::format("is {}, {}", told(*there), why) : std::string(why));
 }
 
 void GgufSettings::doubt(std::string_view key, std::string_view why) {

@@ -3,6 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/load/families/own_names.hpp>
+#include <mha/load/families/positions.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/model_reader.hpp>
@@ -113,22 +114,39 @@ public:
     add_shards_beside(notes);
     for (Note& note : naming::unread_settings(group_, record_, true))
       notes.push_back(std::move(note));
+    add_doubts(notes);
     return notes;
   }
 
 private:
   /// Asks for everything that the layers need, and reads no large tensor.
-  void outline(const naming::Options& options) const {
+  void outline(const naming::Options& options) {
     const std::optional<std::size_t> width = ModelReader(group_, record_).stream_width();
     for (const Found* layer : layers_) {
       Group group = layer->group;
       group.outline = true;
       naming::Translation translation(group, *layer->family, options);
       layer->family->translate(group, translation);
+      naming::long_queries(translation); // known: each layer holds its positions against it
+      for (Note& note : translation.notes)
+        if (note.is_warning() && std::ranges::find(doubts_, note) == doubts_.end())
+          doubts_.push_back(std::move(note));
       const ModelReader reader(group, record_);
       if (width) reader.block(*width);
       reader.require_always();
     }
+  }
+
+  /// What the layers warn of: of many, the first.
+  void add_doubts(std::vector<Note>& notes) const {
+    constexpr std::size_t most = 4;
+    const std::size_t count = std::min(most, doubts_.size());
+    notes.insert(notes.end(), doubts_.begin(),
+                 doubts_.begin() + static_cast<std::ptrdiff_t>(count));
+    if (count < doubts_.size())
+      notes.push_back(
+          warning(message("{}: {} more, which info tells with each layer: <layer> all",
+                          group_.contents->name, counted(doubts_.size() - count, "warnings"))));
   }
 
   /// Buffers, heads that no stage needs, and other parts of the model.
@@ -264,6 +282,7 @@ private:
   const Group& group_;
   naming::ModelRecord record_;
   std::string stack_, model_; ///< "transformer.h." and "transformer."
+  std::vector<Note> doubts_;  ///< what the layers warn of, each once
 };
 
 } // namespace

@@ -145,7 +145,12 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   if (parts) *parts = as_read(*read);
 
   LoadedLayer loaded = read->said;
-  if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
+  if (input) {
+    std::erase_if(loaded.notes, [&](const Note& note) { // the model has said it
+      return std::ranges::find(input->notes, note) != input->notes.end();
+    });
+    loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
+  }
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
   const std::shared_ptr<const TransformerBlock> block = read->block;

@@ -27,7 +27,8 @@ public:
     Array z = linear(x, own ? "output" : "token_embd");
     if (is("command-r")) scale(z, or_1(number("logit_scale", 0)));
     if (is("granite")) scale(z, 1 / or_1(number("logit_scale", 0)));
-    if (is("minicpm")) scale(z, 1 / number("logit_scale", GgufSizes::width / 256.0));
+    if (const double factor = number("logit_scale", 0); is("minicpm"))
+      scale(z, 1 / (factor == 0 ? GgufSizes::width / 256.0 : factor));
     const double cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
     if (is("gemma2 gemma3") && cap > 0)
       for (double& number : z.values) number = cap * std::tanh(number / cap);
@@ -298,7 +299,7 @@ private:
     }
     const bool parallel = is("gptneox") ? flag("use_parallel_residual", true)
                                         : traits_.block == "one" || traits_.block == "two";
-    if (parallel) {
+    if (parallel || (is("stablelm") && !file_.tensors.contains(at + "ffn_norm.weight"))) {
       const bool two = file_.tensors.contains(at + "ffn_norm.weight");
       return sum(sum(x, a), mlp(n, two ? normed(x, at + "ffn_norm") : h));
     }

@@ -368,8 +368,8 @@ std::optional<double> rope_number(const Translation& to, std::string_view key) {
 
 std::optional<LongQueries> long_queries(const Translation& to) {
   const double beta = rope_number(to, "llama_4_scaling_beta").value_or(0);
-  if (beta == 0) return std::nullopt;
   std::optional<double> length = rope_number(to, "original_max_position_embeddings");
+  if (beta == 0) return std::nullopt;
   if (!length) length = to.number({"original_max_position_embeddings"});
   constexpr std::string_view key = "rope_scaling.llama_4_scaling_beta";
   return LongQueries{beta, length.value_or(0),

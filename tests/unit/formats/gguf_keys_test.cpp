@@ -2,18 +2,11 @@
 // read here: missing, and with another value. Numbers change as the reference's do, or the key is
 // told or refused by name; one that changes nothing is on the list below.
 
-#include "support/files.hpp"
-#include "support/gguf_models.hpp"
-#include "support/run.hpp"
-
-#include <mha/model.hpp>
-#include <mha/observe/trace.hpp>
+#include "unit/formats/gguf_runs.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <optional>
 
 using namespace mha;
@@ -208,96 +201,6 @@ bool is_plain(const std::string& key, const GgufTraits& traits) {
   });
 }
 
-/// What became of a file: numbers and what was said, or why there are none.
-struct Outcome {
-  std::vector<double> numbers;
-  std::string said, error;
-};
-
-const std::vector<int> ids{1, 5, 2, 9, 3, 4, 8};
-
-reference::Array some_input() {
-  reference::Array X({ids.size(), GgufSizes::width});
-  for (std::size_t i = 0; i < X.values.size(); ++i)
-    X.values[i] = std::sin(static_cast<double>(i * i % 97));
-  return X;
-}
-
-class GgufRuns {
-public:
-  GgufRuns() {
-    const reference::Array X = some_input();
-    X_ = Tensor::of<double>(X.shape, X.values);
-  }
-
-  /// A whole model, or its layers; those of attention alone in any case.
-  Outcome run(const GgufTraits& traits, const GgufFile& file, bool alone = false) const {
-    const std::string path = folder_.path("model.gguf");
-    std::ofstream(path, std::ios::binary) << file.bytes();
-    Outcome outcome;
-    try {
-      if (traits.is_whole() && !alone)
-        run_whole(path, traits, outcome);
-      else
-        for (const char* layer : {"0", "1"}) run_layer(path, layer, outcome);
-    } catch (const Error& error) {
-      outcome.error = error.what();
-    }
-    return outcome;
-  }
-
-  static std::vector<double> reference_of(const GgufTraits& traits, const GgufFile& file,
-                                          bool alone = false) {
-    if (traits.is_whole() && !alone) return gguf_logits(traits, file, ids).values;
-    std::vector<double> numbers;
-    for (const std::size_t layer : {0U, 1U}) {
-      const std::vector<double> one = gguf_attention(traits, file, layer, some_input()).values;
-      numbers.insert(numbers.end(), one.begin(), one.end());
-    }
-    return numbers;
-  }
-
-private:
-  static void take(const Tensor& tensor, std::vector<double>& numbers) {
-    for (std::size_t i = 0; i < tensor.count(); ++i) numbers.push_back(value_at(tensor, i));
-  }
-  static void run_whole(const std::string& path, const GgufTraits& traits, Outcome& outcome) {
-    const Model model(path, {.dtype = DType::f64});
-    // BERT's file has no head: the last layer's result stands for its logits.
-    const bool headless = traits.block == "post";
-    const Run run = model.run(
-        model.tokens(ids), {.keep = {headless ? "layers.1.resid_post" : "logits"}, .threads = 1});
-    take(run.tensor(headless ? "layers.1.resid_post" : "logits"), outcome.numbers);
-    for (const Note& note : run.notes()) outcome.said += note.text + "\n";
-  }
-  void run_layer(const std::string& path, const char* layer, Outcome& outcome) const {
-    Request request;
-    request.sources = {path};
-    request.bound = {{"X", X_}};
-    request.layer = layer;
-    request.dtype = DType::f64;
-    request.settings = {{"input_norm", "checkpoint"}};
-    const Sources sources(std::move(request));
-    const LoadedLayer loaded = sources.load(sources.chosen().at(0));
-    take(trace(loaded.layer, {Stage::output}, {}, 1).value(Stage::output), outcome.numbers);
-    for (const Note& note : loaded.notes)
-      if (note.is_warning()) outcome.said += note.text + "\n";
-  }
-
-  Folder folder_;
-  Tensor X_;
-};
-
-bool agree(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) return false;
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(b[i]));
-    if (!(std::abs(a[i] - b[i]) <= difference)) difference = std::abs(a[i] - b[i]);
-  }
-  return difference <= 4e-6 * largest; // Gemma's norms lost their last bits as they were stored + 1
-}
-
 /// The key, or what else it may be called, is in a message.
 bool names(const std::string& message, const KeyCase& one, const GgufTraits& traits) {
   if (message.find(std::string(traits.name) + "." + one.key) != std::string::npos) return true;
@@ -311,12 +214,12 @@ bool names(const std::string& message, const KeyCase& one, const GgufTraits& tra
 
 /// "" where what became of a file is one of what may; `before` is of the file without the change.
 std::string wrong(const GgufTraits& traits, const KeyCase& one, const GgufFile& file,
-                  const Outcome& before, const Outcome& after, bool may_be_same) {
+                  const GgufOutcome& before, const GgufOutcome& after, bool may_be_same) {
   if (!after.error.empty())
     return names(after.error, one, traits) ? "" : "refused, not by the key's name: " + after.error;
   if (names(after.said, one, traits)) return "";
   try {
-    if (!agree(after.numbers, GgufRuns::reference_of(traits, file)))
+    if (!same_numbers(after.numbers, GgufRuns::reference_of(traits, file)))
       return "silent, and not the reference's numbers";
   } catch (const std::exception& error) {
     return std::string("silent, where the reference finds tensors of other sizes: ") + error.what();
@@ -335,14 +238,14 @@ TEST_CASE("GGUF: a model of each architecture has llama.cpp's numbers, without a
   for (const GgufTraits& traits : gguf_traits()) {
     INFO(traits.name);
     const GgufFile file = gguf_model(traits);
-    const Outcome outcome = runs.run(traits, file);
+    const GgufOutcome outcome = runs.run(traits, file);
     CHECK(outcome.error == "");
     CHECK(outcome.said == "");
-    CHECK(agree(outcome.numbers, GgufRuns::reference_of(traits, file)));
-    const Outcome layers = runs.run(traits, file, true);
+    CHECK(same_numbers(outcome.numbers, GgufRuns::reference_of(traits, file)));
+    const GgufOutcome layers = runs.run(traits, file, true);
     CHECK(layers.error == "");
     CHECK(layers.said == "");
-    CHECK(agree(layers.numbers, GgufRuns::reference_of(traits, file, true)));
+    CHECK(same_numbers(layers.numbers, GgufRuns::reference_of(traits, file, true)));
     whole += traits.is_whole();
   }
   CHECK(whole == 25);
@@ -361,12 +264,12 @@ TEST_CASE("GGUF: a key that is missing, or says something else, changes numbers 
       GgufFile without = base, with = base;
       without.keys.erase(prefix + one.key);
       with.keys[prefix + one.key] = one.other;
-      const Outcome before = runs.run(traits, base);
+      const GgufOutcome before = runs.run(traits, base);
       // A file that is refused for what stands beside the key says nothing of the key.
       if (!one.beside.empty() && !before.error.empty()) continue;
       for (const GgufFile* file : {&with, &without}) {
         if (file == &without && !there) continue;
-        const Outcome outcome = runs.run(traits, *file);
+        const GgufOutcome outcome = runs.run(traits, *file);
         const std::string what =
             wrong(traits, one, *file, before, outcome, one.same || file == &without);
         if (!what.empty())

@@ -1,0 +1,195 @@
+// GGUF: tensors that few files of an architecture have, and what is said of keys.
+
+#include "unit/formats/gguf_runs.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+using namespace mha;
+using namespace mha::test;
+
+namespace {
+
+/// A model whose file somebody changed.
+struct Changed {
+  std::string_view architecture;
+  std::vector<std::pair<std::string, GgufKeyValue>> keys = {};
+  std::vector<std::string> less = {}; ///< tensors that go, by the beginning of a block's own name
+  std::vector<std::pair<std::string, reference::Shape>> more = {};
+
+  GgufFile file() const {
+    GgufFile file = gguf_model(gguf_traits_of(architecture));
+    for (const auto& [key, value] : keys) file.keys[std::string(architecture) + "." + key] = value;
+    for (const std::string& name : less)
+      std::erase_if(file.tensors, [&](const auto& tensor) {
+        return tensor.first.find("." + name) != std::string::npos;
+      });
+    double number = 0;
+    for (const auto& [name, shape] : more) {
+      reference::Array& array = file.tensors[name] = reference::Array(shape);
+      for (double& one : array.values) one = static_cast<float>(1.5 + std::sin(number += 1));
+    }
+    return file;
+  }
+};
+
+/// What is said of it by the name FILE.
+std::string without_path(std::string text) {
+  for (std::size_t at = 0; (at = text.find("/tmp")) != std::string::npos;)
+    text.replace(at, text.find("model.gguf", at) + 10 - at, "FILE");
+  return text;
+}
+
+const GgufKeyValue four = 4U, linear = std::string("linear");
+
+} // namespace
+
+TEST_CASE("GGUF: what few files of an architecture have is computed as llama.cpp does, silently",
+          "[gguf][keys]") {
+  const GgufRuns runs;
+  const Changed all[]{
+      {"llama", {}, {}, {{"rope_freqs.weight", {3}}}},
+      {"llama",
+       {{"rope.scaling.factor", 2.F}, {"rope.scaling.attn_factor", 1.25F}},
+       {},
+       {{"rope_freqs.weight", {3}}}},
+      {"llama", {{"attention.sliding_window", 3U}}},
+      {"mistral3", {}, {}, {{"rope_freqs.weight", {3}}}},
+      {"mistral3", {{"attention.sliding_window", 3U}}},
+      {"mistral3",
+       {{"rope.scaling.type", std::string("yarn")},
+        {"rope.scaling.factor", 4.F},
+        {"rope.scaling.original_context_length", 64U},
+        {"rope.scaling.yarn_log_multiplier", 0.5F},
+        {"rope.scaling.attn_factor", 1.25F},
+        {"attention.temperature_scale", 0.5F}}},
+      {"deepseek2",
+       {{"rope.scaling.type", std::string("yarn")},
+        {"rope.scaling.factor", 4.F},
+        {"rope.scaling.yarn_log_multiplier", 0.07F}}},
+      {"mpt", {{"attention.max_alibi_bias", 0.F}}, {}, {{"position_embd.weight", {32, 24}}}},
+      {"mpt", {}, {}, {{"position_embd.weight", {32, 24}}}},
+      {"mpt", {{"attention.clamp_kqv", 0.5F}}},
+      {"stablelm", {}, {"ffn_norm"}},
+      {"falcon",
+       {{"attention.head_count_kv", 2U}},
+       {},
+       {{"blk.0.attn_qkv.weight", {48, 24}}, {"blk.1.attn_qkv.weight", {48, 24}}}},
+      {"granite", {{"rope.scaling.finetuned", false}}},
+      {"granite", {{"attention.scale", 0.F}, {"embedding_scale", 0.F}, {"residual_scale", 0.F}}},
+      {"minicpm", {{"embedding_scale", 2.F}, {"residual_scale", 0.5F}, {"logit_scale", 3.F}}},
+      {"command-r", {{"logit_scale", 0.F}}},
+      {"gemma3", {{"attention.sliding_window", 0U}}},
+      {"gemma3", {{"rope.scaling.type", linear}, {"rope.scaling.factor", 8.F}}},
+      {"olmo2",
+       {{"attention.sliding_window", 2U},
+        {"attention.sliding_window_pattern", 2U},
+        {"rope.scaling.factor", 4.F},
+        {"rope.scaling.attn_factor", 1.25F}}},
+      {"bert", {{"attention.causal", true}}},
+  };
+  for (const Changed& one : all) {
+    const GgufFile file = one.file();
+    const GgufTraits& traits = gguf_traits_of(one.architecture);
+    const GgufOutcome outcome = runs.run(traits, file);
+    INFO(one.architecture << " " << (one.keys.empty() ? "" : one.keys[0].first));
+    CHECK(outcome.error == "");
+    CHECK(outcome.said == "");
+    CHECK(same_numbers(outcome.numbers, GgufRuns::reference_of(traits, file)));
+    CHECK(outcome.numbers != runs.run(traits, gguf_model(traits)).numbers);
+  }
+}
+
+TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
+  const GgufRuns runs;
+  const auto told = [&](const Changed& one, bool alone = false) {
+    const GgufOutcome outcome = runs.run(gguf_traits_of(one.architecture), one.file(), alone);
+    return without_path(outcome.error + outcome.said);
+  };
+  const std::string describe = "; describe the model by naming FILE.json (docs/describing.md)";
+  CHECK(told({"llama", {{"attention.value_scale", 0.5F}, {"new_key", 3U}}}) ==
+        "FILE: not read here: llama.attention.value_scale 0.5, llama.new_key 3. If the model "
+        "computes with it, its numbers are others\n");
+  CHECK(told({"gpt2", {{"attention.causal", false}}}) ==
+        "FILE: gpt2.attention.causal is false, which is not computed here for this architecture: "
+        "true expected" +
+            describe);
+  CHECK(told({"gpt2", {{"attention.causal", false}}}, true) ==
+        "FILE: gpt2.attention.causal is false, which is not computed here for this architecture: "
+        "true expected" +
+            describe);
+  CHECK(told({"llama", {{"feed_forward_length", std::vector<std::uint32_t>{20, 18}}}}) ==
+        "FILE: llama.feed_forward_length is 20,18, which is not computed here: the same in every "
+        "layer expected" +
+            describe);
+  CHECK(told({"qwen2", {{"attention.key_length", 8U}}}) ==
+        "FILE: qwen2.attention.head_count is 4, but blk.0.attn_q.weight is (24, 24): 32 rows "
+        "expected of qwen2.attention.head_count 4, qwen2.attention.head_count_kv 2, "
+        "qwen2.attention.key_length 8, qwen2.embedding_length 24" +
+            describe);
+  CHECK(told({"mistral3",
+              {{"attention.temperature_scale", 0.5F},
+               {"rope.scaling.original_context_length", four}}}) ==
+        "FILE: mistral3.attention.temperature_scale is 0.5: queries from position 4 on are "
+        "multiplied by 1 + 0.5 ln(1 + \u230aposition / 4\u230b), which is not computed here, and "
+        "the last position is 6: at most 4 tokens expected");
+}
+
+TEST_CASE("Ministral 3 in a folder: exact before the length from which it multiplies queries",
+          "[gguf][keys]") {
+  const Folder folder;
+  const std::string model = in_source("data/bard-llama/");
+  std::ifstream file(model + "config.json");
+  nlohmann::json config = nlohmann::json::parse(file);
+  config.erase("architectures");
+  const auto write = [&](const char* type, double beta, int length) {
+    config["model_type"] = type;
+    if (std::string(type) == "ministral3")
+      config["rope_parameters"] = {{"rope_type", "default"},
+                                   {"rope_theta", 10000.0},
+                                   {"llama_4_scaling_beta", beta},
+                                   {"original_max_position_embeddings", length}};
+    folder.write("config.json", config.dump());
+  };
+  std::filesystem::create_symlink(model + "model.safetensors", folder.path("model.safetensors"));
+  const auto logits = [&](const std::vector<int>& ids) {
+    const Model opened(folder.path());
+    const Run run = opened.run(opened.tokens(ids), {.keep = {"logits"}});
+    CHECK(run.notes() == std::vector<Note>());
+    return run.tensor("logits");
+  };
+  const auto error = [&](const std::vector<int>& ids) -> std::string {
+    try {
+      logits(ids);
+    } catch (const Error& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  const std::vector<int> five{5, 6, 7, 8, 9}, six{5, 6, 7, 8, 9, 10};
+  write("llama", 0, 0);
+  const Tensor plain = logits(five);
+  write("ministral3", 0.1, 5);
+  const Tensor same = logits(five);
+  CHECK(std::equal(plain.raw(), plain.raw() + plain.bytes(), same.raw()));
+  CHECK(error(six).find("llama_4_scaling_beta is 0.1: queries from position 5 on") !=
+        std::string::npos);
+  write("ministral3", 0, 5);
+  CHECK(error(six) == "");
+
+  // Alone.
+  write("ministral3", 0.1, 5);
+  const auto alone = [&](std::size_t rows) {
+    Request request;
+    request.sources = {folder.path()};
+    request.bound = {{"X", Tensor::of<float>({rows, 96}, std::vector<float>(rows * 96, 0.5F))}};
+    request.layer = "1";
+    const Sources sources(std::move(request));
+    sources.load("1");
+  };
+  CHECK_NOTHROW(alone(5));
+  CHECK_THROWS_WITH(alone(6), Catch::Contains("llama_4_scaling_beta"));
+}
