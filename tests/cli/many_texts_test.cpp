@@ -303,7 +303,7 @@ void refuse_damaged(const Folder& folder, const std::string& command) {
       else if (how == 1)
         damaged.erase(at, 1);
       else
-        damaged.insert(at, "0");
+        damaged.insert(at, "#");
       folder.write("t.csv.resume", damaged);
       const Result result = shell(command);
       INFO(part << " " << how << " " << result.err);
