@@ -45,6 +45,22 @@ bool shows_masks(Stage stage) {
          stage == Stage::logsumexp;
 }
 
+/// A thousandth of the root mean square of the finite numbers but mask constants; of many, of some
+/// that lie evenly.
+double near_zero(const Tensor& tensor) {
+  constexpr double share = 1e-3;
+  constexpr std::size_t most = std::size_t{1} << 16; // few beside what is compared
+  double sum = 0;
+  std::size_t n = 0;
+  const std::size_t step = tensor.count() / most + 1;
+  for (std::size_t i = 0; i < tensor.count(); i += step) {
+    const double value = value_at(tensor, i);
+    if (!std::isfinite(value) || is_mask(value)) continue;
+    sum += value * value, ++n;
+  }
+  return n > 0 ? share * std::sqrt(sum / static_cast<double>(n)) : 0;
+}
+
 } // namespace
 
 struct Comparison::Partial {
@@ -86,7 +102,7 @@ struct Comparison::Partial {
 
 /// One stage of the reference, and how to walk through it.
 struct Comparison::Target {
-  Tensor value;
+  Tensor value, allowed;
   Tolerance tolerance;
   DType bits = DType::f32;               ///< the coarser type
   double small = 0;                      ///< numbers below are near zero
@@ -94,26 +110,6 @@ struct Comparison::Target {
   std::vector<std::size_t> strides;      ///< per axis of the table, without the batch
   std::size_t heads = 1, head_width = 0; ///< head_width: of the columns of concat
 };
-
-namespace {
-
-/// A thousandth of the root mean square of the finite numbers but mask constants; of many, of some
-/// that lie evenly.
-double near_zero(const Tensor& tensor) {
-  constexpr double share = 1e-3;
-  constexpr std::size_t most = std::size_t{1} << 16; // few beside what is compared
-  double sum = 0;
-  std::size_t n = 0;
-  const std::size_t step = tensor.count() / most + 1;
-  for (std::size_t i = 0; i < tensor.count(); i += step) {
-    const double value = value_at(tensor, i);
-    if (!std::isfinite(value) || is_mask(value)) continue;
-    sum += value * value, ++n;
-  }
-  return n > 0 ? share * std::sqrt(sum / static_cast<double>(n)) : 0;
-}
-
-} // namespace
 
 Tolerance default_tolerance(DType coarser) {
   switch (coarser) {
@@ -145,9 +141,9 @@ DType coarser_of(DType a, DType b) {
   return significand_bits(a) <= significand_bits(b) ? a : b;
 }
 
-void Comparison::add(const ReferenceStage& reference, Tolerance tolerance) {
+void Comparison::add(const ReferenceStage& reference, Tolerance tolerance, const Tensor& allowed) {
   auto target = std::make_shared<Target>();
-  target->value = reference.value;
+  target->value = reference.value, target->allowed = allowed;
   if (reference.value.shape() != layer_.shape_of(reference.stage))
     fail("{}: {} is {}, not {}", reference.source, name_of(reference.stage),
          to_string(reference.value.shape()), to_string(layer_.shape_of(reference.stage)));
@@ -199,7 +195,8 @@ double added_mask(const Layer& layer, std::size_t b, std::size_t h, std::size_t 
 template <class A, class R> struct Elements {
   const A* ours;
   std::ptrdiff_t our_step;
-  const R* theirs; ///< the whole tensor
+  const R* theirs;      ///< the whole tensor
+  const float* allowed; ///< likewise; null: the tolerance alone
   std::size_t first, step, count;
 };
 
@@ -239,7 +236,9 @@ void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked&
     to.ulp.add(single && finite ? ulp_distance(static_cast<float>(a), static_cast<float>(r))
                                 : ulp_distance(a, r, by.bits));
     to.all.add(error, relative, a, r, at);
-    if (finite && error <= by.tolerance.absolute + by.tolerance.relative * std::abs(r)) continue;
+    if (finite && (error <= by.tolerance.absolute + by.tolerance.relative * std::abs(r) ||
+                   (some.allowed && error <= static_cast<double>(some.allowed[at]))))
+      continue;
     ++to.mismatched;
     to.wrong.add(error, relative, a, r, at);
   }
@@ -279,6 +278,7 @@ void Comparison::observe(const Slice& block) {
               (rows ? 0 : static_cast<std::ptrdiff_t>(part * columns) * strides(tokens + 1));
           some.our_step = rows ? 1 : strides(tokens + 1);
           some.theirs = theirs;
+          some.allowed = target->allowed.empty() ? nullptr : target->allowed.as<float>().data();
           some.step = rows ? 1 : stride(tokens + 1);
           some.first = block.batch * target->batch_stride + (with_heads ? head * stride(0) : 0) +
                        token * stride(tokens) + part * columns * some.step;
@@ -360,7 +360,7 @@ Difference Comparison::of(Stage stage) const {
 }
 
 Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Tensor& reference,
-                   Tolerance tolerance, std::optional<DType> stored) {
+                   Tolerance tolerance, std::optional<DType> stored, const Tensor& allowed) {
   if (ours.shape() != layer.shape_of(stage))
     fail("{} is {}, not {}", name_of(stage), to_string(ours.shape()),
          to_string(layer.shape_of(stage)));
@@ -369,7 +369,7 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
   ReferenceStage one{stage, reference, stored.value_or(floating ? reference.dtype() : layer.dtype),
                      "the reference", ""};
   if (reference.dtype() != DType::f64) one.value = convert(reference, DType::f32);
-  comparison.add(one, tolerance);
+  comparison.add(one, tolerance, allowed);
   // As the computation would show it: one block a batch item, in the table's order of axes.
   ArrayView whole = view_of(ours.dtype() == DType::f64 ? ours : convert(ours, DType::f32));
   if (layer.settings.columns && info_of(stage).kind != Kind::row) {

@@ -52,9 +52,11 @@ struct Difference {
 };
 
 /// Compares whole values of the shape layer.shape_of(stage). `stored`: the type that the reference
-/// was stored in; default: its tensor's.
+/// was stored in; default: its tensor's. `allowed`: what each number of the reference may be off by
+/// where that is more than the tolerance, float32 and of its shape; empty: nothing.
 Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Tensor& reference,
-                   Tolerance tolerance, std::optional<DType> stored = std::nullopt);
+                   Tolerance tolerance, std::optional<DType> stored = std::nullopt,
+                   const Tensor& allowed = {});
 
 /// Compares stages while they are computed, so that maps are not held. The same numbers as compare,
 /// whatever the threads.
@@ -62,7 +64,7 @@ class Comparison : public Observer {
 public:
   /// `reference` and `layer` must outlive it.
   explicit Comparison(const Layer& layer) : layer_(layer) {}
-  void add(const ReferenceStage& reference, Tolerance tolerance);
+  void add(const ReferenceStage& reference, Tolerance tolerance, const Tensor& allowed = {});
 
   StageSet wants() const override;
   void observe(const Slice& block) override;

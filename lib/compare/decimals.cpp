@@ -44,15 +44,4 @@ double resolution_of(int decimals) {
   return decimals == 0 ? 0 : 0.5 * std::pow(10.0, -decimals);
 }
 
-Tensor at_resolution(const Tensor& numbers, double resolution) {
-  Tensor typed = copy_of(view_of(numbers));
-  by_precision(numbers.dtype(), [&]<class N>(N) {
-    for (N& number : typed.as_mutable<N>())
-      if (std::isfinite(number))
-        number = static_cast<N>(std::round(static_cast<double>(number) / (2 * resolution)) * 2 *
-                                resolution);
-  });
-  return typed;
-}
-
 } // namespace mha

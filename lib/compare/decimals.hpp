@@ -10,7 +10,5 @@ namespace mha {
 int typed_decimals(const Tensor& numbers);
 /// Half of the last digit, by which each of them may be off; 0 for no decimals.
 double resolution_of(int decimals);
-/// Each number at the nearest multiple of two resolutions.
-Tensor at_resolution(const Tensor& numbers, double resolution);
 
 } // namespace mha

@@ -1,6 +1,5 @@
 #include <mha/compare/diff.hpp>
 
-#include <mha/compare/decimals.hpp>
 #include <mha/compare/other_readings.hpp>
 #include <mha/compare/rounding.hpp>
 #include <mha/layer/graph.hpp>
@@ -14,16 +13,10 @@ namespace mha {
 
 namespace {
 
-/// How far above the effect of rounding its inputs a sound step's error may be.
-constexpr double rounding_margin = 4;
-/// How much more than our own rounded computation another one may be off by, and how many units in
-/// the last place of a typical number: two computations that round alike do not round the same.
-constexpr double growth_margin = 3, rms_units = 8;
 /// How much larger the error of a later step must be for an earlier one to pass for rounding.
 constexpr double much_larger = 20;
-/// An error of so many times what is like rounding, relative to a stage's largest number, is none,
-/// however it grew: what rounding does is not computed for it.
-constexpr double longest_growth = 30;
+/// What rounding spoils still points where it did: else its variances are not computed.
+constexpr double least_cosine = 0.9, least_cosine_in_float = 0.999;
 
 /// Files that hold stages and no weights: nothing says how what is missing was computed.
 bool holds_results_only(const Layer& layer) {
@@ -69,10 +62,11 @@ double rounding_like(DType dtype) {
   }
 }
 
-/// Whether an error can be rounding at all, of a layer by itself or of `layers` behind each other.
-bool may_be_rounding(const StageDiff& row, const Difference& found, DType ours, double layers = 1) {
-  return found.max_abs <= layers * longest_growth * rounding_like(coarser_of(ours, row.precision)) *
-                              largest_number(row.reference->value);
+/// Whether an error can be rounding at all.
+bool may_be_rounding(const Difference& found, DType precision) {
+  const bool half = precision == DType::f16 || precision == DType::bf16;
+  return std::isfinite(found.max_abs) &&
+         found.cosine >= (half ? least_cosine : least_cosine_in_float);
 }
 
 class Differ {
@@ -91,7 +85,7 @@ public:
     measure_pass();
     for (StageDiff& row : result_.stages) {
       if (row.difference.within) continue;
-      if (row.pass_rounding && row.difference.max_abs <= rounding_margin * *row.pass_rounding)
+      if (row.pass_rounding)
         row.own = false;
       else if (!follows_earlier_layers())
         recompute(row);
@@ -105,12 +99,16 @@ private:
   void allow_rounding();
   void choose_first();
   void recompute(StageDiff& row);
-  double rounding_effect(const StageDiff& row) const;
+  std::optional<Difference> without_rounding(const StageDiff& row, const Layer& layer,
+                                             const Tensor& ours, double& allowed,
+                                             const GrownRounding* grown = nullptr) const;
+  RoundedSteps steps_of(const StageDiff& row, bool from_theirs) const;
   double size_of_error(const StageDiff& row) const;
   Tolerance tolerance_for(const ReferenceStage& theirs, DType coarser) const;
   Difference against(const StageDiff& row, const Tensor& ours, Tolerance tolerance) const;
   DType precision_of_chain(Stage stage) const;
   bool follows_own_settings(Stage stage) const;
+  FromExact from_exact(const StageDiff& row, double ours, const Tensor& exact) const;
   void measure_pass();
   std::map<Stage, Tensor> exact_stages() const;
   bool follows_earlier_layers() const { return pass_ && pass_->earlier; }
@@ -184,41 +182,73 @@ void Differ::compare_all() {
       row.difference.within = true;
     if (const auto exact = exact_.find(row.stage);
         exact != exact_.end() && !row.reference->mean_of_heads)
-      row.exact = from_exact(layer_, *row.reference, own.of(row.stage).max_abs, exact->second,
-                             row.precision);
+      row.exact = from_exact(row, own.of(row.stage).max_abs, exact->second);
   }
 }
 
-/// Widens the tolerance of stages that are outside to what rounding makes of them: a multiple of
-/// their root mean square, and what grows along the chain of rounded steps. Where the tolerance was
-/// asked for, it stays.
+/// The reference's distance from float64 beside ours.
+FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& exact) const {
+  FromExact found;
+  found.ours = ours;
+  found.theirs =
+      compare(layer_, row.stage, exact, row.reference->value, {}, row.reference->stored).max_abs;
+  std::optional<GrownRounding> grown;
+  if (pass_->whole) grown = {*value_in(layer_, row.stage, threads_), exact};
+  const std::optional<RoundingVerdict> verdict = judge_rounding(
+      layer_, *row.reference, exact, steps_of(row, false), threads_, grown ? &*grown : nullptr);
+  found.ratio = verdict ? verdict->farthest : found.theirs > 0 ? HUGE_VAL : 0;
+  found.is_rounding = found.ratio <= 1 || (verdict && verdict->within);
+  return found;
+}
+
+/// What implementations in the precision of a stage's reference round; where it is computed from
+/// the reference's own stages, those were rounded when they were saved, or typed.
+RoundedSteps Differ::steps_of(const StageDiff& row, bool from_theirs) const {
+  RoundedSteps steps{.kept = coarser_of(layer_.dtype, row.precision)};
+  for (const Stage stage : row.from) {
+    if (!from_theirs) break;
+    steps.off[stage] = 0;
+    if (const double typed = reference_.find(stage)->resolution; typed > 0)
+      steps.typed[stage] = typed;
+  }
+  return steps;
+}
+
+/// The difference of a stage of a layer, beyond what rounding allows each number; nothing where
+/// that is not known. `allowed` is the most of it.
+std::optional<Difference> Differ::without_rounding(const StageDiff& row, const Layer& layer,
+                                                   const Tensor& ours, double& allowed,
+                                                   const GrownRounding* grown) const {
+  const Tensor saved = as_saved(*row.reference, ours);
+  const std::optional<RoundingVerdict> verdict = judge_rounding(
+      layer, *row.reference, saved, steps_of(row, &layer != &layer_), threads_, grown);
+  if (!verdict) return std::nullopt;
+  Difference found = compare(layer, row.stage, saved, row.reference->value, row.tolerance,
+                             row.reference->stored, verdict->allowed);
+  if (row.reference->mean_of_heads) found.worst_head.reset();
+  found.within = found.within || verdict->within;
+  for (const float one : verdict->allowed.as<float>())
+    allowed = std::max(allowed, static_cast<double>(one));
+  return found;
+}
+
+/// Leaves of a stage that is outside the tolerance what rounding does not allow. Where the
+/// tolerance was asked for, it stays.
 void Differ::allow_rounding() {
-  std::map<DType, std::vector<Stage>> outside;
-  for (const StageDiff& row : result_.stages)
-    if (!row.difference.within && !tolerances_.asked_for(row.stage) &&
-        !holds_results_only(layer_) && may_be_rounding(row, row.difference, layer_.dtype))
-      outside[coarser_of(layer_.dtype, row.precision)].push_back(row.stage);
-  for (const auto& [precision, stages] : outside) {
-    const std::map<Stage, double> errors = rounding_errors(layer_, stages, precision, threads_);
-    for (StageDiff& row : result_.stages) {
-      const auto error = errors.find(row.stage);
-      if (row.difference.within || error == errors.end()) continue;
-      const double rounding =
-          growth_margin * error->second +
-          rms_units * unit_of(precision) * root_mean_square(row.reference->value);
-      const std::optional<Tensor> ours = value_in(layer_, row.stage, threads_);
-      if (!ours) continue;
-      const Tolerance wider{row.tolerance.absolute + rounding, row.tolerance.relative};
-      const Difference allowed = against(row, *ours, wider);
-      if (!allowed.within) continue;
-      row.difference = allowed, row.rounding = rounding;
-    }
+  for (StageDiff& row : result_.stages) {
+    if (row.difference.within || tolerances_.asked_for(row.stage) || layer_.has_given(row.stage) ||
+        !may_be_rounding(row.difference, coarser_of(layer_.dtype, row.precision)))
+      continue;
+    const std::optional<Tensor> ours = value_in(layer_, row.stage, threads_);
+    if (!ours) continue;
+    if (const auto left = without_rounding(row, layer_, *ours, row.rounding))
+      row.difference = *left;
   }
 }
 
 /// The error of a step that is wrong by itself, relative to its stage.
 double Differ::size_of_error(const StageDiff& row) const {
-  const double unit = root_mean_square(row.reference->value);
+  const double unit = row.difference.rms;
   return (row.recomputed ? *row.recomputed : row.difference).max_abs / (unit > 0 ? unit : 1);
 }
 
@@ -248,36 +278,34 @@ void Differ::choose_first() {
 
 /// Stages in float64: all of them, or those that may have grown out of tolerance by rounding.
 std::map<Stage, Tensor> Differ::exact_stages() const {
-  constexpr double many_layers = 10;
   std::vector<Stage> wanted;
   for (const StageDiff& row : result_.stages)
-    if (pass_->every_stage || (!row.difference.within && std::isfinite(row.difference.max_abs) &&
-                               may_be_rounding(row, row.difference, layer_.dtype, many_layers)))
+    if (pass_->every_stage ||
+        (!row.difference.within &&
+         may_be_rounding(row.difference, coarser_of(layer_.dtype, row.precision))))
       wanted.push_back(row.stage);
   return wanted.empty() || !pass_->exact ? std::map<Stage, Tensor>{} : pass_->exact(wanted);
 }
 
-/// What rounding makes of a whole model's pass up to a stage, which grows from layer to layer: by
-/// as much as this pass is from one in float64, in the precision of the reference.
+/// Where what differs is what rounding makes of a whole model's pass up to a stage, which grows
+/// from layer to layer: in the precision of the reference as this pass has grown from one in
+/// float64.
 void Differ::measure_pass() {
   if (!pass_ || !pass_->whole) return;
   const std::map<Stage, Tensor> exact = pass_->every_stage ? exact_ : exact_stages();
   if (exact.empty()) return;
   std::vector<Stage> measured;
   for (const StageDiff& row : result_.stages)
-    if (!row.difference.within && !row.exact && exact.contains(row.stage))
-      measured.push_back(row.stage);
+    if (!row.difference.within && exact.contains(row.stage)) measured.push_back(row.stage);
+  if (measured.empty()) return;
   const Trace ours = trace(layer_, measured, {}, threads_);
   for (StageDiff& row : result_.stages) {
     const auto at = exact.find(row.stage);
     if (row.difference.within || at == exact.end()) continue;
-    row.pass_rounding =
-        (row.exact
-             ? *row.exact
-             : from_exact(layer_, *row.reference,
-                          compare(layer_, row.stage, ours.value(row.stage), at->second, {}).max_abs,
-                          at->second, row.reference->stored))
-            .rounding;
+    const GrownRounding grown{ours.value(row.stage), at->second};
+    double allowed = 0;
+    const auto left = without_rounding(row, layer_, ours.value(row.stage), allowed, &grown);
+    if (left && left->within) row.pass_rounding = allowed;
   }
 }
 
@@ -317,41 +345,11 @@ void Differ::recompute(StageDiff& row) {
     row.own = false;
     return;
   }
-  double allowed = rounding_margin * rounding_effect(row);
-  if (!tolerances_.asked_for(row.stage) && may_be_rounding(row, *row.recomputed, layer_.dtype)) {
-    const std::map<Stage, double> errors =
-        rounding_errors(edited, {row.stage}, precision, threads_);
-    const auto error = errors.find(row.stage);
-    if (error != errors.end())
-      allowed += growth_margin * error->second +
-                 rms_units * unit_of(precision) * root_mean_square(row.reference->value);
+  if (may_be_rounding(*row.recomputed, precision)) {
+    double allowed = 0;
+    if (const auto left = without_rounding(row, edited, *value, allowed)) row.recomputed = *left;
   }
-  row.own = row.recomputed->max_abs > allowed;
-}
-
-/// How far this step's value moves when its inputs are rounded as the reference stores them: what a
-/// recomputation from a reference that was stored rounded cannot know.
-double Differ::rounding_effect(const StageDiff& row) const {
-  Layer rounded = layer_;
-  bool some = false;
-  for (Stage stage : row.from) {
-    const DType stored = precision_of_chain(stage);
-    const double resolution = reference_.find(stage)->resolution;
-    const std::optional<Tensor> value = value_in(layer_, stage, threads_);
-    const bool finer = coarser_of(stored, layer_.dtype) == layer_.dtype;
-    if (!value || (finer && resolution == 0)) continue;
-    rounded = with_given(std::move(rounded), stage,
-                         resolution > 0 ? at_resolution(*value, resolution)
-                                        : convert(convert(*value, stored), layer_.dtype));
-    some = true;
-  }
-  if (!some) return 0;
-  const std::optional<Tensor> exact = value_in(layer_, row.stage, threads_),
-                              moved =
-                                  value_in(without_given(rounded, row.stage), row.stage, threads_);
-  if (!exact || !moved) return 0;
-  const double effect = compare(layer_, row.stage, *moved, *exact, {}).max_abs;
-  return std::isfinite(effect) ? effect : 0;
+  row.own = !row.recomputed->within;
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #pragma once
 // Which step of a computation is the first that differs from a reference, and which merely inherit.
 
+#include <mha/compare/compare.hpp>
 #include <mha/compare/from_exact.hpp>
 
 #include <functional>
@@ -34,16 +35,15 @@ struct StageDiff {
   DiffStatus status = DiffStatus::equal;
   Difference difference;
   Tolerance tolerance;
-  double rounding = 0; ///< what was allowed beside it, where the stage is within that alone
+  double rounding = 0; ///< the most that a number was allowed beside it, where that was asked
   /// Of stages out of tolerance: whether the step disagrees even when it is computed from the
   /// reference's own earlier stages: it is wrong by itself. Nothing where that cannot be computed.
   std::optional<bool> own;
   std::vector<Stage> from;    ///< the stages of the reference that it was recomputed from
   std::vector<Stage> between; ///< the layer's steps after those and before it
   std::optional<Difference> recomputed;
-  /// Where it is in a whole model and out of tolerance: how far the stage is from a pass in
-  /// float64, in the reference's precision. What differs by as much has grown from rounding, layer
-  /// by layer.
+  /// Where it is in a whole model and off by what grows from rounding, layer by layer: the most
+  /// that a number was allowed.
   std::optional<double> pass_rounding;
   /// How far both are from float64, where that was asked for (PassContext::every_stage).
   std::optional<FromExact> exact;
@@ -84,12 +84,12 @@ struct PassContext {
 };
 
 /// Compares every stage of a settled reference with the layer's. Default tolerances are those of
-/// the reference's own precision; a stage outside is allowed what rounding makes of it: some units
-/// in the last place of its root mean square, and what grows along a chain of rounded steps
-/// (rounding_errors). A stage out of tolerance is also computed from the reference's own stages
-/// before it: a step that agrees then is sound. A step that is off by rounding alone is not the
-/// first where a later one is wrong by far more. In a whole model's pass, a difference no larger
-/// than what rounding makes of the text up to there is close. `reference` must outlive the result.
+/// the reference's own precision; each number of a stage outside is allowed what rounding makes of
+/// it along the chain of steps (judge_rounding). A stage out of tolerance is also computed from the
+/// reference's own stages before it: a step that agrees then is sound. A step that is off by
+/// rounding alone is not the first where a later one is wrong by far more. In a whole model's pass,
+/// a difference no larger than what rounding makes of the text up to there is close. `reference`
+/// must outlive the result.
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
           std::size_t threads = 0, const PassContext* pass = nullptr);
 

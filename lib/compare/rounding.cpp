@@ -2,128 +2,264 @@
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/diff.hpp>
+#include <mha/compare/not_saved.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/layer/names.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace mha {
 
 namespace {
 
-/// The stages that a port keeps, and so rounds. Softmax runs in float32 in all that are known.
-constexpr Stage rounded_steps[] = {
-    Stage::x,        Stage::q,        Stage::k,          Stage::v,      Stage::q_norm,
-    Stage::k_norm,   Stage::q_rope,   Stage::k_rope,     Stage::k_all,  Stage::v_all,
-    Stage::scores,   Stage::scaled,   Stage::capped,     Stage::biased, Stage::masked,
-    Stage::weights,  Stage::head_out, Stage::concat,     Stage::output, Stage::attn_add,
-    Stage::residual, Stage::mlp_x,    Stage::mlp_pre,    Stage::mlp_up, Stage::mlp_act,
-    Stage::mlp_out,  Stage::mlp_add,  Stage::resid_post, Stage::final,  Stage::logits};
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Maps of this many elements are held several times over.
-constexpr std::size_t small_maps = std::size_t{1} << 25;
+/// How many times its root a number may be off by. See judge_rounding.
+constexpr double spreads = 6;
+/// Of so many numbers one may be beyond, by so many times.
+constexpr std::size_t one_in = 10000;
+constexpr double farthest_beyond = 4;
+/// The root of the mean square over a group of numbers that are off by their own roots is 1, and
+/// over n independent ones at random a little more.
+double most_in_group(double n) {
+  return 1.5 + 4 / std::sqrt(n);
+}
+/// So many of a row's errors are taken as independent: those of its largest weights tie the others.
+constexpr double independent_keys = 4;
+/// Roundings to nearest show in a row, as a rule, by half of what they may. Scores that are kept in
+/// half precision show by more than so much of the others' rounding, and by so much of their own.
+constexpr double more_than_shown = 0.65, shown_by_scores = 0.3;
+/// Stages of more numbers are not judged: maps take too much memory.
+constexpr std::size_t most_numbers = std::size_t{1} << 28;
 
-/// The layer with every tensor that its attention reads changed.
-template <class F> Layer with_tensors(Layer layer, F change) {
-  for (const TensorInfo& info : layer_tensors())
-    if (Tensor& tensor = info.of(layer); !tensor.empty() && !info.in_layer.in_double)
-      tensor = change(tensor);
-  for (auto* broadcasts : {&layer.added, &layer.bias})
-    for (Broadcast& broadcast : *broadcasts) broadcast.tensor = change(broadcast.tensor);
-  for (Tensor& given : layer.given)
-    if (!given.empty()) given = change(given);
-  if (layer.ends) {
-    auto ends = std::make_shared<ModelEnds>(*layer.ends);
-    for (Tensor* tensor : {&ends->embed, &ends->stream})
-      if (!tensor->empty()) *tensor = change(*tensor);
-    layer.ends = std::move(ends);
+bool both_hidden(double a, double b) {
+  constexpr double mask_constant = -1e3;
+  return (a == -infinity && b <= mask_constant) || (b == -infinity && a <= mask_constant);
+}
+bool are_alike(double a, double b) {
+  return a == b || is_not_saved(b) || both_hidden(a, b) || (std::isnan(a) && std::isnan(b));
+}
+
+/// How the numbers of a stage lie: rows, and the head that each is of.
+struct RowsOfStage {
+  std::size_t width = 1, heads = 1, rows_of_head = 1; ///< rows of one head that follow each other
+};
+RowsOfStage rows_of(const Layer& layer, Stage stage, const Tensor& values) {
+  const StageInfo& info = info_of(stage);
+  const Dims& d = layer.dims;
+  RowsOfStage rows;
+  rows.width = std::max<std::size_t>(values.rank() == 0 ? 1 : values.shape().back(), 1);
+  if (info.kind == Kind::token) {
+    const Axis first = axis_of(info.letters[0]);
+    rows.heads = stage == Stage::concat || first == Axis::head ? d.H
+                 : first == Axis::kv_head                      ? d.H_kv
+                                                               : 1;
+    if (rows.heads == 0 || rows.width % rows.heads != 0) rows.heads = 1;
+    rows.width /= rows.heads;
+  } else if (info.kind == Kind::row) { // a head's numbers are its row
+    rows.heads = d.H;
+  } else {
+    rows.heads = d.H, rows.rows_of_head = d.T;
   }
-  return layer;
+  return rows;
 }
 
-Layer rounded_layer(const Layer& layer, DType to) {
-  return with_tensors(layer, [&](const Tensor& tensor) { return rounded_to(tensor, to); });
-}
-
-Layer in_float64(const Layer& layer) {
-  Layer exact =
-      with_tensors(layer, [](const Tensor& tensor) { return convert(tensor, DType::f64); });
-  exact.dtype = DType::f64;
-  return exact;
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.count(); ++i) {
-    const double difference = std::fabs(value_at(a, i) - value_at(b, i));
-    if (std::isfinite(difference)) largest = std::max(largest, difference);
+/// A sum of squares over numbers that are judged together.
+struct Group {
+  double squares = 0;
+  std::size_t count = 0;
+  void add(const Group& other) { squares += other.squares, count += other.count; }
+  double root() const { return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count)); }
+  /// In what such a group may be off by; `of_row`: how many of a row's numbers are independent.
+  double ratio(double of_row) const {
+    return count > 1 ? root() / most_in_group(static_cast<double>(count) * of_row) : 0;
   }
-  return largest;
-}
+};
 
-/// The steps on the way to some stages: all that is computed before the last of them.
-std::map<Stage, Tensor> rounded_values(Layer layer, const std::vector<Stage>& stages, DType to,
-                                       std::size_t threads) {
-  std::map<Stage, Tensor> values;
-  const Stage last = *std::max_element(stages.begin(), stages.end());
-  const auto wanted = [&](Stage stage) { return is_one_of(stage, stages); };
-  const auto keep = [&](Stage stage) {
-    values[stage] = trace(layer, {stage}, {}, threads).value(stage);
-  };
-  for (const StageInfo& info : mha::stages()) {
-    const Stage stage = info.stage;
-    if (stage > last) break;
-    if (!contains(available_stages(layer), stage)) continue;
-    const bool rounds = is_one_of(stage, rounded_steps);
-    if (layer.has_given(stage) || !rounds || !has_step(layer, stage)) {
-      if (wanted(stage)) keep(stage);
-      continue;
+/// Both sides of a stage, number by number.
+class Judged {
+public:
+  Judged(const Layer& layer, const Rounded& theirs, const Tensor& ours,
+         const std::vector<double>& variances)
+      : layer_(layer),
+        theirs_(theirs),
+        ours_(ours),
+        variances_(variances),
+        stored_(spacing_of(theirs.stored)),
+        rows_(rows_of(layer, theirs.stage, theirs.values)),
+        of_row_(std::min(1.0, independent_keys / static_cast<double>(rows_.width))) {}
+
+  RoundingVerdict verdict() {
+    const std::size_t n = theirs_.values.count(), rows = n / rows_.width;
+    row_groups_.resize(rows);
+    result_.allowed = Tensor::uninitialised(DType::f32, theirs_.values.shape());
+    for (std::size_t i = 0; i < n; ++i) look_at(i);
+    std::vector<double> roots;
+    for (const Group& row : row_groups_)
+      if (row.count > 0) roots.push_back(row.root());
+    if (!roots.empty()) {
+      const auto middle = roots.begin() + static_cast<std::ptrdiff_t>(roots.size() / 2);
+      std::nth_element(roots.begin(), middle, roots.end());
+      result_.shown = *middle;
     }
-    const Tensor value = trace(layer, {stage}, {}, threads).value(stage);
-    const Tensor rounded = convert(convert(value, to), layer.dtype);
-    layer = with_given(std::move(layer), stage, rounded);
-    if (wanted(stage)) values[stage] = rounded;
+    result_.within = result_.farthest <= farthest_beyond && beyond_ * one_in <= n;
+    refuse_groups(rows);
+    return std::move(result_);
   }
-  return values;
+
+private:
+  void look_at(std::size_t i) {
+    if (is_padding(i)) {
+      result_.allowed.as_mutable<float>()[i] = 0;
+      return;
+    }
+    const double a = value_at(ours_, i), b = value_at(theirs_.values, i),
+                 error = are_alike(a, b) ? 0 : std::fabs(a - b), v = variances_[i];
+    const double storing = std::max(stored_.most(b), stored_.most(a)),
+                 allowed = 1.0001 * storing + theirs_.resolution + spreads * std::sqrt(v);
+    result_.allowed.as_mutable<float>()[i] =
+        static_cast<float>(std::isfinite(allowed) ? allowed : 0);
+    if (!std::isfinite(b) || is_not_saved(b) || both_hidden(a, b)) {
+      if (error != 0) result_.farthest = infinity;
+      return;
+    }
+    if (error > 0) {
+      const double ratio = error <= allowed ? error / allowed
+                           : allowed > 0    ? error / allowed
+                                            : infinity;
+      if (!(ratio <= 1)) ++beyond_;
+      result_.farthest = std::isnan(ratio) ? infinity : std::max(result_.farthest, ratio);
+    }
+    const double expected = v + (storing * storing + theirs_.resolution * theirs_.resolution) / 3;
+    if (!(expected > 0) || !std::isfinite(error)) return;
+    const double square = error * error / expected;
+    Group& row = row_groups_[i / rows_.width];
+    row.squares += square, ++row.count;
+  }
+
+  /// What is wrong as a whole is allowed nothing: rows, heads by their other rows, and all by the
+  /// others.
+  void refuse_groups(std::size_t rows) {
+    const auto head_of = [&](std::size_t row) { return row / rows_.rows_of_head % rows_.heads; };
+    std::vector<Group> heads(rows_.heads);
+    Group all;
+    for (std::size_t row = 0; row < rows; ++row)
+      if (row_groups_[row].ratio(of_row_) <= 1) heads[head_of(row)].add(row_groups_[row]);
+    for (const Group& head : heads)
+      if (head.ratio(of_row_) <= 1) all.add(head);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const double ratio = std::max({all.ratio(of_row_), heads[head_of(row)].ratio(of_row_),
+                                     row_groups_[row].ratio(of_row_)});
+      result_.farthest = std::max(result_.farthest, ratio);
+      if (ratio <= 1) continue;
+      result_.within = false;
+      std::fill_n(result_.allowed.as_mutable<float>().begin() +
+                      static_cast<std::ptrdiff_t>(row * rows_.width),
+                  rows_.width, 0.0F);
+    }
+  }
+
+  /// Whether number i is behind the end of a shorter text: of a token, or of a key.
+  bool is_padding(std::size_t i) const {
+    if (layer_.lengths.empty()) return false;
+    const Dims& d = layer_.dims;
+    const std::size_t row = i / rows_.width, of_batch = theirs_.values.count() / d.B,
+                      length = layer_.lengths[i / of_batch];
+    if (info_of(theirs_.stage).kind == Kind::token) return row / rows_.heads % d.T >= length;
+    if (info_of(theirs_.stage).kind == Kind::row) return i % d.T >= length;
+    return row % d.T >= length ||
+           (info_of(theirs_.stage).kind == Kind::map && i % rows_.width >= length);
+  }
+
+  const Layer& layer_;
+  const Rounded& theirs_;
+  const Tensor& ours_;
+  const std::vector<double>& variances_;
+  Spacing stored_;
+  RowsOfStage rows_;
+  double of_row_;
+  std::vector<Group> row_groups_;
+  std::size_t beyond_ = 0;
+  RoundingVerdict result_;
+};
+
+/// Adds what has grown in the layers before: to each row as many times its own rounding as it is
+/// off by beside float64.
+void grow(const GrownRounding& pass, const Spacing& kept, const Spacing& own,
+          std::vector<double>& variances) {
+  const std::size_t width = std::max<std::size_t>(pass.ours.shape().back(), 1);
+  const double coarser = std::max(1.0, kept.half / own.half);
+  for (std::size_t first = 0; first < variances.size(); first += width) {
+    double errors = 0, squares = 0, base = 0;
+    for (std::size_t i = first; i < first + width; ++i) {
+      const double y = value_at(pass.ours, i), error = y - value_at(pass.exact, i);
+      if (!std::isfinite(error) || std::fabs(y) >= 1e4) continue;
+      errors += error * error, squares += y * y, base += variances[i];
+    }
+    const double level = kept.half * kept.half * squares / static_cast<double>(width),
+                 all = base + level * static_cast<double>(width);
+    if (!(all > 0)) continue;
+    const double times = errors * coarser * coarser / all;
+    for (std::size_t i = first; i < first + width; ++i)
+      variances[i] += times * (variances[i] + level);
+  }
+}
+
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
 }
 
 } // namespace
 
-double root_mean_square(const Tensor& tensor) {
-  double sum = 0;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < tensor.count(); ++i) {
-    const double value = value_at(tensor, i);
-    if (std::isfinite(value) && value > -1e4) sum += value * value, ++count;
-  }
-  return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
+RoundingVerdict judge_rounding(const Layer& layer, const Rounded& theirs, const Tensor& ours,
+                               const std::vector<double>& variances) {
+  return Judged(layer, theirs, ours, variances).verdict();
 }
 
-std::map<Stage, double> rounding_errors(const Layer& layer, const std::vector<Stage>& wanted,
-                                        DType to, std::size_t threads) {
-  std::map<Stage, double> errors;
-  std::vector<Stage> stages;
-  for (Stage stage : wanted)
-    if (contains(available_stages(layer), stage)) stages.push_back(stage);
-  const bool in_own_type = coarser_of(to, layer.dtype) == layer.dtype;
-  if (stages.empty() ||
-      layer.dims.B * layer.dims.H * layer.dims.T * layer.dims.S_all > small_maps ||
-      (in_own_type && layer.dtype == DType::f64))
-    return errors;
-  const Layer exact = in_own_type ? in_float64(layer) : layer;
-  const Trace truth = trace(exact, stages, {}, threads);
-  if (in_own_type) {
-    const Trace ours = trace(layer, stages, {}, threads);
-    for (Stage stage : stages)
-      errors[stage] = largest_difference(ours.value(stage), truth.value(stage));
-    return errors;
-  }
-  for (const auto& [stage, value] : rounded_values(rounded_layer(layer, to), stages, to, threads))
-    errors[stage] = largest_difference(value, truth.value(stage));
-  return errors;
+std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const Rounded& theirs,
+                                              const Tensor& ours, const RoundedSteps& steps,
+                                              std::size_t threads, const GrownRounding* grown) {
+  const Stage stage = theirs.stage;
+  if (theirs.values.count() > most_numbers || theirs.values.shape() != ours.shape() ||
+      !contains(available_stages(layer), stage))
+    return std::nullopt;
+  const auto judged = [&](bool scores) {
+    RoundedSteps own = steps;
+    own.scores = scores;
+    std::vector<double> variances = Variances(layer, std::move(own), threads).of(stage);
+    if (grown) grow(*grown, spacing_of(steps.kept), spacing_of(layer.dtype), variances);
+    return judge_rounding(layer, theirs, ours, variances);
+  };
+  RoundingVerdict found = judged(false);
+  const bool makes_scores = stage == Stage::scores ||
+                            contains(ancestors_of(layer, stage, layer.given_set), Stage::scores);
+  if (found.within || !is_half(steps.kept) || !makes_scores || found.shown < more_than_shown)
+    return found;
+  RoundingVerdict rounded = judged(true);
+  return rounded.shown >= shown_by_scores ? rounded : found;
+}
+
+std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const ReferenceStage& theirs,
+                                              const Tensor& ours, const RoundedSteps& steps,
+                                              std::size_t threads, const GrownRounding* grown) {
+  const Stage stage = theirs.stage;
+  const auto own_form = [&](const Tensor& value) {
+    return with_given(layer, stage, value).given[index_of(stage)];
+  };
+  Layer rows = layer;
+  rows.settings.columns = false, rows.dims.batched = true;
+  std::optional<GrownRounding> in_rows;
+  if (grown) in_rows = {own_form(grown->ours), own_form(grown->exact)};
+  std::optional<RoundingVerdict> found =
+      judge_rounding(rows, {stage, own_form(theirs.value), theirs.stored, theirs.resolution},
+                     own_form(ours), steps, threads, in_rows ? &*in_rows : nullptr);
+  if (!found) return found;
+  Layer shown = layer; // hands out what is given in the form that users see
+  shown.given[index_of(stage)] = convert(found->allowed, layer.dtype), shown.given_set.add(stage);
+  found->allowed = convert(trace(shown, {stage}, {}, 1).value(stage), DType::f32);
+  return found;
 }
 
 } // namespace mha

@@ -1,22 +1,61 @@
 #pragma once
-// Rounding errors of a layer's stages: the most that a port in half precision may be off by.
+// Whether a difference is rounding, number by number.
 
-#include <mha/layer/layer.hpp>
+#include <mha/compare/reference.hpp>
+#include <mha/compare/spread.hpp>
 
-#include <map>
-#include <vector>
+#include <optional>
 
 namespace mha {
 
-/// The largest |x − y| of each stage, x computed in the layer's precision, y with its tensors and
-/// every step rounded to `to`: the error of each step and its growth along the chain. Steps begin
-/// at the stages that the layer is given. Where `to` is no coarser than the layer's own type, x is
-/// computed in float64. Infinite and not-a-number elements are left out. Stages that cannot be
-/// computed are not in the result; nor is any of a layer whose maps would take too much memory.
-std::map<Stage, double> rounding_errors(const Layer& layer, const std::vector<Stage>& stages,
-                                        DType to, std::size_t threads);
+/// A stage of another implementation, as it is judged.
+struct Rounded {
+  Stage stage = Stage::x;
+  Tensor values;             ///< in the form of Layer::given
+  DType stored = DType::f32; ///< the type that its numbers are of
+  double resolution = 0;     ///< half of the last digit that was typed; 0: none
+};
 
-/// The root of the mean square of the finite elements but mask constants (−1e4 and less).
-double root_mean_square(const Tensor& tensor);
+/// What of a difference is rounding.
+struct RoundingVerdict {
+  bool within = true; ///< all of it
+  double farthest =
+      0; ///< the largest |ours − theirs| in what its number is allowed; infinite for NaN
+  /// The root of the mean square, in what rounding is expected to be, of the row in the middle.
+  double shown = 0;
+  /// What each number is allowed, in float32 and the form of Layer::given; 0 in what is wrong as a
+  /// whole.
+  Tensor allowed;
+};
+
+/// A number is allowed the rounding of what was stored, half of its last digit if it was typed, and
+/// `spreads` times the root of its variance: errors of many roundings are normal, and of 10⁸
+/// numbers one is beyond. Variances are of the first order: one number in 10,000 may be beyond by
+/// up to four times as much. No row, head, or stage as a whole may be off by more than usual: there
+/// a small mistake shows.
+RoundingVerdict judge_rounding(const Layer& layer, const Rounded& theirs, const Tensor& ours,
+                               const std::vector<double>& variances);
+
+/// A stage of a whole model's pass: rounding in the layers before has grown to some of ours'
+/// distance from the same pass in float64, in units of the layer's type.
+struct GrownRounding {
+  Tensor ours, exact;
+};
+
+/// The same of a stage that a layer computes: by what implementations in this precision round.
+/// `steps.kept` is that precision. A half type's fused kernels keep scores … masked in float32, and
+/// others round them: that is granted where the numbers show it in general. Nothing where the layer
+/// cannot compute it, or would need too much memory.
+std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const Rounded& theirs,
+                                              const Tensor& ours, const RoundedSteps& steps,
+                                              std::size_t threads,
+                                              const GrownRounding* grown = nullptr);
+
+/// The same of a stage as users see it, and so is what is allowed. `ours` has the shape
+/// layer.shape_of(stage).
+std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const ReferenceStage& theirs,
+                                              const Tensor& ours, const RoundedSteps& steps,
+                                              std::size_t threads,
+                                              const GrownRounding* grown = nullptr);
 
 } // namespace mha

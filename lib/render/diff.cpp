@@ -268,7 +268,7 @@ const StageDiff* exact_to_tell(const Diff& diff) {
   for (const StageDiff& row : diff.stages) {
     if (!row.exact) continue;
     if (row.stage == diff.first) return &row;
-    if (!told || row.exact->ratio() > told->exact->ratio()) told = &row;
+    if (!told || row.exact->ratio > told->exact->ratio) told = &row;
   }
   return told;
 }

@@ -9,7 +9,7 @@ namespace mha::render {
 namespace {
 
 std::string times_text(const FromExact& exact) {
-  return std::isfinite(exact.ratio()) ? fmt::format("{:.2g}", exact.ratio()) : "∞";
+  return std::isfinite(exact.ratio) ? fmt::format("{:.2g}", exact.ratio) : "∞";
 }
 
 } // namespace
@@ -25,9 +25,11 @@ std::vector<std::string> exact_cells(const std::optional<FromExact>& exact) {
 }
 
 std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision) {
-  return fmt::format("From float64, the reference's {} is {} times as far as {} would be: {}.",
-                     stage, times_text(exact), mha::name_of(precision),
-                     exact.is_rounding() ? "rounding" : "more than rounding");
+  return fmt::format("Measured against float64, the reference's error in {} is {} times {} {} "
+                     "rounding explains: {}.",
+                     stage, times_text(exact), exact.is_rounding ? "the most that" : "what",
+                     mha::name_of(precision),
+                     exact.is_rounding ? "rounding" : "more than rounding");
 }
 
 } // namespace mha::render

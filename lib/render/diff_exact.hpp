@@ -3,6 +3,9 @@
 
 #include <mha/compare/from_exact.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/tensor/tensor.hpp>
+
+#include <optional>
 
 namespace mha::render {
 

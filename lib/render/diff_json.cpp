@@ -64,7 +64,7 @@ void put_stage(JsonText& json, const Layer& layer, const StageDiff& row) {
       json.key("exact").object([&] {
         json.member("ours", row.exact->ours)
             .member("reference", row.exact->theirs)
-            .member("ratio", row.exact->ratio());
+            .member("ratio", row.exact->ratio);
       });
     json.key("from").list(stage_names(row.from));
     json.member("atol", row.tolerance.absolute)

@@ -111,7 +111,7 @@ const LayerLine* exact_to_tell(const std::vector<LayerLine>& lines, const LayerL
   if (first) return first->exact ? first : nullptr;
   const LayerLine* told = nullptr;
   for (const LayerLine& line : lines)
-    if (line.exact && (!told || line.exact->ratio() > told->exact->ratio())) told = &line;
+    if (line.exact && (!told || line.exact->ratio > told->exact->ratio)) told = &line;
   return told;
 }
 

@@ -1,0 +1,194 @@
+#include <mha/compare/spread.hpp>
+
+#include <mha/compare/compare.hpp>
+#include <mha/layer/forms.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+using Numbers = Variances::Numbers;
+
+bool is_map(Stage stage) {
+  return stage >= Stage::scores && stage <= Stage::weights;
+}
+
+} // namespace
+
+Variances::Variances(const Layer& layer, RoundedSteps by, std::size_t threads)
+    : layer_(layer), by_(std::move(by)), threads_(threads) {
+  const bool half = by_.kept == DType::f16 || by_.kept == DType::bf16;
+  kept_ = spacing_of(by_.kept), summed_ = spacing_of(half ? DType::f32 : by_.kept);
+}
+
+/// Whether rounding to the kept type changes nothing.
+bool Variances::is_exact(const Tensor& tensor) const {
+  if (tensor.dtype() == by_.kept) return true;
+  for (std::size_t i = 0; i < tensor.count(); ++i)
+    if (kept_.unless_held(value_at(tensor, i)) > 0) return false;
+  return true;
+}
+
+void Variances::keep(Numbers& variance, const Numbers& y) const {
+  for (std::size_t i = 0; i < y.size(); ++i) variance[i] += kept_.of(y[i]);
+}
+
+/// The token stages that stages up to `last` are made of, with their values.
+void Variances::prepare(Stage last) {
+  StageSet needed = ancestors_of(layer_, last, layer_.given_set);
+  needed.add(last);
+  std::vector<Stage> computed;
+  const StageSet available = available_stages(layer_);
+  for (const Stage stage : needed) {
+    if (is_map(stage) || values_.contains(stage)) continue;
+    if (layer_.has_given(stage))
+      values_[stage] = values_in_double(layer_.given[index_of(stage)]);
+    else if (contains(available, stage))
+      computed.push_back(stage);
+  }
+  if (computed.empty()) return;
+  const Trace kept = trace(layer_, computed, {}, threads_);
+  for (const Stage stage : computed)
+    values_[stage] = values_in_double(stored(stage, kept.value(stage), layer_.dims));
+}
+
+Numbers Variances::of(Stage stage) {
+  if (layer_.has_given(stage)) return of_given(stage);
+  prepare(stage);
+  if (is_map(stage)) return of_maps(stage);
+  find(stage);
+  return variances_.at(stage);
+}
+
+void Variances::find(Stage stage) {
+  if (!variances_.contains(stage)) variances_[stage] = found(stage);
+}
+
+Numbers Variances::of_given(Stage stage) const {
+  const auto off = by_.off.find(stage), typed = by_.typed.find(stage);
+  const Tensor& given = layer_.given[index_of(stage)];
+  if (typed != by_.typed.end()) return Numbers(given.count(), typed->second * typed->second / 3);
+  if (off == by_.off.end()) return of_tensor(given);
+  Numbers variance(given.count());
+  for (std::size_t i = 0; i < variance.size(); ++i) {
+    const double y = value_at(given, i);
+    variance[i] = kept_.of(y) + off->second * off->second * y * y;
+  }
+  return variance;
+}
+
+/// Of numbers that an implementation has, too, but for their rounding.
+Numbers Variances::of_tensor(const Tensor& tensor) const {
+  Numbers variance = values_in_double(tensor);
+  for (double& number : variance) number = kept_.unless_held(number);
+  return variance;
+}
+
+/// Of what enters the layer.
+Numbers Variances::of_stream(const Tensor& stream) const {
+  Numbers variance = of_tensor(stream);
+  for (std::size_t i = 0; i < by_.stream.size(); ++i) variance[i] += by_.stream[i];
+  return variance;
+}
+
+/// The stage that a step with one input is computed from.
+Stage Variances::input(Stage stage) const {
+  const std::vector<Stage> inputs = inputs_of(layer_, stage);
+  return inputs.empty() ? Stage::embed : inputs.front();
+}
+
+Numbers Variances::found(Stage stage) {
+  using enum Stage;
+  if (layer_.has_given(stage)) return of_given(stage);
+  for (const Stage before : inputs_of(layer_, stage))
+    if (!is_map(before)) find(before);
+  switch (stage) {
+  case embed:
+    return of_stream(layer_.ends->embed);
+  case resid_pre:
+    return of_stream(layer_.X);
+  case k_all:
+  case v_all:
+    return of_appended(stage);
+  case head_out:
+    return of_heads();
+  case head_result:
+    return of_results();
+  case concat: // the same numbers
+    return variances_.at(head_out);
+  default:
+    break;
+  }
+  if (stage == x && layer_.settings.input_norm == InputNorm::none) return of_stream(layer_.X);
+  Numbers variance = stage > concat ? around_attention(stage) : before_kept(stage);
+  keep(variance, values_.at(stage));
+  return variance;
+}
+
+/// Of steps before scores, before the result is kept.
+Numbers Variances::before_kept(Stage stage) {
+  using enum Stage;
+  switch (stage) {
+  case x: {
+    const Settings& s = layer_.settings;
+    return of_norm({s.input_norm, s.input_norm_eps, layer_.norm_weight, layer_.norm_bias},
+                   values_in_double(layer_.X), of_stream(layer_.X));
+  }
+  case c_q:
+  case c_kv:
+    return of_compressed(stage);
+  case k_pe:
+    return of_product(values_.at(input(k_pe)), variances_.at(input(k_pe)), layer_.W_k_pe,
+                      values_.at(k_pe));
+  case q:
+  case k:
+  case v:
+    return of_projection(stage);
+  case q_norm:
+  case k_norm:
+    return of_head_norm(stage);
+  case q_rope:
+  case k_rope:
+    return of_rotation(stage);
+  default:
+    fail("{} is a map", name_of(stage));
+  }
+}
+
+/// The same of steps from output on.
+Numbers Variances::around_attention(Stage stage) {
+  using enum Stage;
+  if (stage == residual || stage == resid_post) return of_sum(stage);
+  if (stage == mlp_act) return of_activation();
+  if (stage == logits) return of_logits();
+  if (stage == final)
+    return of_norm(layer_.ends->final, values_in_double(layer_.ends->stream),
+                   of_stream(layer_.ends->stream));
+  const Numbers &from = values_.at(input(stage)), &variance = variances_.at(input(stage));
+  const auto product = [&](const Tensor& W) {
+    return of_product(from, variance, W, values_.at(stage));
+  };
+  switch (stage) {
+  case output:
+    return product(layer_.W_o);
+  case attn_add:
+    return of_norm(layer_.block->post_attention_norm, from, variance);
+  case mlp_x:
+    return of_norm(layer_.block->pre_mlp_norm, from, variance);
+  case mlp_pre:
+    return product(layer_.block->mlp.in.W);
+  case mlp_up:
+    return product(layer_.block->mlp.up.W);
+  case mlp_out:
+    return product(layer_.block->mlp.out.W);
+  default:
+    return of_norm(layer_.block->post_mlp_norm, from, variance); // mlp_add
+  }
+}
+
+} // namespace mha

@@ -1,0 +1,89 @@
+#pragma once
+// Variances of each number of a stage by rounding: what another right computation of a layer may be
+// off by, to first order, from the stages that the layer is given on.
+
+#include <mha/compare/spread_steps.hpp>
+#include <mha/layer/layer.hpp>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace mha {
+
+/// What another implementation rounds.
+struct RoundedSteps {
+  DType kept = DType::f32; ///< what it keeps its steps in; a half type's sums are float32's
+  bool scores = true; ///< scores … masked, too; else those are float32's, as in fused kernels
+  /// Given stages that are off already: by their storing (0), or by so much of each number.
+  std::map<Stage, double> off = {};
+  /// Given stages that were typed: half of their last digit.
+  std::map<Stage, double> typed = {};
+  /// The variance of what enters the layer (X, or the model's stream), as it lies there; empty: 0.
+  std::vector<double> stream = {};
+};
+
+/// Queries or keys as the products read them (B, T or S, heads · width), and their variances; null:
+/// no product reads them.
+struct FactorRows {
+  const std::vector<double>*values = nullptr, *variances = nullptr;
+};
+
+/// The variances of a layer's stages. Every rounding is at random, so errors add as squares:
+///
+///   y = Σ a b          σ² = Σ σ_a² b² + a² σ_b², and what the sum itself is off by
+///   y = f(a)           σ² = f′(a)² σ_a²
+///   norms, softmax     by their derivatives, which tie a row's numbers together
+///   y is kept          σ² + u² ⌊y⌋² / 3, ⌊y⌋ the power of two at or below |y|
+///
+/// Given stages and weights whose numbers are of the kept type already are exact.
+class Variances {
+public:
+  using Numbers = std::vector<double>;
+
+  /// `layer` in row form, with a batch axis; it must outlive this.
+  Variances(const Layer& layer, RoundedSteps by, std::size_t threads);
+
+  /// Of a stage that the layer has and can compute, in the form of Layer::given.
+  Numbers of(Stage stage);
+
+private:
+  void prepare(Stage last);
+  void find(Stage stage);
+  Numbers found(Stage stage);
+  Numbers before_kept(Stage stage);
+  Numbers around_attention(Stage stage);
+  Numbers of_given(Stage stage) const;
+  Numbers of_stream(const Tensor& stream) const;
+  Numbers of_tensor(const Tensor& tensor) const;
+  Numbers of_product(const Numbers& x, Numbers variance, const Tensor& W, const Numbers& y) const;
+  Numbers multiplied(const Numbers& x, const Tensor& W, const Tensor& b) const;
+  Numbers of_projection(Stage stage);
+  Numbers of_compressed(Stage stage);
+  Numbers of_keys(Numbers variance) const;
+  Numbers of_norm(const Norm& norm, const Numbers& x, Numbers variance) const;
+  Numbers of_head_norm(Stage stage);
+  Numbers of_rotation(Stage stage);
+  Numbers of_appended(Stage stage);
+  void through_activation(Activation activation, std::size_t n, Numbers& x,
+                          Numbers& variance) const;
+  Numbers of_activation();
+  Numbers of_sum(Stage stage);
+  Numbers of_logits();
+  Layer with_tokens() const;
+  std::pair<FactorRows, FactorRows> factors(Stage last);
+  Numbers of_maps(Stage stage);
+  Numbers of_heads();
+  Numbers of_results();
+  void keep(Numbers& variance, const Numbers& y) const;
+  Stage input(Stage stage) const;
+  bool is_exact(const Tensor& tensor) const;
+
+  const Layer& layer_;
+  RoundedSteps by_;
+  Spacing kept_, summed_;
+  std::size_t threads_;
+  std::map<Stage, Numbers> values_, variances_; ///< of token stages
+};
+
+} // namespace mha

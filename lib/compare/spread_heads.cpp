@@ -1,0 +1,142 @@
+// The variances of maps and of what heads make of them, gone through in rows.
+
+#include <mha/compare/spread_maps.hpp>
+#include <mha/layer/forms.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace mha {
+
+namespace {
+
+using Numbers = Variances::Numbers;
+using Rows = MapVariances::Rows;
+
+void for_each_rows(const Dims& d, std::size_t together,
+                   const std::function<void(const Rows&)>& use) {
+  for (std::size_t b = 0; b < d.B; ++b)
+    for (std::size_t h = 0; h < d.H; ++h)
+      for (std::size_t first = 0; first < d.T; first += together)
+        use({b, h, first, std::min(together, d.T - first)});
+}
+
+Tensor tensor_of(const Numbers& numbers, DType dtype, const Shape& shape) {
+  if (dtype == DType::f64) return Tensor::of<double>(shape, numbers);
+  const std::vector<float> single(numbers.begin(), numbers.end());
+  return Tensor::of<float>(shape, single);
+}
+
+/// weights v of some rows of a head: y of them is n wide.
+Squares of_products(const MapVariances::Found& weights, const Squares& squares, const Squares& of_v,
+                    const Spacing& summed, std::size_t threads) {
+  Squares a = weights.values;
+  for (double& w : a.numbers) w *= w;
+  return variance_of_product(a, weights.variances, squares, &of_v, summed, threads);
+}
+
+} // namespace
+
+/// The layer with what maps are made of given, so that rows of them are computed alone.
+Layer Variances::with_tokens() const {
+  Layer given = layer_;
+  for (const auto& [stage, numbers] : values_)
+    if (stage >= Stage::q && stage < Stage::scores && !given.has_given(stage)) {
+      given.given[index_of(stage)] =
+          tensor_of(numbers, layer_.dtype, form_of(stage, layer_.dims).stored);
+      given.given_set.add(stage);
+    }
+  return given;
+}
+
+/// What scores are products of; nothing where a later map is given.
+std::pair<FactorRows, FactorRows> Variances::factors(Stage last) {
+  if (layer_.has_given(Stage::scores) ||
+      (last != Stage::scores &&
+       !contains(ancestors_of(layer_, last, layer_.given_set), Stage::scores)))
+    return {};
+  const std::vector<Stage> inputs = inputs_of(layer_, Stage::scores);
+  const auto vectors = [&](Stage stage) {
+    find(stage);
+    return FactorRows{&values_.at(stage), &variances_.at(stage)};
+  };
+  const FactorRows q = vectors(inputs.at(0));
+  return {q, vectors(inputs.at(1))};
+}
+
+Numbers Variances::of_maps(Stage stage) {
+  const Dims& d = layer_.dims;
+  const auto [q, k] = factors(stage);
+  const Layer given = with_tokens();
+  MapVariances maps(given, by_, stage, q, k, threads_);
+  const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
+  Numbers result(d.B * d.H * d.T * cols);
+  for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
+    std::ranges::copy(maps.of(rows).variances.numbers,
+                      &result[((rows.batch * d.H + rows.head) * d.T + rows.first) * cols]);
+  });
+  return result;
+}
+
+Numbers Variances::of_heads() {
+  const Dims& d = layer_.dims;
+  if (layer_.has_given(Stage::concat)) return of_given(Stage::concat); // the same numbers
+  const Stage v_of = inputs_of(layer_, Stage::head_out).at(1);
+  find(v_of);
+  const auto [q, k] = factors(Stage::weights);
+  const Numbers &v = values_.at(v_of), &variance_of_v = variances_.at(v_of),
+                &y = values_.at(Stage::head_out);
+  const Layer given = with_tokens();
+  MapVariances maps(given, by_, Stage::weights, q, k, threads_);
+  Numbers result(y.size());
+  for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
+    const std::size_t g = kv_head_of(layer_, rows.head);
+    Squares squares(d.S_all, d.d_v), of_v(d.S_all, d.d_v);
+    for (std::size_t j = 0; j < d.S_all; ++j)
+      for (std::size_t c = 0; c < d.d_v; ++c) {
+        const std::size_t at = ((rows.batch * d.S_all + j) * d.H_kv + g) * d.d_v + c;
+        squares.row(j)[c] = v[at] * v[at], of_v.row(j)[c] = variance_of_v[at];
+      }
+    const Squares out = of_products(maps.of(rows), squares, of_v, summed_, threads_);
+    for (std::size_t i = 0; i < rows.count; ++i)
+      for (std::size_t c = 0; c < d.d_v; ++c) {
+        const std::size_t at = ((rows.batch * d.T + rows.first + i) * d.H + rows.head) * d.d_v + c;
+        // Weights that are alike are rounded alike.
+        result[at] = out.row(i)[c] + mha::of_sum(summed_, d.S_all, 0, y[at]) +
+                     kept_.at_worst(y[at]) + kept_.of(y[at]);
+      }
+  });
+  return result;
+}
+
+/// Each head's row of head_out times its rows of W_o.
+Numbers Variances::of_results() {
+  const Dims& d = layer_.dims;
+  find(Stage::head_out);
+  const Numbers &z = values_.at(Stage::head_out), &of_z = variances_.at(Stage::head_out),
+                &y = values_.at(Stage::head_result);
+  Numbers result(y.size());
+  for_each_rows(d, d.T, [&](const Rows& rows) {
+    Squares a(d.T, d.d_v), variance(d.T, d.d_v), squares(d.d_v, d.d_out);
+    for (std::size_t i = 0; i < d.T; ++i)
+      for (std::size_t c = 0; c < d.d_v; ++c) {
+        const std::size_t at = ((rows.batch * d.T + i) * d.H + rows.head) * d.d_v + c;
+        a.row(i)[c] = z[at] * z[at], variance.row(i)[c] = of_z[at];
+      }
+    for (std::size_t c = 0; c < d.d_v; ++c)
+      for (std::size_t i = 0; i < d.d_out; ++i) {
+        const std::size_t row = rows.head * d.d_v + c;
+        const double w =
+            layer_.W_o.empty() ? (row == i ? 1 : 0) : value_at(layer_.W_o, row * d.d_out + i);
+        squares.row(c)[i] = w * w;
+      }
+    const Squares out = variance_of_product(a, variance, squares, nullptr, summed_, threads_);
+    const std::size_t first = (rows.batch * d.H + rows.head) * d.T * d.d_out;
+    for (std::size_t i = 0; i < d.T * d.d_out; ++i)
+      result[first + i] = out.numbers[i] + kept_.of(y[first + i]);
+  });
+  return result;
+}
+
+} // namespace mha

@@ -1,0 +1,215 @@
+#include <mha/compare/spread_maps.hpp>
+
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/system/parallel.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// Maps of so many numbers are computed at once; rows of so many are looked at together.
+constexpr std::size_t small_maps = std::size_t{1} << 20, many_numbers = std::size_t{1} << 21;
+
+} // namespace
+
+MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage last, FactorRows q,
+                           FactorRows k, std::size_t threads)
+    : layer_(layer), by_(by), last_(last), q_(q), k_(k), threads_(threads) {
+  using enum Stage;
+  const bool half = by.kept == DType::f16 || by.kept == DType::bf16;
+  kept_ = spacing_of(by.kept), summed_ = spacing_of(half ? DType::f32 : by.kept);
+  const Dims& d = layer.dims;
+  together_ = std::clamp<std::size_t>(many_numbers / std::max<std::size_t>(d.S_all, 1), 1, 256);
+  steps_ = ancestors_of(layer, last, layer.given_set);
+  steps_.add(last);
+  for (const Stage stage : steps_)
+    if (stage >= scores && stage <= weights && !layer.has_given(stage)) shown_.push_back(stage);
+  if (d.B * d.H * d.T * d.S_all > small_maps || shown_.empty()) return;
+  const Trace kept = trace(layer, shown_, {}, threads);
+  for (const Stage stage : shown_) all_[stage] = kept.value(stage);
+}
+
+/// Rows of a stage that is given or was computed as a whole.
+Squares MapVariances::values(Stage stage, const Rows& rows) {
+  const Dims& d = layer_.dims;
+  const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
+  Squares grid(rows.count, cols);
+  const Tensor& whole = layer_.has_given(stage) ? layer_.given[index_of(stage)] : all_.at(stage);
+  const std::size_t first = ((rows.batch * d.H + rows.head) * d.T + rows.first) * cols;
+  for (std::size_t i = 0; i < grid.numbers.size(); ++i)
+    grid.numbers[i] = value_at(whole, first + i);
+  return grid;
+}
+
+MapVariances::Found MapVariances::of(const Rows& rows) {
+  using enum Stage;
+  const Dims& d = layer_.dims;
+  std::map<Stage, Squares> values;
+  for (const Stage stage : steps_)
+    if (stage >= scores && stage <= weights && (layer_.has_given(stage) || !all_.empty()))
+      values.emplace(stage, this->values(stage, rows));
+  if (all_.empty() && !shown_.empty()) {
+    Selection part;
+    std::vector<std::size_t> queries(rows.count);
+    for (std::size_t i = 0; i < rows.count; ++i) queries[i] = rows.first + i;
+    part.batch = IndexList::of_indices({rows.batch}, message("<batch>"));
+    part.head = IndexList::of_indices({rows.head}, message("<head>"));
+    part.query = IndexList::of_indices(queries, message("<query>"));
+    const Trace kept = trace(layer_, shown_, part, threads_);
+    for (const Stage stage : shown_) {
+      Squares grid(rows.count, info_of(stage).kind == Kind::row ? 1 : d.S_all);
+      grid.numbers = values_in_double(kept.value(stage));
+      values.emplace(stage, std::move(grid));
+    }
+  }
+  const bool product = makes(Stage::scores) && !layer_.has_given(Stage::scores) && q_.values;
+  Squares variances = product ? products(rows) : Squares(rows.count, d.S_all);
+  parallel_for(rows.count, threads_, [&](std::size_t i) {
+    RowValues y;
+    for (const auto& [stage, grid] : values) y.rows[index_of(stage)] = grid.row(i);
+    through_scores(y, variances.row(i));
+    if (last_ > masked) through_softmax(y, through_exp(y, variances.row(i)), variances.row(i));
+  });
+  if (info_of(last_).kind == Kind::row) { // in the first column
+    Squares column(rows.count, 1);
+    for (std::size_t i = 0; i < rows.count; ++i) column.numbers[i] = variances.row(i)[0];
+    variances = std::move(column);
+  }
+  return {std::move(values.at(last_)), std::move(variances)};
+}
+
+/// q kᵀ of the rows.
+Squares MapVariances::products(const Rows& rows) const {
+  const Dims& d = layer_.dims;
+  const std::size_t n = d.d_k, g = kv_head_of(layer_, rows.head);
+  Squares a(rows.count, n), of_q(rows.count, n), squares(n, d.S_all), of_k(n, d.S_all);
+  for (std::size_t i = 0; i < rows.count; ++i)
+    for (std::size_t c = 0; c < n; ++c) {
+      const std::size_t at = ((rows.batch * d.T + rows.first + i) * d.H + rows.head) * n + c;
+      a.row(i)[c] = (*q_.values)[at] * (*q_.values)[at], of_q.row(i)[c] = (*q_.variances)[at];
+    }
+  for (std::size_t j = 0; j < d.S_all; ++j)
+    for (std::size_t c = 0; c < n; ++c) {
+      const std::size_t at = ((rows.batch * d.S_all + j) * d.H_kv + g) * n + c;
+      squares.row(c)[j] = (*k_.values)[at] * (*k_.values)[at];
+      of_k.row(c)[j] = (*k_.variances)[at];
+    }
+  return variance_of_product(a, of_q, squares, &of_k, summed_, threads_);
+}
+
+void MapVariances::of_given(Stage stage, const double* y, std::size_t n, double* variance) const {
+  const auto off = by_.off.find(stage);
+  for (std::size_t j = 0; j < n; ++j)
+    variance[j] = off == by_.off.end() ? kept_.unless_held(y[j])
+                                       : kept_.of(y[j]) + off->second * off->second * y[j] * y[j];
+}
+
+/// scores … masked. Where a query may not attend, nothing is off.
+void MapVariances::through_scores(const RowValues& values, double* variance) const {
+  using enum Stage;
+  const std::size_t n = layer_.dims.S_all;
+  const double scale = layer_.scale(), cap = layer_.settings.softcap;
+  const Spacing& kept = by_.scores ? kept_ : summed_;
+  for (const Stage stage : {Stage::scores, scaled, capped, biased, masked}) {
+    const double* y = values[stage];
+    if (!y) continue;
+    if (layer_.has_given(stage)) {
+      of_given(stage, y, n, variance);
+      continue;
+    }
+    for (std::size_t j = 0; j < n; ++j) {
+      if (stage == Stage::scores)
+        variance[j] += mha::of_sum(summed_, layer_.dims.d_k, 0, y[j]);
+      else if (stage == scaled)
+        variance[j] *= scale * scale;
+      else if (stage == capped)
+        variance[j] *= std::pow(1 - y[j] * y[j] / (cap * cap), 2);
+      variance[j] = std::isfinite(y[j]) ? variance[j] + kept.of(y[j]) : 0;
+    }
+  }
+}
+
+/// row_max, shifted and exp, from masked; for what comes after it, those of exp relative to each
+/// number. Returns the maximum's, which all of them share.
+/// Softmax is computed in float32 in all implementations that are known; exp's argument is rounded
+/// once more where it is multiplied by log₂ e.
+double MapVariances::through_exp(const RowValues& y, double* variance) const {
+  using enum Stage;
+  const std::size_t n = layer_.dims.S_all;
+  const double *m = y[masked], *max = y[row_max], *e = y[exp];
+  double of_max = 0;
+  if (m && max && n > 0) of_max = variance[std::max_element(m, m + n) - m];
+  if (is_given(row_max, y)) of_given(row_max, max, 1, &of_max);
+  if (last_ == row_max) {
+    variance[0] = of_max + kept_.of(*max);
+    return 0;
+  }
+  if (is_given(shifted, y)) of_given(shifted, y[shifted], n, variance), of_max = 0;
+  for (std::size_t j = 0; m && j < n; ++j)
+    if (std::isfinite(m[j])) variance[j] += 2 * summed_.at_worst(m[j]);
+  // The same maximum is in every exponential, and goes out with the sum.
+  const bool shows_max = last_ == shifted || last_ == exp;
+  for (std::size_t j = 0; shows_max && j < n; ++j) variance[j] += of_max;
+  if (last_ == shifted) return 0;
+  if (is_given(exp, y)) {
+    of_given(exp, e, n, variance), of_max = 0;
+    for (std::size_t j = 0; j < n; ++j) variance[j] = e[j] > 0 ? variance[j] / (e[j] * e[j]) : 0;
+  } else {
+    for (std::size_t j = 0; j < n; ++j) variance[j] += 4 * mha::of_sum(summed_, 1, 0, 1);
+  }
+  for (std::size_t j = 0; last_ == exp && j < n; ++j) variance[j] *= e[j] > 0 ? e[j] * e[j] : 0;
+  return of_max;
+}
+
+/// The variance of the row's sum, relative to it: each key's by its share. Where exp is not there,
+/// the scores say the shares.
+double MapVariances::of_row_sum(const RowValues& y, const double* variance) const {
+  using enum Stage;
+  const std::size_t n = layer_.dims.S_all;
+  double own = 0, sum = 0, squares = 0;
+  if (is_given(row_sum, y)) {
+    of_given(row_sum, y[row_sum], 1, &own);
+    return *y[row_sum] > 0 ? own / (*y[row_sum] * *y[row_sum]) : 0;
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    const double share = y[weights]                  ? y[weights][j]
+                         : y[exp]                    ? y[exp][j]
+                         : y[masked] && y[logsumexp] ? std::exp(y[masked][j] - *y[logsumexp])
+                                                     : 0;
+    if (share > 0) sum += share, squares += share * share * variance[j];
+  }
+  return (sum > 0 ? squares / (sum * sum) : 0) + mha::of_sum(summed_, n, 0, 1);
+}
+
+/// row_sum, logsumexp and weights. Only the sum still has the maximum in it.
+void MapVariances::through_softmax(const RowValues& y, double of_max, double* variance) const {
+  using enum Stage;
+  if (last_ <= exp) return;
+  const std::size_t n = layer_.dims.S_all;
+  if (is_given(weights, y)) {
+    of_given(weights, y[weights], n, variance);
+    return;
+  }
+  const double of_row = of_row_sum(y, variance);
+  if (last_ == row_sum) {
+    variance[0] = *y[row_sum] * *y[row_sum] * (of_row + of_max) + kept_.of(*y[row_sum]);
+    return;
+  }
+  if (last_ == logsumexp) {
+    const double lse = *y[logsumexp];
+    variance[0] = of_row + kept_.of(lse) + 2 * summed_.at_worst(y[row_max] ? *y[row_max] : lse);
+    return;
+  }
+  for (std::size_t j = 0; j < n; ++j) {
+    const double w = y[weights][j], others = of_row - w * w * variance[j];
+    variance[j] = w > 0 ? w * w * ((1 - w) * (1 - w) * variance[j] + std::max(0.0, others)) +
+                              kept_.at_worst(w)
+                        : 0;
+  }
+}
+
+} // namespace mha

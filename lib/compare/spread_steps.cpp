@@ -1,0 +1,120 @@
+#include <mha/compare/spread_steps.hpp>
+
+#include <mha/compare/compare.hpp>
+#include <mha/layer/layer.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// The power of two at or below a number's size, and no smaller than 2^least.
+double power_below(double number, int least) {
+  const auto bits = std::bit_cast<std::uint64_t>(number) & 0x7ff0000000000000U;
+  return std::max(std::bit_cast<double>(bits), std::ldexp(1.0, least));
+}
+
+} // namespace
+
+double Spacing::most(double number) const {
+  return number == 0 ? 0 : half * power_below(number, least);
+}
+
+double Spacing::of(double number) const {
+  const double error = most(number);
+  return error * error / 3;
+}
+
+double Spacing::unless_held(double number) const {
+  const double units = number / (2 * most(number));
+  return number == 0 || !std::isfinite(number) || units == std::floor(units) ? 0 : of(number);
+}
+
+double Spacing::at_worst(double number) const {
+  const double error = number == 0 ? 0 : half * std::max(std::fabs(number), std::ldexp(1.0, least));
+  return error * error / 3;
+}
+
+Spacing spacing_of(DType dtype) {
+  return {std::ldexp(1.0, -significand_bits(dtype)), dtype == DType::f16   ? -14
+                                                     : dtype == DType::f64 ? -1022
+                                                                           : -126};
+}
+
+Squares times(const Squares& a, const Squares& b, std::size_t threads) {
+  Squares product(a.rows, b.cols);
+  if (product.numbers.empty() || a.cols == 0) return product;
+  const double largest = *std::ranges::max_element(a.numbers),
+               other = *std::ranges::max_element(b.numbers);
+  if (!(largest > 0) || !(other > 0) || !std::isfinite(largest) || !std::isfinite(other))
+    return product;
+  // The projection of a layer of one head: so products are as fast as the layer's own.
+  const auto scaled = [](const Squares& grid, double by, const Shape& shape) {
+    Tensor tensor = Tensor::uninitialised(DType::f32, shape);
+    const auto to = tensor.as_mutable<float>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(grid.numbers[i] / by);
+    return tensor;
+  };
+  Layer layer;
+  Dims& d = layer.dims;
+  d.T = d.S = d.S_all = a.rows, d.H = d.H_kv = 1, d.d_model = a.cols, d.d_k = b.cols;
+  layer.X = scaled(a, largest, {1, a.rows, a.cols});
+  layer.W_q = scaled(b, other, {b.rows, b.cols});
+  const Tensor q = trace(layer, {Stage::q}, {}, threads).value(Stage::q);
+  const auto from = q.as<float>();
+  for (std::size_t i = 0; i < from.size(); ++i)
+    product.numbers[i] = std::max(0.0, static_cast<double>(from[i])) * largest * other;
+  return product;
+}
+
+Squares variance_of_product(const Squares& a, const Squares& variance, const Squares& squares,
+                            const Squares* own, const Spacing& summed, std::size_t threads) {
+  const std::size_t n = a.cols, parts = own ? 2 : 1;
+  Squares left(a.rows, parts * n), right(parts * n, squares.cols);
+  for (std::size_t i = 0; i < a.rows; ++i)
+    for (std::size_t k = 0; k < n; ++k) {
+      left.row(i)[k] = variance.row(i)[k] + of_sum(summed, n, a.row(i)[k], 0);
+      if (own) left.row(i)[n + k] = a.row(i)[k];
+    }
+  std::ranges::copy(squares.numbers, right.numbers.begin());
+  if (own)
+    std::ranges::copy(own->numbers,
+                      right.numbers.begin() + static_cast<std::ptrdiff_t>(squares.numbers.size()));
+  return times(left, right, threads);
+}
+
+void through_norm(InputNorm kind, double eps, const double* x, const double* gain,
+                  const Spacing& kept, const Spacing& summed, double* variance, std::size_t n) {
+  const auto count = static_cast<double>(n);
+  const bool centred = kind == InputNorm::layer, affine = kind == InputNorm::affine;
+  double mean = 0, square = 0;
+  for (std::size_t i = 0; centred && i < n; ++i) mean += x[i] / count;
+  for (std::size_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean) / count;
+  const double inverse = affine ? 1 : 1 / std::sqrt(square + eps);
+  double of_mean = 0, of_root = 0;
+  for (std::size_t i = 0; !affine && i < n; ++i) {
+    variance[i] += summed.at_worst(x[i]) + (centred ? summed.at_worst(mean) : 0);
+    const double y = (x[i] - mean) * inverse;
+    of_root += y * y * variance[i] * inverse * inverse / (count * count);
+    if (centred) of_mean += variance[i] / (count * count);
+  }
+  if (!affine) of_root += of_sum(summed, n, 0, 1);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double y = (x[i] - mean) * inverse; // is kept before it is multiplied
+    variance[i] = gain[i] * gain[i] *
+                  ((variance[i] + of_mean) * inverse * inverse + y * y * of_root + kept.of(y));
+  }
+}
+
+std::vector<double> gains_of(const Tensor& weight, bool one_plus, std::size_t n) {
+  std::vector<double> gains(n, 1.0);
+  for (std::size_t i = 0; !weight.empty() && i < n; ++i)
+    gains[i] = value_at(weight, i) + (one_plus ? 1 : 0);
+  return gains;
+}
+
+} // namespace mha

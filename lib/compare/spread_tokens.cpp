@@ -1,0 +1,274 @@
+// The variances of steps that see each token by itself.
+
+#include <mha/compare/spread.hpp>
+#include <mha/forward/feed_forward.hpp>
+#include <mha/forward/rotary_kinds.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+using Numbers = Variances::Numbers;
+
+Numbers squares_of(const Numbers& numbers) {
+  Numbers squares(numbers.size());
+  std::ranges::transform(numbers, squares.begin(), [](double a) { return a * a; });
+  return squares;
+}
+
+Squares grid_of(std::size_t rows, Numbers numbers) {
+  Squares grid(rows, 0);
+  grid.cols = rows == 0 ? 0 : numbers.size() / rows;
+  grid.numbers = std::move(numbers);
+  return grid;
+}
+
+void add_each(Numbers& to, const Numbers& other) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += other[i];
+}
+
+} // namespace
+
+/// x W of rows of x; without W, x itself.
+Numbers Variances::of_product(const Numbers& x, Numbers variance, const Tensor& W,
+                              const Numbers& y) const {
+  if (W.empty()) return variance;
+  const std::size_t n = W.shape()[0], width = W.shape()[1], rows = x.size() / n;
+  // Of wide weights, such as the vocabulary's, some columns at a time.
+  constexpr std::size_t most = std::size_t{1} << 23;
+  const std::size_t at_once = std::max<std::size_t>(1, std::min(width, most / n));
+  const bool exact = is_exact(W);
+  const Squares a = grid_of(rows, squares_of(x)), of_x = grid_of(rows, std::move(variance));
+  Numbers result(rows * width);
+  for (std::size_t first = 0; first < width; first += at_once) {
+    const std::size_t count = std::min(at_once, width - first);
+    Squares squares(n, count), own(exact ? 0 : n, count);
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < count; ++j) {
+        const double w = value_at(W, i * width + first + j);
+        squares.row(i)[j] = w * w;
+        if (!exact) own.row(i)[j] = kept_.of(w);
+      }
+    const Squares some =
+        variance_of_product(a, of_x, squares, exact ? nullptr : &own, summed_, threads_);
+    for (std::size_t t = 0; t < rows; ++t)
+      for (std::size_t j = 0; j < count; ++j) {
+        const std::size_t at = t * width + first + j;
+        result[at] = some.row(t)[j] + mha::of_sum(summed_, n, 0, y[at]);
+      }
+  }
+  return result;
+}
+
+/// x W + b, where no stage is it: a layer that has it for queries computes it.
+Numbers Variances::multiplied(const Numbers& x, const Tensor& W, const Tensor& b) const {
+  Layer bare;
+  const std::size_t n = W.shape()[0], rows = x.size() / n;
+  bare.dtype = DType::f64;
+  bare.dims.T = bare.dims.S = bare.dims.S_all = rows, bare.dims.d_model = n;
+  bare.dims.H = bare.dims.H_kv = 1, bare.dims.d_k = W.shape()[1];
+  bare.X = Tensor::of<double>({1, rows, n}, x);
+  bare.W_q = convert(W, DType::f64);
+  if (!b.empty()) bare.b_q = convert(b, DType::f64);
+  return values_in_double(trace(bare, {Stage::q}, {}, threads_).value(Stage::q));
+}
+
+Numbers Variances::of_projection(Stage stage) {
+  const bool is_q = stage == Stage::q, is_k = stage == Stage::k;
+  const Tensor& W = is_q ? layer_.W_q : is_k ? layer_.W_k : layer_.W_v;
+  const Tensor& other = is_k ? layer_.X_k : layer_.X_v;
+  const Numbers& y = values_.at(stage);
+  if (!is_q && !other.empty()) return of_product(values_in_double(other), of_tensor(other), W, y);
+  const Stage from = input(stage);
+  Numbers variance = of_product(values_.at(from), variances_.at(from), W, y);
+  if (is_k && has_step(layer_, Stage::k_pe)) return of_keys(std::move(variance));
+  return variance;
+}
+
+/// Keys of latent attention: the last part of every head is the shared one.
+Numbers Variances::of_keys(Numbers variance) const {
+  const Dims& d = layer_.dims;
+  const Numbers& shared = variances_.at(Stage::k_pe);
+  for (std::size_t row = 0; row < shared.size() / d.d_pe; ++row)
+    for (std::size_t h = 0; h < d.H_kv; ++h)
+      std::copy_n(&shared[row * d.d_pe], d.d_pe,
+                  &variance[row * d.H_kv * d.d_k + (h + 1) * d.d_k - d.d_pe]);
+  return variance;
+}
+
+Numbers Variances::of_compressed(Stage stage) {
+  const bool is_q = stage == Stage::c_q;
+  const Numbers& x = values_.at(input(stage));
+  const Tensor& W = is_q ? layer_.W_c_q : layer_.W_c_kv;
+  const Numbers product = multiplied(x, W, is_q ? layer_.b_c_q : layer_.b_c_kv);
+  Numbers variance = of_product(x, variances_.at(input(stage)), W, product);
+  keep(variance, product);
+  return of_norm({InputNorm::rms,
+                  layer_.settings.qk_norm_eps,
+                  is_q ? layer_.c_q_norm_weight : layer_.c_kv_norm_weight,
+                  {}},
+                 product, std::move(variance));
+}
+
+/// A row a token.
+Numbers Variances::of_norm(const Norm& norm, const Numbers& x, Numbers variance) const {
+  if (!norm.present()) return variance;
+  const std::size_t n = x.size() / (layer_.dims.B * layer_.dims.T);
+  const std::vector<double> gains = gains_of(norm.weight, norm.one_plus, n);
+  for (std::size_t first = 0; first + n <= x.size(); first += n)
+    through_norm(norm.kind, norm.eps, x.data() + first, gains.data(), kept_, summed_,
+                 variance.data() + first, n);
+  return variance;
+}
+
+Numbers Variances::of_head_norm(Stage stage) {
+  const bool is_q = stage == Stage::q_norm, rms = layer_.settings.qk_norm == QkNorm::rms;
+  const Tensor& weight = is_q ? layer_.q_norm_weight : layer_.k_norm_weight;
+  const Settings& s = layer_.settings;
+  const Numbers& x = values_.at(input(stage));
+  Numbers variance = variances_.at(input(stage));
+  const std::size_t n = weight.rank() == 2 ? weight.shape()[1] : weight.count();
+  const std::vector<double> gains = gains_of(weight, s.qk_norm_one_plus && rms, weight.count());
+  for (std::size_t first = 0; first + n <= x.size(); first += n)
+    through_norm(rms ? InputNorm::rms : InputNorm::layer, s.qk_norm_eps, x.data() + first,
+                 gains.data() + first % weight.count(), kept_, summed_, variance.data() + first, n);
+  return variance;
+}
+
+/// A pair (a, b) turns to a cos − b sin, b cos + a sin: at most both variances are in each. Cosines
+/// and sines are kept, too, and an angle is a position times a frequency.
+Numbers Variances::of_rotation(Stage stage) {
+  const Dims& d = layer_.dims;
+  const Settings& s = layer_.settings;
+  const bool is_q = stage == Stage::q_rope;
+  const Numbers& x = values_.at(input(stage));
+  Numbers variance = variances_.at(input(stage));
+  const std::int64_t begin = s.rope_offset.value_or(static_cast<std::int64_t>(d.past));
+  const RotaryFrequencies theta = rotary_frequencies(layer_, std::max(d.T, d.S), begin);
+  const std::size_t pairs = theta.frequencies.size(), heads = is_q ? d.H : d.H_kv,
+                    tokens = is_q ? d.T : d.S;
+  for (std::size_t head = 0; head < x.size() / d.d_k; ++head)
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const bool beside = s.rope == Rope::interleaved;
+      const std::size_t from = head * d.d_k + s.rope_first, a = from + (beside ? 2 * i : i),
+                        b = from + (beside ? 2 * i + 1 : i + pairs);
+      const double position = rotary_position(layer_, begin, head / heads % tokens, i),
+                   angle = summed_.half * position * theta.frequencies[i],
+                   size = x[a] * x[a] + x[b] * x[b];
+      variance[a] = variance[b] =
+          theta.attention_factor * theta.attention_factor *
+          (variance[a] + variance[b] + size * angle * angle + kept_.at_worst(std::sqrt(size)));
+    }
+  return variance;
+}
+
+/// Past, current, learned extra and zero keys or values.
+Numbers Variances::of_appended(Stage stage) {
+  const Dims& d = layer_.dims;
+  const bool is_k = stage == Stage::k_all;
+  const Numbers &own = variances_.at(input(stage)), &y = values_.at(stage);
+  const std::size_t width = d.H_kv * (is_k ? d.d_k : d.d_v);
+  Numbers variance(y.size());
+  const bool exact = is_exact(is_k ? layer_.k_past : layer_.v_past);
+  for (std::size_t row = 0; row < d.B * d.S_all; ++row)
+    for (std::size_t i = 0; i < width; ++i) {
+      const std::size_t at = row * width + i, j = row % d.S_all;
+      const bool current = j >= d.past && j < d.past + d.S;
+      variance[at] = current ? own[(row / d.S_all * d.S + j - d.past) * width + i]
+                     : exact ? 0
+                             : kept_.of(y[at]);
+    }
+  return variance;
+}
+
+/// Rows of n numbers become what the activation makes of them, and so do their variances.
+void Variances::through_activation(Activation activation, std::size_t n, Numbers& x,
+                                   Numbers& variance) const {
+  const std::size_t rows = x.size() / n;
+  const auto activated = [&](const Numbers& at) {
+    Numbers y(at.size());
+    activate<double>(activation, {at.data(), rows, n, n}, {y.data(), rows, n, n});
+    return y;
+  };
+  Numbers step(x.size()), above = x, below = x;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    step[i] = std::max(std::sqrt(variance[i]), 1e-4 * std::max(1.0, std::fabs(x[i])));
+    above[i] += step[i], below[i] -= step[i];
+  }
+  const Numbers y = activated(x);
+  const bool of_row = activation == Activation::solu; // y = x s, s a softmax over the row
+  if (!of_row) above = activated(above), below = activated(below);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double slope = of_row ? (x[i] == 0 ? 0 : y[i] / x[i]) * (1 + std::fabs(x[i]))
+                                : (above[i] - below[i]) / (2 * step[i]);
+    // 1 + erf and 1 + tanh cancel far below 0.
+    variance[i] = slope * slope * variance[i] + summed_.at_worst(x[i]);
+  }
+  x = y;
+}
+
+Numbers Variances::of_activation() {
+  const FeedForward& mlp = layer_.block->mlp;
+  Numbers act = values_.at(Stage::mlp_pre), variance = variances_.at(Stage::mlp_pre);
+  through_activation(mlp.activation, mlp.in.out(), act, variance);
+  if (mlp.gated()) {
+    const Numbers &up = values_.at(Stage::mlp_up), &of_up = variances_.at(Stage::mlp_up);
+    keep(variance, act);
+    for (std::size_t i = 0; i < act.size(); ++i) {
+      variance[i] = variance[i] * up[i] * up[i] + act[i] * act[i] * of_up[i];
+      act[i] *= up[i];
+    }
+  }
+  for (std::size_t i = 0; !mlp.product_bias.empty() && i < act.size(); ++i)
+    act[i] += value_at(mlp.product_bias, i % mlp.product_bias.count());
+  return of_norm(mlp.inner, act, std::move(variance));
+}
+
+/// X + output, and the sums behind a block. Behind a post-norm block it is normed.
+Numbers Variances::of_sum(Stage stage) {
+  Numbers sum = stage == Stage::residual ? values_in_double(layer_.X) : Numbers(),
+          variance = stage == Stage::residual ? of_stream(layer_.X) : Numbers();
+  for (const Stage from : inputs_of(layer_, stage)) {
+    if (from == Stage::resid_pre && stage == Stage::residual) continue;
+    sum.resize(values_.at(from).size()), variance.resize(sum.size());
+    add_each(sum, values_.at(from)), add_each(variance, variances_.at(from));
+    keep(variance, sum); // each of several sums
+  }
+  if (stage == Stage::resid_post && layer_.block && layer_.block->shape == BlockShape::post)
+    return of_norm(layer_.block->post_block_norm, sum, std::move(variance));
+  return variance;
+}
+
+Numbers Variances::of_logits() {
+  const ModelHead& head = layer_.ends->head;
+  const Numbers& y = values_.at(Stage::logits);
+  const bool normed = layer_.ends->has(Stage::final);
+  Numbers x = normed ? values_.at(Stage::final) : values_in_double(layer_.ends->stream),
+          variance = normed ? variances_.at(Stage::final) : of_stream(layer_.ends->stream);
+  if (head.dense.present()) {
+    Numbers product = multiplied(x, head.dense.W, head.dense.b);
+    variance = of_product(x, std::move(variance), head.dense.W, product);
+    keep(variance, product);
+    through_activation(head.activation, head.dense.out(), product, variance);
+    keep(variance, product);
+    variance = of_norm(head.norm, product, std::move(variance));
+    x = std::move(product);
+    if (head.norm.present()) // its result, as wide as its weight
+      for (std::size_t first = 0, n = head.dense.out(); first < x.size(); first += n)
+        norm_rows<double>(in_precision(head.norm, DType::f64), {&x[first], 1, n, n},
+                          {&x[first], 1, n, n});
+  }
+  variance = of_product(x, std::move(variance), head.decoder.W, y);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double slope = head.softcap == 0 ? 1 : 1 - std::pow(y[i] / head.softcap, 2);
+    variance[i] *= head.scale * head.scale * slope * slope;
+  }
+  return variance;
+}
+
+} // namespace mha
