@@ -339,8 +339,8 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
         fail("{}: {}", io::shown(file.name), file.notes.back());
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
-  read_layer.list_origins();
   to.other_order = order_heads_and_tokens(parts, settings, to.notes);
+  read_layer.list_origins();
   return read_layer;
 }
 
