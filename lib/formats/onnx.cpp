@@ -1,7 +1,8 @@
 #include <mha/formats/onnx.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/onnx_layers.hpp>
+#include <mha/formats/onnx_between.hpp>
+#include <mha/formats/onnx_lengths.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -48,8 +49,8 @@ public:
     constexpr std::int64_t most = 4096;
     if (const std::int64_t wanted = flow_->wanted_length; wanted > 1 && wanted <= most)
       flow_ = std::make_shared<OnnxFlow>(model_, store_, wanted);
-    flow_->of_length = [this](std::int64_t length) {
-      return std::make_shared<const OnnxFlow>(model_, store_, length);
+    flow_->of_length = [this](std::int64_t length, std::int64_t texts, bool padded) {
+      return std::make_shared<OnnxFlow>(model_, store_, length, texts, padded);
     };
   }
 
@@ -145,20 +146,32 @@ private:
 
   void add_layers() {
     const OnnxProjections projections(*flow_);
-    std::vector<OnnxAttentionSite> sites = spelt_out_attention(*flow_, projections);
-    for (std::size_t i = 0; i < flow_->steps.size(); ++i)
-      if (auto site = attention_operator(*flow_, static_cast<int>(i)))
-        sites.push_back(std::move(*site));
-    std::ranges::sort(sites, {}, &OnnxAttentionSite::step);
     std::vector<OnnxLayer> layers;
-    std::vector<std::string> others;
-    for (const OnnxAttentionSite& site : sites) {
-      if (auto layer = onnx_layer(flow_, projections, site))
+    std::vector<OnnxRefusal> refused;
+    OnnxOtherLengths other_lengths(*flow_);
+    for (std::size_t i = 0; i < flow_->steps.size(); ++i) {
+      const int step = static_cast<int>(i);
+      auto found = spelt_out_attention(*flow_, projections, step);
+      if (!found) found = attention_operator(*flow_, step);
+      if (!found) continue;
+      const auto* site = std::get_if<OnnxAttentionSite>(&*found);
+      std::variant<OnnxLayer, OnnxRefusal> read;
+      if (site)
+        read = onnx_layer(flow_, projections, *site);
+      else
+        read = std::get<OnnxRefusal>(*found);
+      if (auto* layer = std::get_if<OnnxLayer>(&read)) {
+        if (auto why = other_lengths.refusal(step, *layer); !why.empty())
+          read = OnnxRefusal{step, std::move(why)};
+      }
+      if (auto* layer = std::get_if<OnnxLayer>(&read))
         layers.push_back(std::move(*layer));
       else
-        others.push_back(flow_->steps[static_cast<std::size_t>(site.step)].name);
+        refused.push_back(std::get<OnnxRefusal>(std::move(read)));
     }
-    note_others(std::move(others));
+    for (const int step : steps_instead_of_softmax(*flow_, projections))
+      refused.push_back({step, "it stands between two products, where a Softmax would"});
+    note_refused(refused);
     std::set<std::string> paths;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       OnnxLayer& layer = layers[i];
@@ -171,24 +184,33 @@ private:
       contents_.notes.emplace_back(
           "its graph is larger than is searched for attention: some layers "
           "may be missing");
-    if (layers.empty()) contents_.notes.push_back(advice());
+    if (layers.empty()) contents_.notes.push_back(advice(refused));
     flow_->of_length = nullptr; // tensors that are read later hold the flow
   }
 
-  /// Attention whose projections were not found.
-  void note_others(std::vector<std::string> others) {
-    if (others.empty()) return;
-    const std::vector<std::string_view> names(others.begin(), others.end());
-    contents_.notes.push_back(message(
-        "attention whose queries, keys or values are no linear maps of an input: {}; its steps can "
-        "be computed from what enters it: <start from q, k and v>",
-        listed(names)));
+  std::string in_words(const OnnxRefusal& refusal) const {
+    return fmt::format("attention at {} is not read: {}", onnx_step_in_words(*flow_, refusal.step),
+                       refusal.why);
   }
 
-  Message advice() const {
-    return message("no attention layer was found in the graph; its tensors can be bound by "
-                   "name: <W_q={0}:TENSOR> <W_k={0}:TENSOR> …, with <num_heads>",
-                   shown(contents_.name));
+  /// Attention that is no layer here.
+  void note_refused(const std::vector<OnnxRefusal>& refused) {
+    constexpr std::size_t most = 8;
+    for (std::size_t i = 0; i < refused.size() && i < most; ++i)
+      contents_.notes.push_back(Message(in_words(refused[i])) +
+                                message("; its steps can be computed from what enters it: "
+                                        "<start from q, k and v>"));
+    if (refused.size() > most)
+      contents_.notes.emplace_back(
+          fmt::format("and {} more that are not read", refused.size() - most));
+  }
+
+  Message advice(const std::vector<OnnxRefusal>& refused) const {
+    Message found = message("no attention layer was found in the graph");
+    if (!refused.empty()) found = found + Message(": " + in_words(refused.front()));
+    return found + message("; its tensors can be bound by name: <W_q={0}:TENSOR> "
+                           "<W_k={0}:TENSOR> …, with <num_heads>",
+                           shown(contents_.name));
   }
 
   void add_layer(OnnxLayer layer, const std::string& path) {
@@ -199,6 +221,10 @@ private:
     for (auto& [name, value] : layer.settings)
       contents_.scalars.emplace_back(path + name, std::move(value));
     contents_.scalars.emplace_back(path + "node", layer.node);
+    if (layer.needs) {
+      contents_.scalars.emplace_back(path + "needs", layer.needs->in_words(Wording::command_line));
+      contents_.remarks.emplace(path + "needs", std::move(*layer.needs));
+    }
     for (std::size_t i = 0; i < layer.remarks.size(); ++i) {
       const std::string name = i == 0 ? path + "note" : fmt::format("{}note_{}", path, i);
       contents_.scalars.emplace_back(name, layer.remarks[i].in_words(Wording::command_line));

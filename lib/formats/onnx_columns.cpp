@@ -1,6 +1,10 @@
 #include <mha/formats/onnx_columns.hpp>
 
+#include <mha/system/one_of.hpp>
+#include <mha/tensor/parts.hpp>
+
 #include <algorithm>
+#include <tuple>
 
 namespace mha::io {
 
@@ -8,41 +12,58 @@ namespace {
 
 constexpr std::int64_t most_heads = 1 << 12, most_head_width = 1 << 14;
 
-/// An element of a projection.
-struct Element {
-  std::int64_t row = 0, column = 0;
-  double factor = 1;
-};
+using Element = OnnxColumnElement;
 
 class OperandReader {
 public:
   OperandReader(const OnnxFlow& flow, const OnnxProjections& projections,
-                const OnnxSiteElements& elements, std::int64_t length, std::int64_t width)
+                const OnnxOperandPlace& place, std::vector<int>& why)
       : flow_(flow),
         projections_(projections),
-        elements_(elements),
-        length_(length),
-        width_(width) {}
+        place_(place),
+        elements_(place.elements),
+        length_(place.length),
+        width_(place.width),
+        why_(why) {}
 
-  std::optional<OnnxOperand> read(std::int64_t groups, std::vector<std::int64_t>& heads) {
-    if (groups < 1 || width_ < 1 || groups > most_heads * 64 || width_ > most_head_width)
-      return std::nullopt;
-    const OnnxForm first = elements_(0, 0, 0);
-    if (first.terms.size() != 1) return std::nullopt;
-    if (!find_source(first.terms[0].value)) return std::nullopt;
-    const auto origin = element(0, 0, 0);
-    if (!origin) return std::nullopt;
-    if (heads.empty())
-      for (std::int64_t l = 0; l < groups; ++l)
-        if (const auto one = element(l, 0, 0); one && one->row == origin->row) heads.push_back(l);
-    if (heads.empty() || heads.size() > static_cast<std::size_t>(most_heads)) return std::nullopt;
-    if (!find_columns(heads, *origin)) return std::nullopt;
-    if (!find_rope(heads[0])) return std::nullopt;
-    if (!find_added(heads)) return std::nullopt;
-    return std::move(operand_);
+  std::optional<OnnxOperand> read(std::vector<std::int64_t>& heads) {
+    flow_.met();
+    const bool found =
+        read_parts(heads) &&
+        onnx_operand_holds(flow_, projections_, place_, operand_, heads, why_);
+    if (found) return std::move(operand_);
+    return std::nullopt;
   }
 
 private:
+  bool read_parts(std::vector<std::int64_t>& heads) {
+    const std::int64_t groups = place_.groups;
+    if (groups < 1 || width_ < 1 || groups > most_heads * 64 || width_ > most_head_width)
+      return false;
+    const OnnxForm first = elements_(0, 0, 0);
+    for (const OnnxForm::Term& term : first.terms) note_maker(term.value);
+    if (first.terms.size() != 1 || !find_source(first.terms[0].value)) return false;
+    why_.clear();
+    const auto origin = element(0, 0, 0);
+    if (!origin) return false;
+    if (heads.empty())
+      for (std::int64_t l = 0; l < groups; ++l)
+        if (const auto one = element(l, 0, 0); one && one->row == origin->row) heads.push_back(l);
+    if (heads.empty() || heads.size() > static_cast<std::size_t>(most_heads)) return false;
+    if (!find_columns(heads, *origin)) return false;
+    while (operand_.constants + 1 < length_ &&
+           onnx_constant(flow_, elements_(heads[0], length_ - 1 - operand_.constants, 0)))
+      ++operand_.constants;
+    length_ -= operand_.constants;
+    return find_rope(heads[0]) && find_added(heads);
+  }
+
+  /// The step that makes a value which is no element of a projection.
+  void note_maker(int value) {
+    if (const OnnxStep* made = flow_.maker(value); made && !projections_.of(flow_.resolved(value)))
+      add_once(why_, static_cast<int>(made - flow_.steps.data()));
+  }
+
   /// The projection, or the normalisation between.
   bool find_source(int value) {
     const OnnxProjection* projection = projections_.of(flow_.resolved(value));
@@ -52,37 +73,24 @@ private:
       const OnnxForm before = flow_.form(operand_.norm->x, 0);
       if (before.terms.size() != 1) return false;
       projection = projections_.of(flow_.resolved(before.terms[0].value));
-      normed_ = flow_.resolved(value);
+      operand_.normed = flow_.resolved(value);
     }
+    if (projection && !projection->plain) why_ = {projection->step};
     if (!projection || !projection->plain) return false;
     operand_.columns.projection = *projection;
     return true;
   }
 
-  /// The one element of the projection that a term is.
-  std::optional<Element> element(const OnnxForm::Term& term) const {
-    int value = flow_.resolved(term.value);
-    std::int64_t at = term.at;
-    double factor = term.factor;
-    if (operand_.norm) {
-      if (value != normed_) return std::nullopt;
-      const OnnxForm before = flow_.form(operand_.norm->x, at);
-      if (before.terms.size() != 1 || std::abs(before.terms[0].factor - 1) > 1e-9)
-        return std::nullopt;
-      value = flow_.resolved(before.terms[0].value), at = before.terms[0].at;
-    }
-    const OnnxProjection& projection = operand_.columns.projection;
-    if (value != flow_.resolved(projection.out) && value != flow_.resolved(projection.product))
-      return std::nullopt;
-    // The product itself, where its biased form is another value, would lack the bias.
-    if (value != flow_.resolved(projection.out)) return std::nullopt;
-    const auto [row, column] = projection.place(flow_, at);
-    return Element{row, column, factor};
+  std::optional<Element> element(const OnnxForm::Term& term) {
+    const auto found = onnx_column_element(flow_, operand_, term);
+    if (!found && flow_.resolved(term.value) != operand_.normed) note_maker(term.value);
+    return found;
   }
-  std::optional<Element> element(std::int64_t l, std::int64_t t, std::int64_t d) const {
+  std::optional<Element> element(std::int64_t l, std::int64_t t, std::int64_t d) {
     const OnnxForm form = elements_(l, t, d);
-    if (form.terms.size() != 1) return std::nullopt;
-    return element(form.terms[0]);
+    if (form.terms.size() == 1) return element(form.terms[0]);
+    for (const OnnxForm::Term& term : form.terms) element(term);
+    return std::nullopt;
   }
 
   bool find_columns(const std::vector<std::int64_t>& heads, const Element& origin) {
@@ -109,12 +117,6 @@ private:
                 1e-6 * std::abs(one->factor))
           return false;
       }
-    // The next token is the next row of the same input.
-    if (length_ > 1) {
-      const OnnxForm next = elements_(heads[0], length_ - 1, 0);
-      for (const OnnxForm::Term& term : next.terms)
-        if (const auto one = element(term); !one || one->row == origin.row) return false;
-    }
     OnnxColumns& columns = operand_.columns;
     columns.heads = heads.size(), columns.width = static_cast<std::size_t>(width_);
     const auto most = static_cast<std::int64_t>(columns.projection.out_width);
@@ -154,7 +156,7 @@ private:
     std::size_t partner = 0;
     double own = 0, other = 0;
   };
-  std::optional<Turn> turn_of(std::int64_t head, std::size_t d) const {
+  std::optional<Turn> turn_of(std::int64_t head, std::size_t d) {
     const std::vector<std::size_t>& columns = operand_.columns.columns;
     Turn turn{.partner = d};
     const OnnxForm form = elements_(head, 1, static_cast<std::int64_t>(d));
@@ -251,43 +253,77 @@ private:
 
   const OnnxFlow& flow_;
   const OnnxProjections& projections_;
+  const OnnxOperandPlace& place_;
   const OnnxSiteElements& elements_;
   std::int64_t length_, width_;
-  int normed_ = -1;
+  std::vector<int>& why_;
   OnnxOperand operand_;
 };
 
 } // namespace
 
+std::optional<OnnxColumnElement> onnx_column_element(const OnnxFlow& flow,
+                                                     const OnnxOperand& operand,
+                                                     const OnnxForm::Term& term) {
+  int value = flow.resolved(term.value);
+  Element found{.factor = term.factor};
+  std::int64_t at = term.at;
+  if (operand.norm) {
+    if (value != operand.normed) return std::nullopt;
+    const OnnxForm before = flow.form(operand.norm->x, at);
+    if (before.terms.size() != 1 || before.number != 0 ||
+        std::abs(before.terms[0].factor - 1) > 1e-9)
+      return std::nullopt;
+    found.normed_at = at;
+    value = flow.resolved(before.terms[0].value), at = before.terms[0].at;
+  }
+  // The product itself, where its biased form is another value, would lack the bias.
+  const OnnxProjection& projection = operand.columns.projection;
+  if (value != flow.resolved(projection.out)) return std::nullopt;
+  std::tie(found.row, found.column) = projection.place(flow, at);
+  return found;
+}
+
 std::optional<OnnxOperand> onnx_operand(const OnnxFlow& flow, const OnnxProjections& projections,
-                                        const OnnxSiteElements& elements, std::int64_t groups,
-                                        std::int64_t length, std::int64_t width,
-                                        std::vector<std::int64_t>& heads) {
-  return OperandReader(flow, projections, elements, length, width).read(groups, heads);
+                                        const OnnxOperandPlace& place,
+                                        std::vector<std::int64_t>& heads, std::vector<int>& why) {
+  return OperandReader(flow, projections, place, why).read(heads);
+}
+
+Tensor onnx_columns_of(const Tensor& matrix, const std::vector<std::size_t>& columns) {
+  bool neighbours = true;
+  for (std::size_t i = 1; i < columns.size(); ++i) neighbours &= columns[i] == columns[0] + i;
+  if (neighbours && columns.size() == matrix.shape()[1]) return matrix;
+  if (neighbours) return columns_when_read(matrix, columns[0], columns.size());
+  return at_positions(matrix, 1, columns);
+}
+
+Tensor onnx_rows_of(const Tensor& matrix, const std::vector<std::size_t>& rows) {
+  return std::ranges::is_sorted(rows) ? matrix : at_positions(matrix, 0, rows);
+}
+
+std::optional<double> onnx_constant(const OnnxFlow& flow, const OnnxForm& form) {
+  double sum = form.number;
+  for (const OnnxForm::Term& term : form.terms) {
+    const auto number = flow.is_fixed(term.value) ? flow.number(term.value, term.at) : std::nullopt;
+    if (!number) return std::nullopt;
+    sum += term.factor * *number;
+  }
+  return sum;
 }
 
 std::vector<std::vector<double>> onnx_constant_rows(const OnnxFlow& flow,
                                                     const OnnxSiteElements& elements,
                                                     const std::vector<std::int64_t>& heads,
-                                                    std::int64_t length, std::int64_t width) {
-  const auto constant = [&](const OnnxForm& form) -> std::optional<double> {
-    double sum = form.number;
-    for (const OnnxForm::Term& term : form.terms) {
-      const auto number =
-          flow.is_fixed(term.value) ? flow.number(term.value, term.at) : std::nullopt;
-      if (!number) return std::nullopt;
-      sum += term.factor * *number;
-    }
-    return sum;
-  };
+                                                    std::int64_t length, std::int64_t width,
+                                                    std::int64_t count) {
   std::vector<std::vector<double>> rows;
-  for (std::int64_t s = length - 1; s > 0 && constant(elements(heads[0], s, 0)); --s) {
+  for (std::int64_t s = length - count; s < length; ++s) {
     std::vector<double>& row = rows.emplace_back();
     for (const std::int64_t l : heads)
       for (std::int64_t d = 0; d < width; ++d)
-        row.push_back(constant(elements(l, s, d)).value_or(NAN));
+        row.push_back(onnx_constant(flow, elements(l, s, d)).value_or(NAN));
   }
-  std::ranges::reverse(rows);
   return rows;
 }
 

@@ -54,6 +54,8 @@ std::string OnnxContraction::summed() const {
 std::optional<OnnxContraction> onnx_contraction(const OnnxFlow& flow, const OnnxStep& step) {
   const bool product = step.is("MatMul") || step.is("FusedMatMul") || step.is("Gemm");
   if (!product && !step.is("Einsum")) return std::nullopt;
+  if (step.integer("transBatchA", 0) != 0 || step.integer("transBatchB", 0) != 0)
+    return std::nullopt;
   if (step.inputs.size() < 2 || step.inputs[0] < 0 || step.inputs[1] < 0) return std::nullopt;
   const auto &a = flow.shape(step.inputs[0]), &b = flow.shape(step.inputs[1]);
   if (!a || !b || a->empty() || b->empty() || a->size() > 20 || b->size() > 20) return std::nullopt;
@@ -99,6 +101,22 @@ std::int64_t onnx_flat(const std::vector<std::int64_t>& shape,
   for (std::size_t i = 0; i < shape.size(); ++i)
     flat = flat * shape[i] + (shape[i] == 1 ? 0 : places[i]);
   return flat;
+}
+
+std::int64_t onnx_flat_of_map(const OnnxDims& shape, std::size_t query_axis, std::size_t key_axis,
+                              std::array<std::int64_t, 3> place) {
+  auto& [head, query, key] = place;
+  OnnxDims places(shape.size(), 0);
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (i == query_axis || i == key_axis) continue;
+    places[i] = head % shape[i], head /= shape[i];
+  }
+  places[query_axis] = query, places[key_axis] = key;
+  return onnx_flat(shape, places);
+}
+
+bool is_only_a_product(const OnnxStep& step) {
+  return !step.is("Gemm") || step.input(2) < 0 || step.number("beta").value_or(1) == 0;
 }
 
 } // namespace mha::io

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace mha::io {
 
@@ -25,8 +24,6 @@ std::optional<double> compute(std::string_view op, double a, double b) {
   if (op == "Or") return a != 0 || b != 0;
   if (op == "Xor") return (a != 0) != (b != 0);
   if (op == "Pow") return std::pow(a, b);
-  if (op == "Min") return std::min(a, b);
-  if (op == "Max") return std::max(a, b);
   if (op == "Mod") return b == 0 ? 0 : a - b * std::floor(a / b);
   return std::nullopt;
 }
@@ -82,10 +79,13 @@ OnnxForm OnnxElements::form(int value, std::int64_t flat, int depth) const {
   if (of.constant >= 0) return constant(of, flat).value_or(alone);
   if (of.is_input) return input(of, flat).value_or(alone);
   const OnnxStep* step = flow_.maker(value);
-  if (!step || !of.shape || depth > most_deep || flow_.visits_ <= 0 || --flow_.budget_ < 0)
-    return alone;
+  if (!step || !of.shape || depth > most_deep || flow_.visits_ <= 0) return alone;
+  double* const known = flow_.known(value, flat);
+  if (known && !std::isnan(*known)) return OnnxForm{{}, *known};
+  if (--flow_.budget_ < 0) return alone;
   --flow_.visits_;
   std::optional<OnnxForm> made = made_by(*step, of, flat, depth + 1);
+  if (known && made && made->terms.empty()) *known = made->number;
   return made && made->terms.size() <= most_terms ? std::move(*made) : alone;
 }
 
@@ -103,11 +103,13 @@ MaybeOnnxForm OnnxElements::constant(const OnnxValue& of, std::int64_t flat) con
   return of_number(value_at(read, static_cast<std::size_t>(flat)));
 }
 
-MaybeOnnxForm OnnxElements::input(const OnnxValue& of, std::int64_t flat) {
+MaybeOnnxForm OnnxElements::input(const OnnxValue& of, std::int64_t flat) const {
   if (!of.fixed) return std::nullopt;
   if (of.name == "use_cache_branch") return of_number(0);
-  if (of.name.find("osition") == std::string_view::npos) return of_number(1);
-  if (!of.shape || of.shape->empty() || of.shape->back() <= 0) return std::nullopt;
+  const bool has_axis = of.shape && !of.shape->empty() && of.shape->back() > 0;
+  if (of.name.find("osition") == std::string_view::npos)
+    return of_number(flow_.padded && has_axis && (flat + 1) % of.shape->back() == 0 ? 0 : 1);
+  if (!has_axis) return std::nullopt;
   return of_number(static_cast<double>(flat % of.shape->back()));
 }
 
@@ -141,27 +143,21 @@ MaybeOnnxForm OnnxElements::made_by(const OnnxStep& step, const OnnxValue& of, s
   if (op == "RotaryEmbedding") return rotary(step, *of.shape, flat, depth);
   if (!step.node->domain.empty() && op != "FusedMatMul") return std::nullopt;
   if (op == "Identity" || op == "Reshape" || op == "Flatten" || op == "Squeeze" ||
-      op == "Unsqueeze" || op == "CastLike" || (op == "Dropout" && of.output == 0))
+      op == "Unsqueeze" || (op == "Dropout" && of.output == 0 && drops_nothing(step)))
     return passed(step, 0, flat, depth);
   if (op == "Cast") return cast(step, flat, depth);
+  if (op == "CastLike") return cast_like(step, flat, depth);
   // Activations that are rounded on the way: the numbers before.
   if (op == "DequantizeLinear")
     if (const OnnxStep* rounded = flow_.maker(step.input(0));
-        rounded && rounded->is("QuantizeLinear"))
-      return passed(*rounded, 0, flat, depth);
+        rounded && rounded->is("QuantizeLinear")) {
+      MaybeOnnxForm form = passed(*rounded, 0, flat, depth);
+      meet_rounding(*rounded, form);
+      return form;
+    }
   if (MaybeOnnxForm moved = moved_by(step, op, of, flat, depth)) return moved;
   if (MaybeOnnxForm made = arithmetic(step, op, of, flat, depth)) return made;
   return generated(step, op, of, flat, depth);
-}
-
-MaybeOnnxForm OnnxElements::cast(const OnnxStep& step, std::int64_t flat, int depth) const {
-  MaybeOnnxForm form = passed(step, 0, flat, depth);
-  const std::int64_t to = step.integer("to", 1);
-  const bool floating = to == 1 || to == 10 || to == 11 || to == 16;
-  if (!form || floating) return form;
-  if (!form->terms.empty()) return std::nullopt;
-  form->number = to == 9 ? (form->number != 0 ? 1 : 0) : std::trunc(form->number);
-  return form;
 }
 
 MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
@@ -173,6 +169,8 @@ MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, 
   OnnxDims places = onnx_places(out, flat);
   if (op == "Transpose") {
     OnnxDims order = step.integers("perm"), from(in->size(), 0);
+    if (out.size() != in->size() || (!order.empty() && order.size() != in->size()))
+      return std::nullopt;
     for (std::size_t i = 0; i < out.size(); ++i)
       from[order.empty() ? in->size() - 1 - i
                          : static_cast<std::size_t>(onnx_axis(order[i], in->size()))] = places[i];
@@ -256,7 +254,9 @@ MaybeOnnxForm OnnxElements::gather(const OnnxStep& step, const OnnxDims& in, con
   OnnxDims from(places.begin(), first);
   from.push_back(at);
   from.insert(from.end(), first + count, places.end());
-  return form(step.inputs[0], onnx_flat(in, from), depth);
+  MaybeOnnxForm form = this->form(step.inputs[0], onnx_flat(in, from), depth);
+  if (!form->terms.empty() && has_several(step.inputs[1])) meet_table(step);
+  return form;
 }
 
 MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op,
@@ -266,6 +266,7 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op
     if (const MaybeOnnxForm positive = passed(step, 0, flat, depth))
       return scaled_onnx_form(*positive, -1);
   if (op == "Where") return where(step, out, flat, depth);
+  if (op == "Clip" || op == "Max" || op == "Min") return bounded(step, op, out, flat, depth);
   if (step.inputs.size() == 1)
     return flow_.is_fixed(step.inputs[0])
                ? of_number(compute(op, number(step, 0, flat, depth).value_or(NAN)))
@@ -275,6 +276,9 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op
   if (!known || step.inputs.size() != 2) return std::nullopt;
   MaybeOnnxForm a = repeated(step, 0, out, flat, depth), b = repeated(step, 1, out, flat, depth);
   if (!a || !b) return std::nullopt;
+  if (a->terms.empty() != b->terms.empty() &&
+      has_several(step.inputs[a->terms.empty() ? 0 : 1]))
+    meet_table(step);
   if (op == "Add" || op == "Sub") {
     add_onnx_form(*a, *b, op == "Add" ? 1 : -1);
     return a;
@@ -288,23 +292,13 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op
     const double quotient = a->number / b->number;
     return OnnxForm{{}, of.whole ? std::trunc(quotient) : quotient};
   }
-  return a->terms.empty() ? of_number(compute(op, a->number, b->number)) : std::nullopt;
+  if (!a->terms.empty()) return std::nullopt;
+  // The remainder of C has the sign of what is divided.
+  if (op == "Mod" && step.integer("fmod", 0) != 0)
+    return of_number(b->number == 0 ? NAN : std::fmod(a->number, b->number));
+  return of_number(compute(op, a->number, b->number));
 }
 
-MaybeOnnxForm OnnxElements::where(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
-                                  int depth) const {
-  // Rows without a visible key: weights that are no number become 0.
-  const OnnxStep* condition = flow_.maker(step.input(0));
-  if (condition && condition->is("IsNaN")) return repeated(step, 2, out, flat, depth);
-  if (!flow_.is_fixed(step.input(0))) return std::nullopt;
-  if (flow_.unmasked_ && !(flow_.is_fixed(step.input(1)) && flow_.is_fixed(step.input(2))))
-    for (const std::size_t place : {std::size_t{1}, std::size_t{2}})
-      if (!flow_.is_fixed(step.input(place)) && flow_.is_fixed(step.input(3 - place)))
-        return repeated(step, place, out, flat, depth);
-  const MaybeOnnxForm chosen = repeated(step, 0, out, flat, depth);
-  if (!chosen || !chosen->terms.empty()) return std::nullopt;
-  return repeated(step, chosen->number != 0 ? 1 : 2, out, flat, depth);
-}
 OnnxForm OnnxFlow::form(int value, std::int64_t flat, bool unmasked) const {
   budget_ = most_visits, unmasked_ = unmasked;
   return OnnxElements(*this).form(value, flat, 0);

@@ -20,7 +20,7 @@ private:
   static MaybeOnnxForm of_number(std::optional<double> number);
   MaybeOnnxForm constant(const OnnxValue& of, std::int64_t flat) const;
   /// A mask of ones, positions that count, the branch without a cache.
-  static MaybeOnnxForm input(const OnnxValue& of, std::int64_t flat);
+  MaybeOnnxForm input(const OnnxValue& of, std::int64_t flat) const;
   MaybeOnnxForm passed(const OnnxStep& step, std::size_t place, std::int64_t flat, int depth) const;
   std::optional<double> number(const OnnxStep& step, std::size_t place, std::int64_t flat,
                                int depth) const;
@@ -30,6 +30,12 @@ private:
   MaybeOnnxForm made_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                         int depth) const;
   MaybeOnnxForm cast(const OnnxStep& step, std::int64_t flat, int depth) const;
+  MaybeOnnxForm cast_like(const OnnxStep& step, std::int64_t flat, int depth) const;
+  /// Notes a step whose numbers differ by the element, or that rounds, where terms pass it.
+  void meet_table(const OnnxStep& step) const;
+  void meet_rounding(const OnnxStep& step, const MaybeOnnxForm& form) const;
+  bool has_several(int value) const;
+  bool drops_nothing(const OnnxStep& step) const;
   /// Operators that move elements.
   MaybeOnnxForm moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
                          std::int64_t flat, int depth) const;
@@ -41,6 +47,11 @@ private:
                        int depth) const;
   MaybeOnnxForm arithmetic(const OnnxStep& step, std::string_view op, const OnnxValue& of,
                            std::int64_t flat, int depth) const;
+  /// Clip, Max and Min of numbers, and where their bounds are beyond what a layer computes.
+  MaybeOnnxForm bounded(const OnnxStep& step, std::string_view op, const OnnxDims& out,
+                        std::int64_t flat, int depth) const;
+  /// Whether a condition asks for NaN in what a Where gives otherwise, to put 0 there.
+  bool replaces_nan(const OnnxStep& step) const;
   MaybeOnnxForm where(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
                       int depth) const;
   /// Operators that make numbers.

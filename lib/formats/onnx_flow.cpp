@@ -17,6 +17,7 @@ std::size_t most_onnx_nodes(const Bytes& bytes) {
   return 10'000 + bytes.size / 8;
 }
 constexpr int most_onnx_calls = 16;
+constexpr std::int64_t most_known = 1 << 16; ///< numbers that are kept of a fixed value
 
 } // namespace
 
@@ -252,8 +253,10 @@ std::vector<std::int64_t> OnnxStep::integers(std::string_view attribute) const {
 }
 
 OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
-                   std::int64_t input_length)
+                   std::int64_t input_length, std::int64_t input_texts, bool hides_last)
     : length(input_length),
+      texts(input_texts),
+      padded(hides_last),
       model_(std::move(model)),
       bytes_(store.shared_bytes()),
       where_(shown(store.bytes().name)) {
@@ -265,7 +268,7 @@ OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
     if (domain.empty() || domain == "ai.onnx") opset = version;
   OnnxUnfolder(*model_, store, *this);
   read_.resize(constants.size());
-  stops.resize(values.size(), false);
+  stops.resize(values.size(), false), known_.resize(values.size());
   infer_onnx_shapes(*this);
   for (std::size_t i = 0; i < steps.size(); ++i)
     for (const int input : steps[i].inputs)
@@ -288,6 +291,16 @@ const OnnxStep* OnnxFlow::maker(int value) const {
 const std::optional<std::vector<std::int64_t>>& OnnxFlow::shape(int value) const {
   static const std::optional<std::vector<std::int64_t>> none;
   return value < 0 ? none : at(resolved(value)).shape;
+}
+
+double* OnnxFlow::known(int value, std::int64_t flat) const {
+  const auto place = static_cast<std::size_t>(value);
+  if (!at(value).fixed || !at(value).shape || place >= known_.size()) return nullptr;
+  const std::int64_t count = onnx_count(*at(value).shape);
+  if (count > most_known || flat >= count) return nullptr;
+  std::vector<double>& numbers = known_[place];
+  if (numbers.empty()) numbers.assign(static_cast<std::size_t>(count), NAN);
+  return &numbers[static_cast<std::size_t>(flat)];
 }
 
 std::int64_t onnx_count(const std::vector<std::int64_t>& shape) {

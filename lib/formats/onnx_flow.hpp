@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace mha::io {
@@ -43,7 +44,10 @@ struct OnnxStep {
   std::vector<int> then_outputs, else_outputs;                                  ///< of If
   std::shared_ptr<const std::map<std::string_view, const OnnxAttribute*>> call; ///< of a function
 
-  bool is(std::string_view op) const { return node->op == op; }
+  /// Whether it is this operator of the standard, or of ONNX Runtime's own.
+  bool is(std::string_view op) const {
+    return node->op == op && (node->domain.empty() || node->domain == "com.microsoft");
+  }
   const OnnxAttribute* find(std::string_view attribute) const;
   std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
   std::optional<double> number(std::string_view attribute) const;
@@ -64,17 +68,27 @@ struct OnnxForm {
   double number = 0;
 };
 
+/// Steps that forms came through, each once.
+struct OnnxMet {
+  std::vector<int> tables;    ///< which decide by the element what it is: others may be otherwise
+  std::vector<int> roundings; ///< to numbers of fewer bits
+};
+
 class OnnxFlow {
 public:
   /// `constants` gets the tensors of initializers and Constant nodes, in their order.
-  OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store, std::int64_t length);
+  OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store, std::int64_t length,
+           std::int64_t texts = 1, bool padded = false);
   /// Positions that a short input has;
   static constexpr std::int64_t usual_length = 7;
   std::int64_t length = usual_length;
+  std::int64_t texts = 1; ///< that it has
+  bool padded = false;    ///< whether masks among the inputs hide each text's last position
   /// and those that constants of the graph fit to, where these are others; else 0.
   std::int64_t wanted_length = 0;
-  /// The same graph for another length, with the same values. Only while a file is read.
-  std::function<std::shared_ptr<const OnnxFlow>(std::int64_t length)> of_length;
+  /// The same graph for other lengths, with the same values. Only while a file is read.
+  std::function<std::shared_ptr<OnnxFlow>(std::int64_t length, std::int64_t texts, bool padded)>
+      of_length;
 
   std::vector<OnnxValue> values;
   std::vector<OnnxStep> steps;
@@ -98,6 +112,8 @@ public:
   /// One element. A value of `stops`, and what no rule of sums applies to, is a term.
   /// `unmasked`: what a mask hides is seen through to the scores.
   OnnxForm form(int value, std::int64_t flat, bool unmasked = false) const;
+  /// Steps that forms met since this was asked last.
+  OnnxMet met() const { return std::exchange(met_, {}); }
   /// One element of a fixed value.
   std::optional<double> number(int value, std::int64_t flat = 0) const;
   /// All of a fixed value of at most `most` elements, else nothing.
@@ -121,6 +137,10 @@ private:
   std::string where_;
   mutable std::mutex reading_;       ///< tensor() may be called from several threads
   mutable std::vector<Tensor> read_; ///< constants, once read
+  /// Numbers of fixed values that were computed, NaN where they were not.
+  mutable std::vector<std::vector<double>> known_;
+  double* known(int value, std::int64_t flat) const;
+  mutable OnnxMet met_;
   mutable bool unmasked_ = false;
   mutable std::int64_t budget_ = 0;          ///< steps for one element,
   mutable std::int64_t visits_ = 30'000'000; ///< for all

@@ -42,9 +42,11 @@ MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, std::string_view op,
   }
   if (op == "Trilu" && out.size() >= 2) {
     const OnnxDims places = onnx_places(out, flat);
-    const double k = step.input(1) < 0 ? 0 : number(step, 1, 0, depth).value_or(NAN);
+    const auto k = step.input(1) < 0 ? std::optional(0.0) : number(step, 1, 0, depth);
+    if (!k) return std::nullopt;
+    if (!flow_.is_fixed(step.input(0))) meet_table(step);
     const auto ahead = static_cast<double>(places.back() - places.end()[-2]);
-    const bool kept = step.integer("upper", 1) != 0 ? ahead >= k : ahead <= k;
+    const bool kept = step.integer("upper", 1) != 0 ? ahead >= *k : ahead <= *k;
     return kept ? passed(step, 0, flat, depth) : of_number(0);
   }
   if (op == "CumSum") return running_sum(step, out, flat, depth);
@@ -99,9 +101,15 @@ MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxDims& ou
   const std::int64_t axis = onnx_axis(static_cast<std::int64_t>(*given), out.size());
   if (axis < 0) return std::nullopt;
   OnnxDims places = onnx_places(out, flat);
-  const std::int64_t last = places[static_cast<std::size_t>(axis)];
+  const std::int64_t own = places[static_cast<std::size_t>(axis)];
+  const bool from_behind = step.integer("reverse", 0) != 0;
+  const std::int64_t without_own = step.integer("exclusive", 0) != 0 ? 1 : 0;
+  const std::int64_t first = from_behind ? own + without_own : 0,
+                     last = from_behind ? out[static_cast<std::size_t>(axis)] - 1
+                                        : own - without_own;
+  if (last - first > most_summed) return std::nullopt;
   double sum = 0;
-  for (std::int64_t i = 0; i <= last && i <= most_summed; ++i) {
+  for (std::int64_t i = first; i <= last; ++i) {
     places[static_cast<std::size_t>(axis)] = i;
     sum += number(step, 0, onnx_flat(out, places), depth).value_or(NAN);
   }
@@ -158,6 +166,7 @@ MaybeOnnxForm OnnxElements::rotary(const OnnxStep& step, const OnnxDims& out, st
   const std::int64_t pair = neighbours ? d / 2 : d % (dims / 2);
   const bool first = neighbours ? d % 2 == 0 : d < dims / 2;
   const std::int64_t other = flat + (first ? 1 : -1) * (neighbours ? 1 : dims / 2);
+  meet_table(step);
   const auto angle = static_cast<std::int64_t>(position) * half + pair;
   const auto cosine = number(step, cos_place, angle, depth),
              sine = number(step, cos_place + 1, angle, depth);

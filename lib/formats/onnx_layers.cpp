@@ -1,9 +1,10 @@
 #include <mha/formats/onnx_layers.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_columns.hpp>
+#include <mha/formats/onnx_output.hpp>
 #include <mha/system/one_of.hpp>
-#include <mha/tensor/parts.hpp>
 
 #include <fmt/format.h>
 
@@ -16,54 +17,92 @@ namespace {
 
 using Flow = std::shared_ptr<const OnnxFlow>;
 
-/// Columns of a matrix, in any order; where they lie side by side nothing is copied yet.
-Tensor columns_of(const Tensor& matrix, const std::vector<std::size_t>& columns) {
-  bool neighbours = true;
-  for (std::size_t i = 1; i < columns.size(); ++i) neighbours &= columns[i] == columns[0] + i;
-  if (neighbours && columns.size() == matrix.shape()[1]) return matrix;
-  if (neighbours) return columns_when_read(matrix, columns[0], columns.size());
-  return at_positions(matrix, 1, columns);
-}
-
-/// Rows of a matrix in another order.
-Tensor rows_of(const Tensor& matrix, const std::vector<std::size_t>& rows) {
-  return std::ranges::is_sorted(rows) ? matrix : at_positions(matrix, 0, rows);
-}
-
 class LayerReader {
 public:
   LayerReader(Flow flow, const OnnxProjections& projections, const OnnxAttentionSite& site)
       : flow_(std::move(flow)), projections_(projections), site_(site) {}
 
-  std::optional<OnnxLayer> read() {
-    const OnnxFlow& flow = *flow_;
-    auto q = onnx_operand(flow, projections_, site_.q, site_.groups, site_.T, site_.d_k, heads_);
-    if (!q) return std::nullopt;
-    auto k = onnx_operand(flow, projections_, site_.k, site_.groups, site_.S, site_.d_k, heads_);
-    auto v = onnx_operand(flow, projections_, site_.v, site_.groups, site_.S, site_.d_v, heads_);
-    if (!k || !v || v->norm || v->rope) return std::nullopt;
-    layer_.node = flow.steps[static_cast<std::size_t>(site_.step)].name;
+  std::variant<OnnxLayer, OnnxRefusal> read() {
+    const auto q = operand("queries", site_.q, site_.q_value, site_.T, site_.d_k);
+    auto k = operand("keys", site_.k, site_.k_value, site_.S, site_.d_k);
+    auto v = operand("values", site_.v, site_.v_value, site_.S, site_.d_v);
+    if (!q || !k || !v) return refused();
+    if (v->norm || v->rope) return refused("its values are normalised or rotated" + lying_before({site_.v_value}));
+    if (v->columns.factor != 1)
+      return refused(fmt::format("its values are multiplied by {}{}",
+                                 number_text(v->columns.factor), lying_before({site_.v_value})));
+    if (!have_same_positions(*q, *k))
+      return refused("its queries and keys are rotated differently" + before_both());
+    layer_.node = flow_->steps[static_cast<std::size_t>(site_.step)].name;
     share_heads(*k, *v);
     set("num_heads", std::to_string(heads_.size()));
     if (k->columns.heads != heads_.size()) set("num_kv_heads", std::to_string(k->columns.heads));
     add("q", q->columns), add("k", k->columns), add("v", v->columns);
     set_scale(*q, *k);
     if (site_.softcap != 0) set("softcap", number_text(site_.softcap));
-    add_head_norms(*q, *k);
-    if (q->rope) add_onnx_rope(*q->rope, q->columns.projection.dtype(flow) == DType::f64, layer_);
-    if (q->rope.has_value() != k->rope.has_value())
-      layer_.remarks.emplace_back("queries or keys alone are turned by their positions, which is "
-                                  "not read");
-    add_constant_keys(*k);
-    add_onnx_mask(flow_, site_, heads_, layer_);
-    add_output(*v);
+    if (!site_.sinks.empty())
+      layer_.tensors.push_back(onnx_entry("sinks", site_.sinks, q->columns.projection.dtype(*flow_)));
+    if (!add_head_norms(*q, *k)) 
+      return refused("its queries and keys are normalised differently" + before_both());
+    if (q->rope) add_onnx_rope(*q->rope, is_wide(*flow_, *q), layer_);
+    if (!add_constant_keys(*k, *v))
+      return refused("constants stand behind its keys that are no learned key and no zeros" +
+                     before_both());
+    if (!add_onnx_mask(flow_, site_, heads_, adding_steps(), layer_))
+      return refused("what is added to its scores is not the same kind of number for every head, "
+                     "query and key" +
+                     lying_before({site_.scores_value}));
+    add_output();
     add_input_norm(q->columns.projection);
     note_sources(*q, *k, *v);
+    note_roundings(*q, *k, *v);
     layer_.path = path_of(q->columns.projection);
+    layer_.heads = heads_;
     return std::move(layer_);
   }
 
 private:
+  OnnxRefusal refused(std::string why) const { return {site_.step, std::move(why)}; }
+  OnnxRefusal refused() const { return {site_.step, why_}; }
+
+  /// ": 'a' (Mul), 'b' (Add)": steps that were met, else those that values are made by.
+  std::string lying_before(std::initializer_list<int> values) const {
+    const std::vector<int> steps =
+        onnx_steps_in_the_way(*flow_, projections_, steps_, values);
+    return steps.empty() ? "" : ": " + onnx_steps_in_words(*flow_, steps);
+  }
+  std::string before_both() const { return lying_before({site_.q_value, site_.k_value}); }
+
+  std::string adding_steps() const {
+    const std::vector<int> steps = onnx_steps_before(*flow_, projections_, site_.scores_value);
+    return steps.empty() ? onnx_step_in_words(*flow_, site_.step)
+                         : onnx_steps_in_words(*flow_, steps);
+  }
+  /// Queries, keys or values; where they are none of a projection, why_ says so.
+  std::optional<OnnxOperand> operand(const char* name, const OnnxSiteElements& elements, int value,
+                                     std::int64_t length, std::int64_t width) {
+    if (!why_.empty()) return std::nullopt;
+    const OnnxOperandPlace place{elements, site_.groups, length, width};
+    auto found = onnx_operand(*flow_, projections_, place, heads_, steps_);
+    if (!found)
+      why_ = fmt::format("its {} are not a linear map of an input, split into heads{}", name,
+                         lying_before({value, site_.q_value, site_.scores_value}));
+    return found;
+  }
+
+  static bool is_wide(const OnnxFlow& flow, const OnnxOperand& operand) {
+    return operand.columns.projection.dtype(flow) == DType::f64;
+  }
+
+  /// Whether both turn alike with their positions.
+  static bool have_same_positions(const OnnxOperand& q, const OnnxOperand& k) {
+    if (!q.rope || !k.rope) return !q.rope && !k.rope;
+    const auto close = [](double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); };
+    return q.rope->neighbours == k.rope->neighbours && q.rope->dims == k.rope->dims &&
+           q.rope->first == k.rope->first && close(q.rope->amplitude, k.rope->amplitude) &&
+           std::ranges::equal(q.rope->frequencies, k.rope->frequencies, close);
+  }
+
   void set(const char* name, std::string value) {
     layer_.settings.emplace_back(name, std::move(value));
   }
@@ -73,10 +112,14 @@ private:
     const auto shared_by = [](const OnnxColumns& columns) {
       std::size_t shared = 1;
       const auto same = [&](std::size_t a, std::size_t b) {
-        return std::equal(columns.columns.begin() + static_cast<std::ptrdiff_t>(a * columns.width),
-                          columns.columns.begin() +
-                              static_cast<std::ptrdiff_t>((a + 1) * columns.width),
-                          columns.columns.begin() + static_cast<std::ptrdiff_t>(b * columns.width));
+        const auto equal = [&](const auto& list) {
+          const auto first = list.begin();
+          const auto at = [&](std::size_t h) {
+            return first + static_cast<std::ptrdiff_t>(h * columns.width);
+          };
+          return list.empty() || std::equal(at(a), at(a + 1), at(b));
+        };
+        return equal(columns.columns) && equal(columns.added);
       };
       while (shared < columns.heads && same(0, shared)) ++shared;
       if (columns.heads % shared != 0) return std::size_t{1};
@@ -109,7 +152,7 @@ private:
     weight.shape = {projection.in_width, of.columns.size()};
     weight.own_name = source_of(projection.weight);
     weight.read = [flow = flow_, projection, columns = of.columns] {
-      return columns_of(projection.matrix(*flow), columns);
+      return onnx_columns_of(projection.matrix(*flow), columns);
     };
     const DType dtype = weight.dtype;
     layer_.tensors.push_back(std::move(weight));
@@ -133,31 +176,33 @@ private:
     layer_.tensors.push_back(std::move(bias));
   }
 
-  /// Keys and values that stand behind the input's: a learned one, one of zeros, or both.
-  void add_constant_keys(const OnnxOperand& k) {
+  /// Keys and values after the input's: a learned one, one of zeros, or both. Whether they are that.
+  bool add_constant_keys(const OnnxOperand& k, const OnnxOperand& v) {
+    if (k.constants != v.constants) return false;
+    if (k.constants == 0) return true;
     std::vector<std::int64_t> heads;
     for (std::size_t h = 0; h < heads_.size(); h += heads_.size() / k.columns.heads)
       heads.push_back(heads_[h]);
-    auto keys = onnx_constant_rows(*flow_, site_.k, heads, site_.S, site_.d_k);
-    auto values = onnx_constant_rows(*flow_, site_.v, heads, site_.S, site_.d_v);
-    if (keys.empty() && values.empty()) return;
+    auto keys = onnx_constant_rows(*flow_, site_.k, heads, site_.S, site_.d_k, k.constants);
+    auto values = onnx_constant_rows(*flow_, site_.v, heads, site_.S, site_.d_v, v.constants);
+    for (const auto* rows : {&keys, &values})
+      for (const std::vector<double>& row : *rows)
+        if (std::ranges::any_of(row, [](double number) { return std::isnan(number); }))
+          return false;
     const auto is_zero = [](const std::vector<double>& row) {
       return std::ranges::all_of(row, [](double number) { return number == 0; });
     };
-    if (keys.size() == values.size() && is_zero(keys.back()) && is_zero(values.back())) {
+    if (is_zero(keys.back()) && is_zero(values.back())) {
       set("zero_attn", "true");
       keys.pop_back(), values.pop_back();
     }
-    if (keys.empty() && values.empty()) return;
-    if (keys.size() != 1 || values.size() != 1 || k.rope || k.norm || k.columns.factor == 0) {
-      layer_.remarks.push_back(fmt::format(
-          "behind its keys stand {} that are constants, which is not read", keys.size()));
-      return;
-    }
+    if (keys.empty()) return true;
+    if (keys.size() != 1 || k.rope || k.norm || k.columns.factor == 0) return false;
     for (double& number : keys[0]) number /= k.columns.factor;
     const DType dtype = k.columns.projection.dtype(*flow_);
     layer_.tensors.push_back(onnx_entry("k_extra", keys[0], dtype));
     layer_.tensors.push_back(onnx_entry("v_extra", values[0], dtype));
+    return true;
   }
 
   /// The constant that a weight is made of, as the file names it.
@@ -186,16 +231,15 @@ private:
     set("scale", is_usual ? "d_k" : number_text(scale));
   }
 
-  void add_head_norms(const OnnxOperand& q, const OnnxOperand& k) {
-    if (!q.norm && !k.norm) return;
+  /// Norms of queries and keys; whether they are of one kind.
+  bool add_head_norms(const OnnxOperand& q, const OnnxOperand& k) {
+    if (!q.norm && !k.norm) return true;
     const OnnxNorm& one = q.norm ? *q.norm : *k.norm;
     set("qk_norm", one.rms ? "rms" : "layer");
     set("qk_norm_eps", number_text(one.eps));
     for (const auto& [name, operand] : {std::pair("q_norm", &q), std::pair("k_norm", &k)}) {
       if (!operand->norm) continue;
-      if (operand->norm->rms != one.rms || operand->norm->eps != one.eps)
-        layer_.remarks.emplace_back("queries and keys are normalised differently: the queries' "
-                                    "normalisation is taken for both");
+      if (operand->norm->rms != one.rms || operand->norm->eps != one.eps) return false;
       const DType dtype = operand->columns.projection.dtype(*flow_);
       layer_.tensors.push_back(
           onnx_entry(fmt::format("{}.weight", name), operand->norm_weight, dtype));
@@ -203,67 +247,30 @@ private:
         layer_.tensors.push_back(
             onnx_entry(fmt::format("{}.bias", name), operand->norm_bias, dtype));
     }
+    return true;
   }
 
-  /// From head_out on through what only moves, to the output projection.
-  const OnnxProjection* output_projection() const {
-    std::vector<int> wave{site_.head_out};
-    const auto first = flow_->form(site_.head_out, 0);
-    for (std::size_t i = 0; i < wave.size() && i < 64; ++i)
-      for (const int consumer : flow_->at(flow_->resolved(wave[i])).consumers) {
-        if (const OnnxProjection* found = projections_.of_step(consumer))
-          if (flow_->resolved(found->x) == flow_->resolved(wave[i])) return found;
-        const OnnxStep& next = flow_->steps[static_cast<std::size_t>(consumer)];
-        if (next.outputs.empty() || next.outputs[0] < 0 || !flow_->shape(next.outputs[0])) continue;
-        const OnnxForm on = flow_->form(next.outputs[0], 0);
-        if (on.terms.size() == 1 && std::abs(on.terms[0].factor - 1) < 1e-9 &&
-            flow_->resolved(on.terms[0].value) == flow_->resolved(site_.head_out))
-          wave.push_back(next.outputs[0]);
-      }
-    return nullptr;
-  }
-
-  /// Of each row of W_o in the layer's order of heads, the row of the projection's weight.
-  std::optional<std::vector<std::size_t>> rows_by_head(const OnnxProjection& to) const {
-    const auto d_v = static_cast<std::size_t>(site_.d_v);
-    if (to.in_width != heads_.size() * d_v || !flow_->shape(to.x)) return std::nullopt;
-    std::vector<std::size_t> rows(to.in_width, to.in_width);
-    for (std::size_t c = 0; c < to.in_width; ++c) {
-      const OnnxForm form = flow_->form(to.x, to.input_at(*flow_, static_cast<std::int64_t>(c)));
-      if (form.terms.size() != 1 || std::abs(form.terms[0].factor - 1) > 1e-9 ||
-          flow_->resolved(form.terms[0].value) != flow_->resolved(site_.head_out))
-        return std::nullopt;
-      const auto [l, t, d] = site_.head_out_place(form.terms[0].at);
-      const auto head = std::ranges::find(heads_, l);
-      if (head == heads_.end() || t != 0) return std::nullopt;
-      rows[static_cast<std::size_t>(head - heads_.begin()) * d_v + static_cast<std::size_t>(d)] = c;
-    }
-    if (is_one_of(to.in_width, rows)) return std::nullopt;
-    return rows;
-  }
-
-  void add_output(const OnnxOperand& v) {
-    const OnnxProjection* to = output_projection();
-    const auto rows = to && to->plain ? rows_by_head(*to) : std::nullopt;
-    if (!rows || v.columns.factor != 1) {
-      layer_.remarks.push_back(
-          v.columns.factor != 1
-              ? fmt::format("its values are multiplied by {}, which is not read",
-                            number_text(v.columns.factor))
-              : std::string("what follows its heads is no linear map: the layer ends at concat"));
+  void add_output() {
+    std::vector<int> others;
+    const auto found = onnx_output(*flow_, projections_, site_, heads_, others);
+    if (!found) {
+      std::string words = "what follows its heads is no linear map: the layer ends at concat";
+      if (!others.empty()) words += ", before " + onnx_steps_in_words(*flow_, others);
+      layer_.remarks.emplace_back(std::move(words));
       return;
     }
+    const OnnxProjection* to = found->projection;
+    roundings_ = found->roundings;
     Entry weight;
     weight.name = "W_o";
     weight.dtype = to->dtype(*flow_);
     weight.shape = {to->in_width, to->out_width};
     weight.own_name = source_of(to->weight);
-    weight.read = [flow = flow_, projection = *to, rows = *rows] {
-      return rows_of(projection.matrix(*flow), rows);
+    weight.read = [flow = flow_, projection = *to, rows = found->rows] {
+      return onnx_rows_of(projection.matrix(*flow), rows);
     };
     layer_.tensors.push_back(std::move(weight));
-    int bias = to->bias;
-    if (bias < 0) bias = bias_of_norm(*to);
+    const int bias = found->bias;
     if (bias < 0) return;
     Entry entry;
     entry.name = "b_o";
@@ -274,21 +281,6 @@ private:
       return flow->tensor(bias).reshaped({width});
     };
     layer_.tensors.push_back(std::move(entry));
-  }
-
-  /// ONNX Runtime moves the output's bias into SkipLayerNormalization (input, skip, gamma, beta,
-  /// bias), or (input, skip, gamma, bias) without beta.
-  int bias_of_norm(const OnnxProjection& to) const {
-    for (const int consumer : flow_->at(flow_->resolved(to.product)).consumers) {
-      const OnnxStep& step = flow_->steps[static_cast<std::size_t>(consumer)];
-      const int bias = step.is("SkipLayerNormalization")             ? step.input(4)
-                       : step.is("SkipSimplifiedLayerNormalization") ? step.input(3)
-                                                                     : -1;
-      if (bias >= 0 && flow_->has_tensor(bias) && flow_->shape(bias) &&
-          onnx_count(*flow_->shape(bias)) == static_cast<std::int64_t>(to.out_width))
-        return bias;
-    }
-    return -1;
   }
 
   /// The normalisation before the layer, where what it normalises goes on beside it.
@@ -366,18 +358,38 @@ private:
     return path.empty() ? path : path + ".";
   }
 
+  /// Steps that round to fewer bits than the weights have: to another type, or to whole numbers.
+  void note_roundings(const OnnxOperand& q, const OnnxOperand& k, const OnnxOperand& v) {
+    std::vector<int> steps;
+    const auto bits_of = [](std::int64_t type) { return type == 11 ? 3 : type == 1 ? 2 : 1; };
+    const DType dtype = q.columns.projection.dtype(*flow_);
+    const int own = dtype == DType::f64 ? 3 : dtype == DType::f32 ? 2 : 1;
+    for (const std::vector<int>* list : std::initializer_list<const std::vector<int>*>{
+             &q.roundings, &k.roundings, &v.roundings, &site_.roundings, &roundings_})
+      for (const int step : *list) {
+        const OnnxStep& at = flow_->steps[static_cast<std::size_t>(step)];
+        if (!at.is("Cast") || bits_of(at.integer("to", 1)) < own) add_once(steps, step);
+      }
+    if (!steps.empty())
+      layer_.remarks.emplace_back("numbers between its products are rounded in the graph and not "
+                                  "here, by " +
+                                  onnx_steps_in_words(*flow_, steps));
+  }
+
   Flow flow_;
   const OnnxProjections& projections_;
   const OnnxAttentionSite& site_;
   std::vector<std::int64_t> heads_;
+  std::string why_;
+  std::vector<int> steps_, roundings_;
   OnnxLayer layer_;
 };
 
 } // namespace
 
-std::optional<OnnxLayer> onnx_layer(const std::shared_ptr<const OnnxFlow>& flow,
-                                    const OnnxProjections& projections,
-                                    const OnnxAttentionSite& site) {
+std::variant<OnnxLayer, OnnxRefusal> onnx_layer(const std::shared_ptr<const OnnxFlow>& flow,
+                                                const OnnxProjections& projections,
+                                                const OnnxAttentionSite& site) {
   return LayerReader(flow, projections, site).read();
 }
 

@@ -1,30 +1,33 @@
 // Attention as an operator: com.microsoft's (ONNX Runtime's contrib operators) and opset 23's.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
-#include <mha/formats/onnx_layers.hpp>
+#include <mha/formats/onnx_operator_inputs.hpp>
+#include <mha/formats/onnx_operator_table.hpp>
 
-#include <array>
+#include <fmt/format.h>
 
 namespace mha::io {
 
 namespace {
 
 /// An operator's inputs as queries, keys and values.
-class OperatorReader {
+class OperatorReader : private OnnxOperatorInputs {
 public:
-  OperatorReader(const OnnxFlow& flow, int at)
-      : flow_(flow), step_(flow.steps[static_cast<std::size_t>(at)]) {
-    site_.step = at;
-  }
+  using OnnxOperatorInputs::OnnxOperatorInputs;
 
-  std::optional<OnnxAttentionSite> read() {
+  OnnxFinding read() {
+    why_ = onnx_unread_part(flow_, step_);
+    if (!why_.empty()) return OnnxRefusal{site_.step, why_};
     const bool contrib = step_.node->domain == "com.microsoft";
     bool found = false;
     if (contrib && step_.is("Attention")) found = fused();
     if (contrib && step_.is("MultiHeadAttention")) found = multi_head();
     if (contrib && step_.is("GroupQueryAttention")) found = grouped();
-    if (!contrib && step_.node->domain.empty() && step_.is("Attention")) found = standard();
-    if (!found || step_.outputs.empty()) return std::nullopt;
+    if (!contrib && step_.is("Attention")) found = standard();
+    if (found && step_.outputs.empty()) found = because("it has no output");
+    if (!found && why_.empty())
+      why_ = "the lengths of its inputs are not known, or are not those of its heads";
+    if (!found || !why_.empty()) return OnnxRefusal{site_.step, why_};
     finish();
     return site_;
   }
@@ -55,6 +58,11 @@ private:
   bool set_sizes(std::int64_t heads, std::int64_t T, std::int64_t S, std::int64_t d_k,
                  std::int64_t d_v) {
     site_.groups = heads, site_.T = T, site_.S = S, site_.d_k = d_k, site_.d_v = d_v;
+    constexpr std::int64_t most = 1 << 16;
+    if (T > most || S > most)
+      return because(fmt::format("its input is declared for more than {} positions: export the "
+                                 "model with a name in place of that length",
+                                 most));
     return heads > 0 && T > 0 && S > 0 && d_k > 0 && d_v > 0;
   }
 
@@ -92,9 +100,11 @@ private:
       site_.q = rotated(site_.q, dims > 0 ? dims : site_.d_k);
       site_.k = rotated(site_.k, dims > 0 ? dims : site_.d_k);
     }
+    if (step_.input(2) >= 0 && !flow_.has_tensor(step_.input(2)))
+      return because("its input bias is made while the model runs");
     take_scale();
-    take_mask(5, 3);
-    return true;
+    take_mask(5);
+    return take_key_mask(3, "mask_index");
   }
 
   using Elements = std::function<OnnxForm(std::int64_t, std::int64_t, std::int64_t)>;
@@ -165,11 +175,11 @@ private:
         if (!set_sizes(heads, (*query)[1], (*key)[key->size() == 4 ? 2 : 1], D, d_v)) return false;
       }
     }
-    add_bias(heads);
+    if (!add_bias(heads)) return because("its input bias is made while the model runs");
     site_.causal = step_.integer("unidirectional", 0) != 0;
     take_scale();
-    take_mask(5, 4);
-    return true;
+    take_mask(5);
+    return take_key_mask(4, "key_padding_mask");
   }
 
   bool set_operand(Elements& elements, std::size_t place, const OnnxDims& axes, std::int64_t heads,
@@ -182,9 +192,10 @@ private:
   }
 
   /// The biases of queries, keys and values, one after the other.
-  void add_bias(std::int64_t heads) {
+  bool add_bias(std::int64_t heads) {
     const int bias = step_.input(3);
-    if (bias < 0 || !flow_.is_fixed(bias)) return;
+    if (bias < 0) return true;
+    if (!flow_.has_tensor(bias)) return false;
     const auto with = [&](const Elements& of, std::int64_t first, std::int64_t width) {
       return [=, &flow = flow_](std::int64_t l, std::int64_t t, std::int64_t d) {
         OnnxForm form = of(l, t, d);
@@ -195,6 +206,7 @@ private:
     site_.q = with(site_.q, 0, site_.d_k);
     site_.k = with(site_.k, heads * site_.d_k, site_.d_k);
     site_.v = with(site_.v, 2 * heads * site_.d_k, site_.d_v);
+    return true;
   }
 
   /// GroupQueryAttention (query, key, value, past_key, past_value, seqlens_k,
@@ -223,19 +235,16 @@ private:
       site_.v = packed(step_.inputs[2], D, 0, shared);
     }
     if (step_.integer("do_rotary", 0) != 0 && !rotate_by_cache()) return false;
-    site_.causal = true;
+    site_.causal = step_.integer("causal", 1) != 0;
     site_.softcap = step_.number("softcap").value_or(0);
     // local_window_size counts the query's own key.
     if (const std::int64_t window = step_.integer("local_window_size", -1); window > 0)
       site_.window = window - 1;
-    if (step_.integer("smooth_softmax", 0) != 0) site_.remarks.emplace_back(zero_logit);
     take_scale();
-    take_mask(10, 99);
-    return true;
+    take_mask(10);
+    return is_length(5, T - 1, "seqlens_k") && is_length(6, T, "total_sequence_length") &&
+           counts_positions(9) && take_sinks(heads);
   }
-
-  static inline const Message zero_logit =
-      message("smooth_softmax adds a logit of 0 to each row: give <sinks=FILE>, one zero a head");
 
   bool rotate_by_cache() {
     const int cosines = step_.input(7), sines = step_.input(8);
@@ -280,45 +289,20 @@ private:
     }
     site_.causal = step_.integer("is_causal", 0) != 0;
     site_.softcap = step_.number("softcap").value_or(0);
+    site_.window = step_.integer("left_window_size", -1);
+    site_.window_right = step_.integer("right_window_size", -1);
+    if (const std::int64_t type = step_.integer("softmax_precision", 1); type == 10 || type == 16)
+      return because("its attribute softmax_precision rounds its softmax to fewer bits");
     take_scale();
-    take_mask(3, 99);
-    return true;
-  }
-
-  /// What is added, at `place`; the padding of keys, at another, counts as none.
-  void take_mask(std::size_t place, std::size_t) {
-    const int mask = step_.input(place);
-    site_.added = [](std::int64_t, std::int64_t, std::int64_t) { return std::optional(0.0); };
-    if (mask < 0) return;
-    const auto& axes = flow_.shape(mask);
-    if (!flow_.is_fixed(mask) || !axes || axes->size() < 2 || axes->size() > 4) {
-      site_.added = [](std::int64_t, std::int64_t, std::int64_t) {
-        return std::optional<double>();
-      };
-      site_.remarks.push_back(
-          message("its mask is made while the model runs: give <mask=FILE> or <bias=FILE>"));
-      return;
-    }
-    site_.added_value = mask;
-    const OnnxStep* made = flow_.maker(mask);
-    const bool truth = onnx_weight_dtype(flow_, mask) == DType::boolean ||
-                       (made && (made->is("Trilu") || made->is("LessOrEqual") ||
-                                 made->is("GreaterOrEqual") || made->is("And")));
-    site_.added = [mask, truth, axes = *axes, &flow = flow_](
-                      std::int64_t l, std::int64_t t, std::int64_t s) -> std::optional<double> {
-      OnnxDims places(4, 0);
-      places[1] = l, places[2] = t, places[3] = s;
-      OnnxDims own(places.end() - static_cast<std::ptrdiff_t>(axes.size()), places.end());
-      for (std::size_t i = 0; i < own.size(); ++i)
-        if (axes[i] != 1 && own[i] >= axes[i]) return std::nullopt;
-      const auto number = flow.number(mask, onnx_flat(axes, own));
-      if (!number || !truth) return number;
-      return *number != 0 ? 0 : -INFINITY;
-    };
+    take_mask(3);
+    return is_length(6, site_.S, "nonpad_kv_seqlen");
   }
 
   void finish() {
     site_.head_out = step_.outputs[0];
+    site_.q_value = step_.input(0);
+    site_.k_value = step_.input(1) < 0 ? step_.input(0) : step_.input(1);
+    site_.v_value = step_.input(2) < 0 ? site_.k_value : step_.input(2);
     const std::int64_t heads = site_.groups, d = site_.d_v, T = site_.T;
     if (four_axes_)
       site_.head_out_place = [=](std::int64_t flat) {
@@ -330,18 +314,13 @@ private:
       };
   }
 
-  const OnnxFlow& flow_;
-  const OnnxStep& step_;
-  OnnxAttentionSite site_;
   bool four_axes_ = false;
 };
 
 } // namespace
 
-std::optional<OnnxAttentionSite> attention_operator(const OnnxFlow& flow, int step) {
-  const OnnxStep& at = flow.steps[static_cast<std::size_t>(step)];
-  if (!at.is("Attention") && !at.is("MultiHeadAttention") && !at.is("GroupQueryAttention"))
-    return std::nullopt;
+std::optional<OnnxFinding> attention_operator(const OnnxFlow& flow, int step) {
+  if (!is_attention_operator(flow.steps[static_cast<std::size_t>(step)])) return std::nullopt;
   return OperatorReader(flow, step).read();
 }
 

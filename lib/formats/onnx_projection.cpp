@@ -68,6 +68,8 @@ OnnxProjections::OnnxProjections(OnnxFlow& flow) {
     auto sum = onnx_contraction(flow, step);
     if (!sum) sum = pointwise(flow, step);
     if (!sum || step.outputs.empty() || step.outputs[0] < 0) continue;
+    const auto& made = flow.shape(step.outputs[0]);
+    if (!made || made->size() != sum->out_axes.size()) continue;
     const bool left = flow.is_fixed(sum->a), right = flow.is_fixed(sum->b);
     if (left == right || !flow.has_tensor(left ? sum->a : sum->b)) continue;
     OnnxProjection one;
@@ -83,12 +85,16 @@ OnnxProjections::OnnxProjections(OnnxFlow& flow) {
       if (sum->lengths[letter] != 1) apart &= summed == of_x;
       (summed ? in : out) *= sum->lengths[letter];
     }
+    for (const char letter : one.x_axes) // nor is one of x summed by itself
+      apart &= sum->lengths[letter] == 1 || sum->has(one.out_axes, letter) ||
+               sum->has(one.weight_axes, letter);
     if (!apart || in < 2 || out < 2) continue;
     one.in_width = static_cast<std::size_t>(in), one.out_width = static_cast<std::size_t>(out);
     one.plain = step.number("alpha").value_or(1) == 1 && step.number("beta").value_or(1) == 1;
     if ((step.is("Gemm") || step.is("Conv")) && step.input(2) >= 0) {
       const int bias = step.inputs[2];
-      if (flow.has_tensor(bias) && flow.shape(bias) && onnx_count(*flow.shape(bias)) == out)
+      const auto& axes = flow.shape(bias);
+      if (flow.has_tensor(bias) && axes && onnx_count(*axes) == out && axes->back() == out)
         one.bias = bias;
       else
         one.plain = false;
@@ -165,13 +171,28 @@ std::pair<std::int64_t, std::int64_t> OnnxProjection::place(const OnnxFlow& flow
   return {row, column};
 }
 
-std::int64_t OnnxProjection::input_at(const OnnxFlow& flow, std::int64_t column) const {
-  const OnnxDims& shape = *flow.shape(x);
+std::int64_t OnnxProjection::input_at(const OnnxFlow& flow, std::int64_t column,
+                                      std::int64_t row) const {
+  const OnnxDims &shape = *flow.shape(x), &out_shape = *flow.shape(product);
   OnnxDims places(shape.size(), 0);
   for (std::size_t i = shape.size(); i-- > 0;)
     if (out_axes.find(x_axes[i]) == std::string::npos && shape[i] > 0)
       places[i] = column % shape[i], column /= shape[i];
+  for (std::size_t i = out_axes.size(); i-- > 0;) {
+    if (weight_axes.find(out_axes[i]) != std::string::npos || out_shape[i] < 1) continue;
+    if (const std::size_t at = x_axes.find(out_axes[i]); at != std::string::npos)
+      places[at] = row % out_shape[i];
+    row /= out_shape[i];
+  }
   return onnx_flat(shape, places);
+}
+
+std::int64_t OnnxProjection::rows(const OnnxFlow& flow) const {
+  const OnnxDims& shape = *flow.shape(product);
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i < out_axes.size(); ++i)
+    if (weight_axes.find(out_axes[i]) == std::string::npos) count *= shape[i];
+  return count;
 }
 
 DType onnx_weight_dtype(const OnnxFlow& flow, int value) {

@@ -17,8 +17,10 @@ struct OnnxProjection {
 
   /// The row and column of an element of `out`; the row counts the axes that are no column.
   std::pair<std::int64_t, std::int64_t> place(const OnnxFlow& flow, std::int64_t flat) const;
-  /// The flat index in x of row 0 and `column` of the width that is summed.
-  std::int64_t input_at(const OnnxFlow& flow, std::int64_t column) const;
+  /// The flat index in x of `column` of the width that is summed, in a row as place() counts them.
+  std::int64_t input_at(const OnnxFlow& flow, std::int64_t column, std::int64_t row = 0) const;
+  /// How many rows it has: of all texts, one a token.
+  std::int64_t rows(const OnnxFlow& flow) const;
   /// The weight, (in, out).
   Tensor matrix(const OnnxFlow& flow) const;
   DType dtype(const OnnxFlow& flow) const;

@@ -77,7 +77,7 @@ bool add_onnx_relative_bias(const std::shared_ptr<const OnnxFlow>& flow,
   for (std::size_t i = 0; i < flow->steps.size(); ++i) {
     const auto found = gathered_table(*flow, flow->steps[i], site.T, site.S);
     if (!found || !adds_rows_of(*flow, site, heads, *found)) continue;
-    const auto far = flow->of_length(far_enough);
+    const auto far = flow->of_length(far_enough, 1, false);
     const auto same = gathered_table(*far, far->steps[i], far_enough, far_enough);
     if (!same) continue;
     // The last query looks back, the first one forward.

@@ -14,21 +14,22 @@ namespace {
 constexpr std::size_t most_short = 64; ///< numbers that are kept with a value
 
 /// The length of an axis that the file names: "batch", "sequence_length", "past + sequence".
-std::int64_t named_length(std::string_view named, std::size_t axis, std::int64_t length) {
+std::int64_t named_length(std::string_view named, std::size_t axis, const OnnxFlow& flow) {
+  const std::int64_t length = flow.length;
   const std::string name = lowered(named);
   constexpr std::size_t longest = 200; // each sum is a call of its own
   if (const std::size_t plus = name.find('+'); plus != std::string::npos && name.size() < longest)
-    return named_length(std::string_view(name).substr(0, plus), 1, length) +
-           named_length(std::string_view(name).substr(plus + 1), 1, length);
+    return named_length(std::string_view(name).substr(0, plus), 1, flow) +
+           named_length(std::string_view(name).substr(plus + 1), 1, flow);
   const std::size_t first = name.find_first_not_of(' ');
-  if (first == std::string::npos) return axis == 0 ? 1 : length;
+  if (first == std::string::npos) return axis == 0 ? flow.texts : length;
   std::string_view rest = std::string_view(name).substr(first);
   if (const auto number = take_number<std::int64_t>(rest))
     return std::clamp<std::int64_t>(*number, 0, 4096);
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("total")) return length;
   if (has("past")) return 0;
-  if (has("batch")) return 1;
+  if (has("batch")) return flow.texts;
   if (has("height") || has("width")) return 224;
   if (has("channel")) return 3;
   return length;
@@ -67,7 +68,8 @@ private:
     const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
     const std::int64_t type = value.info ? value.info->type : 0;
     value.whole = type != 0 && type != 1 && type != 10 && type != 11 && type != 16;
-    value.fixed = has("mask") || has("position") || name == "use_cache_branch";
+    value.fixed = has("mask") || (has("position") && (type == 0 || value.whole)) ||
+                  name == "use_cache_branch";
     if (value.info && value.info->has_shape) value.shape = dims_of(*value.info);
   }
 
@@ -78,9 +80,9 @@ private:
       if (dim.length >= 0 && dim.name.empty())
         dims.push_back(dim.length);
       else if (!dim.name.empty())
-        dims.push_back(named_length(dim.name, i, flow_.length));
+        dims.push_back(named_length(dim.name, i, flow_));
       else
-        dims.push_back(i == 0 ? 1 : flow_.length);
+        dims.push_back(i == 0 ? flow_.texts : flow_.length);
     }
     return dims;
   }
@@ -112,6 +114,10 @@ private:
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       const int id = step.outputs[i];
       if (id < 0 || value(id).constant >= 0 || value(id).alias >= 0) continue;
+      // Two steps may claim a value: it is the first one's, and has its shape.
+      if (value(id).step != static_cast<int>(&step - flow_.steps.data()) ||
+          value(id).output != static_cast<int>(i))
+        continue;
       value(id).fixed = fixed || of_shape;
       value(id).whole = is_whole(step);
       if (i < shapes.size()) value(id).shape = shapes[i];

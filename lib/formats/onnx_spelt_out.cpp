@@ -1,7 +1,14 @@
 // Attention that a graph spells out: product, scale, mask, Softmax, product.
 
+#include <mha/files/text.hpp>
+#include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_layers.hpp>
+#include <mha/formats/onnx_proof.hpp>
+#include <mha/formats/onnx_scores.hpp>
 #include <mha/formats/onnx_shapes.hpp>
+#include <mha/system/one_of.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -10,124 +17,68 @@ namespace mha::io {
 
 namespace {
 
-constexpr int most_unwrapped =
-    12; ///< operators between the scores and their Softmax that no sum is
 constexpr std::size_t most_walked = 64; ///< steps from one product to the next
-
-/// From a value to the score that it is made of.
-struct ScorePath {
-  const OnnxStep* product = nullptr;
-  std::int64_t at = 0; ///< flat index of its output
-  double factor = 1;   ///< of the score, before a cap
-  double softcap = 0;
-  double added = 0;
-  bool known = true;   ///< whether `added` is all that is added
-  std::string unknown; ///< the node that adds what is not known
-};
+constexpr std::int64_t most_positions = 1 << 16;
 
 class SoftmaxReader {
 public:
   SoftmaxReader(const OnnxFlow& flow, const OnnxProjections& projections, int step)
-      : flow_(flow), projections_(projections), step_(step) {}
+      : flow_(flow),
+        projections_(projections),
+        scores_of_(flow, projections, flow.steps[static_cast<std::size_t>(step)].input(0)),
+        step_(step) {}
 
-  std::optional<OnnxAttentionSite> read() {
-    const OnnxStep& step = this->step();
-    const auto& shape = flow_.shape(step.input(0));
-    if (!shape || shape->size() < 2 || onnx_count(*shape) <= 0 || step.outputs.empty())
-      return std::nullopt;
-    in_ = *shape;
-    const std::int64_t axis =
-        onnx_axis(step.integer("axis", flow_.opset >= 13 ? -1 : 1), in_.size());
-    if (axis < 0) return std::nullopt;
-    key_axis_ = static_cast<std::size_t>(axis);
-    if (!find_scores() || !find_values()) return std::nullopt;
-    return site();
+  std::optional<OnnxFinding> read() {
+    if (!is_between_products(flow_, projections_, step_)) return std::nullopt;
+    flow_.met();
+    if (find_axis() && find_scores() && holds_scores() && find_values()) return site();
+    for (const int step : scores_of_.unread()) add_once(between_, step);
+    if (between_.empty()) between_ = after_;
+    between_ = onnx_steps_in_the_way(
+        flow_, projections_, between_,
+        {step().input(0), scores_ ? scores_->a : -1, scores_ ? scores_->b : -1});
+    std::string why = why_.empty() ? "what stands between its products is no part of attention"
+                                   : why_;
+    if (!between_.empty()) why += ": " + onnx_steps_in_words(flow_, between_);
+    return OnnxRefusal{step_, std::move(why)};
+  }
+
+  /// The site for its masks alone, without a proof.
+  std::optional<OnnxAttentionSite> read_scores() {
+    if (!find_axis() || !find_scores()) return std::nullopt;
+    OnnxAttentionSite site;
+    set_masks(site);
+    return site;
   }
 
 private:
   const OnnxStep& step() const { return flow_.steps[static_cast<std::size_t>(step_)]; }
 
-  /// The term of a form whose value is a product of two values that are not fixed.
-  const OnnxForm::Term* product_in(const OnnxForm& form) const {
-    const OnnxForm::Term* found = nullptr;
-    for (const OnnxForm::Term& term : form.terms) {
-      const OnnxStep* made = flow_.maker(term.value);
-      if (!made || projections_.of(flow_.resolved(term.value))) continue;
-      const bool product =
-          made->is("MatMul") || made->is("Einsum") || made->is("FusedMatMul") || made->is("Gemm");
-      const bool around = made->is("Tanh") || made->is("Where") || made->is("Clip") ||
-                          made->is("Max") || made->is("Min");
-      if ((product || around) && !flow_.is_fixed(term.value)) {
-        if (found && product == is_product(found->value)) return nullptr;
-        if (!found || product) found = &term;
-      }
-    }
-    return found;
+  bool because(std::string why, std::vector<int> steps = {}) const {
+    if (!why_.empty()) return false;
+    why_ = std::move(why), between_ = std::move(steps);
+    return false;
   }
-  bool is_product(int value) const {
-    const OnnxStep* made = flow_.maker(value);
-    return made && (made->is("MatMul") || made->is("Einsum") || made->is("FusedMatMul") ||
-                    made->is("Gemm"));
-  }
-
-  /// Follows one element of the Softmax's input to the product that it is of.
-  std::optional<ScorePath> follow(std::int64_t flat, bool unmasked = true) const {
-    ScorePath path;
-    int value = step().input(0);
-    std::int64_t at = flat;
-    for (int i = 0; i < most_unwrapped; ++i) {
-      const OnnxForm form = flow_.form(value, at, unmasked);
-      if (form.terms.empty() && i == 0) { // masked: no score is left
-        path.added = form.number;
-        return path;
-      }
-      const OnnxForm::Term* term = product_in(form);
-      if (!term) return std::nullopt;
-      // Before the cap is behind it in the graph: what is added and multiplied here comes later.
-      path.added += form.number == 0 ? 0 : form.number;
-      if (form.terms.size() > 1) {
-        path.known = false;
-        for (const OnnxForm::Term& other : form.terms)
-          if (&other != term) path.unknown = name_of(other.value);
-      }
-      const OnnxStep& made = *flow_.maker(term->value);
-      if (is_product(term->value)) {
-        path.product = &made, path.at = term->at;
-        path.factor *= term->factor * made.number("alpha").value_or(1);
-        return path;
-      }
-      if (made.is("Tanh")) {
-        if (path.softcap != 0 || path.factor != 1) return std::nullopt;
-        path.softcap = term->factor; // c · tanh(score · scale / c)
-        path.factor = term->factor;
-        value = made.input(0), at = term->at;
-        continue;
-      }
-      path.factor *= term->factor;
-      const std::optional<int> next = through(made);
-      if (!next) return std::nullopt;
-      if (made.is("Where")) path.known = false, path.unknown = made.name;
-      const auto &out = flow_.shape(term->value), &in = flow_.shape(*next);
-      if (!out || !in || in->size() != out->size()) return std::nullopt;
-      at = onnx_flat(*in, onnx_places(*out, term->at));
-      value = *next;
-    }
-    return std::nullopt;
-  }
-
-  /// The input of a Where, Max, Min or Clip that is not fixed and leads on to scores.
-  std::optional<int> through(const OnnxStep& made) const {
-    for (std::size_t i = made.is("Where") ? 1 : 0; i < made.inputs.size(); ++i) {
-      const int input = made.inputs[i];
-      if (input < 0 || flow_.is_fixed(input) || !flow_.shape(input)) continue;
-      if (product_in(flow_.form(input, 0))) return input;
-    }
-    return std::nullopt;
-  }
-
-  std::string name_of(int value) const {
-    const OnnxStep* made = flow_.maker(value);
-    return made && !made->name.empty() ? made->name : std::string(flow_.at(value).name);
+  bool find_axis() {
+    const OnnxStep& step = this->step();
+    const auto& shape = flow_.shape(step.input(0));
+    if (!shape || shape->size() < 2 || onnx_count(*shape) <= 0)
+      return because("the lengths of what it normalises are not those of queries and keys",
+                     onnx_steps_of_unknown_shape(flow_, projections_, step.input(0)));
+    in_ = *shape;
+    if (std::ranges::any_of(in_, [](std::int64_t length) { return length > most_positions; }))
+      return because(fmt::format("its input is declared for more than {} positions: export the "
+                                 "model with a name in place of that length",
+                                 most_positions));
+    constexpr std::int64_t by_axis = 13; // before, it flattened all axes from this one on
+    const std::int64_t axis =
+        onnx_axis(step.integer("axis", flow_.opset >= by_axis ? -1 : 1), in_.size());
+    if (axis < 0) return because("it normalises along an axis that its input does not have");
+    key_axis_ = static_cast<std::size_t>(axis);
+    const OnnxDims after(in_.begin() + axis + 1, in_.end());
+    if (flow_.opset < by_axis && onnx_count(after) != 1)
+      return because("it normalises several axes together");
+    return true;
   }
 
   /// The product of queries and keys: which of its letters is which.
@@ -137,13 +88,16 @@ private:
     for (std::size_t i = 0; i < in_.size(); ++i) last[i] = in_[i] - 1;
     OnnxDims seen = last;
     seen[key_axis_] = 0;
-    const auto first = follow(onnx_flat(in_, seen));
-    if (!first || !first->product) return false;
+    const auto first = scores_of_.follow(onnx_flat(in_, seen));
+    if (!first || !first->product) return because("its scores are not followed to a product");
+    if (!is_only_a_product(*first->product)) return because("the product of its scores adds something");
     scores_ = onnx_contraction(flow_, *first->product);
-    if (!scores_) return false;
+    if (!scores_)
+      return because("the product of its scores is not read",
+                     onnx_steps_before_product(flow_, projections_, *first->product));
     first_ = *first;
     const std::string summed = scores_->summed();
-    if (summed.size() != 1) return false;
+    if (summed.size() != 1) return because("its scores are no sum along one axis");
     width_ = summed[0];
     score_out_ = first->product->outputs[0];
     // The operand that a step along the keys moves in holds the keys.
@@ -153,7 +107,8 @@ private:
       const auto moved = operands_at(onnx_flat(in_, last));
       if (!moved) return false;
       a_has_keys_ = moved->first != still->first;
-      if (a_has_keys_ == (moved->second != still->second)) return false;
+      if (a_has_keys_ == (moved->second != still->second))
+        return because("it does not normalise along the keys");
     }
     query_axis_ = key_axis_ > 0 ? key_axis_ - 1 : 1;
     for (std::size_t axis = 0; axis < in_.size(); ++axis) {
@@ -170,7 +125,7 @@ private:
 
   /// The places in both operands of a score, of the sum's first term.
   std::optional<std::pair<std::int64_t, std::int64_t>> operands_at(std::int64_t flat) const {
-    const auto path = follow(flat);
+    const auto path = scores_of_.follow(flat);
     if (!path || !path->product || path->product->outputs[0] != score_out_) return std::nullopt;
     const OnnxIndex index = letters_of(path->at, 0);
     return std::pair(onnx_flat(*flow_.shape(scores_->a), scores_->a_axes, index),
@@ -184,6 +139,45 @@ private:
     return index;
   }
 
+  /// Whether every score is the same multiple of the product of its query and its key, before what
+  /// is added to it.
+  bool holds_scores() const {
+    const OnnxDims lengths{groups(), in_[query_axis_], in_[key_axis_]};
+    const auto as_first = [&](const OnnxDims& at) { return holds_score(at[0], at[1], at[2]); };
+    if (!onnx_holds_at_places(lengths, false, as_first) ||
+        !onnx_holds_at_places(lengths, has_tables(), as_first))
+      return because("not every score is the same multiple of the product of a query and a key");
+    return true;
+  }
+  bool has_tables() const {
+    tables_ = flow_.met();
+    return !tables_.tables.empty();
+  }
+  std::int64_t flat(std::int64_t l, std::int64_t t, std::int64_t s) const {
+    return onnx_flat_of_map(in_, query_axis_, key_axis_, {l, t, s});
+  }
+  std::int64_t groups() const {
+    return onnx_count(in_) / (in_[query_axis_] * in_[key_axis_]);
+  }
+  bool holds_score(std::int64_t l, std::int64_t t, std::int64_t s) const {
+    const auto at = [&](std::int64_t query, std::int64_t key) { return flat(l, query, key); };
+    const auto is_multiple = [&](const OnnxScorePath& path) {
+      return path.product == first_.product && path.softcap == first_.softcap &&
+             std::abs(path.factor - first_.factor) <= 1e-7 * std::abs(first_.factor);
+    };
+    const auto own = scores_of_.follow(at(t, s)), seen = scores_of_.follow(at(t, s), false);
+    if (!own || !seen || (seen->product && !is_multiple(*seen))) return false;
+    if (!own->known && first_.known) first_.known = false, first_.unknown = own->unknown;
+    if (!own->product) return true; // hidden, whatever the score is
+    const auto pair = operands_at(at(t, s)), query = operands_at(at(t, 0)),
+               key = operands_at(at(0, s));
+    const auto is_same = [&](const auto& other, bool keys) {
+      if (!other) return true;
+      return keys == a_has_keys_ ? pair->first == other->first : pair->second == other->second;
+    };
+    return is_multiple(*own) && pair && is_same(query, false) && is_same(key, true);
+  }
+
   /// From the Softmax on through what only moves or converts, to the product with the values.
   bool find_values() {
     std::vector<int> wave{step().outputs[0]};
@@ -191,80 +185,102 @@ private:
       for (const int consumer : flow_.at(flow_.resolved(wave[i])).consumers) {
         const OnnxStep& next = flow_.steps[static_cast<std::size_t>(consumer)];
         if (next.outputs.empty() || next.outputs[0] < 0) continue;
-        if (const auto sum = onnx_contraction(flow_, next); sum && is_weighted_sum(*sum, wave[i])) {
+        if (const auto sum = onnx_contraction(flow_, next)) {
+          if (!is_weighted_sum(*sum, next, wave[i])) {
+            note_product(next);
+            continue;
+          }
           values_ = *sum, head_out_ = next.outputs[0];
           return true;
         }
         const OnnxForm on = flow_.form(next.outputs[0], 0);
-        const bool moves = on.terms.size() == 1 && std::abs(on.terms[0].factor - 1) < 1e-9 &&
+        const bool moves = on.terms.size() == 1 && on.terms[0].factor == 1 && on.number == 0 &&
                            flow_.resolved(on.terms[0].value) == flow_.resolved(step().outputs[0]);
         if (moves) wave.push_back(next.outputs[0]);
+        if (!next.is("Shape")) add_once(after_, consumer);
+        if (is_onnx_product(flow_, next)) note_product(next);
       }
-    return false;
+    return because("what it weighs are not its own numbers", after_);
   }
 
-  bool is_weighted_sum(const OnnxContraction& sum, int weights) {
+  /// A product that is no sum of values: what its operands are made by is in the way, or what those
+  /// of the scores are, whose lengths do not fit them.
+  void note_product(const OnnxStep& product) {
+    for (const int value : {step().input(0), scores_->a, scores_->b})
+      for (const int step : onnx_steps_before(flow_, projections_, value)) add_once(after_, step);
+    for (const int step : onnx_steps_before_product(flow_, projections_, product))
+      add_once(after_, step);
+  }
+
+  bool is_weighted_sum(const OnnxContraction& sum, const OnnxStep& product, int weights) {
     const bool left = flow_.resolved(sum.a) == flow_.resolved(weights);
     const int other = left ? sum.b : sum.a;
     const std::string summed = sum.summed();
     if (flow_.is_fixed(other) || summed.size() != 1) return false;
+    if (!is_only_a_product(product) || product.number("alpha").value_or(1) != 1)
+      return because("its weighted sum is more than that",
+                     {static_cast<int>(&product - flow_.steps.data())});
     weights_left_ = left, key_letter_ = summed[0];
     weights_ = weights;
-    // Weights keep their places: what is between has only given them other axes.
-    const std::int64_t last = onnx_count(in_) - 1;
-    for (const std::int64_t at : {std::int64_t{0}, last / 2, last}) {
-      const OnnxForm form = flow_.form(weights, at);
-      if (form.terms.size() != 1 || form.terms[0].at != at) return false;
-    }
     value_letter_ = 0;
     const std::string& axes = left ? sum.b_axes : sum.a_axes;
     for (const char letter : axes)
       if (letter != key_letter_ && !sum.has(left ? sum.a_axes : sum.b_axes, letter) &&
           sum.has(sum.out_axes, letter) && sum.lengths.at(letter) > 1)
         value_letter_ = value_letter_ == 0 ? letter : '?';
-    return value_letter_ != 0 && value_letter_ != '?';
+    return value_letter_ != 0 && value_letter_ != '?' && holds_weights(sum);
   }
 
-  /// The flat index of a weight: l counts all axes but the queries' and the keys'.
-  static std::int64_t flat_of(const OnnxDims& in, std::size_t query_axis, std::size_t key_axis,
-                              std::int64_t l, std::int64_t t, std::int64_t s) {
-    OnnxDims places(in.size(), 0);
-    for (std::size_t i = in.size(); i-- > 0;) {
-      if (i == query_axis || i == key_axis) continue;
-      places[i] = l % in[i], l /= in[i];
-    }
-    if (query_axis < in.size()) places[query_axis] = t;
-    places[key_axis] = s;
-    return onnx_flat(in, places);
+  /// Whether every weight keeps its number and its place, and weighs the values of its key: what is
+  /// between has only given them other axes.
+  bool holds_weights(const OnnxContraction& sum) {
+    values_ = sum;
+    const int from = weights_left_ ? sum.b : sum.a;
+    const auto value_at = [&](const OnnxIndex& index) {
+      return onnx_flat(*flow_.shape(from), weights_left_ ? sum.b_axes : sum.a_axes, index);
+    };
+    const auto own = [&](const OnnxDims& at) {
+      const std::int64_t place = flat(at[0], at[1], at[2]);
+      const OnnxForm form = flow_.form(weights_, place);
+      if (form.terms.size() != 1 || form.terms[0].at != place || form.terms[0].factor != 1 ||
+          form.number != 0 ||
+          flow_.resolved(form.terms[0].value) != flow_.resolved(step().outputs[0]))
+        return false;
+      OnnxIndex index = weight_letters(place);
+      const std::int64_t first =
+          value_at(weight_letters(flat(at[0], 0, at[2])));
+      return index[key_letter_] == at[2] && value_at(index) == first;
+    };
+    const OnnxDims lengths{groups(), in_[query_axis_], in_[key_axis_]};
+    flow_.met();
+    if (!onnx_holds_at_places(lengths, false, own)) return false;
+    const OnnxMet met = flow_.met();
+    for (const int step : met.roundings) add_once(roundings_, step);
+    return met.tables.empty() || onnx_holds_at_places(lengths, true, own);
   }
 
   OnnxAttentionSite site() const {
     OnnxAttentionSite site;
-    site.step = step_;
-    site.S = in_[key_axis_], site.T = in_[query_axis_];
-    site.groups = onnx_count(in_) / (site.S * site.T);
+    set_masks(site);
     site.d_k = scores_->lengths.at(width_);
     site.d_v = values_.lengths.at(value_letter_);
     site.scale = first_.factor;
     site.softcap = first_.softcap;
+    site.q_value = a_has_keys_ ? scores_->b : scores_->a;
+    site.k_value = a_has_keys_ ? scores_->a : scores_->b;
+    site.v_value = weights_left_ ? values_.b : values_.a;
+    site.scores_value = step().input(0);
     if (!first_.known)
-      site.remarks.push_back(
-          Message("what " + first_.unknown) +
-          message(" adds to the scores is made while the model runs: give <mask=FILE>, "
-                  "<bias=FILE> or <causal> where they are masked"));
+      site.needs = Message("what " + first_.unknown) +
+                   message(" does to the scores follows from an input: give <mask=FILE> or "
+                           "<bias=FILE>, or <causal> where that is all");
+    site.roundings = roundings_;
+    for (const int step : tables_.roundings) add_once(site.roundings, step);
     site.added_value = added_constant();
     const auto self = std::make_shared<const SoftmaxReader>(*this);
-    const auto flat = [self](std::int64_t l, std::int64_t t, std::int64_t s) {
-      return flat_of(self->in_, self->query_axis_, self->key_axis_, l, t, s);
-    };
-    site.added = [self, flat](std::int64_t l, std::int64_t t,
-                              std::int64_t s) -> std::optional<double> {
-      const auto path = self->follow(flat(l, t, s), false);
-      if (!path || !path->known) return std::nullopt;
-      return path->added;
-    };
-    const auto operand = [self, flat](bool keys, std::int64_t l, std::int64_t at, std::int64_t d) {
-      const auto path = self->follow(keys ? flat(l, 0, at) : flat(l, at, 0));
+    const auto operand = [self](bool keys, std::int64_t l, std::int64_t at, std::int64_t d) {
+      const auto path =
+          self->scores_of_.follow(keys ? self->flat(l, 0, at) : self->flat(l, at, 0));
       if (!path || !path->product) return OnnxForm{};
       const OnnxIndex index = self->letters_of(path->at, d);
       const OnnxContraction& sum = *self->scores_;
@@ -274,9 +290,9 @@ private:
     };
     site.q = [operand](auto l, auto t, auto d) { return operand(false, l, t, d); };
     site.k = [operand](auto l, auto s, auto d) { return operand(true, l, s, d); };
-    site.v = [self, flat](std::int64_t l, std::int64_t s, std::int64_t d) {
+    site.v = [self](std::int64_t l, std::int64_t s, std::int64_t d) {
       const OnnxContraction& sum = self->values_;
-      OnnxIndex index = self->weight_letters(flat(l, 0, s));
+      OnnxIndex index = self->weight_letters(self->flat(l, 0, s));
       index[self->value_letter_] = d;
       const int from = self->weights_left_ ? sum.b : sum.a;
       return self->flow_.form(from,
@@ -284,8 +300,20 @@ private:
                                         self->weights_left_ ? sum.b_axes : sum.a_axes, index));
     };
     site.head_out = head_out_;
-    site.head_out_place = [self, flat](std::int64_t at) { return self->place_of(at); };
+    site.head_out_place = [self](std::int64_t at) { return self->place_of(at); };
     return site;
+  }
+
+  void set_masks(OnnxAttentionSite& site) const {
+    site.step = step_;
+    site.S = in_[key_axis_], site.T = in_[query_axis_];
+    site.groups = groups();
+    const auto self = std::make_shared<const SoftmaxReader>(*this);
+    site.added = [self](std::int64_t l, std::int64_t t, std::int64_t s) -> std::optional<double> {
+      const auto path = self->scores_of_.follow(self->flat(l, t, s), false);
+      if (!path || !path->known) return std::nullopt;
+      return path->added;
+    };
   }
 
   OnnxIndex weight_letters(std::int64_t flat) const {
@@ -328,11 +356,16 @@ private:
 
   const OnnxFlow& flow_;
   const OnnxProjections& projections_;
+  OnnxScores scores_of_;
   int step_;
   OnnxDims in_; ///< the Softmax's input
   std::size_t key_axis_ = 0, query_axis_ = 0;
   std::optional<OnnxContraction> scores_;
-  ScorePath first_;
+  mutable OnnxScorePath first_;
+  mutable OnnxMet tables_;
+  mutable std::string why_;
+  mutable std::vector<int> between_;
+  std::vector<int> after_, roundings_;
   int score_out_ = -1;
   char width_ = 0;
   bool a_has_keys_ = false;
@@ -344,14 +377,19 @@ private:
 
 } // namespace
 
-std::vector<OnnxAttentionSite> spelt_out_attention(const OnnxFlow& flow,
-                                                   const OnnxProjections& projections) {
-  std::vector<OnnxAttentionSite> sites;
-  for (std::size_t i = 0; i < flow.steps.size(); ++i)
-    if (flow.steps[i].is("Softmax"))
-      if (auto site = SoftmaxReader(flow, projections, static_cast<int>(i)).read())
-        sites.push_back(std::move(*site));
-  return sites;
+std::optional<OnnxAttentionSite> onnx_site_unproved(const OnnxFlow& flow,
+                                                    const OnnxProjections& projections, int step) {
+  if (flow.steps[static_cast<std::size_t>(step)].is("Softmax"))
+    return SoftmaxReader(flow, projections, step).read_scores();
+  const auto found = attention_operator(flow, step);
+  const auto* site = found ? std::get_if<OnnxAttentionSite>(&*found) : nullptr;
+  return site ? std::optional(*site) : std::nullopt;
+}
+
+std::optional<OnnxFinding> spelt_out_attention(const OnnxFlow& flow,
+                                               const OnnxProjections& projections, int step) {
+  if (!flow.steps[static_cast<std::size_t>(step)].is("Softmax")) return std::nullopt;
+  return SoftmaxReader(flow, projections, step).read();
 }
 
 } // namespace mha::io

@@ -300,6 +300,26 @@ void Sources::State::add_tokens(const std::string& text, const std::string& name
   }
 }
 
+namespace {
+
+/// A graph may add to scores what it does not hold: the layer is computed with what is given then,
+/// not without it.
+void require_what_is_added(const naming::Found& layer, const NamedTensors& parts,
+                           const naming::Options& options) {
+  const std::string name = layer.group.prefix + "needs";
+  const auto& scalars = layer.group.contents->scalars;
+  const auto found = std::ranges::find(scalars, name, [](const auto& one) { return one.first; });
+  if (found == scalars.end() || options.contains("causal")) return;
+  for (const char* given : {"mask", "bias", "block_mask", "attention_mask", "key_padding_mask"})
+    if (parts.contains(given)) return;
+  const auto& remarks = layer.group.contents->remarks;
+  const auto remark = remarks.find(name);
+  if (remark == remarks.end()) fail("{}: {}", io::shown(layer.group.contents->name), found->second);
+  fail("{}: {}", io::shown(layer.group.contents->name), remark->second);
+}
+
+} // namespace
+
 ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
   auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
@@ -313,6 +333,8 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   if (input) read_layer.take_input(*input);
   add_bindings(id, parts, labels, to);
   const std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);
+  for (const naming::Found* layer : index->found_as(lone ? "" : id))
+    require_what_is_added(*layer, parts, options);
   add_settings(id, settings, parts, identities, to.notes);
   take_identities(id, parts, identities);
   if (input && !settings.origins.count("input_norm"))

@@ -109,7 +109,7 @@ void translate_onnx(const Group& group, Translation& to) {
       to.warn(group.contents->remarks.contains(name) ? group.contents->remarks.at(name) : value);
     else if (setting == "norm")
       to.norm.kind = value == "rms" ? NormKind::rms : NormKind::layer;
-    else if (setting != "node" && find_setting(setting))
+    else if (setting != "node" && setting != "needs" && find_setting(setting))
       to.set(setting, value, setting == "input_norm_eps" ? "" : "the graph");
   }
   set_relative_bias(group, to);

@@ -1,0 +1,48 @@
+#pragma once
+// From a Softmax's input back to scores: private to onnx_spelt_out.cpp.
+
+#include <mha/formats/onnx_projection.hpp>
+
+namespace mha::io {
+
+/// From a value to the score that it is made of.
+struct OnnxScorePath {
+  const OnnxStep* product = nullptr;
+  std::int64_t at = 0; ///< flat index of its output
+  double factor = 1;   ///< of the score, before a cap
+  double softcap = 0;
+  double added = 0;
+  bool known = true;   ///< whether `added` is all that is added
+  std::string unknown; ///< the node that adds what is not known
+};
+
+class OnnxScores {
+public:
+  /// `input`: of the Softmax.
+  OnnxScores(const OnnxFlow& flow, const OnnxProjections& projections, int input)
+      : flow_(flow), projections_(projections), input_(input) {}
+
+  /// Follows an element of the Softmax's input to the product that it is of; to none where it is
+  /// hidden. Nothing where it is made otherwise, and unread() then has the step that makes it so.
+  /// `unmasked`: what a mask hides is seen through to the scores.
+  std::optional<OnnxScorePath> follow(std::int64_t flat, bool unmasked = true) const;
+  const std::vector<int>& unread() const { return unread_; }
+
+private:
+  const OnnxForm::Term* product_in(const OnnxForm& form) const;
+  bool is_product(int value) const;
+  std::optional<int> capped(const OnnxStep& made, const OnnxForm::Term& term,
+                            OnnxScorePath& path) const;
+  bool take_others(const OnnxForm& form, const OnnxForm::Term& score, OnnxScorePath& path) const;
+  std::optional<int> unmasked_by(const OnnxStep& made, const OnnxForm::Term& term,
+                                 OnnxScorePath& path) const;
+  void note_maker(int value) const;
+  std::string name_of(int value) const;
+
+  const OnnxFlow& flow_;
+  const OnnxProjections& projections_;
+  int input_;
+  mutable std::vector<int> unread_;
+};
+
+} // namespace mha::io
