@@ -59,6 +59,7 @@ Layer layer(Tensors tensors, Settings settings, const Options& options) {
     if (!options.key_tokens.empty())
       labels.take("key_tokens", {options.key_tokens, {}}, "key_tokens");
     std::vector<Note> notes;
+    note_identities(parts, {}, notes);
     Layer made =
         make_layer(std::move(parts), std::move(settings), options.dtype, std::move(labels), &notes);
     if (options.notes) std::ranges::move(not_finite_inputs(made), std::back_inserter(notes));

@@ -7,6 +7,7 @@
 #include <mha/layer/stage.hpp>
 #include <mha/load/doubts.hpp>
 #include <mha/load/model_state.hpp>
+#include <mha/load/name_words.hpp>
 #include <mha/load/sizes.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
@@ -60,7 +61,9 @@ public:
   /// How a tensor could be a projection, or nothing.
   std::optional<Candidate> fit(const Projection& projection, const UnknownTensor& tensor) const {
     const Shape& shape = tensor.shape;
-    if (tensor.dtype == DType::boolean || !readings_of(tensor.name).empty()) return std::nullopt;
+    if (tensor.dtype == DType::boolean || !readings_of(tensor.name).empty() ||
+        speaks_of(tensor.name, {"mask", "bias"}))
+      return std::nullopt;
     if ((shape.size() != 2 && shape.size() != 3) || is_of_tokens(shape)) return std::nullopt;
     const bool output = projection.W == "W_o";
     const std::vector<std::size_t>& in = output ? of_heads_ : widths_;
@@ -278,7 +281,7 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
     found.push_back(fmt::format("{} {}", io::shown(tensor->name), to_string(tensor->shape)));
     line.push_back(binding(one->W, *tensor, axes));
   }
-  fail("{}: there is no {}, and {} could be {}: say {}{}; or {}=identity, if it is to be without{}",
+  fail("{}: there is no {}, and {} could be {}: say {}{}; {}=identity says that none is meant{}",
        io::shown(file), joined_texts(missing, ", "), joined_texts(found, ", "),
        missing.size() == 1 ? "it" : "them", joined_texts(line, " "),
        either ? " (with @OI behind what is stored (out, in), as nn.Linear does)" : "", missing[0],

@@ -201,7 +201,17 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
   };
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
-    if (file.format == "onnx") continue; // a graph's constants are none of a layer's
+    if (file.format == "onnx") { // a graph's constants are none of a layer's, unless it is bound
+      const auto is_matrix = [&](const io::Entry& entry) {
+        return (entry.shape.size() == 2 || entry.shape.size() == 3) && !is_bound(file, entry);
+      };
+      const bool any_bound = std::ranges::any_of(
+          file.tensors, [&](const io::Entry& entry) { return is_bound(file, entry); });
+      for (const io::Entry& entry : file.tensors)
+        if (any_bound && !checkpoint && is_matrix(entry))
+          unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype});
+      continue;
+    }
     std::vector<const io::Entry*> unknown;
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
@@ -269,8 +279,7 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
 void Sources::State::take_identities(const std::string& id, NamedTensors& parts,
                                      Identities& identities) const {
   for (const io::Source& said : identity_bindings) {
-    const std::optional<std::size_t> number = naming::layer_number(said.name);
-    if ((number && *number != number_of(id)) || (request.has_text() && !binds(said, id))) continue;
+    if (request.has_text() && !binds(said, id)) continue;
     const std::string name = said_identity(said);
     if (const auto part = parts.find(name); part != parts.end()) {
       if (part->second.bound)

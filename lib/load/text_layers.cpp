@@ -39,8 +39,8 @@ void Sources::State::require_no_input() const {
 
 /// A patch of a layer that there is not, or of none, would change nothing.
 void Sources::State::require_layers_of_bindings() const {
-  for (const io::Source& binding : bindings) {
-    if (!label_name(binding.name).empty()) continue;
+  const auto require_layer = [&](const io::Source& binding) {
+    if (!label_name(binding.name).empty()) return;
     const std::optional<std::size_t> number = naming::layer_number(binding.name);
     if (!number && binding.name.starts_with("layers."))
       fail("{}: a layer's number expected: <layers.0.weights=…>", binding.text);
@@ -48,7 +48,9 @@ void Sources::State::require_layers_of_bindings() const {
     if (number && std::ranges::none_of(listing, is_it))
       fail("{}: there is no layer {}: the model's layers are {} to {}", binding.text, *number,
            listing.front().id, listing.back().id);
-  }
+  };
+  std::ranges::for_each(bindings, require_layer);
+  std::ranges::for_each(identity_bindings, require_layer);
 }
 
 namespace {
@@ -196,11 +198,9 @@ void Sources::State::choose_ends() {
     of_layers = true, of_model = request.shows_ends && request.layer.empty();
   if (!of_layers) chosen.clear();
   if (of_model) chosen.emplace_back();
-  const bool bare = std::any_of(bindings.begin(), bindings.end(), [](const io::Source& binding) {
-    return label_name(binding.name).empty() && !naming::layer_number(binding.name);
-  });
-  if (bare && (chosen.size() != 1 || chosen[0].empty()))
-    for (const io::Source& binding : bindings)
+  if (chosen.size() == 1 && !chosen[0].empty()) return;
+  for (const auto* list : {&bindings, &identity_bindings})
+    for (const io::Source& binding : *list)
       if (label_name(binding.name).empty() && !naming::layer_number(binding.name))
         fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", binding.text,
              binding.name);

@@ -52,7 +52,7 @@ public:
   explicit Limits(std::size_t text)
       : params_(onig_new_match_param(), onig_free_match_param),
         time_(TextTime::of_text() ? *TextTime::of_text() : own_.emplace(text)) {
-    constexpr std::size_t some = 1'000'000, for_a_byte = 8, most = 20'000'000;
+    constexpr std::size_t some = 100'000, for_a_byte = 4, most = 20'000'000;
     onig_initialize_match_param(params_.get());
     onig_set_match_stack_limit_size_of_match_param(
         params_.get(), static_cast<unsigned>(std::min(some + for_a_byte * text, most)));

@@ -20,6 +20,7 @@ import zipfile
 import numpy as np
 
 import gguf
+import onnx
 import pytorch
 import safetensors
 
@@ -28,7 +29,8 @@ RNG = np.random.default_rng(49)
 X = RNG.standard_normal((T, D)).astype(np.float32)
 Q, K = (RNG.standard_normal((D, H * D_K)).astype(np.float32) for _ in range(2))
 V, O = RNG.standard_normal((D, H * D_V)).astype(np.float32), RNG.standard_normal((H * D_V, D_OUT)).astype(np.float32)
-PROGRAM = ""
+SQUARE = RNG.standard_normal((D, D)).astype(np.float32)
+PROGRAM, ROOT = "", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FINDS, RUNS = [], 0
 
 
@@ -109,7 +111,7 @@ def asked(what, folder, words, expected, bound="WqWkWvWo", heads=("--num-heads",
     """Refused with a line of bindings, which gives the expected numbers."""
     for more in ((), heads):
         code, _, errors = start(folder, "show", *words, *more)
-        line = re.search(r" could be (?:it|them): say (.*?)(?: \(with @OI|; or )", errors[0]) if errors else None
+        line = re.search(r" could be (?:it|them): say (.*?)(?: \(with @OI|; W_)", errors[0]) if errors else None
         if code != 2 or len(errors) != 1 or not line:
             return find(what, words, more, code, errors)
     copied = shlex.split(line[1])
@@ -158,6 +160,13 @@ def names(folder):
     np.save(os.path.join(folder, "x.npy"), X)
     np.savez(os.path.join(folder, "weights.npz"), a=Q, b=K, c=V, d=O)
     asked("X bound", folder, ["X=x.npy", "weights.npz"], expected)
+    graph = onnx.Graph(np.float32)  # without a layer, and with one tensor bound
+    graph.inputs.append(onnx.value_info("x", X.shape))
+    for name, weight in zip("abcd", (Q, K, V, O)):
+        graph.outputs.append(onnx.value_info(graph("MatMul", "x", graph.constant(weight, name)), (T, weight.shape[1])))
+    with open(os.path.join(folder, "layer.onnx"), "wb") as file:
+        file.write(onnx.model(graph))
+    asked("ONNX", folder, ["layer.onnx", "X=x.npy", "W_q=layer.onnx:a"], expected, "WkWvWo")
     write_json(os.path.join(folder, "some.json"), {"X": X, "W_q": Q, "W_k": K, "a": V, "W_o": O})
     asked("one of four", folder, ["some.json"], expected, "Wv")
     write_json(os.path.join(folder, "out.json"), {"X": X, "W_q": Q, "W_k": K, "W_v": V, "a": O, "num_heads": H})
@@ -196,6 +205,8 @@ def identities(folder):
     output("a file's is left out", folder, ["out.json", "W_o=identity", *heads], attention(X @ Q, X @ K, X @ V, H))
     refused("twice", folder, ["out.json", "W_o=identity", "W_o=out.json:a", *heads], "W_o is bound twice")
     refused("nothing else", folder, ["W_o=identity"], "alone is no layer")
+    refused("of which layer", ROOT, ["data/bard-gpt2", "--text", "a", "W_o=identity"], "layers.N.W_o=")
+    refused("of no layer", ROOT, ["data/bard-gpt2", "--text", "a", "layers.9.W_o=identity"], "there is no layer 9")
     refused("no projection", folder, ["out.json", "mask=identity", *heads], "identity: no such file")
     np.save(os.path.join(folder, "identity"), O)
     os.rename(os.path.join(folder, "identity.npy"), os.path.join(folder, "identity"))
@@ -214,6 +225,8 @@ def still_read(folder):
             ("no output projection", {k: v for k, v in layer.items() if k != "W_o"}, alone),
             ("old results", {**layer, "weights": np.zeros((H, T, T)), "output": np.zeros((T, D_OUT))}, whole),
             ("packed", {**packed, "target": np.zeros((T, H * D_V)), "loss": np.zeros(3)}, alone),
+            ("a mask that is none here", {"X": SQUARE, "causal_mask": np.tril(SQUARE), "num_heads": 2},
+             attention(SQUARE, SQUARE, SQUARE, 2)),
             ("a truth value a place", {**packed, "seen": np.ones((H * D_V, D_OUT)) > 0}, alone),
             ("other inputs", {"X": X, "target": X, "batches": np.zeros((3, T, D)), "num_heads": 2}, attention(X, X, X, 2))]:
         write_json(os.path.join(folder, "layer.json"), tensors)
