@@ -1,4 +1,5 @@
-// The settings of a layer: what the files say, then what the options say.
+// The settings of a layer: what the files say, then what the options say; and what they decide of
+// its input's norm.
 
 #include <mha/load/model_state.hpp>
 
@@ -94,6 +95,13 @@ void pass_over(const FileSetting& said, bool knows_heads, std::vector<Note>& not
     notes.emplace_back(fmt::format("{}: passed over, no setting: {}", file, said.name));
 }
 
+/// 1 + w, not in bfloat16, which has no 1 + 1/256.
+Tensor one_plus(const Tensor& weight) {
+  Tensor sum = copy_of(view_of(convert(weight, DType::f64)));
+  for (double& w : sum.as_mutable<double>()) w += 1;
+  return sum;
+}
+
 } // namespace
 
 /// Whether the number of heads needs no width of one: a setting or a tensor per head says it.
@@ -171,6 +179,47 @@ void Sources::State::add_settings(const std::string& id, Settings& settings,
     const SettingInfo* info = find_setting(name);
     overrule(name, value, setting_in_words(info ? info->name : name, request.text.wording));
   }
+}
+
+/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
+/// that normalises before attention gets a note.
+void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
+                              Settings& settings, LoadedLayer& to) const {
+  const bool before = norm.kind != naming::NormKind::unknown && norm.kind != naming::NormKind::none;
+  if (settings.input_norm != InputNorm::checkpoint) {
+    // Without its weights the file is a layer taken out of a model, and says nothing about X.
+    const bool there = norm.weight || !norm.needs_weight;
+    if (before && there && !settings.origins.count("input_norm") && parts.count("X"))
+      to.notes.push_back(warning(message(
+          "X must be the normalised input (the output of {}), or give <input_norm> checkpoint",
+          norm.module)));
+    return;
+  }
+  if (norm.kind == naming::NormKind::unknown) return; // refused where the layer is assembled
+  const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
+  if (!before) {
+    set(settings, "input_norm", "none", origin);
+    if (!request.has_text())
+      to.notes.push_back(
+          fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
+    return;
+  }
+  set(settings, "input_norm",
+      norm.kind == naming::NormKind::rms      ? "rms"
+      : norm.kind == naming::NormKind::affine ? "affine"
+                                              : "layer",
+      origin);
+  if (!norm.weight && norm.needs_weight && !parts.count("norm.weight"))
+    fail("input_norm is checkpoint, but {} has no {}.weight; give <norm.weight=FILE>, or layer or "
+         "rms",
+         norm.file, norm.module);
+  const auto take = [&](const char* name, const io::Entry* entry) {
+    if (!entry || parts.count(name)) return; // one that was given wins
+    Tensor tensor = entry->read();
+    if (norm.one_plus && entry == norm.weight) tensor = one_plus(tensor);
+    parts[name] = {std::move(tensor), fmt::format("{}: {}", norm.file, entry->name)};
+  };
+  take("norm.weight", norm.weight), take("norm.bias", norm.bias);
 }
 
 } // namespace mha
