@@ -171,6 +171,7 @@ private:
     }
     for (const int step : steps_instead_of_softmax(*flow_, projections))
       refused.push_back({step, "it stands between two products, where a Softmax would"});
+    if (layers.empty() && refused.empty()) refuse_nearest(projections, refused);
     note_refused(refused);
     std::set<std::string> paths;
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -186,6 +187,20 @@ private:
           "may be missing");
     if (layers.empty()) contents_.notes.push_back(advice(refused));
     flow_->of_length = nullptr; // tensors that are read later hold the flow
+  }
+
+  /// Where nothing looks like attention: the first Softmax, with what is around it.
+  void refuse_nearest(const OnnxProjections& projections, std::vector<OnnxRefusal>& refused) const {
+    const auto found =
+        std::ranges::find_if(flow_->steps, [](const OnnxStep& step) { return step.is("Softmax"); });
+    if (found == flow_->steps.end() || found->outputs.empty() || found->outputs[0] < 0) return;
+    std::vector<int> around = onnx_steps_before(*flow_, projections, found->input(0));
+    for (const int next : flow_->at(flow_->resolved(found->outputs[0])).consumers)
+      add_once(around, next);
+    refused.push_back({static_cast<int>(found - flow_->steps.begin()),
+                       "it does not stand between two products that are made while the model runs, "
+                       "but between " +
+                           onnx_steps_in_words(*flow_, around)});
   }
 
   std::string in_words(const OnnxRefusal& refusal) const {

@@ -29,8 +29,7 @@ bool is_mover(const OnnxStep& step) {
 }
 
 /// Steps from one back to where `stop` says so, each once.
-template <class Stop>
-std::vector<int> steps_back(const OnnxFlow& flow, int from_value, Stop stop) {
+template <class Stop> std::vector<int> steps_back(const OnnxFlow& flow, int from_value, Stop stop) {
   std::vector<int> found, values{from_value};
   for (std::size_t i = 0; i < values.size() && i < most_searched; ++i) {
     const OnnxStep* made = flow.is_fixed(values[i]) ? nullptr : flow.maker(values[i]);
@@ -117,9 +116,8 @@ std::vector<int> onnx_steps_of_unknown_shape(const OnnxFlow& flow,
     });
     // Through products: lengths that do not fit one another may come from both of its operands.
     if (unknown == made->inputs.end())
-      return steps_back(flow, made->outputs[0], [&](const OnnxStep&, int at) {
-        return projections.of(at) != nullptr;
-      });
+      return steps_back(flow, made->outputs[0],
+                        [&](const OnnxStep&, int at) { return projections.of(at) != nullptr; });
     value = *unknown;
   }
   return {};
@@ -130,9 +128,8 @@ std::vector<int> onnx_steps_before_product(const OnnxFlow& flow, const OnnxProje
   std::vector<int> steps;
   for (const int input : product.inputs) {
     if (input < 0 || flow.is_fixed(input)) continue;
-    for (const int step : flow.shape(input)
-                              ? onnx_steps_before(flow, projections, input)
-                              : onnx_steps_of_unknown_shape(flow, projections, input))
+    for (const int step : flow.shape(input) ? onnx_steps_before(flow, projections, input)
+                                            : onnx_steps_of_unknown_shape(flow, projections, input))
       add_once(steps, step);
   }
   return steps;
@@ -141,8 +138,7 @@ std::vector<int> onnx_steps_before_product(const OnnxFlow& flow, const OnnxProje
 std::string onnx_step_in_words(const OnnxFlow& flow, int step) {
   const OnnxStep& at = flow.steps[static_cast<std::size_t>(step)];
   std::string name = at.name;
-  if (name.empty() && !at.outputs.empty() && at.outputs[0] >= 0)
-    name = flow.at(at.outputs[0]).name;
+  if (name.empty() && !at.outputs.empty() && at.outputs[0] >= 0) name = flow.at(at.outputs[0]).name;
   const std::string_view op = at.node->op;
   return name.empty() ? shown(op) : fmt::format("'{}' ({})", shown(name), shown(op));
 }
@@ -155,11 +151,9 @@ std::string onnx_steps_in_words(const OnnxFlow& flow, const std::vector<int>& st
 }
 
 std::vector<int> onnx_steps_in_the_way(const OnnxFlow& flow, const OnnxProjections& projections,
-                                       std::vector<int> known,
-                                       std::initializer_list<int> values) {
-  const bool suffices = std::ranges::any_of(known, [&](int step) {
-    return !is_mover(flow.steps[static_cast<std::size_t>(step)]);
-  });
+                                       std::vector<int> known, std::initializer_list<int> values) {
+  const bool suffices = std::ranges::any_of(
+      known, [&](int step) { return !is_mover(flow.steps[static_cast<std::size_t>(step)]); });
   if (suffices) return known;
   for (const int value : values)
     if (value >= 0)

@@ -40,8 +40,7 @@ std::string onnx_steps_in_words(const OnnxFlow& flow, const std::vector<int>& st
 /// Steps that are known to be in the way; where none is, or one that could do nothing alone as it
 /// only moves what others made, with those that these values are made by.
 std::vector<int> onnx_steps_in_the_way(const OnnxFlow& flow, const OnnxProjections& projections,
-                                       std::vector<int> known,
-                                       std::initializer_list<int> values);
+                                       std::vector<int> known, std::initializer_list<int> values);
 
 /// A step where a layer's Softmax would be, between two products that no layer has: each pair once.
 std::vector<int> steps_instead_of_softmax(const OnnxFlow& flow, const OnnxProjections& projections);

@@ -92,8 +92,8 @@ MaybeOnnxForm OnnxElements::bounded(const OnnxStep& step, std::string_view op, c
   if (clip) least = step.number("min").value_or(least), most = step.number("max").value_or(most);
   for (std::size_t place = 0; place < step.inputs.size(); ++place) {
     if (step.inputs[place] < 0) continue;
-    MaybeOnnxForm one = clip && place > 0 ? passed(step, place, 0, depth)
-                                          : repeated(step, place, out, flat, depth);
+    MaybeOnnxForm one =
+        clip && place > 0 ? passed(step, place, 0, depth) : repeated(step, place, out, flat, depth);
     if (!one) return std::nullopt;
     if (!kept && (!one->terms.empty() || (clip && place == 0))) {
       kept = std::move(one);

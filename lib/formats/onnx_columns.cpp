@@ -29,8 +29,7 @@ public:
   std::optional<OnnxOperand> read(std::vector<std::int64_t>& heads) {
     flow_.met();
     const bool found =
-        read_parts(heads) &&
-        onnx_operand_holds(flow_, projections_, place_, operand_, heads, why_);
+        read_parts(heads) && onnx_operand_holds(flow_, projections_, place_, operand_, heads, why_);
     if (found) return std::move(operand_);
     return std::nullopt;
   }
@@ -262,9 +261,8 @@ private:
 
 } // namespace
 
-std::optional<OnnxColumnElement> onnx_column_element(const OnnxFlow& flow,
-                                                     const OnnxOperand& operand,
-                                                     const OnnxForm::Term& term) {
+std::optional<OnnxColumnElement>
+onnx_column_element(const OnnxFlow& flow, const OnnxOperand& operand, const OnnxForm::Term& term) {
   int value = flow.resolved(term.value);
   Element found{.factor = term.factor};
   std::int64_t at = term.at;

@@ -12,7 +12,7 @@ struct OnnxOperand {
   int normed = -1;              ///< and the value that it makes
   std::vector<double> norm_weight, norm_bias;
   std::optional<OnnxRope> rope;
-  std::int64_t constants = 0;  ///< rows behind the input's that are constants
+  std::int64_t constants = 0; ///< rows behind the input's that are constants
   std::vector<int> roundings; ///< steps between that round
 };
 
@@ -44,9 +44,8 @@ struct OnnxColumnElement {
   std::int64_t normed_at = -1; ///< its flat index in the normalised value, where there is one
 };
 /// What a term of an operand's element is; nothing where it is no element of the projection.
-std::optional<OnnxColumnElement> onnx_column_element(const OnnxFlow& flow,
-                                                     const OnnxOperand& operand,
-                                                     const OnnxForm::Term& term);
+std::optional<OnnxColumnElement>
+onnx_column_element(const OnnxFlow& flow, const OnnxOperand& operand, const OnnxForm::Term& term);
 
 /// Columns of a matrix, in any order; where they lie side by side nothing is copied yet.
 Tensor onnx_columns_of(const Tensor& matrix, const std::vector<std::size_t>& columns);

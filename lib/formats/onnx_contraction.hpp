@@ -29,8 +29,8 @@ std::int64_t onnx_flat(const std::vector<std::int64_t>& shape, const std::string
 std::vector<std::int64_t> onnx_places(const std::vector<std::int64_t>& shape, std::int64_t flat);
 std::int64_t onnx_flat(const std::vector<std::int64_t>& shape,
                        const std::vector<std::int64_t>& places);
-/// The flat index of a place in a map of queries and keys: head, query and key, where the head counts
-/// all axes but those two.
+/// The flat index of a place in a map of queries and keys: head, query and key, where the head
+/// counts all axes but those two.
 std::int64_t onnx_flat_of_map(const OnnxDims& shape, std::size_t query_axis, std::size_t key_axis,
                               std::array<std::int64_t, 3> place);
 /// Whether a product adds nothing: Gemm may add a third input.

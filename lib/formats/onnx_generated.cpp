@@ -105,8 +105,8 @@ MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxDims& ou
   const bool from_behind = step.integer("reverse", 0) != 0;
   const std::int64_t without_own = step.integer("exclusive", 0) != 0 ? 1 : 0;
   const std::int64_t first = from_behind ? own + without_own : 0,
-                     last = from_behind ? out[static_cast<std::size_t>(axis)] - 1
-                                        : own - without_own;
+                     last =
+                         from_behind ? out[static_cast<std::size_t>(axis)] - 1 : own - without_own;
   if (last - first > most_summed) return std::nullopt;
   double sum = 0;
   for (std::int64_t i = first; i <= last; ++i) {

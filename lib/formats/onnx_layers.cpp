@@ -27,7 +27,8 @@ public:
     auto k = operand("keys", site_.k, site_.k_value, site_.S, site_.d_k);
     auto v = operand("values", site_.v, site_.v_value, site_.S, site_.d_v);
     if (!q || !k || !v) return refused();
-    if (v->norm || v->rope) return refused("its values are normalised or rotated" + lying_before({site_.v_value}));
+    if (v->norm || v->rope)
+      return refused("its values are normalised or rotated" + lying_before({site_.v_value}));
     if (v->columns.factor != 1)
       return refused(fmt::format("its values are multiplied by {}{}",
                                  number_text(v->columns.factor), lying_before({site_.v_value})));
@@ -41,8 +42,9 @@ public:
     set_scale(*q, *k);
     if (site_.softcap != 0) set("softcap", number_text(site_.softcap));
     if (!site_.sinks.empty())
-      layer_.tensors.push_back(onnx_entry("sinks", site_.sinks, q->columns.projection.dtype(*flow_)));
-    if (!add_head_norms(*q, *k)) 
+      layer_.tensors.push_back(
+          onnx_entry("sinks", site_.sinks, q->columns.projection.dtype(*flow_)));
+    if (!add_head_norms(*q, *k))
       return refused("its queries and keys are normalised differently" + before_both());
     if (q->rope) add_onnx_rope(*q->rope, is_wide(*flow_, *q), layer_);
     if (!add_constant_keys(*k, *v))
@@ -67,8 +69,7 @@ private:
 
   /// ": 'a' (Mul), 'b' (Add)": steps that were met, else those that values are made by.
   std::string lying_before(std::initializer_list<int> values) const {
-    const std::vector<int> steps =
-        onnx_steps_in_the_way(*flow_, projections_, steps_, values);
+    const std::vector<int> steps = onnx_steps_in_the_way(*flow_, projections_, steps_, values);
     return steps.empty() ? "" : ": " + onnx_steps_in_words(*flow_, steps);
   }
   std::string before_both() const { return lying_before({site_.q_value, site_.k_value}); }
@@ -176,7 +177,8 @@ private:
     layer_.tensors.push_back(std::move(bias));
   }
 
-  /// Keys and values after the input's: a learned one, one of zeros, or both. Whether they are that.
+  /// Keys and values after the input's: a learned one, one of zeros, or both. Whether they are
+  /// that.
   bool add_constant_keys(const OnnxOperand& k, const OnnxOperand& v) {
     if (k.constants != v.constants) return false;
     if (k.constants == 0) return true;

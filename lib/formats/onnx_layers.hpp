@@ -31,7 +31,7 @@ struct OnnxAttentionSite {
   double scale = 1;           ///< of the scores themselves
   bool default_scale = false; ///< 1 / √d_k, and `scale` is not looked at
   double softcap = 0;
-  std::int64_t window = -1; ///< keys before a query's own
+  std::int64_t window = -1;       ///< keys before a query's own
   std::int64_t window_right = -1; ///< and after it
   bool causal = false;
   std::vector<double> sinks; ///< a logit of each head, or none
@@ -57,7 +57,7 @@ struct OnnxLayer {
   std::vector<Entry> tensors;
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<Message> remarks;
-  std::optional<Message> needs; ///< what it cannot be computed without
+  std::optional<Message> needs;    ///< what it cannot be computed without
   std::vector<std::int64_t> heads; ///< which l of its site they are
 };
 

@@ -72,9 +72,9 @@ std::optional<Visible> visible_keys_of(const OnnxAttentionSite& site, std::int64
 }
 
 /// Whether every head, query and key has what `expected` says of its place among the heads.
-template <class Expected>
-bool adds_everywhere(const OnnxAttentionSite& site, const std::vector<std::int64_t>& heads,
-                     Expected expected) {
+template <class Expected> bool adds_everywhere(const OnnxAttentionSite& site,
+                                               const std::vector<std::int64_t>& heads,
+                                               Expected expected) {
   return onnx_holds_at_places(
       {static_cast<std::int64_t>(heads.size()), site.T, site.S}, true, [&](const OnnxDims& at) {
         const auto added = site.added(heads[static_cast<std::size_t>(at[0])], at[1], at[2]);
@@ -116,8 +116,8 @@ bool add_bias_tensor(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAtte
   const bool truth = onnx_weight_dtype(*flow, site.added_value) == DType::boolean;
   const auto is_of_tensor = [&](std::int64_t h, std::int64_t t, std::int64_t s, double added) {
     const OnnxDims own{count == 1 ? 0 : h, axes->end()[-2] == 1 ? 0 : t, s};
-    const auto number = flow->number(
-        site.added_value, (own[0] * axes->end()[-2] + own[1]) * axes->back() + own[2]);
+    const auto number =
+        flow->number(site.added_value, (own[0] * axes->end()[-2] + own[1]) * axes->back() + own[2]);
     if (!number) return false;
     return truth ? (*number != 0) == (added >= masked_below) : is_close(*number, added);
   };
@@ -295,8 +295,8 @@ private:
     for (const std::int64_t edge : {t - left_, t - left_ - 1, t + right_, t + right_ + 1})
       if (edge >= 0 && edge < far_.S) keys.push_back(edge);
     for (const std::int64_t s : keys) {
-      const bool visible = !(causal_ && s > t) && (left_ < 0 || t - s <= left_) &&
-                           (right_ < 0 || s - t <= right_);
+      const bool visible =
+          !(causal_ && s > t) && (left_ < 0 || t - s <= left_) && (right_ < 0 || s - t <= right_);
       const auto number = added(l, t, s);
       if (!number || visible != (*number >= masked_below)) return false;
       if (visible && !holds_number(l, t, s, *number - *own)) return false;
@@ -306,8 +306,7 @@ private:
 
   bool holds_number(std::int64_t l, std::int64_t t, std::int64_t s, double number) const {
     const auto head = std::ranges::find(layer_.heads, l) - layer_.heads.begin();
-    const double slope =
-        alibi_ ? slope_of(static_cast<std::size_t>(head), layer_.heads.size()) : 0;
+    const double slope = alibi_ ? slope_of(static_cast<std::size_t>(head), layer_.heads.size()) : 0;
     const double expected = slope * static_cast<double>(s - t);
     return std::abs(number - expected) <= 1e-4 * (1 + std::abs(expected));
   }

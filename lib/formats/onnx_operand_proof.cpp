@@ -43,9 +43,8 @@ private:
     std::vector<std::int64_t> rows;
     for (std::int64_t l = 0; l < place_.groups; ++l) {
       const OnnxForm form = place_.elements(l, 0, 0);
-      const auto one = form.terms.size() == 1
-                           ? onnx_column_element(flow_, operand_, form.terms[0])
-                           : std::nullopt;
+      const auto one = form.terms.size() == 1 ? onnx_column_element(flow_, operand_, form.terms[0])
+                                              : std::nullopt;
       if (!one) return note(form);
       const auto text = static_cast<std::size_t>(std::ranges::find(rows, one->row) - rows.begin());
       if (text == rows.size()) rows.push_back(one->row), texts_.emplace_back();
@@ -114,8 +113,8 @@ private:
     const OnnxForm form = place_.elements(l, t, at);
     const Turn turn = turn_of(t, d);
     const std::int64_t row = text * text_stride_ + t * stride_;
-    const std::size_t* columns = &operand_.columns.columns[static_cast<std::size_t>(head) *
-                                                           operand_.columns.width];
+    const std::size_t* columns =
+        &operand_.columns.columns[static_cast<std::size_t>(head) * operand_.columns.width];
     double own = 0, other = 0;
     for (const OnnxForm::Term& term : form.terms) {
       const auto one = onnx_column_element(flow_, operand_, term);

@@ -29,8 +29,8 @@ bool OnnxOperatorInputs::is_truth(int value, int depth) const {
     const OnnxAttribute* filled = made->find("value");
     return filled && filled->tensor && filled->tensor->type == 9;
   }
-  if (is_one_of(made->node->op, {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-                                 "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}))
+  if (is_one_of(made->node->op, {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And",
+                                 "Or", "Xor", "Not", "IsNaN", "IsInf"}))
     return true;
   return is_truth(made->input(made->is("Where") ? 1 : 0), depth + 1);
 }
@@ -42,8 +42,7 @@ void OnnxOperatorInputs::take_mask(std::size_t place) {
   site_.scores_value = mask;
   const auto& axes = flow_.shape(mask);
   if (!flow_.is_fixed(mask)) {
-    site_.needs =
-        message("its mask is made while the model runs: give <mask=FILE> or <bias=FILE>");
+    site_.needs = message("its mask is made while the model runs: give <mask=FILE> or <bias=FILE>");
     return;
   }
   const bool truth = step_.node->domain.empty() && is_truth(mask);
@@ -116,23 +115,11 @@ bool OnnxOperatorInputs::take_key_mask(std::size_t place, const char* name) {
     return true;
   }
   const auto& axes = flow_.shape(mask);
-  const std::vector<double> numbers = flow_.numbers(mask, 1 << 16);
   if (axes && axes->size() == 1) return is_length(place, site_.S, name);
-  const bool shows = !numbers.empty() &&
-                     std::ranges::all_of(numbers, [](double one) { return one != 0; });
-  if (shows) return true;
-  const bool fits = axes && (axes->size() == 2 || axes->size() == 3) && (*axes)[0] == 1 &&
-                    axes->back() == site_.S && !numbers.empty();
-  if (!fits || (axes->size() == 3 && (*axes)[1] != site_.T))
-    return because(fmt::format("its input {} is a constant that is not read", name));
-  site_.added = [before = site_.added, numbers, by_row = axes->size() == 3, S = site_.S](
-                    std::int64_t l, std::int64_t t, std::int64_t s) -> std::optional<double> {
-    const std::int64_t at = (by_row ? t * S : 0) + s;
-    return numbers[static_cast<std::size_t>(at)] != 0 ? before(l, t, s)
-                                                      : std::optional<double>(-INFINITY);
-  };
-  site_.added_value = -1;
-  return true;
+  const std::vector<double> numbers = flow_.numbers(mask, 1 << 16);
+  const bool shows =
+      !numbers.empty() && std::ranges::all_of(numbers, [](double one) { return one != 0; });
+  return shows || because(fmt::format("its input {} is a constant that hides keys", name));
 }
 
 } // namespace mha::io

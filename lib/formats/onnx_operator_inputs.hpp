@@ -23,7 +23,8 @@ protected:
   bool counts_positions(std::size_t place);
   /// A logit of each head that joins its softmax; smooth_softmax is one of 0.
   bool take_sinks(std::int64_t heads);
-  /// Numbers of 0 for keys that are padding, by key or by query and key; or the length without it.
+  /// Numbers of 0 for keys that are padding, or the length without it: an input of the graph counts
+  /// as without padding, a constant has to be.
   bool take_key_mask(std::size_t place, const char* name);
 
   const OnnxFlow& flow_;

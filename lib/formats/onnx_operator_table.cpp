@@ -33,42 +33,85 @@ struct Operator {
 
 // https://onnx.ai/onnx/operators/onnx__Attention.html, versions 23 to 25.
 constexpr Part standard_attributes[]{
-    {"is_causal"}, {"kv_num_heads"}, {"q_num_heads"}, {"scale"}, {"softcap"},
-    {"left_window_size"}, {"right_window_size"},
+    {"is_causal"},
+    {"kv_num_heads"},
+    {"q_num_heads"},
+    {"scale"},
+    {"softcap"},
+    {"left_window_size"},
+    {"right_window_size"},
     {"qk_matmul_output_mode", Use::without_effect}, // which scores the fourth output has
     {"softmax_precision", Use::read}};
-constexpr Part standard_inputs[]{{"Q"}, {"K"}, {"V"}, {"attn_mask"}, {"past_key", Use::past},
-                                 {"past_value", Use::past}, {"nonpad_kv_seqlen"}};
+constexpr Part standard_inputs[]{{"Q"},
+                                 {"K"},
+                                 {"V"},
+                                 {"attn_mask"},
+                                 {"past_key", Use::past},
+                                 {"past_value", Use::past},
+                                 {"nonpad_kv_seqlen"}};
 
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
-constexpr Part fused_attributes[]{
-    {"num_heads"}, {"unidirectional"}, {"qkv_hidden_sizes"}, {"do_rotary"},
-    {"rotary_embedding_dim"}, {"scale"}, {"mask_filter_value", Use::hides},
-    {"past_present_share_buffer", Use::without_effect}};
-constexpr Part fused_inputs[]{{"input"}, {"weights"}, {"bias"}, {"mask_index"},
-                              {"past", Use::past}, {"attention_bias"},
+constexpr Part fused_attributes[]{{"num_heads"},
+                                  {"unidirectional"},
+                                  {"qkv_hidden_sizes"},
+                                  {"do_rotary"},
+                                  {"rotary_embedding_dim"},
+                                  {"scale"},
+                                  {"mask_filter_value", Use::hides},
+                                  {"past_present_share_buffer", Use::without_effect}};
+constexpr Part fused_inputs[]{{"input"},
+                              {"weights"},
+                              {"bias"},
+                              {"mask_index"},
+                              {"past", Use::past},
+                              {"attention_bias"},
                               {"past_sequence_length", Use::past}};
 
 constexpr Part multi_head_attributes[]{
     {"num_heads"}, {"unidirectional"}, {"scale"}, {"mask_filter_value", Use::hides}};
-constexpr Part multi_head_inputs[]{{"query"}, {"key"}, {"value"}, {"bias"}, {"key_padding_mask"},
-                                   {"attention_bias"}, {"past_key", Use::past},
-                                   {"past_value", Use::past}, {"past_sequence_length", Use::past},
+constexpr Part multi_head_inputs[]{{"query"},
+                                   {"key"},
+                                   {"value"},
+                                   {"bias"},
+                                   {"key_padding_mask"},
+                                   {"attention_bias"},
+                                   {"past_key", Use::past},
+                                   {"past_value", Use::past},
+                                   {"past_sequence_length", Use::past},
                                    {"cache_indirection", Use::refused}};
 
 constexpr Part grouped_attributes[]{
-    {"num_heads"}, {"kv_num_heads"}, {"causal"}, {"scale"}, {"softcap"}, {"local_window_size"},
-    {"do_rotary"}, {"rotary_interleaved"}, {"smooth_softmax"},
-    {"sliding_window_cache", Use::without_effect}, {"qk_output", Use::without_effect},
-    {"k_quant_type", Use::only}, {"v_quant_type", Use::only}, // "NONE"
+    {"num_heads"},
+    {"kv_num_heads"},
+    {"causal"},
+    {"scale"},
+    {"softcap"},
+    {"local_window_size"},
+    {"do_rotary"},
+    {"rotary_interleaved"},
+    {"smooth_softmax"},
+    {"sliding_window_cache", Use::without_effect},
+    {"qk_output", Use::without_effect},
+    {"k_quant_type", Use::only},
+    {"v_quant_type", Use::only}, // "NONE"
     {"kv_cache_bit_width", Use::without_effect},
     {"qk_norm_epsilon", Use::without_effect}}; // without the weights of that norm
-constexpr Part grouped_inputs[]{{"query"}, {"key"}, {"value"}, {"past_key", Use::past},
-                                {"past_value", Use::past}, {"seqlens_k"},
-                                {"total_sequence_length"}, {"cos_cache"}, {"sin_cache"},
-                                {"position_ids"}, {"attention_bias"}, {"head_sink"},
-                                {"k_scale", Use::refused}, {"v_scale", Use::refused},
-                                {"q_norm_weight", Use::refused}, {"k_norm_weight", Use::refused}};
+constexpr Part grouped_inputs[]{{"query"},
+                                {"key"},
+                                {"value"},
+                                {"past_key", Use::past},
+                                {"past_value", Use::past},
+                                {"seqlens_k"},
+                                {"total_sequence_length"},
+                                {"cos_cache"},
+                                {"sin_cache"},
+                                {"position_ids"},
+                                {"attention_bias"},
+                                {"head_sink"},
+                                {"k_scale", Use::refused},
+                                {"v_scale", Use::refused},
+                                {"q_norm_weight", Use::refused},
+                                {"k_norm_weight", Use::refused}};
 
 constexpr Operator operators[]{
     {"", "Attention", standard_attributes, standard_inputs},

@@ -23,10 +23,10 @@ bool onnx_holds_at_places(const OnnxDims& lengths, bool closely, Holds holds) {
     for (std::int64_t at = 0; at < lengths[axis]; ++at)
       for (const int turn : {0, 1, 2}) {
         for (std::size_t i = 0; i < lengths.size(); ++i)
-          places[i] = i == axis    ? at
-                      : turn == 0  ? 0
-                      : turn == 1  ? lengths[i] - 1
-                                   : (at * 5 + static_cast<std::int64_t>(i) * 3 + 1) % lengths[i];
+          places[i] = i == axis   ? at
+                      : turn == 0 ? 0
+                      : turn == 1 ? lengths[i] - 1
+                                  : (at * 5 + static_cast<std::int64_t>(i) * 3 + 1) % lengths[i];
         if (!holds(places)) return false;
       }
   constexpr std::uint64_t spread = 0x9E3779B97F4A7C15; // places far from one another

@@ -61,8 +61,8 @@ std::optional<OnnxScorePath> OnnxScores::follow(std::int64_t flat, bool unmasked
       path.factor *= term->factor * made.number("alpha").value_or(1);
       return path;
     }
-    const std::optional<int> next = made.is("Tanh") ? capped(made, *term, path)
-                                                    : unmasked_by(made, *term, path);
+    const std::optional<int> next =
+        made.is("Tanh") ? capped(made, *term, path) : unmasked_by(made, *term, path);
     if (!next) return std::nullopt;
     at = path.at, value = *next;
   }
@@ -71,7 +71,7 @@ std::optional<OnnxScorePath> OnnxScores::follow(std::int64_t flat, bool unmasked
 
 /// c · tanh(score · scale / c): what Tanh is of.
 std::optional<int> OnnxScores::capped(const OnnxStep& made, const OnnxForm::Term& term,
-                          OnnxScorePath& path) const {
+                                      OnnxScorePath& path) const {
   if (path.softcap != 0 || path.factor != 1) {
     note_maker(term.value);
     return std::nullopt;
@@ -81,7 +81,8 @@ std::optional<int> OnnxScores::capped(const OnnxStep& made, const OnnxForm::Term
 }
 
 /// What is added beside the score follows from inputs, not from what the layer computes.
-bool OnnxScores::take_others(const OnnxForm& form, const OnnxForm::Term& score, OnnxScorePath& path) const {
+bool OnnxScores::take_others(const OnnxForm& form, const OnnxForm::Term& score,
+                             OnnxScorePath& path) const {
   for (const OnnxForm::Term& other : form.terms) {
     if (&other == &score) continue;
     if (path.softcap != 0 || follows_from_projection(flow_, projections_, other.value))
@@ -93,7 +94,7 @@ bool OnnxScores::take_others(const OnnxForm& form, const OnnxForm::Term& score, 
 
 /// The scores that a Where masks by a condition which is not known before the model runs.
 std::optional<int> OnnxScores::unmasked_by(const OnnxStep& made, const OnnxForm::Term& term,
-                               OnnxScorePath& path) const {
+                                           OnnxScorePath& path) const {
   const auto& out = flow_.shape(term.value);
   const auto place_in = [&](int input) {
     const auto& in = flow_.shape(input);

@@ -37,8 +37,8 @@ public:
     between_ = onnx_steps_in_the_way(
         flow_, projections_, between_,
         {step().input(0), scores_ ? scores_->a : -1, scores_ ? scores_->b : -1});
-    std::string why = why_.empty() ? "what stands between its products is no part of attention"
-                                   : why_;
+    std::string why =
+        why_.empty() ? "what stands between its products is no part of attention" : why_;
     if (!between_.empty()) why += ": " + onnx_steps_in_words(flow_, between_);
     return OnnxRefusal{step_, std::move(why)};
   }
@@ -90,7 +90,8 @@ private:
     seen[key_axis_] = 0;
     const auto first = scores_of_.follow(onnx_flat(in_, seen));
     if (!first || !first->product) return because("its scores are not followed to a product");
-    if (!is_only_a_product(*first->product)) return because("the product of its scores adds something");
+    if (!is_only_a_product(*first->product))
+      return because("the product of its scores adds something");
     scores_ = onnx_contraction(flow_, *first->product);
     if (!scores_)
       return because("the product of its scores is not read",
@@ -156,9 +157,7 @@ private:
   std::int64_t flat(std::int64_t l, std::int64_t t, std::int64_t s) const {
     return onnx_flat_of_map(in_, query_axis_, key_axis_, {l, t, s});
   }
-  std::int64_t groups() const {
-    return onnx_count(in_) / (in_[query_axis_] * in_[key_axis_]);
-  }
+  std::int64_t groups() const { return onnx_count(in_) / (in_[query_axis_] * in_[key_axis_]); }
   bool holds_score(std::int64_t l, std::int64_t t, std::int64_t s) const {
     const auto at = [&](std::int64_t query, std::int64_t key) { return flat(l, query, key); };
     const auto is_multiple = [&](const OnnxScorePath& path) {
@@ -247,8 +246,7 @@ private:
           flow_.resolved(form.terms[0].value) != flow_.resolved(step().outputs[0]))
         return false;
       OnnxIndex index = weight_letters(place);
-      const std::int64_t first =
-          value_at(weight_letters(flat(at[0], 0, at[2])));
+      const std::int64_t first = value_at(weight_letters(flat(at[0], 0, at[2])));
       return index[key_letter_] == at[2] && value_at(index) == first;
     };
     const OnnxDims lengths{groups(), in_[query_axis_], in_[key_axis_]};
@@ -279,8 +277,7 @@ private:
     site.added_value = added_constant();
     const auto self = std::make_shared<const SoftmaxReader>(*this);
     const auto operand = [self](bool keys, std::int64_t l, std::int64_t at, std::int64_t d) {
-      const auto path =
-          self->scores_of_.follow(keys ? self->flat(l, 0, at) : self->flat(l, at, 0));
+      const auto path = self->scores_of_.follow(keys ? self->flat(l, 0, at) : self->flat(l, at, 0));
       if (!path || !path->product) return OnnxForm{};
       const OnnxIndex index = self->letters_of(path->at, d);
       const OnnxContraction& sum = *self->scores_;

@@ -19,8 +19,7 @@ std::int64_t count_of(const Dims& shape) {
 }
 Dims places_of(const Dims& shape, std::int64_t flat) {
   Dims places(shape.size());
-  for (std::size_t i = shape.size(); i-- > 0;)
-    places[i] = flat % shape[i], flat /= shape[i];
+  for (std::size_t i = shape.size(); i-- > 0;) places[i] = flat % shape[i], flat /= shape[i];
   return places;
 }
 /// The flat index of the last places, where an axis of length 1 repeats.
@@ -155,7 +154,8 @@ std::optional<Value> product(const Value& a, const Value& b) {
   if (a.shape.size() < 2 || b.shape.size() < 2) return std::nullopt;
   const std::int64_t I = a.shape.end()[-2], K = a.shape.back(), J = b.shape.back();
   if (b.shape.end()[-2] != K) return std::nullopt;
-  auto shape = broadcast({a.shape.begin(), a.shape.end() - 2}, {b.shape.begin(), b.shape.end() - 2});
+  auto shape =
+      broadcast({a.shape.begin(), a.shape.end() - 2}, {b.shape.begin(), b.shape.end() - 2});
   if (!shape) return std::nullopt;
   shape->push_back(I), shape->push_back(J);
   Value y{*shape, {}, a.type};
@@ -198,16 +198,16 @@ const std::map<std::string, Unary> unary{
     {"HardSigmoid", [](double x, const Node&) { return std::clamp(0.2 * x + 0.5, 0.0, 1.0); }},
     {"HardSwish", [](double x, const Node&) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }},
     {"Identity", [](double x, const Node&) { return x; }},
-    {"LeakyRelu", [](double x, const Node& node) {
-       return x < 0 ? node.number("alpha", 0.01) * x : x;
-     }},
+    {"LeakyRelu",
+     [](double x, const Node& node) { return x < 0 ? node.number("alpha", 0.01) * x : x; }},
     {"Log", [](double x, const Node&) { return std::log(x); }},
     {"Mish", [](double x, const Node&) { return x * std::tanh(std::log1p(std::exp(x))); }},
     {"Neg", [](double x, const Node&) { return -x; }},
     {"Reciprocal", [](double x, const Node&) { return 1 / x; }},
     {"Relu", [](double x, const Node&) { return std::max(x, 0.0); }},
     {"Round", [](double x, const Node&) { return std::nearbyint(x); }},
-    {"Selu", [](double x, const Node&) {
+    {"Selu",
+     [](double x, const Node&) {
        return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
      }},
     {"Shrink", [](double x, const Node&) { return x < -0.5 || x > 0.5 ? x : 0; }},
@@ -257,8 +257,8 @@ std::optional<Value> slice(const std::vector<const Value*>& in) {
     };
     const bool forward = step[axis] > 0;
     start[axis] = std::clamp<std::int64_t>(place(in[1]->data[i]), 0, forward ? length : length - 1);
-    const std::int64_t end = std::clamp<std::int64_t>(place(in[2]->data[i]), forward ? 0 : -1,
-                                                      length);
+    const std::int64_t end =
+        std::clamp<std::int64_t>(place(in[2]->data[i]), forward ? 0 : -1, length);
     const std::int64_t span = forward ? end - start[axis] : start[axis] - end;
     shape[axis] = span <= 0 ? 0 : (span - 1) / std::abs(step[axis]) + 1;
   }
@@ -328,7 +328,8 @@ std::optional<Value> concat(const Node& node, const std::vector<const Value*>& i
 void normalise(std::vector<double>& row, bool centred, double epsilon) {
   double mean = 0, square = 0;
   for (const double one : row) mean += centred ? one / static_cast<double>(row.size()) : 0;
-  for (const double one : row) square += (one - mean) * (one - mean) / static_cast<double>(row.size());
+  for (const double one : row)
+    square += (one - mean) * (one - mean) / static_cast<double>(row.size());
   for (double& one : row) one = (one - mean) / std::sqrt(square + epsilon);
 }
 

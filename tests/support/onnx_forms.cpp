@@ -38,22 +38,24 @@ Form multihead_form() {
   Form form = begun("multihead", D);
   Graph& g = form.graph;
   const std::string x = g.add("Transpose", {"x"}, {{"perm", Dims{1, 0, 2}}});
-  const std::string y =
-      g.add("Add", {g.add("MatMul", {x, g.constant(random_value({D, 3 * D}, 2))}),
-                    g.constant(random_value({3 * D}, 3))});
+  const std::string y = g.add("Add", {g.add("MatMul", {x, g.constant(random_value({D, 3 * D}, 2))}),
+                                      g.constant(random_value({3 * D}, 3))});
   const std::string cut = g.add("Reshape", {y, g.integers({0, 0, 3, D})});
-  const std::string turned =
-      g.add("Transpose", {g.add("Unsqueeze", {cut, g.integers({0})})}, {{"perm", Dims{3, 1, 2, 0, 4}}});
+  const std::string turned = g.add("Transpose", {g.add("Unsqueeze", {cut, g.integers({0})})},
+                                   {{"perm", Dims{3, 1, 2, 0, 4}}});
   const std::string three = g.add("Squeeze", {turned, g.integers({3})});
   std::vector<std::string> parts;
   for (std::int64_t i = 0; i < 3; ++i) {
-    const std::string part = g.add(
-        "Gather", {three, g.constant({{}, {static_cast<double>(i)}, i64})}, {{"axis", std::int64_t{0}}});
+    const std::string part =
+        g.add("Gather", {three, g.constant({{}, {static_cast<double>(i)}, i64})},
+              {{"axis", std::int64_t{0}}});
     // (T, B, D) as (T, B · H, d): texts are not known, tokens are.
-    const std::string tokens = g.add(
-        "Gather", {g.add("Shape", {"x"}), g.integers({1})}, {{"axis", std::int64_t{0}}});
-    const std::string shape = g.add("Concat", {tokens, g.integers({-1, d})}, {{"axis", std::int64_t{0}}});
-    parts.push_back(g.add("Transpose", {g.add("Reshape", {part, shape})}, {{"perm", Dims{1, 0, 2}}}));
+    const std::string tokens =
+        g.add("Gather", {g.add("Shape", {"x"}), g.integers({1})}, {{"axis", std::int64_t{0}}});
+    const std::string shape =
+        g.add("Concat", {tokens, g.integers({-1, d})}, {{"axis", std::int64_t{0}}});
+    parts.push_back(
+        g.add("Transpose", {g.add("Reshape", {part, shape})}, {{"perm", Dims{1, 0, 2}}}));
   }
   const std::string q = g.add("Div", {parts[0], g.number(std::sqrt(static_cast<float>(d)))});
   const std::string scores =
@@ -62,9 +64,9 @@ Form multihead_form() {
   const std::string heads = g.add("MatMul", {weights, parts[2]});
   const std::string turned_back = g.add("Transpose", {heads}, {{"perm", Dims{1, 0, 2}}});
   form.concat = g.add("Reshape", {turned_back, g.integers({-1, D})});
-  form.product = g.add("Gemm", {form.concat, g.constant(random_value({D, D}, 4)),
-                                g.constant(random_value({D}, 5))},
-                       {{"transB", std::int64_t{1}}});
+  form.product = g.add(
+      "Gemm", {form.concat, g.constant(random_value({D, D}, 4)), g.constant(random_value({D}, 5))},
+      {{"transB", std::int64_t{1}}});
   form.output = form.product;
   return form;
 }
@@ -84,10 +86,10 @@ Form bert_form() {
   const std::string scores =
       g.add("MatMul", {q, g.add("Transpose", {k}, {{"perm", Dims{0, 1, 3, 2}}})});
   const std::string scaled = g.add("Div", {scores, g.number(std::sqrt(static_cast<float>(d)))});
-  const std::string shown = g.add(
-      "Cast", {g.add("Unsqueeze", {"attention_mask", g.integers({1, 2})})}, {{"to", std::int64_t{1}}});
-  const std::string hidden =
-      g.add("Mul", {g.add("Sub", {g.number(1), shown}), g.number(-10000)});
+  const std::string shown =
+      g.add("Cast", {g.add("Unsqueeze", {"attention_mask", g.integers({1, 2})})},
+            {{"to", std::int64_t{1}}});
+  const std::string hidden = g.add("Mul", {g.add("Sub", {g.number(1), shown}), g.number(-10000)});
   const std::string masked = g.add("Add", {scaled, hidden});
   const std::string weights = g.add("Softmax", {masked}, {{"axis", std::int64_t{-1}}});
   const std::string context =
@@ -103,7 +105,8 @@ Form einsum_form() {
   Form form = begun("einsum", D);
   Graph& g = form.graph;
   const auto heads = [&](std::uint64_t seed, std::int64_t count, std::int64_t width) {
-    const std::string y = g.add("MatMul", {"x", g.constant(random_value({D, count * width}, seed))});
+    const std::string y =
+        g.add("MatMul", {"x", g.constant(random_value({D, count * width}, seed))});
     return g.add("Reshape", {y, g.integers({0, 0, count, width})});
   };
   const auto repeated = [&](const std::string& x, std::int64_t width) {
@@ -112,7 +115,8 @@ Form einsum_form() {
     return g.add("Reshape", {more, g.integers({0, 0, H, width})});
   };
   const std::string q = heads(21, H, d);
-  const std::string k = repeated(heads(22, shared, d), d), v = repeated(heads(23, shared, d_v), d_v);
+  const std::string k = repeated(heads(22, shared, d), d),
+                    v = repeated(heads(23, shared, d_v), d_v);
   const std::string scores =
       g.add("Einsum", {q, k}, {{"equation", std::string("bthd,bshd->bhts")}});
   const std::string scaled = g.add("Mul", {scores, g.number(0.5)});
@@ -120,8 +124,8 @@ Form einsum_form() {
   for (std::int64_t i = 0; i < most * most; ++i) buffer.data.push_back(i % most <= i / most);
   const std::string end =
       g.add("Gather", {g.add("Shape", {"x"}), g.integers({1})}, {{"axis", std::int64_t{0}}});
-  const std::string rows = g.add(
-      "Slice", {g.constant(std::move(buffer)), g.integers({0}), end, g.integers({2}), g.integers({1})});
+  const std::string rows = g.add("Slice", {g.constant(std::move(buffer)), g.integers({0}), end,
+                                           g.integers({2}), g.integers({1})});
   const std::string visible =
       g.add("Slice", {rows, g.integers({0}), end, g.integers({3}), g.integers({1})});
   const std::string masked = g.add("Where", {visible, scaled, g.number(-3e38)});

@@ -8,8 +8,8 @@ namespace onnx {
 struct Form {
   std::string name;
   Graph graph;
-  Value X;            ///< (1, T, d_model)
-  std::string output; ///< of the graph
+  Value X;             ///< (1, T, d_model)
+  std::string output;  ///< of the graph
   std::string product; ///< of W_o, before its bias
   std::string concat;  ///< what enters W_o
 };
@@ -19,7 +19,8 @@ struct Form {
 Form multihead_form();
 /// BERT: three projections, four axes, a mask of the text's own.
 Form bert_form();
-/// scaled_dot_product_attention taken apart, with Einsum, shared key/value heads and a causal buffer.
+/// scaled_dot_product_attention taken apart, with Einsum, shared key/value heads and a causal
+/// buffer.
 Form einsum_form();
 std::vector<Form> forms();
 
