@@ -225,20 +225,22 @@ void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked&
       to.all.add(0, 0, a, r, at);
       continue;
     }
-    if (finite) to.dot += a * r, to.aa += a * a, to.rr += r * r, ++to.finite;
-    const bool alike = a == r || (std::isnan(a) && std::isnan(r));
-    if (alike) {
-      to.all.add(0, 0, a, r, at);
-      continue;
+    double error = 0, relative = 0;
+    if (finite) {
+      to.dot += a * r, to.aa += a * a, to.rr += r * r, ++to.finite;
+      error = std::abs(a - r), relative = error / std::max(std::abs(r), by.small);
+      if (single)
+        to.ulp.add(ulp_distance(static_cast<float>(a), static_cast<float>(r)));
+      else
+        to.ulp.add(ulp_distance(a, r, by.bits));
+    } else if (a != r && !(std::isnan(a) && std::isnan(r))) {
+      error = relative = infinity;
+      to.ulp.add(ulp_distance(a, r, by.bits));
     }
-    const double error = finite ? std::abs(a - r) : infinity;
-    const double relative = finite ? error / std::max(std::abs(r), by.small) : infinity;
-    to.ulp.add(single && finite ? ulp_distance(static_cast<float>(a), static_cast<float>(r))
-                                : ulp_distance(a, r, by.bits));
     to.all.add(error, relative, a, r, at);
-    if (finite && (error <= by.tolerance.absolute + by.tolerance.relative * std::abs(r) ||
-                   (some.allowed && error <= static_cast<double>(some.allowed[at]))))
-      continue;
+    const double allowed = by.tolerance.absolute + by.tolerance.relative * std::abs(r);
+    if (error == 0 || (finite && error <= allowed)) continue;
+    if (some.allowed && error <= static_cast<double>(some.allowed[at])) continue;
     ++to.mismatched;
     to.wrong.add(error, relative, a, r, at);
   }

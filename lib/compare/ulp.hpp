@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 namespace mha {
 
@@ -17,15 +18,15 @@ namespace mha {
 /// not a number.
 double ulp_distance(double a, double b, DType dtype);
 
-/// The same of two finite numbers of float32, which most are.
-inline double ulp_distance(float a, float b) {
-  constexpr std::uint32_t sign = std::uint32_t{1} << 31, most = std::uint32_t{1} << 24;
-  const auto x = std::bit_cast<std::uint32_t>(a), y = std::bit_cast<std::uint32_t>(b);
-  const std::uint32_t from_zero = x & ~sign, other = y & ~sign;
-  const std::uint32_t steps = ((x ^ y) & sign) != 0 ? from_zero + other
-                              : from_zero > other   ? from_zero - other
-                                                    : other - from_zero;
-  return static_cast<double>(std::min(steps, most));
+/// The same of two finite numbers of float32, which most are: without a branch, since neighbours
+/// lie on either side.
+inline std::uint32_t ulp_distance(float a, float b) {
+  const auto rank = [](float value) { // from zero, negative ones below it
+    const auto bits = std::bit_cast<std::int32_t>(value);
+    const std::int32_t sign = bits >> 31, magnitude = bits & 0x7fff'ffff;
+    return std::int64_t{(magnitude ^ sign) - sign};
+  };
+  return static_cast<std::uint32_t>(std::min(std::abs(rank(a) - rank(b)), std::int64_t{1} << 24));
 }
 
 /// Distances of many numbers.
@@ -35,11 +36,10 @@ struct UlpCounts {
   double largest = 0;
   std::array<std::size_t, limits.size()> beyond{}; ///< how many numbers are farther than each
 
-  void add(double distance) {
-    if (distance > largest) largest = distance;
-    if (distance <= static_cast<double>(limits[0])) return;
+  template <class Distance> void add(Distance distance) {
+    largest = std::max(largest, static_cast<double>(distance));
     for (std::size_t i = 0; i < limits.size(); ++i)
-      beyond[i] += distance > static_cast<double>(limits[i]) ? 1 : 0;
+      beyond[i] += static_cast<std::size_t>(distance > static_cast<Distance>(limits[i]));
   }
   void add(const UlpCounts& other) {
     if (other.largest > largest) largest = other.largest;
