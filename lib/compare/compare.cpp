@@ -4,6 +4,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/place.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -299,15 +300,9 @@ void Comparison::observe(const Slice& block) {
         parts_[{block.stage, block.batch, place, block.token}] = std::move(partial);
       }
   };
-  const bool a64 = block.values.dtype == DType::f64, r64 = target->value.dtype() == DType::f64;
-  if (a64 && r64)
-    work(double{}, double{});
-  else if (a64)
-    work(double{}, float{});
-  else if (r64)
-    work(float{}, double{});
-  else
-    work(float{}, float{});
+  by_precision(block.values.dtype, [&]<class A>(A a) {
+    by_precision(target->value.dtype(), [&]<class R>(R r) { work(a, r); });
+  });
 }
 
 Difference Comparison::of(Stage stage) const {

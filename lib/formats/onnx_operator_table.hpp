@@ -1,5 +1,5 @@
 #pragma once
-// What is done with each attribute and each input of attention's operators: private to
+// Attributes and inputs of attention's operators, and what is done with each: private to
 // onnx_operators.cpp.
 
 #include <mha/formats/onnx_flow.hpp>

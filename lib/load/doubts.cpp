@@ -117,6 +117,17 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
   }
 }
 
+void add_other_constants(
+    const io::Contents& graph,
+    const std::function<bool(const io::Contents& file, const io::Entry& entry)>& is_bound,
+    std::vector<UnknownTensor>& unknown_tensors) {
+  const auto own = [&](const io::Entry& entry) { return is_bound(graph, entry); };
+  if (std::ranges::none_of(graph.tensors, own)) return;
+  for (const io::Entry& entry : graph.tensors)
+    if ((entry.shape.size() == 2 || entry.shape.size() == 3) && !own(entry))
+      unknown_tensors.push_back({graph.name, entry.name, entry.shape, entry.dtype});
+}
+
 Message inputs_among(const std::vector<const io::Contents*>& files, const std::string& id,
                      std::size_t width) {
   constexpr std::size_t most = 3;

@@ -6,6 +6,7 @@
 #include <mha/load/assemble.hpp>
 #include <mha/load/identities.hpp>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,13 @@ private:
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
                            const NamedTensors& parts, const Identities& identities, bool refuses,
                            Guesses& guesses, std::vector<Note>& notes);
+
+/// Adds the matrices of a graph without a layer where any of its constants is bound, but for those
+/// that are.
+void add_other_constants(
+    const io::Contents& graph,
+    const std::function<bool(const io::Contents& file, const io::Entry& entry)>& is_bound,
+    std::vector<UnknownTensor>& unknown_tensors);
 
 /// "; X, (T, 64), is the input: X=hidden.npz:layers.1 (33, 64) could be it": the tensors of the
 /// files whose shape fits an input of `width`, those of layer `id` before others; without any, how

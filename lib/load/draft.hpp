@@ -109,6 +109,7 @@ private:
   /// rotary, whose file may have an old one.
   const io::Entry* table_of_positions();
   // Of these each is JSON, as a description has it; null: there is none.
+  const io::Entry* norm_of_embed();
   std::string steps_of_embed();
   std::string head_of_model();
   std::string last_norm();

@@ -45,6 +45,17 @@ const io::Entry* Draft::table_of_positions() {
   });
 }
 
+const io::Entry* Draft::norm_of_embed() {
+  const io::Entry* norm = other_norm({"emb"});
+  if (norm && norm->name.find("after") != norm->name.npos)
+    final_ = std::exchange(norm, nullptr)->name;
+  if (norm) return norm;
+  return taken(others_, [&](const io::Entry* entry) { // "ln_pre", "pre_layrnorm"
+    return is_one_row(*entry) && is_norm_weight(entry->name) && has_word(entry->name, {"pre"}) &&
+           !is_of_stack(entry->name) && entry->shape.back() == width_;
+  });
+}
+
 std::string Draft::steps_of_embed() {
   EndsJson steps = EndsJson::array();
   const io::Entry* positions = table_of_positions();
@@ -96,15 +107,8 @@ std::string Draft::steps_of_embed() {
       if (std::to_string(rows - std::min(rows, first)) == most->second)
         steps.back()["first"] = first;
   if (types) steps.push_back({{"table", types->name}, {"by", "type"}});
-  const io::Entry* norm = other_norm({"emb"});
-  if (norm && norm->name.find("after") != norm->name.npos)
-    final_ = std::exchange(norm, nullptr)->name;
-  if (!norm) // "ln_pre", "pre_layrnorm"
-    norm = taken(others_, [&](const io::Entry* entry) {
-      return is_one_row(*entry) && is_norm_weight(entry->name) && has_word(entry->name, {"pre"}) &&
-             !is_of_stack(entry->name) && entry->shape.back() == width_;
-    });
-  if (norm) steps.push_back({{"norm", EndsJson::parse(norm_named(norm->name, norm->name))}});
+  if (const io::Entry* norm = norm_of_embed())
+    steps.push_back({{"norm", EndsJson::parse(norm_named(norm->name, norm->name))}});
   if (map) steps.push_back({{"linear", map->name}});
   return steps.dump();
 }

@@ -153,15 +153,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
   };
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
-    if (file.format == "onnx") { // a graph's constants are none of a layer's, unless it is bound
-      const auto is_matrix = [&](const io::Entry& entry) {
-        return (entry.shape.size() == 2 || entry.shape.size() == 3) && !is_bound(file, entry);
-      };
-      const bool any_bound = std::ranges::any_of(
-          file.tensors, [&](const io::Entry& entry) { return is_bound(file, entry); });
-      for (const io::Entry& entry : file.tensors)
-        if (any_bound && !checkpoint && is_matrix(entry))
-          unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype});
+    if (file.format == "onnx") { // a graph's constants are none of a layer's, unless one is bound
+      if (!checkpoint) add_other_constants(file, is_bound, unknown_tensors);
       continue;
     }
     std::vector<const io::Entry*> unknown;
@@ -224,21 +217,6 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
          source.memory.empty() ? fmt::format("{}: {}", source.path, entry.name) : source.name, true,
          entry.weak_dtype, source.axes.empty() && canonical_name(entry.name, false) != name, false,
          "", source.axes.empty() && source.memory.empty() ? binding.text : ""});
-  }
-}
-
-/// What is said to be the identity wins over files.
-void Sources::State::take_identities(const std::string& id, NamedTensors& parts,
-                                     Identities& identities) const {
-  for (const io::Source& said : identity_bindings) {
-    if (request.has_text() && !binds(said, id)) continue;
-    const std::string name = said_identity(said);
-    if (const auto part = parts.find(name); part != parts.end()) {
-      if (part->second.bound)
-        fail("{} is bound twice: {} and {}", name, part->second.source, said.text);
-      parts.erase(part);
-    }
-    identities.insert(name);
   }
 }
 

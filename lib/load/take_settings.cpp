@@ -222,4 +222,19 @@ void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTenso
   take("norm.weight", norm.weight), take("norm.bias", norm.bias);
 }
 
+/// What is said to be the identity wins over files.
+void Sources::State::take_identities(const std::string& id, NamedTensors& parts,
+                                     Identities& identities) const {
+  for (const io::Source& said : identity_bindings) {
+    if (request.has_text() && !binds(said, id)) continue;
+    const std::string name = said_identity(said);
+    if (const auto part = parts.find(name); part != parts.end()) {
+      if (part->second.bound)
+        fail("{} is bound twice: {} and {}", name, part->second.source, said.text);
+      parts.erase(part);
+    }
+    identities.insert(name);
+  }
+}
+
 } // namespace mha
