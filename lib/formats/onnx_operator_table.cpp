@@ -20,7 +20,7 @@ enum class Use : std::uint8_t {
   refused,
 };
 
-struct OperatorPart {
+struct Argument {
   std::string_view name;
   Use use = Use::read;
   double number = 0;
@@ -28,11 +28,11 @@ struct OperatorPart {
 
 struct Operator {
   std::string_view domain, name;
-  std::span<const OperatorPart> attributes, inputs;
+  std::span<const Argument> attributes, inputs;
 };
 
 // https://onnx.ai/onnx/operators/onnx__Attention.html, versions 23 to 25.
-constexpr OperatorPart standard_attributes[]{
+constexpr Argument standard_attributes[]{
     {"is_causal"},
     {"kv_num_heads"},
     {"q_num_heads"},
@@ -42,45 +42,45 @@ constexpr OperatorPart standard_attributes[]{
     {"right_window_size"},
     {"qk_matmul_output_mode", Use::without_effect}, // which scores the fourth output has
     {"softmax_precision", Use::read}};
-constexpr OperatorPart standard_inputs[]{{"Q"},
-                                         {"K"},
-                                         {"V"},
-                                         {"attn_mask"},
-                                         {"past_key", Use::past},
-                                         {"past_value", Use::past},
-                                         {"nonpad_kv_seqlen"}};
+constexpr Argument standard_inputs[]{{"Q"},
+                                     {"K"},
+                                     {"V"},
+                                     {"attn_mask"},
+                                     {"past_key", Use::past},
+                                     {"past_value", Use::past},
+                                     {"nonpad_kv_seqlen"}};
 
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
-constexpr OperatorPart fused_attributes[]{{"num_heads"},
-                                          {"unidirectional"},
-                                          {"qkv_hidden_sizes"},
-                                          {"do_rotary"},
-                                          {"rotary_embedding_dim"},
-                                          {"scale"},
-                                          {"mask_filter_value", Use::hides},
-                                          {"past_present_share_buffer", Use::without_effect}};
-constexpr OperatorPart fused_inputs[]{{"input"},
-                                      {"weights"},
-                                      {"bias"},
-                                      {"mask_index"},
-                                      {"past", Use::past},
-                                      {"attention_bias"},
-                                      {"past_sequence_length", Use::past}};
+constexpr Argument fused_attributes[]{{"num_heads"},
+                                      {"unidirectional"},
+                                      {"qkv_hidden_sizes"},
+                                      {"do_rotary"},
+                                      {"rotary_embedding_dim"},
+                                      {"scale"},
+                                      {"mask_filter_value", Use::hides},
+                                      {"past_present_share_buffer", Use::without_effect}};
+constexpr Argument fused_inputs[]{{"input"},
+                                  {"weights"},
+                                  {"bias"},
+                                  {"mask_index"},
+                                  {"past", Use::past},
+                                  {"attention_bias"},
+                                  {"past_sequence_length", Use::past}};
 
-constexpr OperatorPart multi_head_attributes[]{
+constexpr Argument multi_head_attributes[]{
     {"num_heads"}, {"unidirectional"}, {"scale"}, {"mask_filter_value", Use::hides}};
-constexpr OperatorPart multi_head_inputs[]{{"query"},
-                                           {"key"},
-                                           {"value"},
-                                           {"bias"},
-                                           {"key_padding_mask"},
-                                           {"attention_bias"},
-                                           {"past_key", Use::past},
-                                           {"past_value", Use::past},
-                                           {"past_sequence_length", Use::past},
-                                           {"cache_indirection", Use::refused}};
+constexpr Argument multi_head_inputs[]{{"query"},
+                                       {"key"},
+                                       {"value"},
+                                       {"bias"},
+                                       {"key_padding_mask"},
+                                       {"attention_bias"},
+                                       {"past_key", Use::past},
+                                       {"past_value", Use::past},
+                                       {"past_sequence_length", Use::past},
+                                       {"cache_indirection", Use::refused}};
 
-constexpr OperatorPart grouped_attributes[]{
+constexpr Argument grouped_attributes[]{
     {"num_heads"},
     {"kv_num_heads"},
     {"causal"},
@@ -96,22 +96,22 @@ constexpr OperatorPart grouped_attributes[]{
     {"v_quant_type", Use::only}, // "NONE"
     {"kv_cache_bit_width", Use::without_effect},
     {"qk_norm_epsilon", Use::without_effect}}; // without the weights of that norm
-constexpr OperatorPart grouped_inputs[]{{"query"},
-                                        {"key"},
-                                        {"value"},
-                                        {"past_key", Use::past},
-                                        {"past_value", Use::past},
-                                        {"seqlens_k"},
-                                        {"total_sequence_length"},
-                                        {"cos_cache"},
-                                        {"sin_cache"},
-                                        {"position_ids"},
-                                        {"attention_bias"},
-                                        {"head_sink"},
-                                        {"k_scale", Use::refused},
-                                        {"v_scale", Use::refused},
-                                        {"q_norm_weight", Use::refused},
-                                        {"k_norm_weight", Use::refused}};
+constexpr Argument grouped_inputs[]{{"query"},
+                                    {"key"},
+                                    {"value"},
+                                    {"past_key", Use::past},
+                                    {"past_value", Use::past},
+                                    {"seqlens_k"},
+                                    {"total_sequence_length"},
+                                    {"cos_cache"},
+                                    {"sin_cache"},
+                                    {"position_ids"},
+                                    {"attention_bias"},
+                                    {"head_sink"},
+                                    {"k_scale", Use::refused},
+                                    {"v_scale", Use::refused},
+                                    {"q_norm_weight", Use::refused},
+                                    {"k_norm_weight", Use::refused}};
 
 constexpr Operator operators[]{
     {"", "Attention", standard_attributes, standard_inputs},
@@ -119,7 +119,7 @@ constexpr Operator operators[]{
     {"com.microsoft", "MultiHeadAttention", multi_head_attributes, multi_head_inputs},
     {"com.microsoft", "GroupQueryAttention", grouped_attributes, grouped_inputs}};
 
-std::string unread_attribute(const OperatorPart& part, const OnnxStep& step) {
+std::string unread_attribute(const Argument& part, const OnnxStep& step) {
   const auto number = step.number(part.name);
   switch (part.use) {
   case Use::only: {
@@ -140,7 +140,7 @@ std::string unread_attribute(const OperatorPart& part, const OnnxStep& step) {
   return fmt::format("its attribute {} is not read", part.name);
 }
 
-std::string unread_input(const OperatorPart& part, const OnnxFlow& flow, int value) {
+std::string unread_input(const Argument& part, const OnnxFlow& flow, int value) {
   if (part.use == Use::refused) return fmt::format("its input {} is not read", part.name);
   if (part.use != Use::past) return "";
   const OnnxValue& of = flow.at(flow.resolved(value));
@@ -158,7 +158,7 @@ std::string onnx_unread_part(const OnnxFlow& flow, const OnnxStep& step) {
   });
   if (found == std::end(operators)) return "it is an operator that is not read";
   for (const OnnxAttribute& attribute : step.node->attributes) {
-    const auto part = std::ranges::find(found->attributes, attribute.name, &OperatorPart::name);
+    const auto part = std::ranges::find(found->attributes, attribute.name, &Argument::name);
     if (part == found->attributes.end())
       return fmt::format("its attribute {} is not known", shown(attribute.name));
     if (std::string why = unread_attribute(*part, step); !why.empty()) return why;

@@ -269,7 +269,7 @@ TEST_CASE("verdict: a difference wins over what is missing, and that over agreem
 
 TEST_CASE_METHOD(Judged, "verdict: another number of heads is one sentence") {
   for (const auto& [heads, said] :
-       {std::pair("1", "the reference has 1 head, this layer 2: give --num-heads 1"),
+       {std::pair("6", "the reference has 6 heads, this layer 2: give --num-heads 6"),
         {"3", "the reference has 3 heads, this layer 2: give --num-heads 3"}}) {
     Request request;
     request.sources = {path};

@@ -43,7 +43,7 @@ constexpr Epsilon table[]{
     {"albert bert camembert data2vec-text deit electra ernie esm ijepa megatron-bert rembert "
      "roberta roberta-prelayernorm roformer vit vit_mae xlm-roberta",
      "layer_norm_eps", 1e-12},
-    {"bloom codegen falcon RefinedWeb gpt2 gpt_bigcode gpt_neo gptj mpt openai-gpt",
+    {"bloom codegen falcon RefinedWeb RefinedWebModel gpt2 gpt_bigcode gpt_neo gptj mpt openai-gpt",
      "layer_norm_epsilon", 1e-5},
     {"mt5 t5 umt5", "layer_norm_epsilon", 1e-6},
     {"nemotron modernbert", "norm_eps", 1e-5},
