@@ -71,9 +71,10 @@ struct Comparison::Partial {
     std::size_t index = 0; ///< in the reference's memory
     bool any = false;
 
-    void add(double error, double relative, double a, double r, std::size_t at) {
+    /// `size`: what the error is relative to.
+    void add(double error, double size, double a, double r, std::size_t at) {
       if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
-      rel = std::max(rel, relative);
+      if (error > rel * size) rel = error / size;
       any = true;
     }
     void add(const Worst& other) {
@@ -214,6 +215,8 @@ template <class A, class R, class Partial, class Masked>
 void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
                       Partial& to) {
   const bool single = std::is_same_v<A, float> && std::is_same_v<R, float> && by.bits == DType::f32;
+  double dot = 0, aa = 0, rr = 0; // in registers
+  UlpCounts ulp;
   for (std::size_t i = 0; i < some.count; ++i) {
     const std::size_t at = some.first + i * some.step;
     const double a = static_cast<double>(some.ours[static_cast<std::ptrdiff_t>(i) * some.our_step]),
@@ -226,25 +229,26 @@ void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked&
       to.all.add(0, 0, a, r, at);
       continue;
     }
-    double error = 0, relative = 0;
+    double error = 0, size = 0;
     if (finite) {
-      to.dot += a * r, to.aa += a * a, to.rr += r * r, ++to.finite;
-      error = std::abs(a - r), relative = error / std::max(std::abs(r), by.small);
+      dot += a * r, aa += a * a, rr += r * r, ++to.finite;
+      error = std::abs(a - r), size = std::max(std::abs(r), by.small);
       if (single)
-        to.ulp.add(ulp_distance(static_cast<float>(a), static_cast<float>(r)));
+        ulp.add(ulp_distance(static_cast<float>(a), static_cast<float>(r)));
       else
-        to.ulp.add(ulp_distance(a, r, by.bits));
+        ulp.add(ulp_distance(a, r, by.bits));
     } else if (a != r && !(std::isnan(a) && std::isnan(r))) {
-      error = relative = infinity;
-      to.ulp.add(ulp_distance(a, r, by.bits));
+      error = infinity;
+      ulp.add(ulp_distance(a, r, by.bits));
     }
-    to.all.add(error, relative, a, r, at);
+    to.all.add(error, size, a, r, at);
     const double allowed = by.tolerance.absolute + by.tolerance.relative * std::abs(r);
     if (error == 0 || (finite && error <= allowed)) continue;
     if (some.allowed && error <= static_cast<double>(some.allowed[at])) continue;
     ++to.mismatched;
-    to.wrong.add(error, relative, a, r, at);
+    to.wrong.add(error, size, a, r, at);
   }
+  to.dot += dot, to.aa += aa, to.rr += rr, to.ulp.add(ulp);
 }
 
 } // namespace
@@ -254,8 +258,8 @@ void Comparison::observe(const Slice& block) {
   const std::vector<Dim>& letters = info_of(block.stage).letters;
   const Shape& shape = block.values.shape;
   const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
-  const bool rows = info_of(block.stage).kind == Kind::row,
-             of_keys = info_of(block.stage).kind == Kind::map;
+  const Kind kind = info_of(block.stage).kind;
+  const bool rows = kind == Kind::row, of_keys = kind == Kind::map;
   const std::size_t n = shape[with_heads ? 1 : 0], width = rows ? 1 : shape.back();
   const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
   const auto stride = [&](std::size_t axis) { return target->strides[axis]; };
