@@ -73,10 +73,7 @@ bool is_in(std::string_view name, std::string_view modules) {
 }
 
 /// Whether a name below a block's number is one that the record of its whole model has.
-bool is_of_record(const Group& group, const ModelRecord* model, std::string_view name) {
-  if (!model) return false;
-  ModelRecord record = *model;
-  if (record.settle) record.settle(group, record);
+bool is_of_record(const ModelRecord& record, std::string_view name) {
   return std::ranges::any_of(
       std::initializer_list<std::string_view>{
           record.always, record.not_in_all, record.beside, record.post_attention_norm,
@@ -103,6 +100,7 @@ std::vector<Note> require_naming_fits(const Found& layer) {
       fail("{}: config.json has no model_type, and its architectures, {}, are no class of {}: add "
            "the model_type. {}",
            layer.group.contents->name, io::shown(other), layer.family->title, cure(layer));
+  if (!layer.stranger.empty()) refuse_stranger(layer, layer.stranger);
   if (is_known_model(layer)) return {};
   if (!layer.is_chosen)
     fail("{}: model_type {} is not known here: its layers have {}'s names, which do not tell its "
@@ -139,13 +137,27 @@ void refuse_strangers_in_block(const Found& layer, const naming::Translation& re
   const std::string block = block_of(layer), &own = layer.group.prefix;
   if (block.empty() || (!family.model && family.beside.empty())) return;
   if (layer.is_chosen || !layer.group.model_types().empty()) return;
+  ModelRecord record;
+  if (family.model) record = *family.model;
+  if (record.settle) record.settle(layer.group, record);
   for (const std::string_view name : names) {
     const std::string_view below = name.substr(block.size());
     const bool known = name.starts_with(own) || is_in(name, read.norm.module) ||
                        is_in(below, family.beside) || is_in(below, of_experts) ||
-                       is_of_record(layer.group, family.model, below) || name.ends_with("inv_freq");
+                       is_of_record(record, below) || name.ends_with("inv_freq");
     if (!known) refuse_stranger(layer, name);
   }
+  const auto has = [&](std::string_view module) {
+    return !module.empty() && std::ranges::any_of(names, [&](std::string_view name) {
+      return is_in(name.substr(block.size()), module);
+    });
+  };
+  if (read.norm.weight && has(record.mlp_out) && !record.pre_mlp_norm.empty() &&
+      !has(record.pre_mlp_norm))
+    fail("{}: {}{} is missing, which {}'s layers have beside {}, and no config.json says the "
+         "model_type. {}",
+         layer.group.contents->name, block, record.pre_mlp_norm, family.title, record.mlp_out,
+         cure(layer));
 }
 
 } // namespace mha

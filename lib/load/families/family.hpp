@@ -235,7 +235,8 @@ struct Found {
   std::string id; ///< "0", "decoder.3.cross"; "" for a lone layer without a number
   Group group;
   const Family* family = nullptr;
-  bool is_chosen = false; ///< the user said the family
+  bool is_chosen = false;    ///< the user said the family
+  std::string stranger = {}; ///< a tensor of another layer of the file that no family here has
 };
 
 /// The layers that the contents hold, in the file's numbering. `only`: one family by name, or "".

@@ -144,6 +144,19 @@ bool is_complete(const Family& family, const Group& group) {
   });
 }
 
+/// Modules that mix tokens otherwise than by attention, beside layers of attention in hybrid
+/// models: their attention is none of a family here, whatever its names.
+constexpr std::string_view of_hybrids[]{".A_log.",       ".linear_attn.", ".mamba.",
+                                        ".output_gate.", ".short_conv.",  ".temporal_block."};
+
+/// The first tensor of a hybrid; "": none.
+std::string tensor_of_hybrid(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    for (const std::string_view part : of_hybrids)
+      if ((name + '.').find(part) != std::string::npos) return name;
+  return "";
+}
+
 std::string numbered_id(const Found& found) {
   const std::optional<std::size_t> number = found.group.number();
   return number ? std::to_string(*number) : std::string();
@@ -232,6 +245,9 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
       layers.push_back({"", std::move(group), family, !only.empty()});
     }
   }
+  if (only.empty() && !layers.empty() && layers[0].group.model_types().empty())
+    for (const std::string stranger = tensor_of_hybrid(names); Found & found : layers)
+      found.stranger = stranger;
   // Numbers in their order, not as text: 2 before 10.
   std::stable_sort(layers.begin(), layers.end(), [](const Found& a, const Found& b) {
     const auto first = a.group.number(), second = b.group.number();

@@ -6,7 +6,23 @@ namespace mha::naming {
 
 namespace {
 
+/// timm's name of the model: others of its models have these names, too, and rotate queries and
+/// keys, or attend in windows, over channels, or with further parts.
+void require_plain_attention(const Group& group) {
+  const std::optional<std::string> name = group.configured("architecture");
+  if (!name) return;
+  bool plain = name->starts_with("vit_") || name->starts_with("deit");
+  for (const std::string_view other : {"rope", "dinov3", "_pe_", "relpos", "parallel"})
+    plain = plain && name->find(other) == std::string::npos;
+  if (!plain)
+    fail("{}: config.json says architecture '{}': of timm's models, vision transformers (vit_…, "
+         "deit…) without a rotation or relative positions are computed; a description says how "
+         "another one is: <naming> FILE.json",
+         group.contents->name, *name);
+}
+
 void translate_timm(const Group& group, Translation& to) {
+  require_plain_attention(group);
   if (group.beside("merger.ln_q.weight", 3))
     fail("{}: {} is of Qwen2-VL's vision tower, which rotates queries and keys: not supported",
          group.contents->name, group.prefix);

@@ -18,7 +18,9 @@ void translate_vit(const Group& group, Translation& to) {
   to.refuse({"attention.relative_position_bias.relative_position_bias_table"},
             "a learned relative position");
   to.take_projections("attention.query", "attention.key", "attention.value", "output.dense");
-  to.set_from_config("num_heads", {"num_attention_heads"});
+  to.set_from_config("num_heads", {group.within({"decoder_layers."}) // ViT-MAE's decoder
+                                       ? "decoder_num_attention_heads"
+                                       : "num_attention_heads"});
   to.normalises(NormKind::layer, {group.parent() + "layernorm_before", group.parent() + "norm1"},
                 {"layer_norm_eps"}, group.is_model({"dinov2", "vit_msn"}) ? 1e-6 : 1e-12);
 }

@@ -333,8 +333,9 @@ TEST_CASE("without a model_type, tensors that only another family has refuse the
     if (row[2] == "computed")
       CHECK_NOTHROW(file.load(layer));
     else
-      CHECK_THROWS_WITH(file.load(layer),
-                        Contains("is not a tensor of") || Contains("Qwen2-VL's vision tower"));
+      CHECK_THROWS_WITH(file.load(layer), Contains("is not a tensor of") ||
+                                              Contains("which LLaMA's layers have beside") ||
+                                              Contains("Qwen2-VL's vision tower"));
   }
 }
 
@@ -354,5 +355,29 @@ TEST_CASE("without a model_type, the class in architectures says which model it 
       CHECK_THROWS_WITH(file.load(layer), Contains("config.json has no model_type, and its"));
     else
       CHECK_NOTHROW(file.load(layer));
+  }
+}
+
+TEST_CASE("timm's models of the same names that are more than attention are refused") {
+  for (const auto& [architecture, refused] : {std::pair("vit_base_patch16_224", false),
+                                              {"deit3_base_patch16_224", false},
+                                              {"vit_base_patch16_dinov3", true},
+                                              {"vit_base_patch16_rope_224", true},
+                                              {"vit_pe_core_base_patch16_224", true},
+                                              {"vit_relpos_base_patch16_224", true},
+                                              {"eva02_base_patch14_224", true},
+                                              {"xcit_small_12_p8_224", true}}) {
+    INFO(architecture);
+    for (const char* type : {"", "timm_wrapper"}) { // timm's own config.json has none
+      const Model model(type, "timm", "causal=false eps=1e-06",
+                        fmt::format("\"architecture\": \"{}\"", architecture));
+      CanonicalLayer layer = canonical(model);
+      Checkpoint file(model.json());
+      add_layer(file, model, layer);
+      if (refused)
+        CHECK_THROWS_WITH(file.load(layer), Contains("architecture '" + std::string(architecture)));
+      else
+        CHECK(difference(file.load(layer, checked()).layer, layer) == "");
+    }
   }
 }
