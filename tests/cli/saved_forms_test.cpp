@@ -47,7 +47,7 @@ void check(const Folder& folder, const std::vector<Case>& cases) {
 
 void make(const Folder& folder, const std::string& script) {
   const Result made =
-      shell("cd " + folder.path() + " && python3 " + folder.write("make.py", script));
+      shell("cd " + folder.path() + " && /usr/bin/python3 " + folder.write("make.py", script));
   INFO(made.err);
   REQUIRE(made.code == 0);
 }
