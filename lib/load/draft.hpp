@@ -108,8 +108,9 @@ private:
   /// A row a position, as wide as the model; none where config.json says that they are relative or
   /// rotary, whose file may have an old one.
   const io::Entry* table_of_positions();
+  /// The norm before the layers; the last one, where its name says that it stands after them.
+  const io::Entry* norm_of_embedding();
   // Of these each is JSON, as a description has it; null: there is none.
-  const io::Entry* norm_of_embed();
   std::string steps_of_embed();
   std::string head_of_model();
   std::string last_norm();

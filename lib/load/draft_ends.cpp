@@ -45,7 +45,7 @@ const io::Entry* Draft::table_of_positions() {
   });
 }
 
-const io::Entry* Draft::norm_of_embed() {
+const io::Entry* Draft::norm_of_embedding() {
   const io::Entry* norm = other_norm({"emb"});
   if (norm && norm->name.find("after") != norm->name.npos)
     final_ = std::exchange(norm, nullptr)->name;
@@ -107,8 +107,8 @@ std::string Draft::steps_of_embed() {
       if (std::to_string(rows - std::min(rows, first)) == most->second)
         steps.back()["first"] = first;
   if (types) steps.push_back({{"table", types->name}, {"by", "type"}});
-  if (const io::Entry* norm = norm_of_embed())
-    steps.push_back({{"norm", EndsJson::parse(norm_named(norm->name, norm->name))}});
+  const io::Entry* norm = norm_of_embedding();
+  if (norm) steps.push_back({{"norm", EndsJson::parse(norm_named(norm->name, norm->name))}});
   if (map) steps.push_back({{"linear", map->name}});
   return steps.dump();
 }
