@@ -69,8 +69,11 @@ std::string bindings_of(const std::vector<UnknownTensor>& unknown_tensors,
 
 std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes) {
   const bool stream = stranger.file == "standard input";
-  return shell_word(
-      fmt::format("{}={}:{}{}", name, stream ? "-" : stranger.file, stranger.name, axes));
+  std::string tensor = stranger.name;
+  const std::size_t number = ("." + tensor).find("." + stranger.layer + ".");
+  if (!stranger.layer.empty() && number != std::string::npos)
+    tensor.replace(number, stranger.layer.size(), "{layer}");
+  return shell_word(fmt::format("{}={}:{}{}", name, stream ? "-" : stranger.file, tensor, axes));
 }
 
 const std::optional<Misspelt>& Guesses::meant(const std::string& name) {

@@ -19,9 +19,11 @@ struct UnknownTensor {
   std::string file, name;
   Shape shape;
   DType dtype = DType::f32;
+  std::string layer = {}; ///< whose it is, where there are several
 };
 
-/// How a binding of it is typed, for a shell: "W_q=layer.npz:Q_proj@OI".
+/// How a binding of it is typed, for a shell: "W_q=layer.npz:Q_proj@OI"; where its name says the
+/// layer, for all of them: "'W_q=model.npz:layers.{layer}.Q_proj@OI'".
 std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes);
 
 /// What unknown names may have been meant to be. Every layer of a checkpoint meets the same ones,

@@ -88,7 +88,8 @@ public:
     if (projection.W != "W_q" && projection.W != "W_v") return;
     const Shape& shape = candidate.tensor->shape;
     const std::size_t all = count_of(shape);
-    const std::size_t rows = candidate.axes == "@OI"    ? shape[1]
+    const bool turned = candidate.axes == "@OI" || (columns_ && shape.size() == 2);
+    const std::size_t rows = turned                     ? shape[1]
                              : candidate.axes == "@IHO" ? shape[0]
                              : candidate.axes == "@HOI" ? shape[2]
                                                         : shape[shape.size() - 2];

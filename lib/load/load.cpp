@@ -173,7 +173,7 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
       if (name.empty()) {
         // A dump of texts says their token numbers, and their lengths, which a layer's masks do.
         if (!checkpoint && entry.name != "lengths" && entry.name != "ids" && !is_bound(file, entry))
-          unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype}),
+          unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype, id}),
               unknown.push_back(at);
         continue;
       }

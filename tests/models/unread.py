@@ -160,6 +160,14 @@ def names(folder):
     np.save(os.path.join(folder, "x.npy"), X)
     np.savez(os.path.join(folder, "weights.npz"), a=Q, b=K, c=V, d=O)
     asked("X bound", folder, ["X=x.npy", "weights.npz"], expected)
+    np.savez(os.path.join(folder, "columns.npz"), X=X.T, a=Q.T, b=K.T, c=V.T, d=O.T)
+    asked("columns", folder, ["columns.npz", "--columns"], expected.T)
+    layers = {f"layers.{i}.{name}": array for i in (0, 1) for name, array in {"X": X, "a": Q, "b": K, "c": V, "d": O}.items()}
+    np.savez(os.path.join(folder, "layers.npz"), **layers)
+    asked("a layer of two", folder, ["layers.npz", "--layer", "1"], expected)
+    code, _, errors = start(folder, "show", "layers.npz", "--layer", "all")
+    if code != 2 or "'W_q=layers.npz:layers.{layer}.a'" not in errors[0]:
+        find("two layers", errors)
     graph = onnx.Graph(np.float32)  # without a layer, and with one tensor bound
     graph.inputs.append(onnx.value_info("x", X.shape))
     for name, weight in zip("abcd", (Q, K, V, O)):
