@@ -66,6 +66,31 @@ GgufTensor part_of(const GgufTensor& tensor, std::size_t first, std::size_t coun
   return part;
 }
 
+/// The matrix of latent attention's keys and values, of which a file has each head's part for keys,
+/// (in, out), and for values, (out, in), by themselves.
+struct LatentMatrix {
+  GgufTensor keys, values; ///< heads, in, out; heads, out, in
+
+  static bool fit(const GgufTensor& keys, const GgufTensor& values) {
+    return keys.shape.size() == 3 && values.shape.size() == 3 && keys.shape[0] == values.shape[0] &&
+           keys.shape[1] == values.shape[2];
+  }
+  DType dtype() const { return keys.dtype == values.dtype ? keys.dtype : DType::f32; }
+  Shape shape() const { return {keys.shape[0] * (keys.shape[2] + values.shape[1]), keys.shape[1]}; }
+  Tensor read() const {
+    const Tensor k = permuted(convert(keys.read(), dtype()), {0, 2, 1}),
+                 v = convert(values.read(), dtype());
+    Tensor rows(dtype(), shape());
+    std::byte* to = rows.raw_mutable();
+    for (std::size_t head = 0; head < keys.shape[0]; ++head)
+      for (const Tensor* part : {&k, &v}) {
+        const std::size_t bytes = part->bytes() / keys.shape[0];
+        to = std::copy_n(part->raw() + head * bytes, bytes, to);
+      }
+    return rows;
+  }
+};
+
 class GgufCheckpoint {
 public:
   GgufCheckpoint(const Gguf& file, const GgufArchitecture& architecture, bool own_order)
@@ -107,11 +132,10 @@ private:
       name.remove_prefix(1);
       prefix = fmt::format("{}.{}.", model_.blocks, layer);
     }
-    std::optional<std::string_view> found;
-    if (!in_block) found = name_in(model_.ends, name);
-    if (in_block)
-      for (std::string_view list : model_.of_block)
-        if (!found) found = name_in(list, name);
+    if (in_block && model_.name == "deepseek2" && present_latent(tensor, name, layer, prefix))
+      return;
+    const std::optional<std::string_view> found =
+        in_block ? name_in_block(name) : name_in(model_.ends, name);
     if (name == "attn_qkv" && in_block && model_.fused == GgufFused::separate)
       return present_separate(tensor, layer, prefix, ending);
     if (!found) return add(tensor.name, tensor);
@@ -171,6 +195,25 @@ private:
     return nullptr;
   }
 
+  /// The parts for keys and for values as attn_kv_b, with the first of the two; whether it is one.
+  bool present_latent(const GgufTensor& tensor, std::string_view name, std::size_t layer,
+                      const std::string& prefix) {
+    if (name != "attn_k_b" && name != "attn_v_b") return false;
+    const auto other = [&](const char* part) {
+      return find_named(file_.tensors, fmt::format("blk.{}.{}.weight", layer, part));
+    };
+    const GgufTensor *const keys = other("attn_k_b"), *const values = other("attn_v_b");
+    if (!keys || !values || !LatentMatrix::fit(*keys, *values)) return false;
+    if (&tensor != keys) return true;
+    const LatentMatrix parts{*keys, *values};
+    Entry entry;
+    entry.name = fmt::format("{}{}.weight", prefix, *name_in_block("attn_kv_b"));
+    entry.dtype = parts.dtype(), entry.shape = parts.shape(), entry.own_name = tensor.name;
+    entry.read = [parts] { return parts.read(); };
+    entries.push_back(std::move(entry));
+    return true;
+  }
+
   /// Queries, keys and values as three tensors.
   void present_separate(const GgufTensor& tensor, std::size_t layer, const std::string& prefix,
                         std::string_view ending) {
@@ -222,6 +265,12 @@ private:
       const std::size_t equals = pair.find('=');
       if (pair.substr(0, equals) == name) return pair.substr(equals + 1);
     }
+    return std::nullopt;
+  }
+
+  std::optional<std::string_view> name_in_block(std::string_view name) const {
+    for (std::string_view list : model_.of_block)
+      if (const auto own = name_in(list, name)) return own;
     return std::nullopt;
   }
 

@@ -114,13 +114,12 @@ public:
     add_shards_beside(notes);
     for (Note& note : naming::unread_settings(group_, record_, true))
       notes.push_back(std::move(note));
-    add_doubts(notes);
     return notes;
   }
 
 private:
   /// Asks for everything that the layers need, and reads no large tensor.
-  void outline(const naming::Options& options) {
+  void outline(const naming::Options& options) const {
     const std::optional<std::size_t> width = ModelReader(group_, record_).stream_width();
     for (const Found* layer : layers_) {
       Group group = layer->group;
@@ -128,25 +127,10 @@ private:
       naming::Translation translation(group, *layer->family, options);
       layer->family->translate(group, translation);
       naming::long_queries(translation); // known: each layer holds its positions against it
-      for (Note& note : translation.notes)
-        if (note.is_warning() && std::ranges::find(doubts_, note) == doubts_.end())
-          doubts_.push_back(std::move(note));
       const ModelReader reader(group, record_);
       if (width) reader.block(*width);
       reader.require_always();
     }
-  }
-
-  /// What the layers warn of: of many, the first.
-  void add_doubts(std::vector<Note>& notes) const {
-    constexpr std::size_t most = 4;
-    const std::size_t count = std::min(most, doubts_.size());
-    notes.insert(notes.end(), doubts_.begin(),
-                 doubts_.begin() + static_cast<std::ptrdiff_t>(count));
-    if (count < doubts_.size())
-      notes.push_back(
-          warning(message("{}: {} more, which info tells with each layer: <layer> all",
-                          group_.contents->name, counted(doubts_.size() - count, "warnings"))));
   }
 
   /// Buffers, heads that no stage needs, and other parts of the model.
@@ -282,7 +266,6 @@ private:
   const Group& group_;
   naming::ModelRecord record_;
   std::string stack_, model_; ///< "transformer.h." and "transformer."
-  std::vector<Note> doubts_;  ///< what the layers warn of, each once
 };
 
 } // namespace

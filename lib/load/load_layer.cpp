@@ -145,12 +145,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   if (parts) *parts = as_read(*read);
 
   LoadedLayer loaded = read->said;
-  if (input) {
-    std::erase_if(loaded.notes, [&](const Note& note) { // the model has said it
-      return std::ranges::find(input->notes, note) != input->notes.end();
-    });
-    loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
-  }
+  if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
   const std::shared_ptr<const TransformerBlock> block = read->block;
@@ -160,7 +155,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
                             state_->request.dtype, read->labels, &loaded.notes);
   Layer& layer = loaded.layer;
   if (layer.X.empty() && !layer.has_given(Stage::x))
-    for (const Tensor* W : {&layer.W_q, &layer.W_k, &layer.W_v})
+    for (const Tensor* W : {&layer.W_c_q, &layer.W_c_kv, &layer.W_q, &layer.W_k, &layer.W_v})
       if (!W->empty() && layer.missing_X.empty())
         layer.missing_X = state_->what_could_be_X(id, W->shape()[0]);
   if (input) {

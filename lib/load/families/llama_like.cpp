@@ -14,9 +14,8 @@ void set_heads(Translation& to) {
   if (qk_norm_is_per_head(group)) width = norm[0];
   if (to.set_from_config("num_heads", {"num_attention_heads"})) {
     const std::size_t heads = to.count("num_heads").value_or(0);
-    // A whole model that says so is refused.
     if (!qk_norm_is_per_head(group) && width > 0 && heads * width != q[0] &&
-        !to.option("num_heads") && !group.outline)
+        !to.option("num_heads"))
       to.warn(
           fmt::format("config.json says head_dim {}, but {} is {}: the tensor wins, {} heads share "
                       "its {} rows",

@@ -103,6 +103,38 @@ TEST_CASE("GGUF: what few files of an architecture have is computed as llama.cpp
   }
 }
 
+TEST_CASE("GGUF: latent attention's keys and values in two tensors are the matrix's bits",
+          "[gguf][keys]") {
+  const GgufRuns runs;
+  const GgufTraits& traits = gguf_traits_of("deepseek2");
+  const GgufFile whole = gguf_model(traits);
+  GgufFile parts = whole;
+  const std::size_t heads = 4, in = 8, key = 3, value = 5;
+  for (const std::string blk : {"blk.0.", "blk.1."}) {
+    const reference::Array rows = parts.tensors.extract(blk + "attn_kv_b.weight").mapped();
+    reference::Array& k = parts.tensors[blk + "attn_k_b.weight"] =
+        reference::Array({heads, in, key});
+    reference::Array& v = parts.tensors[blk + "attn_v_b.weight"] =
+        reference::Array({heads, value, in});
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t i = 0; i < in; ++i) {
+        for (std::size_t j = 0; j < key; ++j) k(h, i, j) = rows(h * (key + value) + j, i);
+        for (std::size_t j = 0; j < value; ++j) v(h, j, i) = rows(h * (key + value) + key + j, i);
+      }
+  }
+  // As one head of the compressed keys and values, beside the widths of the others.
+  for (const auto& [name, number] : {std::pair("head_count_kv", 1U),
+                                     {"key_length", 12U},
+                                     {"value_length", 8U},
+                                     {"key_length_mla", 7U},
+                                     {"value_length_mla", 5U}})
+    parts.keys[std::string("deepseek2.attention.") + name] = number;
+  const GgufOutcome outcome = runs.run(traits, parts);
+  CHECK(outcome.error == "");
+  CHECK(outcome.said == "");
+  CHECK(outcome.numbers == runs.run(traits, whole).numbers);
+}
+
 TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
   const GgufRuns runs;
   const auto told = [&](const Changed& one, bool alone = false) {
