@@ -23,6 +23,10 @@ std::size_t cell_step(std::size_t count) {
   return std::bit_ceil(std::max<std::size_t>(1, (count + most_cells - 1) / most_cells));
 }
 
+bool chooses_one(const Selection& selection, std::size_t B) {
+  return selection.batch && selection.batch->resolve(B, "batch items").indices.size() == 1;
+}
+
 template <class T> bool all_nan(const T* row, std::size_t count) {
   return std::all_of(row, row + count, [](T number) { return std::isnan(number); });
 }
@@ -38,7 +42,7 @@ RowMeasures::RowMeasures(const Layer& layer, const MeasureRequest& request,
       blocks_((dims_.T + block_rows_ - 1) / block_rows_),
       weights_are_given_(layer.has_given(Stage::weights)),
       positioned_(queries_are_among_keys(layer)),
-      each_batch_(request.each_batch),
+      alone_(request.each_batch || chooses_one(request.selection, dims_.B)),
       starts_after_masks_(layer.has_given(Stage::weights) || layer.has_given(Stage::exp) ||
                           layer.has_given(Stage::shifted) || layer.has_given(Stage::row_sum)),
       positioned_key_count_(dims_.past + dims_.S),
@@ -123,7 +127,7 @@ std::pair<std::size_t, std::size_t> RowMeasures::window_of(std::size_t b, std::s
 }
 
 RowMeasures::Middle RowMeasures::middle_of(std::size_t b) const {
-  if (!each_batch_) return {to_double(dims_.T) / 2, to_double(positioned_key_count_) / 2};
+  if (!alone_) return {to_double(dims_.T) / 2, to_double(positioned_key_count_) / 2};
   return {to_double(layer_.length_of(b)) / 2, to_double(keys_of(layer_, b)) / 2};
 }
 

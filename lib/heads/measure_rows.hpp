@@ -111,7 +111,8 @@ private:
   const Dims& dims_;
   std::size_t window_, block_rows_, blocks_;
   StageSet wanted_;
-  bool weights_are_given_, positioned_, each_batch_;
+  bool weights_are_given_, positioned_;
+  bool alone_;                       ///< a text is measured by itself
   bool starts_after_masks_;          ///< what is given may hold masked rows that nothing tells of
   bool may_be_causal_ = false;       ///< maps of others, square, about which nothing is known
   std::size_t positioned_key_count_; ///< the first keys, which have one: past and current

@@ -59,6 +59,11 @@ public:
     return at == known_.end() ? 0 : at->second;
   }
   const std::vector<std::string>& against() const { return against_; }
+  /// Whether the heads alone speak against this order.
+  bool only_heads_contradict() const {
+    return against_.size() == 1 && of(Dim::H) > 0 && of(Dim::H_kv) > 0 &&
+           of(Dim::H) % of(Dim::H_kv) != 0;
+  }
   /// As many keys as queries: a text attends to itself.
   bool is_self() const { return of(Dim::T) > 0 && of(Dim::T) == of(Dim::S); }
 
@@ -166,7 +171,10 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
                       tokens.of(Dim::H) != tokens.of(Dim::H_kv);
   const std::size_t H = heads.of(Dim::H) > 0 ? heads.of(Dim::H) : heads.of(Dim::H_kv),
                     T = heads.of(Dim::T) > 0 ? heads.of(Dim::T) : heads.of(Dim::S);
-  if (tokens.against().empty() && !heads.against().empty()) {
+  // Heads that do not divide may be a mistake: another order is taken for it where a text attends
+  // to itself.
+  const bool may_be_heads = heads.only_heads_contradict() && !tokens.is_self();
+  if (tokens.against().empty() && !heads.against().empty() && !may_be_heads) {
     order.tokens_first = true;
     order.why = fmt::format("heads first, {} would not fit", heads.against()[0]);
   } else if (either && shares && (settings.causal || H > T)) {
