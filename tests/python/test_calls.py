@@ -181,7 +181,7 @@ class Calls(unittest.TestCase):
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
             ("dtype is complex128: float32 or float64", lambda: mha.Model(FOLDER, dtype=complex)),
             ("dtype is f31: float32 or float64", lambda: mha.run({"X": self.x}, num_heads=2, dtype="f31")),
-            (r'say W_q=dict\["W_x"\], or leave it out', lambda: mha.run({"X": self.x, "W_x": np.ones((4, 4))}, num_heads=2)),
+            (r'say W_q=dict\["W_x"\]', lambda: mha.run({"X": self.x, "W_x": np.ones((4, 4))}, num_heads=2)),
         ):
             with self.subTest(message):
                 self.refused(message, call)
