@@ -56,6 +56,20 @@ const std::vector<Meaning>& meanings() {
 }
 // clang-format on
 
+/// What people put before or after a step's name to say whose it is, or in which type it was made.
+constexpr std::string_view before_names[]{"ref_", "reference_", "expected_", "gold_", "golden_"},
+    after_names[]{"_ref",   "_reference", "_expected", "_gold", "_golden", "_torch", "_fp32",
+                  "_float", "_f32",       "_fp16",     "_f16",  "_bf16",   "_fp64",  "_f64"};
+
+/// A name without one such word; "" where it has none.
+std::string_view undecorated(std::string_view word) {
+  for (const std::string_view before : before_names)
+    if (word.starts_with(before)) return word.substr(before.size());
+  for (const std::string_view after : after_names)
+    if (word.ends_with(after)) return word.substr(0, word.size() - after.size());
+  return {};
+}
+
 } // namespace
 
 std::pair<std::string_view, std::optional<std::size_t>>
@@ -86,6 +100,7 @@ std::vector<Stage> result_stages(std::string_view name) {
     return info->name == "X" ? std::vector{Stage::x} : std::vector<Stage>{};
   if (find_tensor_name(name)) return {};
   if (const std::optional<Stage> stage = find_stage(name)) return {*stage};
+  if (const std::string_view plain = undecorated(word); !plain.empty()) return result_stages(plain);
   return {};
 }
 

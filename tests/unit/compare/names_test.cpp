@@ -52,3 +52,12 @@ TEST_CASE("names of results: llama.cpp's numbers of layers") {
   CHECK(without_layer_suffix("attn-out") == Split("attn-out", std::nullopt));
   CHECK(without_layer_suffix("-1") == Split("-1", std::nullopt));
 }
+
+TEST_CASE("a step's name says what it is, whatever is said before or after it of whose it is") {
+  for (const char* name : {"out_ref", "ref_out", "expected_out", "attn.out_golden", "out_torch"})
+    CHECK(result_stages(name) == result_stages("out"));
+  for (const char* name : {"lse_fp32", "ref_lse_f32", "softmax_lse_expected"})
+    CHECK(result_stages(name) == std::vector{Stage::logsumexp});
+  CHECK(result_stages("foo_ref").empty());
+  CHECK(result_stages("_ref").empty());
+}
