@@ -257,6 +257,7 @@ TEST_CASE("GGUF: a key that is missing, or says something else, changes numbers 
   std::size_t refused = 0, told = 0, changed = 0, plain = 0;
   for (const GgufTraits& traits : gguf_traits()) {
     const std::string prefix = std::string(traits.name) + ".";
+    const GgufOutcome plain_file = runs.run(traits, gguf_model(traits));
     for (const KeyCase& one : key_cases()) {
       GgufFile base = gguf_model(traits);
       for (const auto& [key, value] : one.beside) base.keys[prefix + key] = value;
@@ -264,7 +265,7 @@ TEST_CASE("GGUF: a key that is missing, or says something else, changes numbers 
       GgufFile without = base, with = base;
       without.keys.erase(prefix + one.key);
       with.keys[prefix + one.key] = one.other;
-      const GgufOutcome before = runs.run(traits, base);
+      const GgufOutcome before = one.beside.empty() ? plain_file : runs.run(traits, base);
       // A file that is refused for what stands beside the key says nothing of the key.
       if (!one.beside.empty() && !before.error.empty()) continue;
       for (const GgufFile* file : {&with, &without}) {
