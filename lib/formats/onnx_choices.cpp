@@ -45,8 +45,9 @@ bool OnnxElements::drops_nothing(const OnnxStep& step) const {
   return flow_.number(step.inputs[2]) == 0;
 }
 
-void OnnxElements::meet_table(const OnnxStep& step) const {
-  add_once(flow_.met_.tables, static_cast<int>(&step - flow_.steps.data()));
+void OnnxElements::meet_table(const OnnxStep& step, bool is_sum) const {
+  add_once(is_sum ? flow_.met_.sums : flow_.met_.tables,
+           static_cast<int>(&step - flow_.steps.data()));
 }
 
 void OnnxElements::meet_rounding(const OnnxStep& step, const MaybeOnnxForm& form) const {
@@ -71,8 +72,8 @@ MaybeOnnxForm OnnxElements::where(const OnnxStep& step, const OnnxDims& out, std
   const MaybeOnnxForm chosen = repeated(step, 0, out, flat, depth);
   if (!chosen || !chosen->terms.empty()) return std::nullopt;
   MaybeOnnxForm form = repeated(step, chosen->number != 0 ? 1 : 2, out, flat, depth);
-  const bool by_element = !flow_.is_fixed(step.input(1)) || !flow_.is_fixed(step.input(2));
-  if (by_element && has_several(step.inputs[0])) meet_table(step);
+  const bool first = flow_.is_fixed(step.input(1)), second = flow_.is_fixed(step.input(2));
+  if (!(first && second) && has_several(step.inputs[0])) meet_table(step, first || second);
   return form;
 }
 

@@ -276,9 +276,10 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op
   if (!known || step.inputs.size() != 2) return std::nullopt;
   MaybeOnnxForm a = repeated(step, 0, out, flat, depth), b = repeated(step, 1, out, flat, depth);
   if (!a || !b) return std::nullopt;
+  const bool is_sum = op == "Add" || op == "Sub";
   if (a->terms.empty() != b->terms.empty() && has_several(step.inputs[a->terms.empty() ? 0 : 1]))
-    meet_table(step);
-  if (op == "Add" || op == "Sub") {
+    meet_table(step, is_sum);
+  if (is_sum) {
     add_onnx_form(*a, *b, op == "Add" ? 1 : -1);
     return a;
   }

@@ -32,7 +32,7 @@ private:
   MaybeOnnxForm cast(const OnnxStep& step, std::int64_t flat, int depth) const;
   MaybeOnnxForm cast_like(const OnnxStep& step, std::int64_t flat, int depth) const;
   /// Notes a step whose numbers differ by the element, or that rounds, where terms pass it.
-  void meet_table(const OnnxStep& step) const;
+  void meet_table(const OnnxStep& step, bool is_sum = false) const;
   void meet_rounding(const OnnxStep& step, const MaybeOnnxForm& form) const;
   bool has_several(int value) const;
   bool drops_nothing(const OnnxStep& step) const;

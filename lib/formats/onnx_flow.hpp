@@ -71,6 +71,7 @@ struct OnnxForm {
 /// Steps that forms came through, each once.
 struct OnnxMet {
   std::vector<int> tables;    ///< which decide by the element what it is: others may be otherwise
+  std::vector<int> sums;      ///< which decide by the element what is added, or hide some
   std::vector<int> roundings; ///< to numbers of fewer bits
 };
 

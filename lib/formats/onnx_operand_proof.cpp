@@ -30,7 +30,7 @@ public:
     const auto as_said = [&](const OnnxDims& at) { return holds_at(at[0], at[1], at[2], at[3]); };
     if (!onnx_holds_at_places(lengths, false, as_said)) return false;
     const OnnxMet met = flow_.met();
-    const bool closely = !met.tables.empty();
+    const bool closely = !met.tables.empty() || !met.sums.empty();
     const bool found = !closely || onnx_holds_at_places(lengths, true, as_said);
     for (const int step : met.roundings) add_once(roundings_, step);
     return found;

@@ -1,5 +1,5 @@
 #pragma once
-// Attributes and inputs of attention's operators, and what is done with each: private to
+// Attributes and inputs of attention's operators, each with what is done with it: private to
 // onnx_operators.cpp.
 
 #include <mha/formats/onnx_flow.hpp>

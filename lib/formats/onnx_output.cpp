@@ -76,7 +76,9 @@ public:
       if (!onnx_holds_at_places({site_.T, width}, false, same)) continue;
       const OnnxMet met = flow_.met();
       roundings = met.roundings;
-      if (met.tables.empty() || onnx_holds_at_places({site_.T, width}, true, same)) return rows;
+      if ((met.tables.empty() && met.sums.empty()) ||
+          onnx_holds_at_places({site_.T, width}, true, same))
+        return rows;
     }
     return std::nullopt;
   }

@@ -11,7 +11,7 @@ namespace mha::io {
 /// along each axis holds for all.
 template <class Holds>
 bool onnx_holds_at_places(const OnnxDims& lengths, bool closely, Holds holds) {
-  constexpr std::int64_t few = 512, many = 4096;
+  constexpr std::int64_t few = 512, many = 2048;
   const std::int64_t count = onnx_count(lengths);
   if (count <= (closely ? many : few)) {
     for (std::int64_t flat = 0; flat < count; ++flat)

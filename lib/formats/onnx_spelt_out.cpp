@@ -69,7 +69,8 @@ private:
     if (std::ranges::any_of(in_, [](std::int64_t length) { return length > most_positions; }))
       return because(fmt::format("its input is declared for more than {} positions: export the "
                                  "model with a name in place of that length",
-                                 most_positions));
+                                 most_positions),
+                     {step_});
     constexpr std::int64_t by_axis = 13; // before, it flattened all axes from this one on
     const std::int64_t axis =
         onnx_axis(step.integer("axis", flow_.opset >= by_axis ? -1 : 1), in_.size());
@@ -254,7 +255,7 @@ private:
     if (!onnx_holds_at_places(lengths, false, own)) return false;
     const OnnxMet met = flow_.met();
     for (const int step : met.roundings) add_once(roundings_, step);
-    return met.tables.empty() || onnx_holds_at_places(lengths, true, own);
+    return (met.tables.empty() && met.sums.empty()) || onnx_holds_at_places(lengths, true, own);
   }
 
   OnnxAttentionSite site() const {
