@@ -380,7 +380,7 @@ TEST_CASE("an operator between an ONNX layer's products is computed or refused b
 }
 
 TEST_CASE("every operator at every edge of an ONNX layer is computed or refused by name",
-          "[.][onnx]") {
+          "[.every-edge]") {
   require_cells([](std::size_t, std::size_t) { return true; });
 }
 
