@@ -272,6 +272,7 @@ void Differ::choose_first() {
   if (!first) return;
   result_.first = first->stage;
   first->status = DiffStatus::first;
+  if (first->exact) first->exact->is_rounding = false; // a tolerance that was asked for is narrower
   for (StageDiff& row : result_.stages)
     if (row.stage > first->stage && !row.difference.within) row.status = DiffStatus::inherited;
 }

@@ -8,7 +8,7 @@ struct FromExact {
   double ours = 0, theirs = 0; ///< the largest |difference| of the stage's elements
   /// The reference's, number by number, in what rounding in its precision explains: at most 1.
   double ratio = 0;
-  bool is_rounding = true; ///< that it explains all of them
+  bool is_rounding = true; ///< that it explains all of them, and the stage does not differ
 };
 
 } // namespace mha

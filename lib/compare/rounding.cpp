@@ -22,9 +22,11 @@ constexpr double spreads = 6;
 constexpr std::size_t one_in = 10000;
 constexpr double farthest_beyond = 4;
 /// The root of the mean square over a group of numbers that are off by their own roots is 1, and
-/// over n independent ones at random a little more.
-double most_in_group(double n) {
-  return 1.5 + 4 / std::sqrt(n);
+/// over n independent ones at random a little more. Of float32 it is not looked at as closely:
+/// constants that are rounded, such as the scale, move all numbers alike, and no mistake is as
+/// small.
+double most_in_group(double n, bool half) {
+  return (half ? 1 : 4) * (1.5 + 4 / std::sqrt(n));
 }
 /// So many of a row's errors are taken as independent: those of its largest weights tie the others.
 constexpr double independent_keys = 4;
@@ -33,6 +35,10 @@ constexpr double independent_keys = 4;
 constexpr double more_than_shown = 0.65, shown_by_scores = 0.3;
 /// Stages of more numbers are not judged: maps take too much memory.
 constexpr std::size_t most_numbers = std::size_t{1} << 28;
+
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
 
 bool both_hidden(double a, double b) {
   constexpr double mask_constant = -1e3;
@@ -73,8 +79,8 @@ struct Group {
   void add(const Group& other) { squares += other.squares, count += other.count; }
   double root() const { return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count)); }
   /// In what such a group may be off by; `of_row`: how many of a row's numbers are independent.
-  double ratio(double of_row) const {
-    return count > 1 ? root() / most_in_group(static_cast<double>(count) * of_row) : 0;
+  double ratio(double of_row, bool half) const {
+    return count > 1 ? root() / most_in_group(static_cast<double>(count) * of_row, half) : 0;
   }
 };
 
@@ -89,7 +95,8 @@ public:
         variances_(variances),
         stored_(spacing_of(theirs.stored)),
         rows_(rows_of(layer, theirs.stage, theirs.values)),
-        of_row_(std::min(1.0, independent_keys / static_cast<double>(rows_.width))) {}
+        of_row_(std::min(1.0, independent_keys / static_cast<double>(rows_.width))),
+        half_(is_half(theirs.stored)) {}
 
   RoundingVerdict verdict() {
     const std::size_t n = theirs_.values.count(), rows = n / rows_.width;
@@ -146,12 +153,13 @@ private:
     std::vector<Group> heads(rows_.heads);
     Group all;
     for (std::size_t row = 0; row < rows; ++row)
-      if (row_groups_[row].ratio(of_row_) <= 1) heads[head_of(row)].add(row_groups_[row]);
+      if (row_groups_[row].ratio(of_row_, half_) <= 1) heads[head_of(row)].add(row_groups_[row]);
     for (const Group& head : heads)
-      if (head.ratio(of_row_) <= 1) all.add(head);
+      if (head.ratio(of_row_, half_) <= 1) all.add(head);
     for (std::size_t row = 0; row < rows; ++row) {
-      const double ratio = std::max({all.ratio(of_row_), heads[head_of(row)].ratio(of_row_),
-                                     row_groups_[row].ratio(of_row_)});
+      const double ratio =
+          std::max({all.ratio(of_row_, half_), heads[head_of(row)].ratio(of_row_, half_),
+                    row_groups_[row].ratio(of_row_, half_)});
       result_.farthest = std::max(result_.farthest, ratio);
       if (ratio <= 1) continue;
       result_.within = false;
@@ -180,35 +188,38 @@ private:
   Spacing stored_;
   RowsOfStage rows_;
   double of_row_;
+  bool half_;
   std::vector<Group> row_groups_;
   std::size_t beyond_ = 0;
   RoundingVerdict result_;
 };
 
 /// Adds what has grown in the layers before: to each row as many times its own rounding as it is
-/// off by beside float64.
-void grow(const GrownRounding& pass, const Spacing& kept, const Spacing& own,
+/// off by beside float64, and to each column of a token's numbers as much as that is off by.
+void grow(const GrownRounding& pass, bool of_tokens, double coarser, const Spacing& kept,
           std::vector<double>& variances) {
-  const std::size_t width = std::max<std::size_t>(pass.ours.shape().back(), 1);
-  const double coarser = std::max(1.0, kept.half / own.half);
+  const std::size_t width = std::max<std::size_t>(pass.ours.shape().back(), 1),
+                    rows = variances.size() / width;
+  std::vector<double> of_column(width);
+  const auto square_at = [&](std::size_t i) {
+    const double error = value_at(pass.ours, i) - value_at(pass.exact, i);
+    return std::isfinite(error) ? coarser * coarser * error * error : 0;
+  };
+  for (std::size_t i = 0; of_tokens && i < variances.size(); ++i)
+    of_column[i % width] += square_at(i) / static_cast<double>(rows);
   for (std::size_t first = 0; first < variances.size(); first += width) {
-    double errors = 0, squares = 0, base = 0;
+    double errors = 0, level = 0, base = 0;
     for (std::size_t i = first; i < first + width; ++i) {
-      const double y = value_at(pass.ours, i), error = y - value_at(pass.exact, i);
-      if (!std::isfinite(error) || std::fabs(y) >= 1e4) continue;
-      errors += error * error, squares += y * y, base += variances[i];
+      const double y = value_at(pass.ours, i);
+      if (!std::isfinite(y) || std::fabs(y) >= 1e4) continue;
+      errors += square_at(i), base += variances[i];
+      level += kept.half * kept.half * y * y / static_cast<double>(width);
     }
-    const double level = kept.half * kept.half * squares / static_cast<double>(width),
-                 all = base + level * static_cast<double>(width);
-    if (!(all > 0)) continue;
-    const double times = errors * coarser * coarser / all;
+    const double all = base + level * static_cast<double>(width),
+                 times = all > 0 ? errors / all : 0;
     for (std::size_t i = first; i < first + width; ++i)
-      variances[i] += times * (variances[i] + level);
+      variances[i] += times * (variances[i] + level) + of_column[i - first];
   }
-}
-
-bool is_half(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
 }
 
 } // namespace
@@ -229,7 +240,10 @@ std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const Rounded&
     RoundedSteps own = steps;
     own.scores = scores;
     std::vector<double> variances = Variances(layer, std::move(own), threads).of(stage);
-    if (grown) grow(*grown, spacing_of(steps.kept), spacing_of(layer.dtype), variances);
+    const Spacing kept = spacing_of(steps.kept);
+    if (grown)
+      grow(*grown, info_of(stage).kind == Kind::token,
+           std::max(1.0, kept.half / spacing_of(layer.dtype).half), kept, variances);
     return judge_rounding(layer, theirs, ours, variances);
   };
   RoundingVerdict found = judged(false);

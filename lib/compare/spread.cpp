@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace mha {
 
@@ -20,10 +21,18 @@ bool is_map(Stage stage) {
 
 } // namespace
 
+std::pair<Spacing, Spacing> spacings_of(const RoundedSteps& steps) {
+  const bool half = steps.kept == DType::f16 || steps.kept == DType::bf16;
+  std::pair<Spacing, Spacing> found{spacing_of(steps.kept),
+                                    spacing_of(half ? DType::f32 : steps.kept)};
+  for (Spacing* one : {&found.first, &found.second})
+    one->half = std::max(one->half, steps.coarsest);
+  return found;
+}
+
 Variances::Variances(const Layer& layer, RoundedSteps by, std::size_t threads)
     : layer_(layer), by_(std::move(by)), threads_(threads) {
-  const bool half = by_.kept == DType::f16 || by_.kept == DType::bf16;
-  kept_ = spacing_of(by_.kept), summed_ = spacing_of(half ? DType::f32 : by_.kept);
+  std::tie(kept_, summed_) = spacings_of(by_);
 }
 
 /// Whether rounding to the kept type changes nothing.
@@ -35,6 +44,7 @@ bool Variances::is_exact(const Tensor& tensor) const {
 }
 
 void Variances::keep(Numbers& variance, const Numbers& y) const {
+  if (variance.size() != y.size()) fail("{} variances of {} numbers", variance.size(), y.size());
   for (std::size_t i = 0; i < y.size(); ++i) variance[i] += kept_.of(y[i]);
 }
 
@@ -74,11 +84,12 @@ Numbers Variances::of_given(Stage stage) const {
   const Tensor& given = layer_.given[index_of(stage)];
   if (typed != by_.typed.end()) return Numbers(given.count(), typed->second * typed->second / 3);
   if (off == by_.off.end()) return of_tensor(given);
-  Numbers variance(given.count());
-  for (std::size_t i = 0; i < variance.size(); ++i) {
-    const double y = value_at(given, i);
-    variance[i] = kept_.of(y) + off->second * off->second * y * y;
-  }
+  const Numbers y = values_in_double(given);
+  Numbers variance(y.size());
+  const std::size_t width = std::max<std::size_t>(given.shape().back(), 1);
+  for (std::size_t first = 0; first < y.size(); first += width)
+    variance_of_given(kept_, off->second, stage == Stage::exp || stage == Stage::weights, &y[first],
+                      width, &variance[first]);
   return variance;
 }
 

@@ -14,14 +14,18 @@ namespace mha {
 /// What another implementation rounds.
 struct RoundedSteps {
   DType kept = DType::f32; ///< what it keeps its steps in; a half type's sums are float32's
+  double coarsest = 0;     ///< what it rounds to at least, as `half` of a Spacing
   bool scores = true; ///< scores … masked, too; else those are float32's, as in fused kernels
-  /// Given stages that are off already: by their storing (0), or by so much of each number.
+  /// Given stages that are off already: by their storing, and by so much relative to the stage.
   std::map<Stage, double> off = {};
   /// Given stages that were typed: half of their last digit.
   std::map<Stage, double> typed = {};
   /// The variance of what enters the layer (X, or the model's stream), as it lies there; empty: 0.
   std::vector<double> stream = {};
 };
+
+/// Of what steps are kept in, and of sums.
+std::pair<Spacing, Spacing> spacings_of(const RoundedSteps& steps);
 
 /// Queries or keys as the products read them (B, T or S, heads · width), and their variances; null:
 /// no product reads them.

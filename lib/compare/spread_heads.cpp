@@ -52,7 +52,7 @@ Layer Variances::with_tokens() const {
 
 /// What scores are products of; nothing where a later map is given.
 std::pair<FactorRows, FactorRows> Variances::factors(Stage last) {
-  if (layer_.has_given(Stage::scores) ||
+  if (layer_.has_given(last) || layer_.has_given(Stage::scores) ||
       (last != Stage::scores &&
        !contains(ancestors_of(layer_, last, layer_.given_set), Stage::scores)))
     return {};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace mha {
 
@@ -20,11 +21,10 @@ MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage las
                            FactorRows k, std::size_t threads)
     : layer_(layer), by_(by), last_(last), q_(q), k_(k), threads_(threads) {
   using enum Stage;
-  const bool half = by.kept == DType::f16 || by.kept == DType::bf16;
-  kept_ = spacing_of(by.kept), summed_ = spacing_of(half ? DType::f32 : by.kept);
+  std::tie(kept_, summed_) = spacings_of(by);
   const Dims& d = layer.dims;
   together_ = std::clamp<std::size_t>(many_numbers / std::max<std::size_t>(d.S_all, 1), 1, 256);
-  steps_ = ancestors_of(layer, last, layer.given_set);
+  if (!layer.has_given(last)) steps_ = ancestors_of(layer, last, layer.given_set);
   steps_.add(last);
   for (const Stage stage : steps_)
     if (stage >= scores && stage <= weights && !layer.has_given(stage)) shown_.push_back(stage);
@@ -103,9 +103,13 @@ Squares MapVariances::products(const Rows& rows) const {
 
 void MapVariances::of_given(Stage stage, const double* y, std::size_t n, double* variance) const {
   const auto off = by_.off.find(stage);
+  if (off != by_.off.end())
+    variance_of_given(kept_, off->second, stage == Stage::exp || stage == Stage::weights, y, n,
+                      variance);
+  else
+    for (std::size_t j = 0; j < n; ++j) variance[j] = kept_.unless_held(y[j]);
   for (std::size_t j = 0; j < n; ++j)
-    variance[j] = off == by_.off.end() ? kept_.unless_held(y[j])
-                                       : kept_.of(y[j]) + off->second * off->second * y[j] * y[j];
+    if (!std::isfinite(y[j])) variance[j] = 0; // hidden
 }
 
 /// scores … masked. Where a query may not attend, nothing is off.

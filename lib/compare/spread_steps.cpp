@@ -87,6 +87,16 @@ Squares variance_of_product(const Squares& a, const Squares& variance, const Squ
   return times(left, right, threads);
 }
 
+void variance_of_given(const Spacing& kept, double off, bool each, const double* y, std::size_t n,
+                       double* variance) {
+  constexpr double usual = 50; // beyond are constants of masks
+  double level = 0;            // of the row
+  for (std::size_t i = 0; !each && i < n; ++i)
+    if (std::fabs(y[i]) < usual) level += y[i] * y[i] / static_cast<double>(n);
+  for (std::size_t i = 0; i < n; ++i)
+    variance[i] = kept.of(y[i]) + off * off * (each ? y[i] * y[i] : (y[i] * y[i] + level) / 2);
+}
+
 void through_norm(InputNorm kind, double eps, const double* x, const double* gain,
                   const Spacing& kept, const Spacing& summed, double* variance, std::size_t n) {
   const auto count = static_cast<double>(n);

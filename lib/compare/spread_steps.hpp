@@ -49,6 +49,11 @@ Squares times(const Squares& a, const Squares& b, std::size_t threads);
 Squares variance_of_product(const Squares& a, const Squares& variance, const Squares& squares,
                             const Squares* own, const Spacing& summed, std::size_t threads);
 
+/// The variance of a row of n given numbers that are off by so much relative to them: of exp and
+/// weights (`each`) each to itself, of others to itself and to its row.
+void variance_of_given(const Spacing& kept, double off, bool each, const double* y, std::size_t n,
+                       double* variance);
+
 /// The variance of a norm of a row of n numbers, in place of the row's own: by what it is computed
 /// from, and its own roundings. `gain`: what each column is multiplied by.
 void through_norm(InputNorm kind, double eps, const double* x, const double* gain,

@@ -42,6 +42,8 @@ Numbers Variances::of_product(const Numbers& x, Numbers variance, const Tensor& 
   // Of wide weights, such as the vocabulary's, some columns at a time.
   constexpr std::size_t most = std::size_t{1} << 23;
   const std::size_t at_once = std::max<std::size_t>(1, std::min(width, most / n));
+  if (x.size() != rows * n || variance.size() != x.size() || y.size() != rows * width)
+    fail("a product of {} numbers with {} rows of {}", x.size(), n, width);
   const bool exact = is_exact(W);
   const Squares a = grid_of(rows, squares_of(x)), of_x = grid_of(rows, std::move(variance));
   Numbers result(rows * width);

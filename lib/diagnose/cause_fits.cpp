@@ -82,13 +82,16 @@ void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
     return trials.screen({&change}).error;
   };
   double scale = minimum_of(error, std::log(now / 64), std::log(now * 64), 48);
-  const std::string name = name_of_scale(layer_, scale);
-  // Against a short type a fit is a few digits.
-  const int digits = trials.target().half && name.empty() ? 4 : 9;
+  const bool half = trials.target().half.has_value();
+  // A name is said of its own value, which is tried; against a short type a fit is a few digits.
+  if (const auto named = named_scale(layer_, scale, half ? 1e-2 : 1e-4))
+    candidates.push_back(keep(scale_change(layer_, "scale.constant", named->value,
+                                           fmt::format("{:.9g}", named->value),
+                                           fmt::format("{:.6g} ({})", named->value, named->name))));
+  const int digits = half ? 4 : 9;
   Change change =
       scale_change(layer_, "scale.constant", scale, fmt::format("{:.{}g}", scale, digits),
-                   name.empty() ? fmt::format("{:.{}g}", scale, std::min(digits, 6))
-                                : fmt::format("{:.6g} ({})", scale, name));
+                   fmt::format("{:.{}g}", scale, std::min(digits, 6)));
   change.fitted = true;
   candidates.push_back(keep(std::move(change)));
 }

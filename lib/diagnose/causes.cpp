@@ -15,8 +15,8 @@ namespace mha {
 namespace {
 /// Screening computes with other bits: what comes so close is computed as a whole.
 constexpr double worth_confirming = 0.01;
-/// A change that leaves more of the error is no runner-up.
-constexpr double worth_telling = 0.9;
+/// What a cause may leave of a difference from numbers in a short type.
+constexpr double most_left = 0.5;
 
 template <class List> List joined(List a, const List& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -135,10 +135,11 @@ std::vector<Cause> CauseSearch::find() {
   return list;
 }
 
-/// The next stage is settled with this value, `rounded` so far: what follows is computed from it.
-void CauseSearch::settle_with(State state, const Tensor& value, double error, double rounded) {
+/// The next stage is settled with this value, so far `off` the reference's: what follows is
+/// computed from it.
+void CauseSearch::settle_with(State state, const Tensor& value, double error, double off) {
   state.inputs[targets_[state.next].stage] = value;
-  state.rounded = std::max(state.rounded, rounded);
+  state.off[targets_[state.next].stage] = off;
   state.so_far.error = std::max(state.so_far.error, error);
   ++state.next;
   settle(std::move(state));
@@ -150,28 +151,29 @@ void CauseSearch::settle(State state) {
     return;
   }
   const Target& target = targets_[state.next];
-  Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_, state.rounded);
+  Trials trials(layer_, state.inputs, target, state.so_far.changes, threads_, state.off);
   const Tensor ours = trials.value();
   if (target.half) {
     settle_in_half(std::move(state), trials, ours);
     return;
   }
   if (const Agreement own = trials.judged(ours); own.agrees) {
-    settle_with(std::move(state), ours, own.error, 0);
+    settle_with(std::move(state), ours, own.error, own.error);
     return;
   }
   // The reference's own rounding may have grown on the way: is the step sound given its inputs?
   if (!state.inputs.empty())
     if (const Agreement sound = from_theirs(state).whole(); sound.agrees) {
-      settle_with(std::move(state), target.theirs, sound.error, target.rounded);
+      settle_with(std::move(state), target.theirs, sound.error, 0);
       return;
     }
-  if (!settle_harmless(state, target, ours, tolerance_of(layer_.dtype))) branch(state, trials);
+  if (!settle_harmless(state, trials, ours, tolerance_of(layer_.dtype))) branch(state, trials);
 }
 
-bool CauseSearch::settle_harmless(const State& state, const Target& target, const Tensor& ours,
+bool CauseSearch::settle_harmless(const State& state, const Trials& trials, const Tensor& ours,
                                   double tolerance) {
-  const std::string how = harmless_difference(layer_, target.stage, ours, target.theirs, tolerance);
+  const Target& target = targets_[state.next];
+  const std::string how = harmless_difference(layer_, trials, ours, tolerance);
   if (how.empty()) return false;
   State harmless = state;
   harmless.so_far.harmless[target.stage] = how;
@@ -183,15 +185,13 @@ bool CauseSearch::settle_harmless(const State& state, const Target& target, cons
 /// The next stage from the reference's own stages before it.
 Trials CauseSearch::from_theirs(const State& state) const {
   Inputs theirs;
-  double rounded = 0;
   for (std::size_t i = 0; i < state.next; ++i) {
     const Target& earlier = targets_[i];
     const bool other = state.so_far.harmless.count(earlier.stage) > 0; // q and k go together
     const Tensor& used = state.inputs.at(earlier.stage);
     theirs[earlier.stage] = other ? used : with_infinities(earlier.stage, used, earlier.theirs);
-    if (!other) rounded = std::max(rounded, earlier.rounded);
   }
-  return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_, rounded};
+  return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_};
 }
 
 /// The changes that concern a step and go with those made.
@@ -226,7 +226,7 @@ void CauseSearch::branch(const State& state, Trials& trials) {
   if (complete_.size() > before) return;
   State next = state;
   next.so_far.unexplained.push_back(target.stage);
-  settle_with(std::move(next), target.theirs, 0, target.rounded);
+  settle_with(std::move(next), target.theirs, 0, 0);
 }
 
 void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Changes>& found) {
@@ -240,7 +240,7 @@ void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Ch
                                        : trials.judged(ours).error;
       settle_with(std::move(next),
                   target.half ? with_infinities(target.stage, ours, target.theirs) : ours, error,
-                  0);
+                  target.half ? 0 : error);
     } catch (const Error&) { // a later stage cannot be computed with these changes: no cause
     }
   }
@@ -256,7 +256,7 @@ bool CauseSearch::leaves_earlier_stages(const State& state, const Changes& chang
     Inputs inputs;
     for (const auto& [stage, value] : state.inputs)
       if (stage < earlier.stage) inputs.emplace(stage, value);
-    const Trials trials(layer_, inputs, earlier, state.so_far.changes, threads_);
+    const Trials trials(layer_, inputs, earlier, state.so_far.changes, threads_, state.off);
     if (std::none_of(changes.begin(), changes.end(),
                      [&](const Change* change) { return trials.concerns(*change); }))
       continue;
@@ -289,9 +289,15 @@ std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
   const auto by_error = [](const auto& a, const auto& b) { return a.first < b.first; };
   std::stable_sort(likely.begin(), likely.end(), by_error);
   if (likely.size() > most_confirmed) likely.resize(most_confirmed);
+  // Of numbers that were stored in a short type most is left by what explains nothing, too.
+  const bool is_stored_short = is_short(targets_[state.next].stored);
+  const double most =
+      is_stored_short && !likely.empty()
+          ? most_left * agreement_of(trials.value(), targets_[state.next].theirs, 0).error
+          : std::numeric_limits<double>::infinity();
   for (const auto& [error, changes] : likely) {
     const Agreement whole = trials.whole(*changes);
-    if (whole.agrees && leaves_earlier_stages(state, *changes))
+    if (whole.agrees && whole.error <= most && leaves_earlier_stages(state, *changes))
       found.emplace_back(whole.error, changes);
   }
   std::stable_sort(found.begin(), found.end(), by_error);
@@ -370,31 +376,6 @@ std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& t
   auto [list, results] = try_pairs(sets);
   if (list.empty()) note_runners_up(state, trials, sets, results);
   return list;
-}
-
-/// The closest at the first stage that differs are worth telling.
-void CauseSearch::note_runners_up(const State& state, const Trials& trials,
-                                  const std::vector<Changes>& sets,
-                                  const std::vector<Agreement>& results) {
-  const bool first = std::none_of(complete_.begin(), complete_.end(),
-                                  [](const Cause& one) { return !one.changes.empty(); });
-  if (!first || !state.so_far.changes.empty() || !state.so_far.unexplained.empty()) return;
-  const double unchanged = trials.screen(Changes{}).error;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    double least = unchanged; // of its parts: an idle change is no part of a pair
-    if (sets[i].size() > 1)
-      for (const Change* change : sets[i])
-        if (const auto at = alone_.find(change); at != alone_.end())
-          least = std::min(least, at->second.error);
-    if (results[i].error < worth_telling * least) {
-      Cause one;
-      one.changes = sets[i], one.error = results[i].error;
-      runners_up_.push_back(std::move(one));
-    }
-  }
-  std::stable_sort(runners_up_.begin(), runners_up_.end(),
-                   [](const Cause& a, const Cause& b) { return a.error < b.error; });
-  if (runners_up_.size() > 12) runners_up_.resize(12);
 }
 
 } // namespace mha

@@ -43,15 +43,15 @@ private:
   struct State {
     Cause so_far;
     Inputs inputs; ///< of the stages settled so far: ours where they agree, else the reference's
-    double rounded = 0; ///< of the reference's among them, relative to each number
+    std::map<Stage, double> off = {}; ///< how far ours are from the reference's, relative to them
     std::size_t next = 0;
   };
 
   void settle(State state);
-  void settle_with(State state, const Tensor& value, double error, double rounded);
+  void settle_with(State state, const Tensor& value, double error, double off);
   /// Goes on with our value where the stage differs only in what no later stage reads. Returns
   /// whether the reference is explained so, without a change.
-  bool settle_harmless(const State& state, const Target& target, const Tensor& ours,
+  bool settle_harmless(const State& state, const Trials& trials, const Tensor& ours,
                        double tolerance);
   void settle_in_half(State state, Trials& trials, const Tensor& ours);
   Trials from_theirs(const State& state) const;

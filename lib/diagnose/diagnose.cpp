@@ -30,9 +30,9 @@ Target target_of(const Layer& layer, const ReferenceStage& known) {
   for (DType dtype : {DType::f16, DType::bf16}) // bfloat16 numbers may be float16's, too
     if (!is_short(known.stored) && !gathered && uses_type(target.theirs, dtype))
       target.half = dtype;
+  target.stored = target.half.value_or(known.stored), target.resolution = known.resolution;
   target.tolerance = std::max({tolerance_of(layer.dtype), tolerance_of(known.stored),
                                target.half ? tolerance_of(*target.half) : 0});
-  target.rounded = target.half == DType::bf16 ? 0x1p-9 : target.half == DType::f16 ? 0x1p-12 : 0;
   return target;
 }
 
@@ -72,12 +72,6 @@ std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Targe
   return list;
 }
 
-/// Whether the short type, with every step up to a stage rounded, leaves as much of a difference.
-bool is_rounding_of_all_steps(const Layer& layer, const Changes& changes, const Target& target,
-                              const Agreement& difference, std::size_t threads) {
-  return Trials(layer, {}, target, changes, threads).is_half_noise(difference);
-}
-
 /// How the stages agree as the layer is (`before`), and under a cause.
 Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vector<Target>& targets,
                          const std::vector<Agreement>& before, std::size_t threads) {
@@ -87,14 +81,15 @@ Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vecto
   for (std::size_t i = 0; i < targets.size(); ++i) {
     Diagnosis::Compared compared{targets[i].stage, before[i], after[i], {}};
     const bool open = std::ranges::count(best.unexplained, compared.stage) > 0;
-    if (targets[i].half && !open) {
-      const auto agrees = [&](const Changes& changes, const Agreement& now) {
-        return now.agrees || is_rounding_of_all_steps(layer, changes, targets[i], now, threads);
-      };
-      compared.after.agrees = agrees(best.changes, compared.after);
-      compared.before.agrees =
-          best.changes.empty() ? compared.after.agrees : agrees({}, compared.before);
-    }
+    const auto judge = [&](const Changes& changes, Agreement& now) {
+      const Trials trials(layer, {}, targets[i], changes, threads);
+      now.agrees = trials.judged(trials.value()).agrees;
+    };
+    if (targets[i].half || (open && compared.after.agrees)) judge(best.changes, compared.after);
+    if (best.changes.empty())
+      compared.before = compared.after;
+    else if (targets[i].half)
+      judge({}, compared.before);
     const auto harmless = best.harmless.find(compared.stage);
     if (harmless != best.harmless.end()) compared.harmless = harmless->second;
     diagnosis.error_before = std::max(diagnosis.error_before, compared.before.error);

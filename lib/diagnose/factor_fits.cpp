@@ -36,16 +36,45 @@ Change head_scale_change(double factor) {
       "take them as they are", [factor](Layer& edited) { own_ends(edited).head.scale *= factor; });
 }
 
-/// Steps that architectures with multipliers (μP, Falcon-H1, Granite) scale by themselves.
-constexpr Stage multiplied_stages[]{Stage::x,        Stage::v,      Stage::output,  Stage::mlp_x,
-                                    Stage::mlp_pre,  Stage::mlp_up, Stage::mlp_act, Stage::mlp_out,
-                                    Stage::attn_add, Stage::mlp_add};
+/// Steps that architectures with multipliers (μP, Falcon-H1, Granite) scale by themselves, and
+/// those that libraries save in other units.
+constexpr Stage multiplied_stages[]{Stage::x,        Stage::v,        Stage::logsumexp,
+                                    Stage::head_out, Stage::output,   Stage::mlp_x,
+                                    Stage::mlp_pre,  Stage::mlp_up,   Stage::mlp_act,
+                                    Stage::mlp_out,  Stage::attn_add, Stage::mlp_add};
 
-Change multiplied_change(Stage stage, double factor) {
+/// Factors that people take, with their names.
+struct NamedFactor {
+  double value;
+  std::string name;
+};
+std::vector<NamedFactor> named_factors(const Layer& layer) {
+  std::vector<NamedFactor> list{{M_LOG2E, "1/ln 2"}, {M_LN2, "ln 2"}};
+  for (const auto& [number, name] :
+       {std::pair{layer.dims.d_k, "d_k"}, std::pair{layer.dims.d_model, "d_model"},
+        std::pair{layer.dims.H, "H"}}) {
+    const auto n = static_cast<double>(number);
+    if (n < 2) continue;
+    list.push_back({std::sqrt(n), fmt::format("√{}", name)});
+    list.push_back({1 / std::sqrt(n), fmt::format("1/√{}", name)});
+    list.push_back({n, name});
+    list.push_back({1 / n, fmt::format("1/{}", name)});
+  }
+  return list;
+}
+
+/// `value` is said by its name, where it has one.
+Change multiplied_change(Stage stage, double factor, const std::string& value = "") {
   const std::string name(name_of(stage));
+  const bool base_2 = stage == Stage::logsumexp && value == "1/ln 2";
   return fitted_change(
-      "multiplied", stage, fmt::format("multiplies {} by {:.4g}", name, factor),
-      fmt::format("take {} as it is", name), [stage, factor](Layer& edited) {
+      "multiplied", stage,
+      base_2 ? fmt::format("has logsumexp in base 2: it is {:.5g} = 1/ln 2 times this one", factor)
+             : fmt::format("multiplies {} by {:.4g}{}", name, factor,
+                           value.empty() ? "" : " = " + value),
+      base_2 ? "take the natural logarithm, or multiply by ln 2 before it is compared"
+             : fmt::format("take {} as it is", name),
+      [stage, factor](Layer& edited) {
         give(edited, stage,
              each_number(value_of(edited, stage), [factor](double a) { return factor * a; }));
       });
@@ -70,6 +99,13 @@ void CauseSearch::fit_factor(Trials& trials, Changes& candidates) {
   const double cap = head ? layer_.ends->head.softcap : 0;
   const double factor = projection(uncapped(theirs, cap), uncapped(trials.value(), cap), {});
   if (factor == 0 || !std::isfinite(factor)) return;
+  constexpr double near = 0.02; // rounding hides the digits of a fit: the named number is tried
+  for (const NamedFactor& named : named_factors(layer_)) {
+    if (head || std::fabs(factor / named.value - 1) > near) continue;
+    Change change = multiplied_change(stage, named.value, named.name);
+    change.once = true, change.fitted = false;
+    candidates.push_back(keep(std::move(change)));
+  }
   Change change = head ? head_scale_change(factor) : multiplied_change(stage, factor);
   change.once = !head;
   candidates.push_back(keep(std::move(change)));

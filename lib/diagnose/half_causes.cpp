@@ -11,9 +11,9 @@ namespace mha {
 
 namespace {
 
-/// Against a reference in half precision: what a cause may leave of the difference; what leaves
-/// little counts though it is more than our rounding; errors that are as good.
-constexpr double most_left_in_half = 0.5, nearly_none_left = 0.15, as_good_in_half = 1.3;
+/// Against a reference in half precision: what a cause may leave of the difference; errors that are
+/// as good.
+constexpr double most_left_in_half = 0.5, as_good_in_half = 1.3;
 /// What a cause may leave besides the storing, in what rounding every step makes of the stage: a
 /// right one leaves about once as much. Of two changes with a rare or a fitted one among them there
 /// are so many that some pair always comes near.
@@ -87,12 +87,12 @@ Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs) {
 /// it away, which rounding at random cannot be taken for.
 void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours) {
   const Target& target = targets_[state.next];
-  const Agreement own = agreement_of(ours, target.theirs, target.tolerance);
-  if (own.error <= storing_error(target.half)) {
+  const Agreement own = trials.judged(ours);
+  if (own.agrees && own.error <= storing_error(target.half)) {
     settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
     return;
   }
-  if (own.agrees || trials.is_half_noise(own)) {
+  if (own.agrees) {
     if (state.so_far.changes.size() < most_changes) {
       Changes candidates = candidates_for(state, trials);
       std::erase_if(candidates, [](const Change* one) { return one->id == "rope.rounded"; });
@@ -110,7 +110,7 @@ void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours
     settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
     return;
   }
-  if (!settle_harmless(state, target, ours, target.tolerance)) branch(state, trials);
+  if (!settle_harmless(state, trials, ours, target.tolerance)) branch(state, trials);
 }
 
 /// The same against a reference in half precision: those that take most of the difference away and
@@ -130,13 +130,13 @@ std::vector<Changes> CauseSearch::confirmed_in_half(const State& state, Trials& 
   for (const auto& [error, changes] : likely) {
     if (!found.empty() && error > as_good_in_half * found.front().first) break;
     try {
-      Agreement whole = agreement_of(trials.value(*changes), target.theirs, target.tolerance);
+      const Tensor value = trials.value(*changes);
+      const Agreement whole = agreement_of(value, target.theirs, target.tolerance);
       if (whole.error > most_left_in_half * unchanged) continue;
-      const double noise = trials.half_noise(*changes).error;
-      if (whole.error > allowed_of_rounding(*changes) * noise + storing_error(target.half))
+      if (whole.error > allowed_of_rounding(*changes) * trials.usual_rounding(*changes) +
+                            storing_error(target.half))
         continue;
-      const bool nearly_all = whole.error <= nearly_none_left * unchanged;
-      if (!nearly_all && !trials.is_half_noise(whole, *changes)) continue;
+      if (!trials.is_rounding(value, *changes)) continue;
       if (leaves_earlier_stages(state, *changes)) found.emplace_back(whole.error, changes);
     } catch (const Error&) { // a change that this layer does not allow
     }
@@ -154,8 +154,8 @@ bool CauseSearch::may_fit_better(Trials& trials, const std::vector<Changes>& fou
   return std::ranges::all_of(found, [&](const Changes& changes) {
     if (fitted_in(changes) > 0) return true;
     if (!trials.target().half) return false;
-    const double left = trials.judged(trials.value(changes), changes).error;
-    return left > usual_of_rounding * trials.half_noise(changes).error;
+    const double left = agreement_of(trials.value(changes), trials.target().theirs, 0).error;
+    return left > usual_of_rounding * trials.usual_rounding(changes);
   });
 }
 

@@ -4,6 +4,8 @@
 #include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/joined_heads.hpp>
+#include <mha/forward/mask.hpp>
+#include <mha/layer/graph.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -20,12 +22,15 @@ std::string numbers(const std::vector<std::size_t>& list) {
   return words;
 }
 
-/// "head 3", "heads 1 and 3": few of several.
+/// "head 3", "heads 1 and 3": few of several. Not where the other parts have no choice (`free`, all
+/// where it is empty): they are hidden, or attend to a single key.
 std::optional<std::string> parts_that_differ(const std::vector<double>& difference,
-                                             double tolerance, const char* one,
-                                             const char* several) {
+                                             double tolerance, const char* one, const char* several,
+                                             const std::vector<bool>& free = {}) {
   const std::vector<std::size_t> list = differing_parts(difference, tolerance);
   if (list.empty() || list.size() == difference.size() || difference.size() < 2) return {};
+  if (!free.empty() && list.size() >= static_cast<std::size_t>(std::ranges::count(free, true)))
+    return {};
   if (list.size() == 1) return fmt::format("{} {}", one, list[0]);
   if (list.size() <= 4 && 3 * list.size() <= difference.size())
     return fmt::format("{} {}", several, numbers(list));
@@ -100,7 +105,7 @@ bool is_projection(Stage stage) {
 bool is_rounding(const Layer& layer, const Target& open, double error) {
   constexpr double usual = 3; // it may round more often than is known here
   if (!open.half) return false;
-  return error <= usual * Trials(layer, {}, open, {}, 0).half_noise().error;
+  return error <= usual * Trials(layer, {}, open, {}, 0).usual_rounding();
 }
 
 /// About the values of the stage as a whole: weights quantised, other weights.
@@ -123,11 +128,12 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
         "(cosine "
         "{:.6f}): quantised or rounded weights, or a slightly different input, look like this",
         like.error, like.cosine);
-  const std::size_t few = layer.dims.d_model < 16 ? 2 : 1;
-  const double chance =
-      static_cast<double>(few) * 4 / std::sqrt(static_cast<double>(s.theirs.count()));
+  // Of few numbers the cosine is far from 0 by chance.
+  constexpr double nothing_in_common = 0.5, usual_chance = 0.15;
+  const double chance = 4 / std::sqrt(static_cast<double>(s.theirs.count()));
   const bool first = &open == &targets.front() || is_projection(open.stage);
-  if (first && everywhere && std::fabs(like.cosine) < std::max(chance, 0.15))
+  if (first && everywhere &&
+      std::fabs(like.cosine) < std::min(nothing_in_common, std::max(chance, usual_chance)))
     return fmt::format(
         "the reference's {} has nothing in common with this layer's (cosine {:.2f}): other "
         "weights, another layer's, or another input",
@@ -146,6 +152,39 @@ bool zero_where(const Sides& s, const std::vector<double>& columns, double toler
   return true;
 }
 
+/// The queries and keys whose weights are free to differ: of a query that sees a single key they
+/// are 1 and 0, and a key that no other query sees is hidden.
+struct FreeChoices {
+  std::vector<bool> queries, keys;
+  /// Of so many rows, where they are the queries.
+  std::vector<bool> of_rows(std::size_t rows) const {
+    return rows == queries.size() ? queries : std::vector<bool>{};
+  }
+};
+FreeChoices free_parts(const Layer& layer) {
+  const Dims& d = layer.dims;
+  FreeChoices free{std::vector<bool>(d.T), std::vector<bool>(d.S_all)};
+  by_precision(layer.dtype, [&]<class T>(T) {
+    const auto is_seen = [](T added) { return static_cast<double>(added) > -1e3; };
+    std::vector<T> row(d.S_all);
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t t = 0; t < layer.length_of(b); ++t) {
+        std::ranges::fill(row, T(0));
+        add_masks(layer, {b, 0, t}, Keys<T>{row.data(), 0, d.S_all});
+        if (std::ranges::count_if(row, is_seen) < 2) continue;
+        free.queries[t] = true;
+        for (std::size_t j = 0; j < d.S_all; ++j)
+          if (is_seen(row[j])) free.keys[j] = true;
+      }
+  });
+  return free;
+}
+
+bool are_keys(Stage stage) {
+  return stage == Stage::k || stage == Stage::v || stage == Stage::k_norm ||
+         stage == Stage::k_rope || stage == Stage::k_all || stage == Stage::v_all;
+}
+
 /// Where the differences are.
 void about_places(const Sides& s, double tolerance, Stage stage, const Layer& layer,
                   std::vector<std::string>& hints) {
@@ -162,9 +201,8 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
     if (const std::optional<std::string> moved = exchanged_heads(s, tolerance))
       hints.push_back(*moved);
   }
-  const bool keys_are_rows = stage == Stage::k || stage == Stage::v || stage == Stage::k_norm ||
-                             stage == Stage::k_rope || stage == Stage::k_all ||
-                             stage == Stage::v_all;
+  const bool keys_are_rows = are_keys(stage);
+  const FreeChoices free = follows(stage, Stage::masked) ? free_parts(layer) : FreeChoices{};
   const std::size_t past = layer.dims.past;
   const auto of_past = [&](const std::vector<double>& difference) {
     const std::vector<std::size_t> list = differing_parts(difference, tolerance);
@@ -176,7 +214,7 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
     if (of_past(keys))
       hints.push_back("all elements that differ are in keys of the past: the cache");
     else
-      add(parts_that_differ(keys, tolerance, "key", "keys"), "");
+      add(parts_that_differ(keys, tolerance, "key", "keys", free.keys), "");
   }
   const std::vector<double> rows = row_differences(s);
   if (keys_are_rows && of_past(rows))
@@ -188,7 +226,8 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
                                         : "query",
                           keys_are_rows ? "keys"
                           : s.packed    ? "tokens"
-                                        : "queries"),
+                                        : "queries",
+                          free.of_rows(rows.size())),
         "");
   if (s.packed && s.n > 1 && hints.empty()) {
     const std::vector<double> columns =

@@ -18,8 +18,6 @@ namespace {
 constexpr std::size_t screened_queries = 16;
 /// Layers with no more queries are computed whole.
 constexpr std::size_t few_queries = 48;
-/// A larger difference is not taken for rounding, however ill-conditioned a layer is.
-constexpr double most_rounding = 0.02;
 /// Bytes of kept stages, beyond which they are computed again.
 constexpr std::size_t most_kept = std::size_t{1} << 30;
 
@@ -66,12 +64,12 @@ Layer changed(Layer layer, const Changes& changes) {
 }
 
 Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target,
-               Changes always, std::size_t threads, double rounded)
+               Changes always, std::size_t threads, std::map<Stage, double> off)
     : layer_(layer),
       target_(std::move(target)),
       some_theirs_(target_.theirs),
       always_(std::move(always)),
-      rounded_(std::max(rounded, layer.dtype == DType::f64 ? 0x1p-50 : 0x1p-22)),
+      off_(std::move(off)),
       threads_(threads) {
   layer_.settings.origins.clear(); // each trial copies the layer, and none reads them
   for (const auto& [stage, value] : inputs) {
@@ -169,29 +167,9 @@ bool Trials::is_kept(const Change& change, const Layer& edited) const {
   });
 }
 
-double Trials::rounding(const Changes& changes) const {
-  Trials shaken = *this;
-  std::uint32_t bits = 1;
-  const auto shake = [&](Tensor& tensor) {
-    if (!tensor.empty())
-      tensor = each_number(tensor, [&](double a) {
-        bits = bits * 1664525U + 1013904223U; // up or down, at random
-        return a * (1 + ((bits >> 31) != 0 ? rounded_ : -rounded_));
-      });
-  };
-  shake(shaken.layer_.X), shake(shaken.layer_.X_k), shake(shaken.layer_.X_v);
-  for (const Stage stage : inputs_) shake(shaken.layer_.given[index_of(stage)]);
-  return agreement_of(shaken.value(changes), value(changes), 0).error;
-}
-
 Agreement Trials::judged(const Tensor& ours, const Changes& changes) const {
   Agreement result = agreement_of(ours, target_.theirs, target_.tolerance);
-  if (target_.half) {
-    if (!result.agrees) result.agrees = is_half_noise(result, changes);
-    return result;
-  }
-  if (!result.agrees && result.error < std::max(most_rounding, 32 * rounded_))
-    result.agrees = result.error <= 8 * rounding(changes);
+  result.agrees = is_rounding(ours, changes);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Changes tried on one stage of a layer, alone and together.
 
+#include <mha/compare/rounding.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 
@@ -11,9 +12,10 @@ namespace mha {
 /// What a stage is compared with.
 struct Target {
   Stage stage = Stage::output;
-  Tensor theirs;        ///< in the form of Layer::given, in the layer's precision
-  double tolerance = 0; ///< see agreement_of
-  double rounded = 0;   ///< what storing did to them, relative to each number
+  Tensor theirs;             ///< in the form of Layer::given, in the layer's precision
+  double tolerance = 0;      ///< see agreement_of
+  DType stored = DType::f32; ///< the type of its numbers
+  double resolution = 0;     ///< half of the last digit of numbers that were typed
   /// The short type that the reference computes in; nothing: none.
   std::optional<DType> half;
 };
@@ -22,7 +24,6 @@ struct Target {
 bool is_short(DType dtype);
 /// What storing in a short type does to a stage, relative to it; 0 for other types.
 double storing_error(std::optional<DType> half);
-
 using Changes = std::vector<const Change*>;
 /// In the order in which they act.
 Changes sorted(Changes changes);
@@ -39,28 +40,28 @@ Layer changed(Layer layer, const Changes& changes);
 /// others, screening computes a few queries, and what the changes leave as it is only once.
 class Trials {
 public:
-  /// `inputs`: stages whose values are given, in the form of Layer::given, `rounded` to so much,
-  /// relative to each number; `always`: changes that every trial makes.
+  /// `inputs`: stages whose values are given, in the form of Layer::given; `off`: by how much they
+  /// are other numbers than the reference's, relative to each stage; `always`: changes that every
+  /// trial makes.
   Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target, Changes always,
-         std::size_t threads, double rounded = 0);
+         std::size_t threads, std::map<Stage, double> off = {});
 
   /// Whether a change has an effect on this step.
   bool concerns(const Change& change) const { return (change.touches & cone_).any(); }
 
-  /// What rounding of the inputs may do to the target under the changes, relative to it: it is
-  /// computed again from inputs that are off by a unit in the last place.
-  double rounding(const Changes& changes) const;
-
   /// The target under no change, but those made always: all of it.
   Tensor value(const Changes& changes = {}) const;
   Agreement whole(const Changes& changes = {}) const;
-  /// How such a value agrees; a difference that rounding of the inputs may make is none.
+  /// How such a value agrees: where all that it leaves is rounding, number by number.
   Agreement judged(const Tensor& ours, const Changes& changes = {}) const;
-  /// What computing in the reference's short type makes of the target under the changes: how far
-  /// that is from the target computed as the layer is. On some of the queries where screening is.
-  Agreement half_noise(const Changes& changes = {}) const;
-  /// Whether a difference is of the size of that rounding.
-  bool is_half_noise(const Agreement& difference, const Changes& changes = {}) const;
+  /// Whether what such a value leaves is what implementations in the reference's precision round.
+  bool is_rounding(const Tensor& ours, const Changes& changes = {}) const {
+    return is_rounding(ours, changes, target_.theirs);
+  }
+  /// The same beside another form of what the reference has.
+  bool is_rounding(const Tensor& ours, const Changes& changes, const Tensor& theirs) const;
+  /// How far such rounding takes the target under the changes as a rule, relative to it.
+  double usual_rounding(const Changes& changes = {}) const;
   /// On some of the queries, which is quick, and whose bits need not be the whole's.
   Agreement screen(const Changes& changes) const;
   /// The same for many, with as many threads as there are; what they share is computed first.
@@ -73,7 +74,8 @@ private:
   Layer prepared(const Changes& changes) const;
   bool is_of_end() const { return !part_.tokens.empty() || !part_.logits.empty(); }
   Layer screened_ends(const Changes& ordered) const;
-  Layer in_half(const Changes& changes) const;
+  RoundedSteps rounded_steps(const Layer& edited) const;
+  double usual_off(Stage stage, const RoundedSteps& steps) const;
   Tensor screened(const Changes& changes) const;
   bool is_kept(const Change& change, const Layer& edited) const;
   Changes in_order(const Changes& changes) const;
@@ -87,7 +89,7 @@ private:
   Tensor own_logits_;             ///< all logits of its tokens, where it looks at some
   Changes always_;
   StageSet cone_, inputs_;
-  double rounded_;
+  std::map<Stage, double> off_;
   std::size_t threads_;
   std::map<const Change*, Values>
       kept_; ///< q, k, v and their forms under each change; nullptr: none

@@ -25,11 +25,14 @@ std::vector<std::string> exact_cells(const std::optional<FromExact>& exact) {
 }
 
 std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision) {
+  const bool beyond = exact.ratio > 1;
   return fmt::format("Measured against float64, the reference's error in {} is {} times {} {} "
-                     "rounding explains: {}.",
-                     stage, times_text(exact), exact.is_rounding ? "the most that" : "what",
+                     "rounding explains{}.",
+                     stage, times_text(exact), beyond ? "what" : "the most that",
                      mha::name_of(precision),
-                     exact.is_rounding ? "rounding" : "more than rounding");
+                     exact.is_rounding ? ": rounding"
+                     : beyond          ? ": more than rounding"
+                                       : "");
 }
 
 } // namespace mha::render

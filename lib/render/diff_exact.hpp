@@ -14,7 +14,8 @@ std::vector<TextTable::Column> exact_columns();
 /// Our distance, the reference's, and how many times as far as rounding it is; empty cells where
 /// that is not known.
 std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);
-/// "From float64, the reference's q is 1.2 times as far as float32 would be: rounding."
+/// "Measured against float64, the reference's error in q is 0.3 times the most that float32 rounding
+/// explains: rounding."
 std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision);
 
 } // namespace mha::render

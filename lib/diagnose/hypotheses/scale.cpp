@@ -46,7 +46,7 @@ const Theme scale_theme{
     "scale", "scale.missing scale.twice scale.d_k scale.d_model scale.constant multiplied",
     scale_changes};
 
-std::string name_of_scale(const Layer& layer, double scale) {
+std::optional<NamedScale> named_scale(const Layer& layer, double scale, double near) {
   const auto real = [](std::size_t n) { return static_cast<double>(n); };
   const double d_k = real(layer.dims.d_k), d_model = real(layer.dims.d_model),
                H = real(layer.dims.H);
@@ -67,22 +67,27 @@ std::string name_of_scale(const Layer& layer, double scale) {
       {1 / H, "1/H"},
   };
   for (const auto& [value, name] : known)
-    if (std::fabs(scale - value) <= 1e-4 * std::fabs(value)) return name;
+    if (std::fabs(scale - value) <= near * std::fabs(value) && value != layer.scale())
+      return NamedScale{value, name};
   // YaRN's attention factor, in q and in k.
   for (double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
     const double squared = std::pow(0.1 * std::log(factor) + 1, 2);
     for (const double value : {layer.scale() * squared, layer.scale() / squared})
       if (std::fabs(scale - value) <= 1e-5 * value)
-        return fmt::format("the scale {} (0.1 ln {} + 1)², an attention factor of YaRN",
-                           value > layer.scale() ? "times" : "over", factor);
+        return NamedScale{value,
+                          fmt::format("the scale {} (0.1 ln {} + 1)², an attention factor of YaRN",
+                                      value > layer.scale() ? "times" : "over", factor)};
   }
+  constexpr double very_near = 1e-4; // there are many of these
   for (int layer_number = 2; layer_number <= 64; ++layer_number)
-    if (const double value = layer.scale() / layer_number; std::fabs(scale - value) <= 1e-4 * value)
-      return fmt::format("the scale / {}, as with a scale by layer number", layer_number);
+    if (const double value = layer.scale() / layer_number;
+        std::fabs(scale - value) <= very_near * value)
+      return NamedScale{
+          value, fmt::format("the scale / {}, as with a scale by layer number", layer_number)};
   for (int n = 1; n <= 1024; ++n)
-    if (const double value = 1 / std::sqrt(n); std::fabs(scale - value) <= 1e-4 * value)
-      return fmt::format("1/√{}", n);
-  return "";
+    if (const double value = 1 / std::sqrt(n); std::fabs(scale - value) <= very_near * value)
+      return NamedScale{value, fmt::format("1/√{}", n)};
+  return std::nullopt;
 }
 
 } // namespace mha

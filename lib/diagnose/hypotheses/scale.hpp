@@ -10,7 +10,12 @@ namespace mha {
 Change scale_change(const Layer& layer, std::string id, double scale, std::string_view shown,
                     std::string_view expression);
 
-/// What a scale is, where it is near a known expression: "1/√d_k"; else "".
-std::string name_of_scale(const Layer& layer, double scale);
+/// A scale that people take, and its expression: "1/√d_k".
+struct NamedScale {
+  double value;
+  std::string name;
+};
+/// The first that is as `near` a fitted one, relative to it; nothing where none is.
+std::optional<NamedScale> named_scale(const Layer& layer, double scale, double near);
 
 } // namespace mha

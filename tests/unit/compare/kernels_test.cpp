@@ -13,16 +13,16 @@ using namespace mha;
 namespace {
 
 /// The numbers of the tests, and others for whoever changes a bound.
-std::uint64_t first_number() {
+std::uint64_t first_kernel() {
   const char* const text = std::getenv("MHA_KERNELS_FROM");
   return text ? std::strtoull(text, nullptr, 10) : 1;
 }
-std::uint64_t how_many() {
+std::uint64_t how_many_kernels() {
   const char* const text = std::getenv("MHA_KERNELS");
   return text ? std::strtoull(text, nullptr, 10) : sanitized ? 40 : 200;
 }
 
-std::string told(const Diff& found) {
+std::string told_of_kernel(const Diff& found) {
   std::string text;
   for (const StageDiff& row : found.stages)
     text +=
@@ -38,15 +38,15 @@ std::string told(const Diff& found) {
 TEST_CASE("kernels: a right port is no difference", "[kernels]") {
   std::string wrong;
   std::size_t count = 0;
-  for (std::uint64_t i = 0; i < how_many(); ++i) {
-    const kernels::Kernel kernel = kernels::kernel_of(first_number() + i, i % 4 == 0);
+  for (std::uint64_t i = 0; i < how_many_kernels(); ++i) {
+    const kernels::Kernel kernel = kernels::kernel_of(first_kernel() + i, i % 4 == 0);
     const kernels::Port port = kernels::port_of(kernel);
     Reference reference;
     reference.stages = port.stages;
     const Diff found = diff(port.layer, reference);
     if (found.equal()) continue;
     ++count;
-    wrong += "\n" + kernel.text() + told(found);
+    wrong += "\n" + kernel.text() + told_of_kernel(found);
   }
   INFO(wrong);
   CHECK(count == 0);
@@ -55,8 +55,8 @@ TEST_CASE("kernels: a right port is no difference", "[kernels]") {
 TEST_CASE("kernels: a row, tile or head that is off by 3 % is found in its place", "[kernels]") {
   std::string missed;
   std::size_t count = 0;
-  for (std::uint64_t i = 0; i < how_many(); ++i) {
-    const std::uint64_t number = 5000 + first_number() + i;
+  for (std::uint64_t i = 0; i < how_many_kernels(); ++i) {
+    const std::uint64_t number = 5000 + first_kernel() + i;
     kernels::Kernel kernel = kernels::kernel_of(number, i % 4 == 0);
     // Large scores that are kept in bfloat16 are off by more than 3 % themselves.
     if (kernel.scores != DType::f32) kernel.size = std::min(kernel.size, 1.0);
@@ -74,7 +74,7 @@ TEST_CASE("kernels: a row, tile or head that is off by 3 % is found in its place
         rows_right)
       continue;
     ++count;
-    missed += "\n" + kernel.text() + "\n" + mistake.text() + told(found);
+    missed += "\n" + kernel.text() + "\n" + mistake.text() + told_of_kernel(found);
   }
   INFO(missed);
   CHECK(count == 0);

@@ -67,7 +67,7 @@ TEST_CASE("changes tried together, on some queries and with kept stages, are tho
       if (reads_other_steps(a) || reads_other_steps(b)) continue;
       INFO(base.name << ": " << a.id << " (" << a.did << ") and " << b.id << " (" << b.did << ")");
       const Tensor theirs = value_of(changed(layer, {&a, &b}), Stage::output);
-      const Target target{Stage::output, theirs, 1e-9, 0, std::nullopt};
+      const Target target{Stage::output, theirs, 1e-9, DType::f64, 0, std::nullopt};
       Trials trials(layer, {}, target, {}, 1);
       CHECK(trials.screen(std::vector<Changes>{{&a}, {&b}, {&a, &b}})[2].error < 1e-10);
       CHECK(trials.whole({&a, &b}).error == 0);

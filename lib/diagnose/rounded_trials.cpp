@@ -1,0 +1,104 @@
+// Trials and rounding: what of a difference is none, number by number.
+
+#include <mha/compare/compare.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/trials.hpp>
+#include <mha/layer/graph.hpp>
+
+#include <cmath>
+
+namespace mha {
+
+namespace {
+
+/// Settings are typed with nine digits: float64's own rounding is far below them.
+constexpr double nine_digits = 0x1p-31;
+/// A larger part of a stage is not rounding: its variances are not computed.
+constexpr double most_rounding = 0.5;
+
+double root_of_mean(const std::vector<double>& squares) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const double square : squares)
+    if (std::isfinite(square)) sum += square, ++count;
+  return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
+}
+
+/// The root of the mean square of usual numbers.
+double size_of(const Tensor& tensor) {
+  std::vector<double> squares = values_in_double(tensor);
+  for (double& a : squares) a = std::fabs(a) < 1e4 ? a * a : NAN;
+  return root_of_mean(squares);
+}
+
+} // namespace
+
+bool is_short(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
+double storing_error(std::optional<DType> half) {
+  return half ? 0.6 * spacing_of(*half).half : 0;
+}
+
+/// How far rounding takes a stage of the layer, relative to it; of exp and weights relative to each
+/// number.
+double Trials::usual_off(Stage stage, const RoundedSteps& steps) const {
+  const Tensor value = value_of(layer_, stage, threads_);
+  std::vector<double> variances = Variances(layer_, steps, threads_).of(stage);
+  if (stage != Stage::exp && stage != Stage::weights) {
+    const double size = size_of(value);
+    return size > 0 ? root_of_mean(variances) / size : 0;
+  }
+  for (std::size_t i = 0; i < variances.size(); ++i) {
+    const double y = value_at(value, i);
+    variances[i] = y > 0 ? variances[i] / (y * y) : NAN;
+  }
+  return root_of_mean(variances);
+}
+
+/// What the reference rounds. A stage that a change gives is off by some of what the layer's own
+/// is.
+RoundedSteps Trials::rounded_steps(const Layer& edited) const {
+  constexpr double other_formula = 4; // has steps of its own
+  RoundedSteps steps{.kept = target_.half.value_or(coarser_of(layer_.dtype, target_.stored)),
+                     .off = off_};
+  steps.coarsest = nine_digits;
+  for (const Stage stage : inputs_) steps.off.try_emplace(stage, 0);
+  const RoundedSteps own = steps;
+  for (const Stage stage : edited.given_set)
+    if (!layer_.has_given(stage) && contains(available_stages(layer_), stage))
+      steps.off[stage] = other_formula * usual_off(stage, own);
+  return steps;
+}
+
+bool Trials::is_rounding(const Tensor& ours, const Changes& changes, const Tensor& theirs) const {
+  if (ours.shape() != theirs.shape()) return false;
+  if (!(agreement_of(ours, theirs, 0).error < most_rounding)) return false;
+  try {
+    const Layer edited = changed(layer_, in_order(changes));
+    const Rounded other{step_for(edited, target_.stage), theirs, target_.stored,
+                        target_.resolution};
+    // Numbers that are the same but for their storing need no variance.
+    if (judge_rounding(edited, other, ours, std::vector<double>(ours.count())).within) return true;
+    const auto found = judge_rounding(edited, other, ours, rounded_steps(edited), threads_);
+    return found && found->within;
+  } catch (const Error&) { // a change that this layer does not allow
+    return false;
+  }
+}
+
+double Trials::usual_rounding(const Changes& changes) const {
+  try {
+    const Layer edited = changed(layer_, in_order(changes));
+    const double size = size_of(target_.theirs);
+    return size > 0 ? root_of_mean(Variances(edited, rounded_steps(edited), threads_)
+                                       .of(step_for(edited, target_.stage))) /
+                          size
+                    : 0;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+} // namespace mha
