@@ -97,7 +97,7 @@ std::vector<Note> require_naming_fits(const Found& layer) {
   const std::vector<std::string> types = layer.group.model_types();
   if (types.empty() && !says_everything(layer) && !layer.is_chosen)
     if (const std::string other = other_class(layer); !other.empty())
-      fail("{}: config.json has no model_type, and its architectures, {}, are no class of {}: add "
+      fail("{}: config.json has no model_type, and its architectures, {}, are not {}'s: add "
            "the model_type. {}",
            layer.group.contents->name, io::shown(other), layer.family->title, cure(layer));
   if (!layer.stranger.empty()) refuse_stranger(layer, layer.stranger);
