@@ -42,7 +42,7 @@ std::array<std::size_t, 3> axes_of_heads(const NamedTensor& part, bool tokens_fi
 class Sizes {
 public:
   Sizes(const NamedTensors& parts, const Settings& settings, bool tokens_first)
-      : parts_(parts), tokens_first_(tokens_first) {
+      : tokens_first_(tokens_first) {
     for (const auto& [name, part] : parts)
       if (is_projected(name) && has_batch_or_none(part)) learn_projected(name, part);
     if (settings.num_heads > 0) say(Dim::H, settings.num_heads, "num_heads");
@@ -83,7 +83,7 @@ private:
       say(letters[0], axes[0], part.source);
       return;
     }
-    for (std::size_t i : {0, 1}) say(letters[i], axes[i], part.source);
+    for (const std::size_t i : {0U, 1U}) say(letters[i], axes[i], part.source);
   }
 
   /// One number for any axis that a tensor has of these; 1 is broadcast.
@@ -135,7 +135,6 @@ private:
       only(Dim::T, shape.end()[-2]);
   }
 
-  const NamedTensors& parts_;
   bool tokens_first_, others_ = false;
   std::map<Dim, std::size_t> known_;
   std::vector<std::string> against_;
@@ -171,9 +170,10 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
                       tokens.of(Dim::H) != tokens.of(Dim::H_kv);
   const std::size_t H = heads.of(Dim::H) > 0 ? heads.of(Dim::H) : heads.of(Dim::H_kv),
                     T = heads.of(Dim::T) > 0 ? heads.of(Dim::T) : heads.of(Dim::S);
-  // Heads that do not divide may be a mistake: another order is taken for it where a text attends
-  // to itself.
-  const bool may_be_heads = heads.only_heads_contradict() && !tokens.is_self();
+  // Heads that do not divide may be a mistake of theirs: another order is not taken for it where it
+  // leaves one head.
+  const bool may_be_heads =
+      heads.only_heads_contradict() && !tokens.is_self() && tokens.of(Dim::H) == 1;
   if (tokens.against().empty() && !heads.against().empty() && !may_be_heads) {
     order.tokens_first = true;
     order.why = fmt::format("heads first, {} would not fit", heads.against()[0]);
