@@ -107,6 +107,19 @@ Numbers Variances::of_stream(const Tensor& stream) const {
   return variance;
 }
 
+/// Of tokens, positions and types, scaled or normed: no stage shows the steps between, which are
+/// taken to round each number by so many units of its row.
+Numbers Variances::of_embedding() const {
+  constexpr double units = 4;
+  Numbers variance = of_stream(layer_.ends->embed), steps(variance.size());
+  const Numbers& y = values_.at(Stage::embed);
+  const std::size_t width = layer_.ends->embed.shape().back();
+  for (std::size_t first = 0; first < y.size(); first += width)
+    variance_of_given(kept_, units * kept_.half, false, &y[first], width, &steps[first]);
+  for (std::size_t i = 0; i < y.size(); ++i) variance[i] += steps[i];
+  return variance;
+}
+
 /// The stage that a step with one input is computed from.
 Stage Variances::input(Stage stage) const {
   const std::vector<Stage> inputs = inputs_of(layer_, stage);
@@ -120,7 +133,7 @@ Numbers Variances::found(Stage stage) {
     if (!is_map(before)) find(before);
   switch (stage) {
   case embed:
-    return of_stream(layer_.ends->embed);
+    return of_embedding();
   case resid_pre:
     return of_stream(layer_.X);
   case k_all:

@@ -60,6 +60,7 @@ private:
   Numbers of_given(Stage stage) const;
   Numbers of_stream(const Tensor& stream) const;
   Numbers of_tensor(const Tensor& tensor) const;
+  Numbers of_embedding() const;
   Numbers of_product(const Numbers& x, Numbers variance, const Tensor& W, const Numbers& y) const;
   Numbers multiplied(const Numbers& x, const Tensor& W, const Tensor& b) const;
   Numbers of_projection(Stage stage);
