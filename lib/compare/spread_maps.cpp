@@ -20,14 +20,14 @@ constexpr std::size_t small_maps = std::size_t{1} << 20, many_numbers = std::siz
 MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage last, FactorRows q,
                            FactorRows k, std::size_t threads)
     : layer_(layer), by_(by), last_(last), q_(q), k_(k), threads_(threads) {
-  using enum Stage;
   std::tie(kept_, summed_) = spacings_of(by);
   const Dims& d = layer.dims;
   together_ = std::clamp<std::size_t>(many_numbers / std::max<std::size_t>(d.S_all, 1), 1, 256);
   if (!layer.has_given(last)) steps_ = ancestors_of(layer, last, layer.given_set);
   steps_.add(last);
   for (const Stage stage : steps_)
-    if (stage >= scores && stage <= weights && !layer.has_given(stage)) shown_.push_back(stage);
+    if (stage >= Stage::scores && stage <= Stage::weights && !layer.has_given(stage))
+      shown_.push_back(stage);
   if (d.B * d.H * d.T * d.S_all > small_maps || shown_.empty()) return;
   const Trace kept = trace(layer, shown_, {}, threads);
   for (const Stage stage : shown_) all_[stage] = kept.value(stage);

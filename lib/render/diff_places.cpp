@@ -59,7 +59,8 @@ std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
 }
 
 /// "query 4", "queries 4–9".
-std::string counted(std::string_view one, std::string_view several, const IndexRanges& ranges) {
+std::string counted_ranges(std::string_view one, std::string_view several,
+                           const IndexRanges& ranges) {
   return fmt::format("{} {}", count_of(ranges) == 1 ? one : several, text_of(ranges));
 }
 
@@ -78,12 +79,12 @@ std::string text_of_region(const Layer& layer, Stage stage, const Region& region
   if (heads && !region.all_heads) {
     const bool of_kv =
         axis_of(info_of(stage).letters[0]) == Axis::kv_head && layer.dims.H != layer.dims.H_kv;
-    parts.push_back(counted(of_kv ? "key/value head" : "head", of_kv ? "key/value heads" : "heads",
-                            region.heads));
+    parts.push_back(counted_ranges(of_kv ? "key/value head" : "head",
+                                   of_kv ? "key/value heads" : "heads", region.heads));
   }
   const bool keys = rows_are_keys(stage);
   if (!region.all_rows)
-    parts.push_back(counted(keys ? "key" : "query", keys ? "keys" : "queries", region.rows));
+    parts.push_back(counted_ranges(keys ? "key" : "query", keys ? "keys" : "queries", region.rows));
   if (region.all_rows) parts.push_back(keys ? "all keys" : "all queries");
   if (heads && region.all_heads) parts.push_back("all heads");
   return joined_texts(parts, ", ");

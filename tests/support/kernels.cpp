@@ -172,7 +172,8 @@ Kernel kernel_of(std::uint64_t number, bool with_projections) {
   };
   Kernel kernel;
   kernel.seed = number;
-  kernel.B = one_of(1, 2, 3), kernel.H_kv = one_of(1, 2, 3);
+  kernel.B = static_cast<std::size_t>(one_of(1, 2, 3));
+  kernel.H_kv = static_cast<std::size_t>(one_of(1, 2, 3));
   kernel.H = kernel.H_kv * static_cast<std::size_t>(one_of(2, 3, 4));
   kernel.d_k = static_cast<std::size_t>(one_of(8, 16, 24, 40));
   kernel.d_v = static_cast<std::size_t>(one_of(12, 20, 32));
