@@ -265,7 +265,14 @@ Numbers Variances::of_logits() {
         norm_rows<double>(in_precision(head.norm, DType::f64), {&x[first], 1, n, n},
                           {&x[first], 1, n, n});
   }
-  variance = of_product(x, std::move(variance), head.decoder.W, y);
+  Numbers product = y; // before the cap and the scale
+  for (double& number : product) {
+    constexpr double nearest = 1 - 1e-6; // a logit at the cap tells nothing
+    if (head.softcap != 0)
+      number = head.softcap * std::atanh(std::clamp(number / head.softcap, -nearest, nearest));
+    if (head.scale != 0) number /= head.scale;
+  }
+  variance = of_product(x, std::move(variance), head.decoder.W, product);
   for (std::size_t i = 0; i < y.size(); ++i) {
     const double slope = head.softcap == 0 ? 1 : 1 - std::pow(y[i] / head.softcap, 2);
     variance[i] *= head.scale * head.scale * slope * slope;
