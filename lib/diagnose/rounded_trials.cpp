@@ -31,6 +31,17 @@ double size_of(const Tensor& tensor) {
   return root_of_mean(squares);
 }
 
+/// Of what enters a layer of a model: the layers before it have rounded it, each number by some
+/// units of the usual ones.
+std::vector<double> variances_of_stream(const Layer& layer) {
+  if (!layer.block && !layer.ends) return {};
+  const Tensor& stream = !layer.ends                  ? layer.X
+                         : layer.ends->stream.empty() ? layer.ends->embed
+                                                      : layer.ends->stream;
+  const double off = (layer.dtype == DType::f64 ? 0x1p-50 : 0x1p-22) * size_of(stream);
+  return std::vector<double>(stream.count(), off * off);
+}
+
 } // namespace
 
 bool is_short(DType dtype) {
@@ -64,6 +75,7 @@ RoundedSteps Trials::rounded_steps(const Layer& edited) const {
   RoundedSteps steps{.kept = target_.half.value_or(coarser_of(layer_.dtype, target_.stored)),
                      .off = off_};
   steps.coarsest = nine_digits;
+  steps.stream = variances_of_stream(layer_);
   for (const Stage stage : inputs_) steps.off.try_emplace(stage, 0);
   const RoundedSteps own = steps;
   for (const Stage stage : edited.given_set)

@@ -211,7 +211,7 @@ TEST_CASE_METHOD(VerdictLayer,
 
 TEST_CASE_METHOD(VerdictLayer, "diff: where and by how much, in every form") {
   const std::string ref = reference({"q", "weights", "head_out"}, [](json& j) {
-    for (int query : {1, 2})
+    for (const std::size_t query : {1U, 2U})
       j["head_out"]["data"][1][query][0] = j["head_out"]["data"][1][query][0].get<double>() * 1.5;
   });
   const Result table = diff({"--against", ref});

@@ -64,7 +64,7 @@ TEST_CASE("kernels: a row, tile or head that is off by 3 % has no explanation",
 }
 
 TEST_CASE("kernels: a logsumexp in base 2 is told by its factor", "[kernels][diagnose]") {
-  for (std::uint64_t number : {3, 8, 12}) {
+  for (const std::uint64_t number : {3U, 8U, 12U}) {
     const kernels::Kernel kernel = kernels::kernel_of(number, false);
     kernels::Port port = kernels::port_of(kernel);
     const auto lse = std::ranges::find(port.stages, Stage::logsumexp, &ReferenceStage::stage);
