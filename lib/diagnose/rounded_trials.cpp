@@ -31,15 +31,20 @@ double size_of(const Tensor& tensor) {
   return root_of_mean(squares);
 }
 
-/// Of what enters a layer of a model: the layers before it have rounded it, each number by some
-/// units of the usual ones.
-std::vector<double> variances_of_stream(const Layer& layer) {
+/// Of what enters a layer of a model, or its end: the layers before have rounded it, each number by
+/// some units of the usual ones, and it was stored.
+std::vector<double> variances_of_stream(const Layer& layer, std::optional<DType> half) {
   if (!layer.block && !layer.ends) return {};
   const Tensor& stream = !layer.ends                  ? layer.X
                          : layer.ends->stream.empty() ? layer.ends->embed
                                                       : layer.ends->stream;
-  const double off = (layer.dtype == DType::f64 ? 0x1p-50 : 0x1p-22) * size_of(stream);
-  return std::vector<double>(stream.count(), off * off);
+  const double unit = layer.dtype == DType::f64 ? 0x1p-50
+                      : layer.ends              ? 0x1p-20
+                                                : 0x1p-22,
+               off = unit * size_of(stream), stored = storing_error(half);
+  std::vector<double> variances = values_in_double(stream);
+  for (double& a : variances) a = off * off + stored * stored * a * a;
+  return variances;
 }
 
 } // namespace
@@ -75,7 +80,7 @@ RoundedSteps Trials::rounded_steps(const Layer& edited) const {
   RoundedSteps steps{.kept = target_.half.value_or(coarser_of(layer_.dtype, target_.stored)),
                      .off = off_};
   steps.coarsest = nine_digits;
-  steps.stream = variances_of_stream(layer_);
+  steps.stream = variances_of_stream(layer_, target_.half);
   for (const Stage stage : inputs_) steps.off.try_emplace(stage, 0);
   const RoundedSteps own = steps;
   for (const Stage stage : edited.given_set)
