@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 
 namespace onnx {
 
@@ -32,6 +33,12 @@ template <class T> void append(std::string& to, T number) {
   to.append(bytes, sizeof number);
 }
 
+/// A double has no largest int64: what is beyond it is the end of a slice.
+std::int64_t whole(double number) {
+  return number >= 0x1p63 ? std::numeric_limits<std::int64_t>::max()
+                          : static_cast<std::int64_t>(number);
+}
+
 std::string tensor(const std::string& name, const Value& value) {
   std::string data, raw;
   for (const std::int64_t length : value.shape) data += field(1, length);
@@ -39,7 +46,7 @@ std::string tensor(const std::string& name, const Value& value) {
   if (!name.empty()) data += field(8, name);
   for (const double number : value.data) switch (value.type) {
     case i64:
-      append(raw, static_cast<std::int64_t>(number));
+      append(raw, whole(number));
       break;
     case i32:
       append(raw, static_cast<std::int32_t>(number));
