@@ -130,7 +130,7 @@ bool is_input(Stage stage) {
   return stage == Stage::x || stage == Stage::resid_pre;
 }
 
-/// Whether a tensor beside the weights is a stage behind the input by its name.
+/// Whether a tensor beside the weights is a stage after the input by its name.
 bool names_steps(const ReferenceFiles& against) {
   const auto is_step = [](const io::Entry& entry) {
     const std::vector<Stage> stages = result_stages(entry.name);
@@ -143,7 +143,7 @@ bool names_steps(const ReferenceFiles& against) {
   });
 }
 
-/// Whether a reference has a stage behind the input, or a tensor that was meant as one.
+/// Whether a reference has a stage after the input, or a tensor that was meant as one.
 bool has_steps(const Reference& reference) {
   return !reference.ambiguous.empty() || !reference.not_compared.empty() ||
          std::ranges::any_of(reference.stages,

@@ -169,7 +169,7 @@ private:
     }
   }
 
-  /// Whether number i is behind the end of a shorter text: of a token, or of a key.
+  /// Whether number i is after the end of a shorter text: of a token, or of a key.
   bool is_padding(std::size_t i) const {
     if (layer_.lengths.empty()) return false;
     const Dims& d = layer_.dims;

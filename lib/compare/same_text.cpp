@@ -99,7 +99,7 @@ std::optional<TextPlace> place_in(const TokensOfReference& theirs, const Ids& ow
   return std::nullopt;
 }
 
-/// A text of several, without the padding behind it.
+/// A text of several, without the padding after it.
 Ids own_tokens(const ComputedText& text, std::size_t b) {
   Ids own = text.ids[b];
   if (!text.lengths.empty()) own.resize(text.lengths[b]);

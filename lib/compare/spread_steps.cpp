@@ -20,6 +20,12 @@ double power_below(double number, int least) {
 
 } // namespace
 
+double before_cap(double capped, double cap) {
+  if (cap == 0) return capped;
+  constexpr double nearest = 1 - 1e-6;
+  return cap * std::atanh(std::clamp(capped / cap, -nearest, nearest));
+}
+
 double Spacing::most(double number) const {
   return number == 0 ? 0 : half * power_below(number, least);
 }

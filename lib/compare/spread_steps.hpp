@@ -25,6 +25,9 @@ struct Spacing {
 };
 Spacing spacing_of(DType dtype);
 
+/// What cap · tanh(x / cap) is made of; 0: there is no cap. A number at the cap says nothing.
+double before_cap(double capped, double cap);
+
 /// The mean square that a sum of n terms is off by beside the same sum in another order, of a unit:
 /// partial sums of terms at random grow with their number, those of terms of one sign with it
 /// twice. `squares` is Σ (a b)², `sum` the result.

@@ -231,7 +231,7 @@ Numbers Variances::of_activation() {
   return of_norm(mlp.inner, act, std::move(variance));
 }
 
-/// X + output, and the sums behind a block. Behind a post-norm block it is normed.
+/// X + output, and the sums after a block. After a post-norm block it is normed.
 Numbers Variances::of_sum(Stage stage) {
   Numbers sum = stage == Stage::residual ? values_in_double(layer_.X) : Numbers(),
           variance = stage == Stage::residual ? of_stream(layer_.X) : Numbers();
@@ -267,9 +267,7 @@ Numbers Variances::of_logits() {
   }
   Numbers product = y; // before the cap and the scale
   for (double& number : product) {
-    constexpr double nearest = 1 - 1e-6; // a logit at the cap tells nothing
-    if (head.softcap != 0)
-      number = head.softcap * std::atanh(std::clamp(number / head.softcap, -nearest, nearest));
+    number = before_cap(number, head.softcap);
     if (head.scale != 0) number /= head.scale;
   }
   variance = of_product(x, std::move(variance), head.decoder.W, product);

@@ -1,5 +1,6 @@
 // Factors found by fitting: one number that multiplies a whole step, the embedding or the logits.
 
+#include <mha/compare/spread_steps.hpp>
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/embedding.hpp>
@@ -24,10 +25,7 @@ Change fitted_change(const char* id, Stage stage, std::string did, std::string c
 /// Logits before their cap.
 Tensor uncapped(const Tensor& logits, double cap) {
   if (cap == 0) return logits;
-  return each_number(logits, [cap](double y) {
-    constexpr double nearest = 1 - 1e-6; // a logit at the cap tells nothing
-    return cap * std::atanh(std::clamp(y / cap, -nearest, nearest));
-  });
+  return each_number(logits, [cap](double y) { return before_cap(y, cap); });
 }
 
 Change head_scale_change(double factor) {

@@ -43,7 +43,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.layer_norm_epsilon", "", "olmo"},
     {"attention.layer_norm_epsilon", "layer_norm_eps", "gptneox bert phi2 stablelm command-r"},
     {"attention.causal", ""},
-    {"pooling_type", ""}, // of embeddings, behind the last layer
+    {"pooling_type", ""}, // of embeddings, after the last layer
     {"attention.scale", "", "gemma2 gemma3"},
     {"attention.scale", "attention_multiplier", "granite"},
     {"attention.clamp_kqv", "attn_config.clip_qkv", "mpt"},

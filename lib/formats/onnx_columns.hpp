@@ -12,7 +12,7 @@ struct OnnxOperand {
   int normed = -1;              ///< and the value that it makes
   std::vector<double> norm_weight, norm_bias;
   std::optional<OnnxRope> rope;
-  std::int64_t constants = 0; ///< rows behind the input's that are constants
+  std::int64_t constants = 0; ///< rows after the input's that are constants
   std::vector<int> roundings; ///< steps between that round
 };
 

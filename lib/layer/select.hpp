@@ -86,7 +86,7 @@ Pick chosen_keys(const Layer& layer, const Selection& selection);
 Pick chosen_items(const Layer& layer, const Selection& selection);
 
 /// Of the positions on an axis of tokens (T, S, S_all), those that a batch item has: all but its
-/// padding, behind which extra and zero keys stand.
+/// padding, after which extra and zero keys stand.
 std::vector<std::size_t> own_positions(const Layer& layer, Dim letter, std::size_t batch);
 
 /// A selection for each of several texts of unequal lengths, without the padding behind it; the

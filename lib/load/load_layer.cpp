@@ -67,7 +67,7 @@ std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   return list;
 }
 
-/// Throws Error where a query stands so far behind that the model multiplies it.
+/// Throws Error where a query is so far along that the model multiplies it.
 void require_short(const Layer& layer, const std::optional<naming::LongQueries>& queries,
                    const std::string& file) {
   if (!queries) return;

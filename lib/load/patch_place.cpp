@@ -126,7 +126,7 @@ ItemAxis axis_of_item(const PatchText& patch, const Layer& layer, Dim letter, st
   item.own = own_positions(layer, letter, b);
   item.differs = !layer.lengths.empty();
   const std::vector<std::string>& labels = of_keys ? layer.key_tokens_of(b) : layer.tokens_of(b);
-  // Labels of keys are those of all; the current ones stand behind the past.
+  // Labels of keys are those of all; the current ones stand after the past.
   const std::size_t before = letter == Dim::S ? layer.dims.past : 0;
   for (const std::size_t i : item.own)
     if (before + i < labels.size()) item.labels.push_back(labels[before + i]);

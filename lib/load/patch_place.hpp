@@ -9,7 +9,7 @@
 
 namespace mha {
 
-/// A stage's axes behind the batch: heads (or none), tokens, columns (or none).
+/// A stage's axes after the batch: heads (or none), tokens, columns (or none).
 struct PlaceAxes {
   std::vector<std::size_t> heads;
   std::vector<std::vector<std::size_t>> tokens;  ///< of each batch item

@@ -99,7 +99,7 @@ const io::Entry& ids_of(const io::Contents& file) {
 }
 
 /// Other segments and positions are not computed here, and a mask by another name would be no mask.
-/// Positions count from a text's first token, `before[b]` numbers behind the row's beginning; those
+/// Positions count from a text's first token, `before[b]` numbers after the row's beginning; those
 /// of padding are as may be.
 void require_plain(const io::Contents& file, const std::string& path,
                    const std::vector<std::vector<int>>& texts,

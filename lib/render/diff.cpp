@@ -14,12 +14,6 @@ namespace mha::render {
 
 namespace {
 
-std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
-  std::vector<std::string> names;
-  for (Stage stage : stages) names.emplace_back(mha::name_of(stage));
-  return names;
-}
-
 std::string verdict_text(const StageDiff& row) {
   switch (row.status) {
   case DiffStatus::equal:

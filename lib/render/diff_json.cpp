@@ -10,12 +10,6 @@ namespace mha::render {
 
 namespace {
 
-std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
-  std::vector<std::string> names;
-  for (Stage stage : stages) names.emplace_back(mha::name_of(stage));
-  return names;
-}
-
 void put_verdict(JsonText& json, Verdict verdict) {
   json.member("verdict", mha::name_of(verdict)).member("equal", verdict == Verdict::equal);
 }

@@ -92,6 +92,12 @@ std::string text_of_region(const Layer& layer, Stage stage, const Region& region
 
 } // namespace
 
+std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
+  std::vector<std::string> names;
+  for (Stage stage : stages) names.emplace_back(mha::name_of(stage));
+  return names;
+}
+
 std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
   return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
     return fmt::format("{} {}{}", place.word, place.index, place.label);

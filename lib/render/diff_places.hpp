@@ -1,5 +1,5 @@
 #pragma once
-// Places of differences in words: one element, or heads and rows.
+// Places of differences in words: stages, one element, or heads and rows.
 
 #include <mha/compare/diff.hpp>
 
@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace mha::render {
+
+std::vector<std::string> stage_names(const std::vector<Stage>& stages);
 
 /// "query 17 't9'", "head 2 query 17 key 4": the place of an element of a stage.
 std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);

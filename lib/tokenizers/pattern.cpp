@@ -9,7 +9,7 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// Where a text is found from `at` on, or npos. string_view's search begins again behind each first
+/// Where a text is found from `at` on, or npos. string_view's search begins again after each first
 /// character: for two long runs of one character it takes the product of their lengths.
 std::size_t place_of(std::string_view wanted, std::string_view text, std::size_t at) {
   const void* const found =

@@ -14,7 +14,7 @@ using namespace mha::test;
 
 namespace {
 
-/// The lines "Title: mha-inspect …" of a text, behind the program's name.
+/// The lines "Title: mha-inspect …" of a text, after the program's name.
 std::vector<std::string> commands_in(const std::string& text) {
   std::vector<std::string> commands;
   std::istringstream lines(text);

@@ -354,7 +354,7 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
     // A whole model's are held against its tensors, under the spelling that counts.
     if (!overruled && is_size_of_whole_model(key)) continue;
     const bool of_whole = is_one_of(key, of_whole_model) || key == record.softcap_key ||
-                          has_word(record.eps_keys, key); // of norms behind attention
+                          has_word(record.eps_keys, key); // of norms after attention
     if (!whole && of_whole) continue;
     const std::optional<std::string> name = name_in_file(group, key, value);
     if (!name || (!whole && name->find(".expert_") != name->npos)) continue;

@@ -23,7 +23,7 @@ using onnx::is_close;
 using onnx::outcome_of;
 using onnx::Value;
 
-/// Puts nodes into a graph behind a value of this shape; "" where they do not fit it.
+/// Puts nodes into a graph after a value of this shape; "" where they do not fit it.
 using Make = std::function<std::string(Graph& graph, const std::string& x, const Dims& shape)>;
 struct Insertion {
   std::string name;
@@ -255,7 +255,7 @@ std::string judged(const Form& form, std::size_t first, std::size_t count, const
     for (const std::string& name : names)
       if (const auto wanted = values.find(name); *stage && wanted != values.end())
         if (is_close(**stage, wanted->second)) return "";
-  // Another projection behind W_o's input: the layer ends with the first.
+  // Another projection after W_o's input: the layer ends with the first.
   for (std::size_t i = first; i < first + count; ++i)
     if (const auto own = values.find(form.graph.nodes[i].outputs[0]); own != values.end())
       if (form.graph.nodes[i].op == "MatMul" && outcome.output &&

@@ -15,7 +15,7 @@ using namespace mha;
 
 namespace {
 
-/// Compares the stages of a layer, or behind the last one, with the tensors that have their names.
+/// Compares the stages of a layer, or after the last one, with the tensors that have their names.
 std::size_t check_stages(const Layer& layer, const std::string& prefix,
                          const io::Contents& expected) {
   std::vector<Stage> stages;

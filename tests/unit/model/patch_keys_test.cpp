@@ -25,7 +25,7 @@ const std::vector<std::string> others{"6,17,201,31,8", "30,8,90", "44,7,13,9"};
 
 using Given = std::vector<std::pair<std::string, std::string>>;
 
-/// The stream behind the last layer: B, T, d_model.
+/// The stream after the last layer: B, T, d_model.
 Tensor stream_of(const std::string& model, const std::vector<std::string>& ids,
                  const std::vector<std::string>& patches, Given settings = {}) {
   const auto patcher = std::make_shared<Patcher>();
