@@ -44,6 +44,12 @@ bool read_equation(std::string_view equation, OnnxContraction& sum) {
 
 } // namespace
 
+bool OnnxContraction::repeats(const OnnxDims& shape, const std::string& axes) const {
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (shape[i] != lengths.at(axes[i])) return true;
+  return false;
+}
+
 std::string OnnxContraction::summed() const {
   std::string letters;
   for (const char letter : a_axes + b_axes)

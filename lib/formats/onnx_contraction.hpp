@@ -16,6 +16,8 @@ struct OnnxContraction {
   /// The letters of a and b that are summed over.
   std::string summed() const;
   bool has(const std::string& axes, char letter) const { return axes.find(letter) != axes.npos; }
+  /// Whether an operand of this shape is shorter than the sum along one of its axes.
+  bool repeats(const OnnxDims& shape, const std::string& axes) const;
 };
 
 using OnnxIndex = std::map<char, std::int64_t>;

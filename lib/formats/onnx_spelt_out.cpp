@@ -222,6 +222,8 @@ private:
                      {static_cast<int>(&product - flow_.steps.data())});
     weights_left_ = left, key_letter_ = summed[0];
     weights_ = weights;
+    if (sum.repeats(*flow_.shape(weights), left ? sum.a_axes : sum.b_axes))
+      return because("the weights of one head weigh the values of several", after_);
     value_letter_ = 0;
     const std::string& axes = left ? sum.b_axes : sum.a_axes;
     for (const char letter : axes)
