@@ -1,6 +1,7 @@
 #include <mha/compare/diff.hpp>
 
 #include <mha/compare/other_readings.hpp>
+#include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/several.hpp>
@@ -64,9 +65,8 @@ double rounding_like(DType dtype) {
 
 /// Whether an error can be rounding at all.
 bool may_be_rounding(const Difference& found, DType precision) {
-  const bool half = precision == DType::f16 || precision == DType::bf16;
   return std::isfinite(found.max_abs) &&
-         found.cosine >= (half ? least_cosine : least_cosine_in_float);
+         found.cosine >= (is_short(precision) ? least_cosine : least_cosine_in_float);
 }
 
 class Differ {

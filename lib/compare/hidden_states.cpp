@@ -119,8 +119,12 @@ std::vector<HiddenState> read_from(const States& there, std::size_t first, bool 
 /// Sums of squares: of what two tensors differ by, and of the first.
 struct Apart {
   double apart = 0, size = 0;
-  void add(double here, double there) {
-    apart += (here - there) * (here - there), size += here * here;
+  /// Of as many numbers.
+  void add(const Tensor& ours, const Tensor& theirs) {
+    for (std::size_t i = 0; i < ours.count(); ++i) {
+      const double here = value_at(ours, i), difference = here - value_at(theirs, i);
+      apart += difference * difference, size += here * here;
+    }
   }
   /// ‖ours − theirs‖ / ‖ours‖; nothing where there is nothing to compare.
   std::optional<double> relative() const {
@@ -137,7 +141,7 @@ std::optional<double> distance(const Layer& layer, const std::vector<HiddenState
     if (!contains(available, state.stage)) continue;
     const Tensor ours = trace(layer, {state.stage}).value(state.stage), theirs = state.entry.read();
     if (ours.count() != theirs.count()) return std::nullopt;
-    for (std::size_t i = 0; i < ours.count(); ++i) sums.add(value_at(ours, i), value_at(theirs, i));
+    sums.add(ours, theirs);
   }
   return sums.relative();
 }
@@ -156,7 +160,7 @@ bool ends_before_norm(const States& there, const Layer& layer, const WholeModelO
                                  : trace(layer, {Stage::resid_post}).value(Stage::resid_post),
                theirs = last.read();
   if (ours.count() != theirs.count()) return false;
-  for (std::size_t i = 0; i < ours.count(); ++i) sums.add(value_at(ours, i), value_at(theirs, i));
+  sums.add(ours, theirs);
   const std::optional<double> apart = sums.relative();
   return apart && *apart < alike;
 }

@@ -66,4 +66,8 @@ DType precision_of(const Tensor& tensor, DType stored) {
   return is(f32) ? DType::f32 : stored;
 }
 
+bool is_short(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 } // namespace mha

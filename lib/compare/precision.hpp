@@ -12,4 +12,7 @@ namespace mha {
 /// that are finite and not 0, or numbers of so few bits (0, 1, 0.5) that any type holds them.
 DType precision_of(const Tensor& tensor, DType stored);
 
+/// float16 or bfloat16.
+bool is_short(DType dtype);
+
 } // namespace mha

@@ -3,6 +3,7 @@
 #include <mha/compare/compare.hpp>
 #include <mha/compare/diff.hpp>
 #include <mha/compare/not_saved.hpp>
+#include <mha/compare/precision.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -35,10 +36,6 @@ constexpr double independent_keys = 4;
 constexpr double more_than_shown = 0.65, shown_by_scores = 0.3;
 /// Stages of more numbers are not judged: maps take too much memory.
 constexpr std::size_t most_numbers = std::size_t{1} << 28;
-
-bool is_half(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
-}
 
 bool both_hidden(double a, double b) {
   constexpr double mask_constant = -1e3;
@@ -96,7 +93,7 @@ public:
         stored_(spacing_of(theirs.stored)),
         rows_(rows_of(layer, theirs.stage, theirs.values)),
         of_row_(std::min(1.0, independent_keys / static_cast<double>(rows_.width))),
-        half_(is_half(theirs.stored)) {}
+        half_(is_short(theirs.stored)) {}
 
   RoundingVerdict verdict() {
     const std::size_t n = theirs_.values.count(), rows = n / rows_.width;
@@ -249,7 +246,7 @@ std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const Rounded&
   RoundingVerdict found = judged(false);
   const bool makes_scores = stage == Stage::scores ||
                             contains(ancestors_of(layer, stage, layer.given_set), Stage::scores);
-  if (found.within || !is_half(steps.kept) || !makes_scores || found.shown < more_than_shown)
+  if (found.within || !is_short(steps.kept) || !makes_scores || found.shown < more_than_shown)
     return found;
   RoundingVerdict rounded = judged(true);
   return rounded.shown >= shown_by_scores ? rounded : found;

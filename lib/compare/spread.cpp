@@ -1,6 +1,7 @@
 #include <mha/compare/spread.hpp>
 
 #include <mha/compare/compare.hpp>
+#include <mha/compare/precision.hpp>
 #include <mha/layer/forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
@@ -22,7 +23,7 @@ bool is_map(Stage stage) {
 } // namespace
 
 std::pair<Spacing, Spacing> spacings_of(const RoundedSteps& steps) {
-  const bool half = steps.kept == DType::f16 || steps.kept == DType::bf16;
+  const bool half = is_short(steps.kept);
   std::pair<Spacing, Spacing> found{spacing_of(steps.kept),
                                     spacing_of(half ? DType::f32 : steps.kept)};
   for (Spacing* one : {&found.first, &found.second})

@@ -49,10 +49,6 @@ std::vector<double> variances_of_stream(const Layer& layer, std::optional<DType>
 
 } // namespace
 
-bool is_short(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16;
-}
-
 double storing_error(std::optional<DType> half) {
   return half ? 0.6 * spacing_of(*half).half : 0;
 }

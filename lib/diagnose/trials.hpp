@@ -1,6 +1,7 @@
 #pragma once
 // Changes tried on one stage of a layer, alone and together.
 
+#include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/some_tokens.hpp>
@@ -20,8 +21,6 @@ struct Target {
   std::optional<DType> half;
 };
 
-/// Whether a reference of this type is in half precision: float16 or bfloat16.
-bool is_short(DType dtype);
 /// What storing in a short type does to a stage, relative to it; 0 for other types.
 double storing_error(std::optional<DType> half);
 using Changes = std::vector<const Change*>;
