@@ -120,7 +120,7 @@ Said read_said(const std::string& folder, bool of_both) {
     const auto bytes = read_file_of(folder, name);
     if (!bytes) continue;
     const bool own = std::string_view(name) == "tokenizer_config.json";
-    JsonText json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
+    JsonDocument json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
     for (const auto& [key, value] : JsonNode::root(json).members("the file")) {
       if (value.is_null()) continue;
       if (said.family.empty() && key == "tokenizer_class") said.family = value.text(key);

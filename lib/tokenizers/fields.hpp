@@ -2,11 +2,13 @@
 // The settings of one part of a tokenizer, by name. A setting that no part reads is refused: it
 // would have meant something.
 
-#include <mha/tokenizers/json_node.hpp>
+#include <mha/formats/json_node.hpp>
 
 #include <set>
 
 namespace mha::tokenizers {
+
+using io::JsonDocument, io::JsonNode, io::JsonWords;
 
 class Fields {
 public:

@@ -50,7 +50,7 @@ Pattern pattern_of(bool (*kind)(char32_t)) {
   };
 }
 
-Pattern read_pattern(const JsonNode& node) {
+Pattern read_pattern(const io::JsonNode& node) {
   Fields fields(node, "a pattern");
   const auto text = fields.find("String"), regex = fields.find("Regex");
   fields.finish();

@@ -1,7 +1,7 @@
 #pragma once
 // Patterns that a text is cut at: a regular expression, some text as it is, a kind of character.
 
-#include <mha/tokenizers/json_node.hpp>
+#include <mha/formats/json_node.hpp>
 #include <mha/tokenizers/regex.hpp>
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace mha::tokenizers {
 using Pattern = std::function<std::vector<Match>(std::string_view)>;
 
 /// {"String": "▁"} or {"Regex": "\\s+"}.
-Pattern read_pattern(const JsonNode& node);
+Pattern read_pattern(const io::JsonNode& node);
 /// Text as it is.
 Pattern pattern_of(const std::string& text);
 /// Every character of a kind, each by itself.

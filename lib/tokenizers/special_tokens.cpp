@@ -66,7 +66,7 @@ public:
   void read(const std::string& folder, const std::string& name) {
     const auto bytes = read_file_of(folder, name);
     if (!bytes) return;
-    JsonText json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
+    JsonDocument json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
     for (const auto& [key, value] : JsonNode::root(json).members("the file"))
       read(name, key, value);
   }
@@ -75,7 +75,7 @@ public:
     constexpr const char* name = "added_tokens.json";
     const auto bytes = read_file_of(folder, name);
     if (!bytes || has_decoder_) return;
-    JsonText json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
+    JsonDocument json(io::shown(bytes->name), bytes->text(), JsonWords::pythons);
     JsonNode::root(json).each_member("the file", [&](std::string_view key, const JsonNode& value) {
       AddedToken token;
       token.content = key;

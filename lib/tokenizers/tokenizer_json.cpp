@@ -129,7 +129,7 @@ void check_template(const JsonNode& node, const Pipeline& parts) {
 
 std::shared_ptr<Pipeline> read_tokenizer_json(const std::string& name, std::string_view text) {
   const TextTime time("its own file");
-  JsonText json(io::shown(name), text);
+  JsonDocument json(io::shown(name), text);
   Fields fields(JsonNode::root(json), "the tokenizer");
   fields.ignore({"version", "padding"}); // padding is for batches
   auto parts = std::make_shared<Pipeline>();

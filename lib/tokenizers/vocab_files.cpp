@@ -79,7 +79,7 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
     refuse(folder, beside);
   auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
-  JsonText json(io::shown(vocab.name), vocab.text());
+  JsonDocument json(io::shown(vocab.name), vocab.text());
   Vocabulary vocabulary = read_vocabulary(JsonNode::root(json));
   try {
     parts->model = plain_bpe(std::move(vocabulary), read_merges(merges));

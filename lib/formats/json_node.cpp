@@ -1,4 +1,4 @@
-#include <mha/tokenizers/json_node.hpp>
+#include <mha/formats/json_node.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/json_array.hpp>
@@ -7,25 +7,25 @@
 #include <array>
 #include <set>
 
-namespace mha::tokenizers {
+namespace mha::io {
 
 namespace {
 
 constexpr int most_depth = 64;
 
 /// Past a string, whose escapes are looked at only when it is read.
-void skip_string(JsonText& text) {
-  const auto next = [&](const char* at) { return io::JsonScanner::plain_until(at, text.end); };
+void skip_string(JsonDocument& text) {
+  const auto next = [&](const char* at) { return JsonScanner::plain_until(at, text.end); };
   const char* at = next(text.scanner.place() + 1);
   while (at != text.end && *at != '"') at = next(at + (*at == '\\' && text.end - at > 1 ? 2 : 1));
   if (at == text.end) text.scanner.refuse("a string that never ends");
   text.scanner.go_to(at + 1);
 }
 
-void skip_word(JsonText& text) {
+void skip_word(JsonDocument& text) {
   const char* at = text.scanner.place();
   const std::string_view word = text.scanner.word();
-  const bool number = text.words == JsonWords::pythons && io::number_word(word).has_value();
+  const bool number = text.words == JsonWords::pythons && number_word(word).has_value();
   if (word != "null" && word != "true" && word != "false" && !number)
     text.scanner.refuse(at == text.end ? "the text ends; a value expected" : "a value expected",
                         at);
@@ -34,7 +34,7 @@ void skip_word(JsonText& text) {
 /// Past the value at the scanner's place, which may be anything; notes where large ones end.
 class Passing {
 public:
-  explicit Passing(JsonText& text) : text_(text), scanner_(text.scanner) {}
+  explicit Passing(JsonDocument& text) : text_(text), scanner_(text.scanner) {}
 
   void pass() {
     do
@@ -97,21 +97,21 @@ private:
       scanner_.expect(innermost.last, innermost.last == '}' ? "',' or '}'" : "',' or ']'");
       if (scanner_.place() - innermost.begin >= large)
         text_.large.emplace(innermost.begin,
-                            JsonText::Large{scanner_.place(), innermost.commas + 1});
+                            JsonDocument::Large{scanner_.place(), innermost.commas + 1});
       --depth_;
     }
     return true;
   }
 
-  JsonText& text_;
-  io::JsonScanner& scanner_;
+  JsonDocument& text_;
+  JsonScanner& scanner_;
   std::array<Open, most_depth + 1> open_;
   int depth_ = 0;
 };
 
 } // namespace
 
-JsonNode JsonNode::root(JsonText& text) {
+JsonNode JsonNode::root(JsonDocument& text) {
   text.scanner.next();
   const JsonNode node(text, text.scanner.place());
   Passing(text).pass();
@@ -173,7 +173,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members(std::string_view
   std::set<std::string, std::less<>> keys;
   each_member(what, [&](std::string_view key, const JsonNode& value) {
     if (!keys.emplace(key).second)
-      value.refuse(fmt::format("'{}' is twice in this object", io::shown(key)));
+      value.refuse(fmt::format("'{}' is twice in this object", shown(key)));
     list.emplace_back(key, value);
   });
   return list;
@@ -234,4 +234,4 @@ int JsonNode::integer(std::string_view what, int most) const {
   return static_cast<int>(value);
 }
 
-} // namespace mha::tokenizers
+} // namespace mha::io

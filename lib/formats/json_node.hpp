@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace mha::tokenizers {
+namespace mha::io {
 
 /// Which words are values: JSON's null, true and false, or also what Python writes for numbers that
 /// are none or infinite. Configs are written by Python, and hold such numbers of parts that
@@ -21,13 +21,13 @@ namespace mha::tokenizers {
 enum class JsonWords : std::uint8_t { jsons, pythons };
 
 /// A JSON text that nodes point into. It must outlive them.
-class JsonText {
+class JsonDocument {
 public:
   /// `where` is the file's name, for messages.
-  JsonText(std::string where, std::string_view text, JsonWords taken = JsonWords::jsons)
+  JsonDocument(std::string where, std::string_view text, JsonWords taken = JsonWords::jsons)
       : scanner(std::move(where), text), end(text.data() + text.size()), words(taken) {}
 
-  io::JsonScanner scanner;
+  JsonScanner scanner;
   const char* end;
   JsonWords words;
   /// A large value: where it ends, and how many members or elements it has.
@@ -44,7 +44,7 @@ public:
 class JsonNode {
 public:
   /// The value that the text is. Throws Error for text that is no JSON, or nested too deep.
-  static JsonNode root(JsonText& text);
+  static JsonNode root(JsonDocument& text);
 
   bool is_null() const { return peek() == 'n'; }
   bool is_object() const { return peek() == '{'; }
@@ -97,7 +97,7 @@ public:
   [[noreturn]] void refuse(const Message& why) const;
 
 private:
-  JsonNode(JsonText& text, const char* at) : text_(&text), at_(at) {}
+  JsonNode(JsonDocument& text, const char* at) : text_(&text), at_(at) {}
   char peek() const { return *at_; } // a node stands before a value, never at the end
   void require_object(std::string_view what) const;
   void require_array(std::string_view what) const;
@@ -113,8 +113,8 @@ private:
   /// This value has been read as far as the scanner's place.
   void leave() const;
 
-  JsonText* text_;
+  JsonDocument* text_;
   const char* at_;
 };
 
-} // namespace mha::tokenizers
+} // namespace mha::io
