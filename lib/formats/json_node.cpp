@@ -11,8 +11,6 @@ namespace mha::io {
 
 namespace {
 
-constexpr int most_depth = 64;
-
 /// Past a string, whose escapes are looked at only when it is read.
 void skip_string(JsonDocument& text) {
   const auto next = [&](const char* at) { return JsonScanner::plain_until(at, text.end); };
@@ -52,7 +50,9 @@ private:
 
   /// Past a value that holds no other; into one that does, which is true.
   bool enters_value() {
-    if (depth_ > most_depth) scanner_.refuse(fmt::format("nested more than {} deep", most_depth));
+    if (depth_ > text_.most_depth)
+      scanner_.refuse(fmt::format("nested more than {} deep", text_.most_depth), scanner_.place(),
+                      JsonError::Kind::depth);
     const char first = scanner_.next();
     if (first == '{' || first == '[') return enters(first);
     if (first == '"')
@@ -73,7 +73,7 @@ private:
     const char last = first == '{' ? '}' : ']';
     scanner_.accept(first);
     if (scanner_.accept(last)) return false;
-    open_[static_cast<std::size_t>(depth_++)] = {begin, last, 0};
+    open_[depth_++] = {begin, last, 0};
     if (last == '}') name();
     return true;
   }
@@ -88,7 +88,7 @@ private:
   bool behind_value() {
     constexpr std::ptrdiff_t large = 64 << 10;
     while (depth_ > 0) {
-      Open& innermost = open_[static_cast<std::size_t>(depth_ - 1)];
+      Open& innermost = open_[depth_ - 1];
       if (scanner_.accept(',')) {
         ++innermost.commas;
         if (innermost.last == '}') name();
@@ -105,15 +105,19 @@ private:
 
   JsonDocument& text_;
   JsonScanner& scanner_;
-  std::array<Open, most_depth + 1> open_;
-  int depth_ = 0;
+  std::array<Open, JsonDocument::deepest + 1> open_;
+  std::size_t depth_ = 0;
 };
 
 } // namespace
 
-JsonNode JsonNode::root(JsonDocument& text) {
+JsonNode JsonNode::unread_root(JsonDocument& text) {
   text.scanner.next();
-  const JsonNode node(text, text.scanner.place());
+  return {text, text.scanner.place()};
+}
+
+JsonNode JsonNode::root(JsonDocument& text) {
+  const JsonNode node = unread_root(text);
   Passing(text).pass();
   text.scanner.finish();
   return node;
@@ -143,14 +147,16 @@ bool JsonNode::enter(char last) const {
 
 bool JsonNode::next_value(char last) const {
   if (text_->scanner.accept(',')) return true;
-  text_->scanner.accept(last);
+  text_->scanner.expect(last, last == '}' ? "',' or '}'" : "',' or ']'");
   return false;
 }
 
-std::string_view JsonNode::read_key(std::string& decoded) const {
-  const std::string_view key = text_->scanner.string(decoded);
+JsonName JsonNode::read_name(std::string& decoded) const {
+  if (text_->scanner.next() != '"') text_->scanner.refuse("a name in quotes expected");
+  const char* const place = text_->scanner.place();
+  const std::string_view name = text_->scanner.string(decoded);
   text_->scanner.expect(':', "':'");
-  return key;
+  return {name, place};
 }
 
 JsonNode JsonNode::here() const {
@@ -212,11 +218,15 @@ std::string_view JsonNode::unchecked_text(std::string_view what, std::string& de
   return text;
 }
 
-bool JsonNode::boolean(std::string_view what) const {
+std::string_view JsonNode::word() const {
   text_->scanner.go_to(at_);
-  const std::string_view word = text_->scanner.word();
-  if (word != "true" && word != "false") refuse(fmt::format("{} must be true or false", what));
-  return word == "true";
+  return text_->scanner.word();
+}
+
+bool JsonNode::boolean(std::string_view what) const {
+  const std::string_view text = word();
+  if (text != "true" && text != "false") refuse(fmt::format("{} must be true or false", what));
+  return text == "true";
 }
 
 double JsonNode::number(std::string_view what) const {
@@ -225,6 +235,11 @@ double JsonNode::number(std::string_view what) const {
   const double value = text_->scanner.number();
   leave();
   return value;
+}
+
+std::string_view JsonNode::number_text() const {
+  text_->scanner.go_to(at_);
+  return text_->scanner.number_text();
 }
 
 int JsonNode::integer(std::string_view what, int most) const {

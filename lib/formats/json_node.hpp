@@ -24,12 +24,18 @@ enum class JsonWords : std::uint8_t { jsons, pythons };
 class JsonDocument {
 public:
   /// `where` is the file's name, for messages.
-  JsonDocument(std::string where, std::string_view text, JsonWords taken = JsonWords::jsons)
-      : scanner(std::move(where), text), end(text.data() + text.size()), words(taken) {}
+  JsonDocument(std::string where, std::string_view text, JsonWords taken = JsonWords::jsons,
+               std::size_t most_nested = deepest)
+      : scanner(std::move(where), text),
+        end(text.data() + text.size()),
+        words(taken),
+        most_depth(most_nested) {}
 
+  static constexpr std::size_t deepest = 64;
   JsonScanner scanner;
   const char* end;
   JsonWords words;
+  std::size_t most_depth; ///< of objects and lists in each other; at most `deepest`
   /// A large value: where it ends, and how many members or elements it has.
   struct Large {
     const char* end;
@@ -41,16 +47,31 @@ public:
   const char *read = nullptr, *behind_read = nullptr;
 };
 
+/// The name of a member.
+struct JsonName {
+  std::string_view text;
+  const char* place;
+  operator std::string_view() const { return text; }
+};
+
 class JsonNode {
 public:
   /// The value that the text is. Throws Error for text that is no JSON, or nested too deep.
   static JsonNode root(JsonDocument& text);
+  /// The same, nothing of which has been looked at: mistakes are found as values are read, each
+  /// once and in their order, and what follows the last one by JsonScanner::finish().
+  static JsonNode unread_root(JsonDocument& text);
 
+  /// Where it begins.
+  const char* place() const { return at_; }
+  /// The file's name.
+  const std::string& file() const { return text_->scanner.where(); }
   bool is_null() const { return peek() == 'n'; }
   bool is_object() const { return peek() == '{'; }
   bool is_array() const { return peek() == '['; }
   bool is_string() const { return peek() == '"'; }
   bool is_number() const;
+  bool is_boolean() const { return peek() == 't' || peek() == 'f'; }
 
   /// The members of an object, or the elements of an array, one after another; `what` names it
   /// for the message where it is something else: "merges must be a list".
@@ -58,9 +79,9 @@ public:
     require_object(what);
     std::string decoded;
     for (bool more = enter('}'); more; more = next_value('}')) {
-      const std::string_view key = read_key(decoded);
+      const JsonName name = read_name(decoded);
       const JsonNode value = here();
-      visit(key, value);
+      visit(name, value);
       value.pass();
     }
     leave();
@@ -90,22 +111,34 @@ public:
   std::string_view unchecked_text(std::string_view what, std::string& decoded) const;
   bool boolean(std::string_view what) const;
   double number(std::string_view what) const;
+  /// A number as it is written.
+  std::string_view number_text() const;
+  /// What is no object, list, text or number: null, true, NaN ….
+  std::string_view word() const;
   /// A whole number of 0 to `most`.
   int integer(std::string_view what, int most) const;
+
+  /// What `read` makes of the scanner, which stands at this value and goes to its end.
+  template <class Read> auto read(const Read& read) const {
+    text_->scanner.go_to(at_);
+    auto value = read(text_->scanner);
+    leave();
+    return value;
+  }
 
   /// Throws Error "FILE: line 3, column 14: WHY".
   [[noreturn]] void refuse(const Message& why) const;
 
 private:
   JsonNode(JsonDocument& text, const char* at) : text_(&text), at_(at) {}
-  char peek() const { return *at_; } // a node stands before a value, never at the end
+  char peek() const { return at_ == text_->end ? '\0' : *at_; }
   void require_object(std::string_view what) const;
   void require_array(std::string_view what) const;
   /// Into an object or a list; whether anything is in it.
   bool enter(char last) const;
   /// Past a comma; whether there is one.
   bool next_value(char last) const;
-  std::string_view read_key(std::string& decoded) const;
+  JsonName read_name(std::string& decoded) const;
   /// The value at the scanner's place.
   JsonNode here() const;
   /// Behind this value, wherever the scanner is.

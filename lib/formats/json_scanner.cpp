@@ -4,7 +4,6 @@
 #include <mha/system/characters.hpp>
 #include <mha/system/unaligned.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -45,18 +44,31 @@ const char* JsonScanner::plain_until(const char* at, const char* end) {
   return at;
 }
 
-JsonScanner::JsonScanner(std::string where, std::string_view text)
-    : where_(std::move(where)), start_(text.data()), at_(start_), end_(start_ + text.size()) {
-  if (text.starts_with("\xef\xbb\xbf")) at_ += 3; // the byte order mark that some editors write
+namespace {
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; // that some editors write
 }
 
-void JsonScanner::refuse(const Message& why, const char* at) const {
+JsonLines::JsonLines(std::string_view text)
+    : at_(text.data() + (text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0)) {}
+
+std::string JsonLines::of(const char* place) {
+  for (; at_ < place; ++at_)
+    if (*at_ == '\n')
+      ++line_, column_ = 1;
+    else if (!continues_utf8(*at_))
+      ++column_;
+  return fmt::format("line {}, column {}", line_, column_);
+}
+
+JsonScanner::JsonScanner(std::string where, std::string_view text)
+    : where_(std::move(where)), start_(text.data()), at_(start_), end_(start_ + text.size()) {
+  if (text.starts_with(byte_order_mark)) at_ += byte_order_mark.size();
+}
+
+void JsonScanner::refuse(const Message& why, const char* at, JsonError::Kind kind) const {
   const std::string_view before(start_, static_cast<std::size_t>(at - start_));
-  const auto line = 1 + std::ranges::count(before, '\n');
-  std::string_view row = before.substr(before.find_last_of('\n') + 1);
-  if (row.starts_with("\xef\xbb\xbf")) row.remove_prefix(3);
-  const auto column = 1 + std::ranges::count_if(row, [](char c) { return !continues_utf8(c); });
-  fail("{}: line {}, column {}: {}", where_, line, column, why);
+  throw JsonError(message("{}: {}: {}", where_, JsonLines(before).of(at), why), kind,
+                  before.size() + 1);
 }
 
 void JsonScanner::expect(char wanted, std::string_view what) {
@@ -174,7 +186,9 @@ double JsonScanner::number() {
     // 0. In the C locale, as the decimal point of the host's locale may be a comma.
     static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
     value = strtod_l(std::string(begin, parsed.ptr).c_str(), nullptr, plain);
-    if (value > 1 || value < -1) refuse("a number beyond float64; \"Infinity\" if that is meant");
+    if (value > 1 || value < -1)
+      refuse("a number beyond float64; \"Infinity\" if that is meant", begin,
+             JsonError::Kind::number);
   }
   at_ = parsed.ptr;
   if (at_ != end_ && (is_word_character(*at_) || *at_ == '.')) refuse("a number expected", begin);

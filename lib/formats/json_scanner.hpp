@@ -2,13 +2,37 @@
 // The tokens of JSON, with the place of every mistake. What a document means is up to its reader.
 
 #include <mha/system/characters.hpp>
-#include <mha/system/message.hpp>
+#include <mha/system/error.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <string>
 #include <string_view>
 
 namespace mha::io {
+
+/// Lines and columns of places in a text, each after the one that was asked for before: the text is
+/// counted once.
+class JsonLines {
+public:
+  explicit JsonLines(std::string_view text);
+  /// "line 3, column 14".
+  std::string of(const char* place);
+
+private:
+  const char* at_;
+  std::size_t line_ = 1, column_ = 1;
+};
+
+/// What is wrong with a JSON text, for a reader that says it in its own words.
+class JsonError : public Error {
+public:
+  enum class Kind : std::uint8_t { grammar, number, depth }; ///< of a number beyond float64; …
+  JsonError(const Message& message, Kind what, std::size_t at)
+      : Error(message), kind(what), byte(at) {}
+
+  Kind kind;
+  std::size_t byte; ///< of the mistake, from 1
+};
 
 class JsonScanner {
 public:
@@ -17,7 +41,8 @@ public:
 
   /// Throws Error "FILE: line 3, column 14: WHY" for the current place, or for `at`.
   [[noreturn]] void refuse(const Message& why) const { refuse(why, at_); }
-  [[noreturn]] void refuse(const Message& why, const char* at) const;
+  [[noreturn]] void refuse(const Message& why, const char* at,
+                           JsonError::Kind kind = JsonError::Kind::grammar) const;
 
   /// The next character that is no space ('\0' at the end), without taking it.
   char next() {
