@@ -1,7 +1,6 @@
 #include <mha/load/json_tree.hpp>
 
-#include <mha/formats/json_scanner.hpp>
-#include <mha/system/characters.hpp>
+#include <mha/formats/json_node.hpp>
 
 #include <fmt/format.h>
 
@@ -9,87 +8,42 @@ namespace mha {
 
 namespace {
 
-class TreeReader {
+class TreeBuilder {
 public:
-  explicit TreeReader(const io::Bytes& bytes)
-      : scanner_(bytes.name, bytes.text()), file_(bytes.name), at_(bytes.text().data()) {}
+  explicit TreeBuilder(const io::Bytes& bytes) : file_(bytes.name), lines_(bytes.text()) {}
 
-  JsonTree document() {
-    JsonTree tree = value(0);
-    scanner_.finish();
+  JsonTree tree_of(const io::JsonNode& node) {
+    using Kind = JsonTree::Kind;
+    JsonTree tree;
+    tree.where = where(node.place());
+    if (node.is_object()) {
+      tree.kind = Kind::object;
+      node.each_member("an object", [&](const io::JsonName& name, const io::JsonNode& value) {
+        const std::string of_name = where(name.place);
+        if (tree.find(name)) fail("{}: '{}' is twice in this object", of_name, name.text);
+        tree.members.push_back({std::string(name), tree_of(value)});
+        tree.members.back().value.where = of_name; // there people look
+      });
+    } else if (node.is_array()) {
+      tree.kind = Kind::list;
+      node.each_element(
+          "a list", [&](const io::JsonNode& value) { tree.elements.push_back(tree_of(value)); });
+    } else if (node.is_string()) {
+      tree.kind = Kind::text, tree.text = node.text("a text");
+    } else if (node.is_number()) {
+      tree.kind = Kind::number, tree.text = node.number_text(), tree.number = node.number("");
+    } else if (node.is_boolean()) {
+      tree.kind = Kind::boolean, tree.text = node.boolean("") ? "true" : "false";
+    }
     return tree;
   }
 
 private:
-  /// Values come in the document's order, so that lines are counted once.
-  std::string here() {
-    scanner_.next();
-    for (; at_ != scanner_.place(); ++at_)
-      if (*at_ == '\n')
-        ++line_, column_ = 1;
-      else if (!continues_utf8(*at_))
-        ++column_;
-    return fmt::format("{}: line {}, column {}", file_, line_, column_);
-  }
+  /// Values come in the document's order.
+  std::string where(const char* place) { return fmt::format("{}: {}", file_, lines_.of(place)); }
 
-  JsonTree value(int depth) {
-    constexpr int deepest = 32;
-    if (depth > deepest) scanner_.refuse(fmt::format("nested more than {} deep", deepest));
-    JsonTree tree;
-    tree.where = here();
-    const char first = scanner_.next();
-    if (first == '{')
-      object(tree, depth);
-    else if (first == '[')
-      list(tree, depth);
-    else if (first == '"')
-      tree.kind = JsonTree::Kind::text, tree.text = scanner_.string();
-    else if (scanner_.at_number())
-      tree.kind = JsonTree::Kind::number, tree.text = scanner_.number_text(),
-      tree.number = scanner_.number();
-    else
-      word(tree);
-    return tree;
-  }
-
-  void object(JsonTree& tree, int depth) {
-    tree.kind = JsonTree::Kind::object;
-    scanner_.expect('{', "'{'");
-    if (scanner_.accept('}')) return;
-    do {
-      const std::string where = here();
-      if (scanner_.next() != '"') scanner_.refuse("a name in quotes expected");
-      std::string name = scanner_.string();
-      if (tree.find(name)) fail("{}: '{}' is twice in this object", where, name);
-      scanner_.expect(':', "':'");
-      tree.members.push_back({std::move(name), value(depth + 1)});
-      tree.members.back().value.where = where; // of the name: there people look
-    } while (scanner_.accept(','));
-    scanner_.expect('}', "',' or '}'");
-  }
-
-  void list(JsonTree& tree, int depth) {
-    tree.kind = JsonTree::Kind::list;
-    scanner_.expect('[', "'['");
-    if (scanner_.accept(']')) return;
-    do tree.elements.push_back(value(depth + 1));
-    while (scanner_.accept(','));
-    scanner_.expect(']', "',' or ']'");
-  }
-
-  void word(JsonTree& tree) {
-    const char* const at = scanner_.place();
-    const std::string_view word = scanner_.word();
-    if (word == "true" || word == "false")
-      tree.kind = JsonTree::Kind::boolean, tree.text = word;
-    else if (word != "null")
-      scanner_.refuse("a value expected", at);
-  }
-
-  io::JsonScanner scanner_;
   std::string file_;
-  const char* at_;
-  std::size_t line_ = 1, column_ = 1;
+  io::JsonLines lines_;
 };
 
 } // namespace
@@ -124,7 +78,8 @@ JsonTree read_json_tree(const io::Bytes& bytes) {
   if (bytes.size > most)
     fail("{}: {} bytes: at most {} expected of a document that a person wrote", bytes.name,
          bytes.size, most);
-  return TreeReader(bytes).document();
+  io::JsonDocument document(bytes.name, bytes.text(), io::JsonWords::jsons, 32);
+  return TreeBuilder(bytes).tree_of(io::JsonNode::root(document));
 }
 
 } // namespace mha
