@@ -5,9 +5,12 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>
+#include <mha/formats/json_array.hpp>
+#include <mha/formats/json_node.hpp>
 #include <mha/formats/safetensors.hpp>
 #include <mha/formats/torch.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/parse.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,93 +21,85 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 namespace mha::io {
 
 namespace {
-
-using nlohmann::json;
 
 std::string in_folder(const std::string& path, const std::string& name) {
   return (std::filesystem::path(path) / name).string();
 }
 
-/// NaN and infinity, which Python writes and JSON has not, as texts: they are refused where a
-/// setting is read, and not where it is none of the model's.
-std::string with_words_quoted(std::string_view text) {
-  std::string quoted;
-  bool inside = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"') inside = !inside;
-    if (inside && text[i] == '\\' && i + 1 < text.size()) quoted += text[i++];
-    std::string_view word;
-    for (std::string_view known : {"NaN", "-Infinity", "Infinity"})
-      if (!inside && word.empty() && text.substr(i).starts_with(known)) word = known;
-    if (word.empty()) {
-      quoted += text[i];
-    } else {
-      quoted += fmt::format("\"{}\"", word);
-      i += word.size() - 1;
-    }
-  }
-  return quoted;
+/// The members of an object by name.
+std::map<std::string, JsonNode> members_of(const JsonNode& object) {
+  std::map<std::string, JsonNode> members;
+  object.each_member("an object", [&](std::string_view name, const JsonNode& value) {
+    members.insert_or_assign(std::string(name), value);
+  });
+  return members;
 }
 
-/// Refuses, while it is read, what nests deep and a name that an object has twice with two values:
-/// which of them counts differs between programs. Deep nesting costs the parser nothing, but
-/// recursion over the result.
-class Watch {
-public:
-  explicit Watch(const Bytes& bytes) : bytes_(bytes) {}
+/// A number as a setting's text: a whole one with its digits, another as short as it can be.
+std::string number_of(const JsonNode& node) {
+  const std::string_view text = node.number_text();
+  const bool whole = parse_number<std::int64_t>(text) || parse_number<std::uint64_t>(text);
+  return whole ? std::string(text) : number_text(node.number("a number"));
+}
 
-  bool operator()(int depth, json::parse_event_t event, json& value) {
-    using Event = json::parse_event_t;
-    if (depth > 64) fail("{}: nested more than 64 deep", shown(bytes_.name));
-    const auto at = static_cast<std::size_t>(depth);
-    if (event == Event::object_start || event == Event::array_start) {
-      open_.resize(at + 2);
-      open_[at + 1] = {};
-    } else if (event == Event::key) {
-      open_[at].name = value.get<std::string>();
-    } else if (at < open_.size() && open_[at].name) { // a member's value is whole
-      const std::string name = *std::exchange(open_[at].name, std::nullopt);
-      const auto [first, is_new] = open_[at].members.emplace(name, value);
-      if (!is_new && first->second != value)
-        fail("{}: '{}' is twice in one object, with two values: one of them is to go",
-             shown(bytes_.name), shown(name));
-    }
-    return true;
+/// A value on one line. NaN and infinity, which Python writes and JSON has not, are texts: they are
+/// refused where a setting is read, and not where it is none of the model's.
+std::string compact(const JsonNode& node) {
+  std::string text;
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ",") + more; };
+  if (node.is_object()) {
+    for (const auto& [name, value] : members_of(node))
+      add(fmt::format("{}:{}", json_string(name), compact(value)));
+    return fmt::format("{{{}}}", text);
   }
+  if (node.is_array()) {
+    node.each_element("a list", [&](const JsonNode& element) { add(compact(element)); });
+    return fmt::format("[{}]", text);
+  }
+  if (node.is_string()) return json_string(node.text("a text"));
+  if (node.is_number()) return std::string(node.number_text());
+  const std::string word(node.word());
+  return number_word(word) ? fmt::format("\"{}\"", word) : word;
+}
 
-private:
-  /// An object or a list that is being read.
-  struct Open {
-    std::map<std::string, json> members;
-    std::optional<std::string> name; ///< of the member whose value is read; none in a list
-  };
-  const Bytes& bytes_;
-  std::vector<Open> open_ = std::vector<Open>(1); ///< by depth
-};
+bool same_value(const JsonNode& one, const JsonNode& other) {
+  const bool numbers = one.is_number() && other.is_number();
+  return numbers ? one.number("a number") == other.number("a number")
+                 : compact(one) == compact(other);
+}
 
-json parse(const Bytes& bytes) {
+/// Refuses a name that an object has twice with two values: which of them counts differs between
+/// programs.
+void refuse_two_values(const JsonNode& node) {
+  if (node.is_array()) node.each_element("a list", refuse_two_values);
+  if (!node.is_object()) return;
+  std::map<std::string, JsonNode> members;
+  node.each_member("an object", [&](std::string_view name, const JsonNode& value) {
+    refuse_two_values(value);
+    const auto [first, is_new] = members.emplace(name, value);
+    if (!is_new && !same_value(first->second, value))
+      fail("{}: '{}' is twice in one object, with two values: one of them is to go", node.file(),
+           shown(name));
+  });
+}
+
+/// What `read` makes of a file of JSON.
+template <class Read> auto read_json_file(const Bytes& bytes, const Read& read) {
   refuse_foreign(bytes); // a pointer of Git LFS, UTF-16
-  // The parser takes a NUL for the end, whatever follows.
-  if (const std::size_t nul = bytes.text().find('\0'); nul != std::string_view::npos)
-    fail("{}: not valid JSON at byte {}", shown(bytes.name), nul + 1);
-  Watch watch(bytes);
-  const auto watched = [&watch](int depth, json::parse_event_t event, json& value) {
-    return watch(depth, event, value);
-  };
+  JsonDocument document(shown(bytes.name), bytes.text(), JsonWords::pythons);
   try {
-    if (bytes.text().find("NaN") != std::string_view::npos ||
-        bytes.text().find("Infinity") != std::string_view::npos)
-      return json::parse(with_words_quoted(bytes.text()), watched);
-    return json::parse(bytes.text(), watched);
-  } catch (const json::parse_error& error) {
+    const JsonNode root = JsonNode::root(document);
+    refuse_two_values(root);
+    return read(root);
+  } catch (const JsonError& error) {
+    if (error.kind == JsonError::Kind::depth)
+      fail("{}: nested more than {} deep", shown(bytes.name), document.most_depth);
+    if (error.kind == JsonError::Kind::number)
+      fail("{}: a number beyond float64 in it", shown(bytes.name));
     fail("{}: not valid JSON at byte {}", shown(bytes.name), error.byte);
-  } catch (const json::out_of_range&) {
-    fail("{}: a number beyond float64 in it", shown(bytes.name));
   }
 }
 
@@ -122,32 +117,34 @@ bool looks_like_another(const std::string& text) {
 
 /// A value as a setting's text. A text that looks like another value keeps its quotes, so that "4"
 /// is refused where 4 is meant.
-std::string text_of(const json& value) {
-  if (value.is_string()) {
-    const std::string& text = value.get_ref<const std::string&>();
-    return looks_like_another(text) ? fmt::format("\"{}\"", text) : text;
-  }
-  if (value.is_number_float()) return number_text(value.get<double>());
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string text_of(const JsonNode& node) {
+  if (node.is_number()) return number_of(node);
+  if (!node.is_string())
+    return node.is_object() || node.is_array() ? compact(node) : std::string(node.word());
+  const std::string text = node.text("a text");
+  return looks_like_another(text) ? fmt::format("\"{}\"", text) : text;
 }
 
 /// {"rope_scaling": {"factor": 8}} as "rope_scaling.factor" → "8"; lists of plain values as "a,b".
 /// A list of one is "[a]": it is not the value that a setting means.
-void flatten(const json& value, const std::string& name, std::map<std::string, std::string>& into) {
-  if (value.is_object() && value.empty() && !name.empty()) {
-    into[name] = "{}"; // no number and no word, where one is meant
-  } else if (value.is_object()) {
-    for (const auto& [key, member] : value.items())
+void flatten(const JsonNode& node, const std::string& name,
+             std::map<std::string, std::string>& into) {
+  if (node.is_object()) {
+    const std::map<std::string, JsonNode> members = members_of(node);
+    if (members.empty() && !name.empty())
+      into[name] = "{}"; // no number and no word, where one is meant
+    for (const auto& [key, member] : members)
       flatten(member, name.empty() ? key : fmt::format("{}.{}", name, key), into);
-  } else if (value.is_array()) {
+  } else if (node.is_array()) {
     std::string list;
-    for (const json& element : value) {
-      if (!list.empty()) list += ',';
-      list += text_of(element);
-    }
-    into[name] = value.size() == 1 ? fmt::format("[{}]", list) : list;
+    std::size_t count = 0;
+    node.each_element("a list", [&](const JsonNode& element) {
+      list += (list.empty() ? "" : ",") + text_of(element);
+      ++count;
+    });
+    into[name] = count == 1 ? fmt::format("[{}]", list) : list;
   } else {
-    into[name] = text_of(value); // "null", too: a family may say more of a key that is not there
+    into[name] = text_of(node); // "null", too: a family may say more of a key that is not there
   }
 }
 
@@ -192,26 +189,36 @@ bool same_numbers(const Entry& one, const Entry& other) {
   return std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
 }
 
+/// The shard of every tensor that an index lists.
+std::map<std::string, std::string> shards_in(const std::string& where) {
+  return read_json_file(read_member(where), [&](const JsonNode& index) {
+    std::map<std::string, JsonNode> members;
+    if (index.is_object()) members = members_of(index);
+    const auto map = members.find("weight_map");
+    if (map == members.end() || !map->second.is_object())
+      fail("{}: no \"weight_map\" in this index", shown(where));
+    std::map<std::string, std::string> shards;
+    for (const auto& [tensor, node] : members_of(map->second)) {
+      // A name ends for the system where a NUL stands: the file would be another one.
+      constexpr std::string_view no_name("/\0", 2);
+      const std::string shard = node.is_string() ? node.text("a shard") : "";
+      if (shard.empty() || shard.find_first_of(no_name) != std::string::npos)
+        fail("{}: '{}' must lie in a file of this folder", shown(where), shown(tensor));
+      shards[tensor] = shard;
+    }
+    return shards;
+  });
+}
+
 /// The shards that an index lists, each once; every tensor it promises is checked to be there. What
 /// a shard has beyond the index is read as well, as in Transformers, and counts once where two
 /// shards have the same.
 void read_shards(const std::string& path, const std::string& index_name, const WeightFiles& kind,
                  Contents& contents) {
   const std::string where = in_folder(path, index_name);
-  const json index = parse(read_member(where));
-  const auto map = index.is_object() ? index.find("weight_map") : index.end();
-  if (!index.is_object() || map == index.end() || !map->is_object())
-    fail("{}: no \"weight_map\" in this index", shown(where));
-
+  const std::map<std::string, std::string> shard_of = shards_in(where);
   std::map<std::string, std::set<std::string>> wanted; // shard → its tensors
-  for (const auto& [tensor, shard] : map->items()) {
-    // A name ends for the system where a NUL stands: the file would be another one.
-    constexpr std::string_view no_name("/\0", 2);
-    if (!shard.is_string() || shard.get_ref<const std::string&>().empty() ||
-        shard.get_ref<const std::string&>().find_first_of(no_name) != std::string::npos)
-      fail("{}: '{}' must lie in a file of this folder", shown(where), shown(tensor));
-    wanted[shard.get<std::string>()].insert(tensor);
-  }
+  for (const auto& [tensor, shard] : shard_of) wanted[shard].insert(tensor);
   std::map<std::string, std::pair<std::size_t, std::string_view>> places; // of the tensors read
   std::vector<std::string> unlisted;
   for (auto& [shard, tensors] : wanted) {
@@ -221,7 +228,7 @@ void read_shards(const std::string& path, const std::string& index_name, const W
       fail("{}: shard {} is missing; the index wants {} tensors from it", shown(path), shown(shard),
            tensors.size());
     for (Entry& entry : kind.read(read_member(file)).tensors) {
-      if (!map->contains(entry.name)) unlisted.push_back(entry.name);
+      if (!shard_of.contains(entry.name)) unlisted.push_back(entry.name);
       tensors.erase(entry.name);
       const auto [place, is_new] =
           places.try_emplace(entry.name, contents.tensors.size(), std::string_view(shard));
@@ -247,12 +254,12 @@ void read_shards(const std::string& path, const std::string& index_name, const W
 namespace {
 
 std::map<std::string, std::string> config_in(const Bytes& bytes) {
-  const json config = parse(bytes);
-  const std::string& path = bytes.name;
-  if (!config.is_object()) fail("{}: an object expected", shown(path));
-  std::map<std::string, std::string> flat;
-  flatten(config, "", flat);
-  return flat;
+  return read_json_file(bytes, [&](const JsonNode& config) {
+    if (!config.is_object()) fail("{}: an object expected", shown(bytes.name));
+    std::map<std::string, std::string> flat;
+    flatten(config, "", flat);
+    return flat;
+  });
 }
 
 } // namespace
