@@ -3,7 +3,7 @@
 #include <mha/files/pointer.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/json.hpp>
-#include <mha/formats/json_scanner.hpp>
+#include <mha/formats/json_node.hpp>
 #include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
@@ -38,104 +38,99 @@ struct TensorEntry {
 
 class HeaderReader {
 public:
-  HeaderReader(std::string where, std::string_view text) : scanner_(std::move(where), text) {}
+  HeaderReader(std::string where, std::string_view text) : document_(std::move(where), text) {}
 
   std::vector<TensorEntry> entries;
   std::vector<std::pair<std::string, std::string>> metadata;
 
   void read() {
-    std::set<std::string> names;
-    each_member([&](const std::string& name, const char* at) {
-      if (!names.insert(name).second)
-        scanner_.refuse(fmt::format("tensor '{}' is there twice", shown(name)), at);
-      if (name == "__metadata__")
-        read_metadata();
-      else
-        entries.push_back(read_tensor(name, at));
-    });
-    scanner_.finish();
+    each_member(JsonNode::unread_root(document_), "tensor ",
+                [&](const JsonName& name, const JsonNode& value) {
+                  if (name.text == "__metadata__")
+                    read_metadata(value);
+                  else
+                    entries.push_back(read_tensor(name, value));
+                });
+    document_.scanner.finish();
   }
 
 private:
-  template <class Use> void each_member(Use use) {
-    scanner_.expect('{', "an object");
-    if (scanner_.accept('}')) return;
-    do {
-      scanner_.next();
-      const char* at = scanner_.place();
-      const std::string key = scanner_.string();
-      scanner_.expect(':', "':'");
-      use(key, at);
-    } while (scanner_.accept(','));
-    scanner_.expect('}', "',' or '}'");
+  /// `kind` names the members where two have one name.
+  template <class Use>
+  std::size_t each_member(const JsonNode& object, std::string_view kind, const Use& use) {
+    if (!object.is_object()) object.refuse("an object expected");
+    std::set<std::string, std::less<>> names;
+    object.each_member("the header", [&](const JsonName& name, const JsonNode& value) {
+      if (!names.emplace(name).second)
+        refuse(fmt::format("{}'{}' is there twice", kind, shown(name)), name);
+      use(name, value);
+    });
+    return names.size();
   }
 
-  void read_metadata() {
-    std::set<std::string> keys;
-    each_member([&](const std::string& key, const char* at) {
-      if (!keys.insert(key).second)
-        scanner_.refuse(fmt::format("metadata '{}' is there twice", shown(key)), at);
-      if (scanner_.next() != '"') scanner_.refuse("metadata must be text");
-      metadata.emplace_back(key, scanner_.string());
+  [[noreturn]] void refuse(const std::string& why, const JsonName& at) const {
+    document_.scanner.refuse(why, at.place);
+  }
+
+  void read_metadata(const JsonNode& object) {
+    each_member(object, "metadata ", [&](std::string_view key, const JsonNode& value) {
+      if (!value.is_string()) value.refuse("metadata must be text");
+      metadata.emplace_back(key, value.text(key));
     });
   }
 
-  TensorEntry read_tensor(const std::string& name, const char* begin) {
+  TensorEntry read_tensor(const JsonName& name, const JsonNode& tensor) {
     TensorEntry entry;
     entry.name = name;
-    std::set<std::string> keys;
-    each_member([&](const std::string& key, const char* at) {
-      if (!keys.insert(key).second)
-        scanner_.refuse(fmt::format("'{}' is there twice", shown(key)), at);
-      if (key == "dtype") {
-        entry.dtype = read_dtype(name);
-      } else if (key == "shape") {
-        entry.shape = read_integers<Shape>("the length of an axis", "axes");
-      } else if (key == "data_offsets") {
-        const auto offsets = read_integers<std::vector<std::uint64_t>>("an offset", "offsets");
-        if (offsets.size() != 2) scanner_.refuse("data_offsets are two numbers", at);
-        entry.begin = offsets[0];
-        entry.end = offsets[1];
-      } else {
-        scanner_.refuse(fmt::format("'{}' is no key of a tensor", shown(key)), at);
-      }
-    });
-    if (keys.size() != 3)
-      scanner_.refuse(fmt::format("'{}' needs dtype, shape and data_offsets", shown(name)), begin);
+    const std::size_t keys =
+        each_member(tensor, "", [&](const JsonName& key, const JsonNode& value) {
+          if (key.text == "dtype") {
+            entry.dtype = read_dtype(entry.name, value);
+          } else if (key.text == "shape") {
+            entry.shape = read_integers<Shape>(value, "the length of an axis", "axes");
+          } else if (key.text == "data_offsets") {
+            const auto offsets =
+                read_integers<std::vector<std::uint64_t>>(value, "an offset", "offsets");
+            if (offsets.size() != 2) refuse("data_offsets are two numbers", key);
+            entry.begin = offsets[0];
+            entry.end = offsets[1];
+          } else {
+            refuse(fmt::format("'{}' is no key of a tensor", shown(key)), key);
+          }
+        });
+    if (keys != 3)
+      refuse(fmt::format("'{}' needs dtype, shape and data_offsets", shown(name)), name);
     return entry;
   }
 
-  DType read_dtype(const std::string& tensor) {
-    scanner_.next();
-    const char* at = scanner_.place();
-    const std::string name = scanner_.string();
+  static DType read_dtype(const std::string& tensor, const JsonNode& value) {
+    const std::string name = value.read([](JsonScanner& scanner) { return scanner.string(); });
     for (const auto& [known, dtype] : dtypes)
       if (name == known) return dtype;
     std::vector<std::string_view> names;
     for (const auto& row : dtypes) names.push_back(row.first);
     // Numbers of 8 bits and less stand for others, which scales beside them tell.
     const bool scaled = name.starts_with("F8_") || name.starts_with("F4") || name.starts_with("F6");
-    scanner_.refuse(fmt::format("'{}' has dtype {}; {} are read: {}save it as one of them",
-                                shown(tensor), shown(name), fmt::join(names, ", "),
-                                scaled ? "multiply it by its scales and " : ""),
-                    at);
+    value.refuse(fmt::format("'{}' has dtype {}; {} are read: {}save it as one of them",
+                             shown(tensor), shown(name), fmt::join(names, ", "),
+                             scaled ? "multiply it by its scales and " : ""));
   }
 
   /// A list of at most as many integers as a tensor may have axes: `one` and `several` name them.
-  template <class List> List read_integers(std::string_view one, std::string_view several) {
+  template <class List>
+  static List read_integers(const JsonNode& value, std::string_view one, std::string_view several) {
+    if (!value.is_array()) value.refuse("a list of numbers expected");
     List list;
-    scanner_.expect('[', "a list of numbers");
-    if (scanner_.accept(']')) return list;
-    do {
+    value.each_element(several, [&](const JsonNode& element) {
       if (list.size() == most_safetensors_axes)
-        scanner_.refuse(fmt::format("more than {} {}", most_safetensors_axes, several));
-      list.push_back(scanner_.integer<std::uint64_t>(one));
-    } while (scanner_.accept(','));
-    scanner_.expect(']', "',' or ']'");
+        element.refuse(fmt::format("more than {} {}", most_safetensors_axes, several));
+      list.push_back(
+          element.read([&](JsonScanner& scanner) { return scanner.integer<std::uint64_t>(one); }));
+    });
     return list;
   }
 
-  JsonScanner scanner_;
+  JsonDocument document_;
 };
 
 /// Throws Error unless every tensor has as many bytes as its shape says and the tensors fill the
