@@ -1,6 +1,7 @@
 #include <mha/formats/json.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/json_node.hpp>
 #include <mha/formats/json_tensor.hpp>
 #include <mha/system/characters.hpp>
 
@@ -16,46 +17,43 @@ constexpr std::size_t most_depth = 64;
 class DocumentReader {
 public:
   explicit DocumentReader(const Bytes& bytes)
-      : bytes_(bytes), scanner_(shown(bytes.name), bytes.text()), stem_(stem_of(bytes.name)) {
+      : bytes_(bytes),
+        document_(shown(bytes.name), bytes.text(), JsonWords::pythons),
+        stem_(stem_of(bytes.name)) {
     contents_.name = bytes.name;
     contents_.format = "json";
   }
 
   Contents read() {
-    const char first = scanner_.next();
-    if (first == '{')
-      object("", 0);
-    else if (first == '[')
-      add(stem_, value(JsonNumbers::floating_or_text));
+    const JsonNode root = JsonNode::unread_root(document_);
+    if (root.is_object())
+      object("", root, 0);
+    else if (root.is_array())
+      add(stem_, value(root, JsonNumbers::floating_or_text));
     else
-      scanner_.refuse("an object of tensors, or one list, expected");
-    scanner_.finish();
+      root.refuse("an object of tensors, or one list, expected");
+    document_.scanner.finish();
     return std::move(contents_);
   }
 
 private:
   /// A value that is no object.
-  JsonValue value(JsonNumbers kind) {
+  JsonValue value(const JsonNode& node, JsonNumbers kind) {
     JsonValue value;
-    const char first = scanner_.next();
-    value.at = scanner_.place();
-    if (first == '[') {
-      value.array = read_json_array(scanner_, kind);
-      forget(bytes_, value.at, scanner_.place());
-    } else if (first == '"') {
-      value.scalar = scanner_.string();
-    } else if (scanner_.at_number()) {
-      const std::string text(scanner_.number_text());
-      const double number = scanner_.number();
+    value.at = node.place();
+    if (node.is_array()) {
+      value.array = node.read([&](JsonScanner& scanner) { return read_json_array(scanner, kind); });
+      forget(bytes_, value.at, document_.scanner.place());
+    } else if (node.is_string()) {
+      value.scalar = node.text("a text");
+    } else if (node.is_number()) {
+      const std::string text(node.number_text());
+      const double number = node.number("a number");
       value.scalar = kind_of(text) == TextKind::integer ? text : number_text(number);
     } else {
-      const std::string word(scanner_.word());
-      if (word != "null" && word != "true" && word != "false" && !number_word(word))
-        scanner_.refuse(first == '\0' ? "the text ends; a value expected"
-                        : word == "True" || word == "False" || word == "None"
-                            ? "a value expected; JSON writes true, false and null"
-                            : "a value expected",
-                        value.at);
+      const std::string word(node.word());
+      if (word == "True" || word == "False" || word == "None")
+        node.refuse("a value expected; JSON writes true, false and null");
       if (word != "null") value.scalar = word; // null is as if it were not there
     }
     return value;
@@ -81,51 +79,45 @@ private:
   }
   void claim(const std::string& name, const char* at) {
     if (!names_.insert(name).second)
-      scanner_.refuse(fmt::format("'{}' is already there", shown(name)), at);
+      document_.scanner.refuse(fmt::format("'{}' is already there", shown(name)), at);
   }
 
   /// An object: its members are named PREFIX.KEY, unless together they are one tensor.
-  void object(const std::string& prefix, std::size_t depth) {
+  void object(const std::string& prefix, const JsonNode& node, std::size_t depth) {
     if (depth == most_depth)
-      scanner_.refuse(fmt::format("objects nested more than {} deep", most_depth));
-    const char* begin = scanner_.place();
-    const auto named = [&](const std::string& key) {
-      return prefix.empty() ? key : fmt::format("{}.{}", prefix, key);
+      node.refuse(fmt::format("objects nested more than {} deep", most_depth));
+    const auto named = [&](std::string_view key) {
+      return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
     };
-    std::set<std::string> keys;
-    std::map<std::string, JsonValue> parts; // of a tensor, perhaps
-    scanner_.expect('{', "an object");
-    if (!scanner_.accept('}')) {
-      do {
-        if (scanner_.next() != '"') scanner_.refuse("a name in quotes expected");
-        const char* at = scanner_.place();
-        const std::string key = scanner_.string();
-        if (!keys.insert(key).second)
-          scanner_.refuse(fmt::format("'{}' is twice in this object", shown(key)), at);
-        scanner_.expect(':', "':'");
-        if (scanner_.next() == '{') {
-          object(named(key), depth + 1);
-        } else if (key == "data") {
-          const auto dtype = parts.find("dtype");
-          parts[key] = value(dtype == parts.end() ? JsonNumbers::floating_or_text
-                                                  : numbers_for(dtype->second.scalar));
-        } else if (key == "shape" || key == "dtype" || key == "row_tokens" || key == "col_tokens") {
-          // Tokens stand beside a tensor as `show` prints it.
-          parts[key] = value(JsonNumbers::floating_or_text);
-        } else {
-          add(named(key), value(JsonNumbers::floating_or_text));
-        }
-      } while (scanner_.accept(','));
-      scanner_.expect('}', "',' or '}'");
-    }
+    std::set<std::string, std::less<>> keys;
+    std::map<std::string, JsonValue, std::less<>> parts; // of a tensor, perhaps
+    node.each_member("the document", [&](const JsonName& name, const JsonNode& member) {
+      if (!keys.emplace(name.text).second)
+        document_.scanner.refuse(fmt::format("'{}' is twice in this object", shown(name)),
+                                 name.place);
+      const std::string key(name);
+      if (member.is_object()) {
+        object(named(key), member, depth + 1);
+      } else if (key == "data") {
+        const auto dtype = parts.find("dtype");
+        parts[key] = value(member, dtype == parts.end() ? JsonNumbers::floating_or_text
+                                                        : numbers_for(dtype->second.scalar));
+      } else if (key == "shape" || key == "dtype" || key == "row_tokens" || key == "col_tokens") {
+        // Tokens stand beside a tensor as `show` prints it.
+        parts[key] = value(member, JsonNumbers::floating_or_text);
+      } else {
+        add(named(key), value(member, JsonNumbers::floating_or_text));
+      }
+    });
     if (parts.contains("data") && parts.size() == keys.size() && parts.size() > 1) {
       const auto part = [&](const char* key) {
         const auto found = parts.find(key);
         return found == parts.end() ? nullptr : &found->second;
       };
       const std::string name = prefix.empty() ? stem_ : prefix;
-      claim(name, begin);
-      const Tensor tensor = json_tensor(scanner_, part("shape"), part("dtype"), parts["data"]);
+      claim(name, node.place());
+      const Tensor tensor =
+          json_tensor(document_.scanner, part("shape"), part("dtype"), parts["data"]);
       add_tensor(name, tensor, !part("dtype") && tensor.dtype() == DType::f64);
     } else {
       for (auto& [key, part] : parts) add(named(key), std::move(part));
@@ -133,7 +125,7 @@ private:
   }
 
   const Bytes& bytes_;
-  JsonScanner scanner_;
+  JsonDocument document_;
   std::string stem_;
   Contents contents_;
   std::set<std::string> names_;
