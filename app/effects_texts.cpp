@@ -202,15 +202,16 @@ void TextEffects::load(EffectRows* rows, StateReader& state) {
 }
 
 void TextEffects::report() const {
-  report_timings(
-      common_,
-      fmt::format(
-          ", \"ablations\": {}, \"operations\": {:.6g}, \"of_whole_passes\": {:.6g}, "
-          "\"share\": {:.4f}, \"effects_s\": {:.6f}, \"cpu_s\": {:.6f}, \"pass_s\": {:.6f}, "
-          "\"pass_cpu_s\": {:.6f}",
-          cost_.ablations, cost_.operations, cost_.full_pass_operations,
-          cost_.operations / cost_.full_pass_operations, cost_.effects_s, cost_.cpu, cost_.pass_s,
-          cost_.pass_cpu));
+  report_timings(common_, [&](render::JsonText& json) {
+    json.member("ablations", cost_.ablations);
+    json.key("operations").as_it_is(fmt::format("{:.6g}", cost_.operations));
+    json.key("of_whole_passes").as_it_is(fmt::format("{:.6g}", cost_.full_pass_operations));
+    add_fixed(json, "share", cost_.operations / cost_.full_pass_operations, 4);
+    add_fixed(json, "effects_s", cost_.effects_s);
+    add_fixed(json, "cpu_s", cost_.cpu);
+    add_fixed(json, "pass_s", cost_.pass_s);
+    add_fixed(json, "pass_cpu_s", cost_.pass_cpu);
+  });
 }
 
 } // namespace mha::app

@@ -354,18 +354,31 @@ void report_overflow(const Message& text, const Common& common) {
   print_note(console_text(text), common, Severity::warning);
 }
 
-void report_timings(const Common& common, const std::string& more) {
+void add_fixed(render::JsonText& json, std::string_view name, double value, int digits) {
+  json.key(name).as_it_is(fmt::format("{:.{}f}", value, digits));
+}
+
+void report_timings(const Common& common, const MoreTimings& more) {
   if (!common.timings) return;
   const LayerCounts none;
   const LayerCounts& counts = common.counts ? *common.counts : none;
   const KeptWeights no_weights(0);
   const KeptWeights& weights = common.weights ? *common.weights : no_weights;
   const double packing = weights.packing_seconds();
-  print_message(fmt::format(
-      "{{\"read_s\": {:.6f}, \"pack_s\": {:.6f}, \"compute_s\": {:.6f}, \"write_s\": {:.6f}, "
-      "\"layers_made\": {}, \"layers_computed\": {}, \"kept_bytes\": {}, \"memory\": {}{}}}\n",
-      common.read_s, packing, common.compute_s - packing, common.write_s, counts.made.load(),
-      counts.computed.load(), weights.bytes(), weights.budget(), more));
+  render::JsonText json;
+  json.object([&] {
+    add_fixed(json, "read_s", common.read_s);
+    add_fixed(json, "pack_s", packing);
+    add_fixed(json, "compute_s", common.compute_s - packing);
+    add_fixed(json, "write_s", common.write_s);
+    json.member("layers_made", counts.made.load())
+        .member("layers_computed", counts.computed.load())
+        .member("kept_bytes", weights.bytes())
+        .member("memory", weights.budget());
+    if (more) more(json);
+  });
+  json.end_line();
+  print_message(json.take());
 }
 
 } // namespace mha::app

@@ -5,6 +5,7 @@
 #include "console.hpp"
 #include <mha/layer/select.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/render/json_text.hpp>
 #include <mha/schedule/shards.hpp>
 
 namespace mha::app {
@@ -73,7 +74,11 @@ void report_notes(const std::vector<Note>& notes, const Common& common);
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void report_overflow(const Message& text, const Common& common);
-/// The line of --timings, if asked for; `more` are a command's own members (", \"name\": value").
-void report_timings(const Common& common, const std::string& more = "");
+/// Adds a command's own members to the line of --timings.
+using MoreTimings = std::function<void(render::JsonText& json)>;
+/// The line of --timings, if asked for.
+void report_timings(const Common& common, const MoreTimings& more = {});
+/// A number of it with so many digits behind the point.
+void add_fixed(render::JsonText& json, std::string_view name, double value, int digits = 6);
 
 } // namespace mha::app

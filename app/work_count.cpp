@@ -7,7 +7,7 @@
 
 namespace mha::app {
 
-std::string passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads) {
+MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads) {
   const double operations = work.operations();
   const Uncounted unit(model.sources());
   const WorkCount one;
@@ -16,8 +16,10 @@ std::string passes_of(const WorkCount& work, const OpenedModel& model, std::size
   way.threads = threads;
   const Layer ends = layers.ends(advance(layers, layers.embedded(), layers.count(), way).x);
   if (ends.ends->has(Stage::logits)) trace(ends, {Stage::logits}, {}, threads);
-  return fmt::format(", \"operations\": {:.6g}, \"passes\": {:.2f}", operations,
-                     operations / one.operations());
+  return [operations, passes = operations / one.operations()](render::JsonText& json) {
+    json.key("operations").as_it_is(fmt::format("{:.6g}", operations));
+    add_fixed(json, "passes", passes, 2);
+  };
 }
 
 } // namespace mha::app

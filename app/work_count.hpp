@@ -1,6 +1,7 @@
 #pragma once
 // Counts the operations of computations, for --timings.
 
+#include "options.hpp"
 #include <mha/layer/layer_pass.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/system/watch.hpp>
@@ -40,7 +41,7 @@ private:
 
 /// What --timings says of a command that computes layers more than once: the operations, and how
 /// many passes of the whole model, with its logits, they are.
-std::string passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads);
+MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size_t threads);
 
 /// Leaves out of --timings which layers are made and computed while it lives: a pass that is the
 /// unit of others is none of the command's.

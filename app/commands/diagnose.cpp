@@ -105,7 +105,7 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   const Stopwatch watch(common.write_s);
   write_text(output.path, form_of(output) == "json" ? render::diagnosis_json(places)
                                                     : model_diagnosis_text(found, text_style));
-  report_timings(common, common.timings ? passes_of(work, model, common.threads) : "");
+  report_timings(common, common.timings ? passes_of(work, model, common.threads) : MoreTimings());
   return explained ? 0 : 1;
 }
 

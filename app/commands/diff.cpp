@@ -65,8 +65,9 @@ int DiffCommand::run() {
   const WorkCount work;
   for (const std::string& id : std::vector(model.chosen())) layers.layer(id); // it may be reopened
   const Verdict verdict = layers.finish();
-  report_timings(common,
-                 layers.is_whole() && common.timings ? passes_of(work, model, common.threads) : "");
+  report_timings(common, layers.is_whole() && common.timings
+                             ? passes_of(work, model, common.threads)
+                             : MoreTimings());
   return exit_code_of(verdict);
 }
 

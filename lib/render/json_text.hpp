@@ -58,7 +58,7 @@ public:
     separate();
     numbers_.append(text_, number);
   }
-  void value(std::unsigned_integral auto count) { as_it_is(std::to_string(count)); }
+  void value(std::integral auto count) { as_it_is(std::to_string(count)); }
   void value(bool flag) { as_it_is(flag ? "true" : "false"); }
   void value(std::string_view words) { as_it_is(json_string(words)); }
   void value(const std::string& words) { value(std::string_view(words)); }

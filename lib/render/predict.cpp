@@ -88,7 +88,8 @@ PredictionText::PredictionText(PredictView view, TokenNames names, TextStyle tex
     : view_(std::move(view)),
       names_(std::move(names)),
       text_style_(std::move(text_style)),
-      grid_(grid_of_all(view_, text_style_)) {}
+      grid_(grid_of_all(view_, text_style_)),
+      json_(view_.precision) {}
 
 void PredictionText::add_to_grid(const Prediction& one) {
   std::vector<std::string> cells;
@@ -139,37 +140,39 @@ void PredictionText::add_line(const Prediction& one, std::string& out) const {
   }
 }
 
-std::string PredictionText::json_token(int id) const {
-  const std::string piece = names_.piece(id);
-  return fmt::format("\"id\": {}, \"token\": {}, \"piece\": {}", id, json_string(names_.text(id)),
-                     piece.empty() ? "null" : json_string(piece));
+void PredictionText::add_json_token(int id) {
+  json_.member("id", id).member("token", names_.text(id));
+  json_.key("piece").words_or_null(names_.piece(id));
 }
 
-void PredictionText::add_object(const Prediction& one, std::string& out) {
-  const auto json = [&](double value) { return exact(value, Dialect::json, view_.precision); };
-  out += is_first_ ? "\n    {" : ",\n    {";
-  is_first_ = false;
-  if (view_.batched) out += fmt::format("\"batch\": {}, ", one.batch);
-  out += fmt::format("\"position\": {}, ", one.position);
-  if (one.layer) out += fmt::format("\"layer\": {}, ", *one.layer);
-  out += json_token((*view_.ids)[one.batch][one.position]) + ", ";
+void PredictionText::add_object(const Prediction& one) {
+  json_.open_object();
+  if (view_.batched) json_.member("batch", one.batch);
+  json_.member("position", one.position);
+  if (one.layer) json_.member("layer", *one.layer);
+  add_json_token((*view_.ids)[one.batch][one.position]);
   if (one.actual)
-    out += fmt::format("\"came\": {{{}, \"probability\": {}, \"rank\": {}, \"loss\": {}}}, ",
-                       json_token(one.actual->id), json(one.actual->probability), one.actual->rank,
-                       json(one.actual->surprise));
-  out += "\"next\": [";
-  for (std::size_t i = 0; i < one.candidates.size(); ++i) {
-    const Candidate& next = one.candidates[i];
-    out += fmt::format("{}{{{}, \"probability\": {}, \"logit\": {}}}", i == 0 ? "" : ", ",
-                       json_token(next.id), json(next.probability), json(next.logit));
-  }
-  out += "]}";
+    json_.key("came").object([&] {
+      add_json_token(one.actual->id);
+      json_.member("probability", one.actual->probability)
+          .member("rank", one.actual->rank)
+          .member("loss", one.actual->surprise);
+    });
+  json_.key("next").list(one.candidates, [&](const Candidate& next) {
+    json_.object([&] {
+      add_json_token(next.id);
+      json_.member("probability", next.probability).member("logit", next.logit);
+    });
+  });
+  json_.close();
 }
 
 std::string PredictionText::begin() {
   if (std::exchange(is_begun_, true) || view_.form == "table") return "";
-  if (view_.form == "json") return "{\n  \"predictions\": [";
-  return separated_line(titles_of(view_), separator_of(view_.form));
+  if (view_.form != "json") return separated_line(titles_of(view_), separator_of(view_.form));
+  json_.open_object(indented);
+  json_.key("predictions").open_list({"\n    ", "\n    ", "\n  "});
+  return "";
 }
 
 std::string PredictionText::add(const std::vector<Prediction>& predictions) {
@@ -177,7 +180,7 @@ std::string PredictionText::add(const std::vector<Prediction>& predictions) {
   for (const Prediction& one : predictions) {
     loss_.add(one);
     if (view_.form == "json")
-      add_object(one, out);
+      add_object(one);
     else if (view_.form != "table")
       add_line(one, out);
     else if (view_.all)
@@ -185,7 +188,7 @@ std::string PredictionText::add(const std::vector<Prediction>& predictions) {
     else
       add_block(one, out);
   }
-  return out;
+  return out + json_.take();
 }
 
 std::string PredictionText::finish() {
@@ -193,11 +196,12 @@ std::string PredictionText::finish() {
   const bool known = loss_.tokens() > 0;
   const double mean = known ? loss_.mean() : 0, perplexity = std::exp(mean);
   if (view_.form == "json") {
-    const auto json = [&](double value) {
-      return known ? exact(value, Dialect::json, view_.precision) : std::string("null");
-    };
-    return out + fmt::format("\n  ],\n  \"loss\": {},\n  \"perplexity\": {}\n}}\n", json(mean),
-                             json(perplexity));
+    json_.close();
+    json_.key("loss").value_or_null(known ? std::optional(mean) : std::nullopt);
+    json_.key("perplexity").value_or_null(known ? std::optional(perplexity) : std::nullopt);
+    json_.close();
+    json_.end_line();
+    return json_.take();
   }
   if (view_.form != "table" || !view_.all) return out;
   out += grid_.text(text_style_);

@@ -2,6 +2,7 @@
 // Predictions of a whole model as a table, CSV or JSON.
 
 #include <mha/model/predict.hpp>
+#include <mha/render/json_text.hpp>
 #include <mha/render/text.hpp>
 #include <mha/render/text_table.hpp>
 #include <mha/render/tokens.hpp>
@@ -51,15 +52,16 @@ private:
   void add_to_grid(const Prediction& one);
   void add_block(const Prediction& one, std::string& out);
   void add_line(const Prediction& one, std::string& out) const;
-  void add_object(const Prediction& one, std::string& out);
+  void add_object(const Prediction& one);
+  void add_json_token(int id);
   std::string begin();
-  std::string json_token(int id) const;
 
   PredictView view_;
   TokenNames names_;
   TextStyle text_style_;
   TextTable grid_;
   PredictionLoss loss_;
+  JsonText json_;
   bool is_begun_ = false, is_first_ = true;
 };
 

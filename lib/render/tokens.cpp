@@ -1,22 +1,26 @@
 #include <mha/render/tokens.hpp>
 
+#include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text_table.hpp>
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace mha::render {
 
 namespace {
+
+constexpr std::size_t most_buffered = std::size_t{1} << 16;
 
 /// Text that goes on to a sink in pieces.
 class BufferedSink {
 public:
   explicit BufferedSink(const Sink& sink) : sink_(sink) {}
   void add(std::string_view text) {
-    constexpr std::size_t most = std::size_t{1} << 16;
     text_ += text;
-    if (text_.size() >= most) end();
+    if (text_.size() >= most_buffered) end();
   }
   void end() {
     sink_(text_);
@@ -65,28 +69,26 @@ void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& nam
 
 void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& names,
                        const Sink& sink) {
-  BufferedSink out(sink);
-  out.add(texts.size() == 1 ? "" : "[");
-  for (const TokenList& list : texts) {
-    out.add(&list == &texts.front() ? "{" : ",\n {");
-    const auto member = [&](const char* title, const auto& text_of) {
-      out.add(title);
-      for (const TokenPlace& at : list) {
-        out.add(&at == &list.front() ? "" : ", ");
-        out.add(text_of(at));
-      }
-      out.add("]");
-    };
-    member("\"ids\": [", [](const TokenPlace& at) { return fmt::format("{}", at.id); });
-    member(", \"tokens\": [", [&](const TokenPlace& at) { return json_string(names.text(at.id)); });
-    member(", \"pieces\": [",
-           [&](const TokenPlace& at) { return json_string(names.piece(at.id)); });
-    member(", \"offsets\": [",
-           [](const TokenPlace& at) { return fmt::format("[{}, {}]", at.begin, at.end); });
-    out.add("}");
-  }
-  out.add(texts.size() == 1 ? "\n" : "]\n");
-  out.end();
+  JsonText json;
+  const auto member = [&](std::string_view title, const TokenList& list, const auto& add) {
+    json.key(title).list(list, [&](const TokenPlace& at) {
+      add(at);
+      if (json.size() >= most_buffered) sink(json.take());
+    });
+  };
+  if (texts.size() != 1) json.open_list({"", "\n ", ""});
+  for (const TokenList& list : texts)
+    json.object([&] {
+      member("ids", list, [&](const TokenPlace& at) { json.value(at.id); });
+      member("tokens", list, [&](const TokenPlace& at) { json.value(names.text(at.id)); });
+      member("pieces", list, [&](const TokenPlace& at) { json.value(names.piece(at.id)); });
+      member("offsets", list, [&](const TokenPlace& at) {
+        json.list(std::array{at.begin, at.end});
+      });
+    });
+  if (texts.size() != 1) json.close();
+  json.end_line();
+  sink(json.take());
 }
 
 } // namespace mha::render
