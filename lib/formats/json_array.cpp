@@ -87,25 +87,9 @@ private:
   /// A flat list of strings; false, with nothing taken, where it is one of numbers.
   bool read_texts(JsonArray& array) {
     const char* begin = scanner_.place();
-    scanner_.expect('[', "a list");
-    if (scanner_.next() == '"' && kind_ == JsonNumbers::floating_or_text) {
-      array.is_text = array.only_number_words = true;
-      do {
-        if (scanner_.next() != '"') {
-          if (!array.only_number_words)
-            scanner_.refuse("text expected, as in the rest of the list");
-          array = JsonArray{};
-          break;
-        }
-        array.texts.push_back(scanner_.string());
-        array.only_number_words =
-            array.only_number_words && number_word(array.texts.back()).has_value();
-      } while (scanner_.accept(','));
-      if (array.is_text) {
-        scanner_.expect(']', "',' or ']'");
-        return true;
-      }
-    }
+    array.is_text = array.only_number_words = true;
+    if (texts(array.texts, array.only_number_words)) return true;
+    array = JsonArray{};
     scanner_.go_to(begin);
     return false;
   }
@@ -113,35 +97,35 @@ private:
   /// A list of lists of strings; false, with nothing taken, where they are numbers ("NaN").
   bool read_lists_of_texts(JsonArray& array) {
     const char* begin = scanner_.place();
-    scanner_.expect('[', "a list");
-    bool is_text = scanner_.next() == '[' && kind_ == JsonNumbers::floating_or_text;
     bool only_number_words = true;
-    while (is_text) {
-      scanner_.expect('[', "a list");
-      std::vector<std::string>& texts = array.lists.emplace_back();
-      if (scanner_.next() != '"') is_text = false;
-      while (is_text) {
-        if (scanner_.next() != '"') {
-          if (!only_number_words) scanner_.refuse("text expected, as in the rest of the list");
-          is_text = false;
-          break;
-        }
-        texts.push_back(scanner_.string());
-        only_number_words = only_number_words && number_word(texts.back()).has_value();
-        if (!scanner_.accept(',')) break;
+    scanner_.expect('[', "a list");
+    while (scanner_.next() == '[' && texts(array.lists.emplace_back(), only_number_words)) {
+      if (!scanner_.accept(',')) {
+        if (only_number_words) break;
+        scanner_.expect(']', "',' or ']'");
+        return true;
       }
-      if (!is_text) break;
-      scanner_.expect(']', "',' or ']'");
-      if (!scanner_.accept(',')) break;
       if (scanner_.next() != '[') scanner_.refuse("a list of text expected, as the ones before");
-    }
-    if (is_text && !only_number_words) {
-      scanner_.expect(']', "',' or ']'");
-      return true;
     }
     array.lists.clear();
     scanner_.go_to(begin);
     return false;
+  }
+
+  /// One list of strings; false where there are none, or numbers among the words for them.
+  bool texts(std::vector<std::string>& to, bool& only_number_words) {
+    scanner_.expect('[', "a list");
+    if (scanner_.next() != '"' || kind_ != JsonNumbers::floating_or_text) return false;
+    do {
+      if (scanner_.next() != '"') {
+        if (!only_number_words) scanner_.refuse("text expected, as in the rest of the list");
+        return false;
+      }
+      to.push_back(scanner_.string());
+      only_number_words = only_number_words && number_word(to.back()).has_value();
+    } while (scanner_.accept(','));
+    scanner_.expect(']', "',' or ']'");
+    return true;
   }
 
   void list(std::size_t depth) {

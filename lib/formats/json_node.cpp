@@ -140,6 +140,10 @@ void JsonNode::require_array(std::string_view what) const {
   if (!is_array()) refuse(fmt::format("{} must be a list", what));
 }
 
+void JsonNode::require_text(std::string_view what) const {
+  if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
+}
+
 bool JsonNode::enter(char last) const {
   text_->scanner.go_to(at_ + 1);
   return !text_->scanner.accept(last);
@@ -203,19 +207,13 @@ std::string JsonNode::text(std::string_view what) const {
 }
 
 std::string_view JsonNode::text(std::string_view what, std::string& decoded) const {
-  if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
-  text_->scanner.go_to(at_);
-  const std::string_view text = text_->scanner.string(decoded);
-  leave();
-  return text;
+  require_text(what);
+  return read([&](JsonScanner& scanner) { return scanner.string(decoded); });
 }
 
 std::string_view JsonNode::unchecked_text(std::string_view what, std::string& decoded) const {
-  if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
-  text_->scanner.go_to(at_);
-  const std::string_view text = text_->scanner.unchecked_string(decoded);
-  leave();
-  return text;
+  require_text(what);
+  return read([&](JsonScanner& scanner) { return scanner.unchecked_string(decoded); });
 }
 
 std::string_view JsonNode::word() const {
@@ -231,10 +229,7 @@ bool JsonNode::boolean(std::string_view what) const {
 
 double JsonNode::number(std::string_view what) const {
   if (!is_number()) refuse(fmt::format("{} must be a number", what));
-  text_->scanner.go_to(at_);
-  const double value = text_->scanner.number();
-  leave();
-  return value;
+  return read([](JsonScanner& scanner) { return scanner.number(); });
 }
 
 std::string_view JsonNode::number_text() const {

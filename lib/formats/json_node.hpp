@@ -134,6 +134,7 @@ private:
   char peek() const { return at_ == text_->end ? '\0' : *at_; }
   void require_object(std::string_view what) const;
   void require_array(std::string_view what) const;
+  void require_text(std::string_view what) const;
   /// Into an object or a list; whether anything is in it.
   bool enter(char last) const;
   /// Past a comma; whether there is one.

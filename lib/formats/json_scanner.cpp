@@ -13,6 +13,8 @@ namespace mha::io {
 
 namespace {
 
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; // that some editors write
+
 bool is_word_character(char c) {
   return is_letter(c) || is_digit(c) || c == '_';
 }
@@ -42,10 +44,6 @@ const char* JsonScanner::plain_until(const char* at, const char* end) {
   }
   while (at != end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) ++at;
   return at;
-}
-
-namespace {
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; // that some editors write
 }
 
 JsonLines::JsonLines(std::string_view text)

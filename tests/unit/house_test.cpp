@@ -260,7 +260,8 @@ TEST_CASE("JSON stays inside the .cpp files of formats, load, render and heads",
                     [](const std::string& name) { return name.starts_with("<nlohmann/"); });
     if (uses) {
       CHECK_FALSE(source.is_header());
-      CHECK(one_of(source.folder(), {"formats", "load", "render", "heads"}));
+      // They write trees; what is read goes through the cursor of formats.
+      CHECK(one_of(source.folder(), {"load", "render"}));
     }
   }
 }
