@@ -29,6 +29,14 @@ DenseMatrix rows_of_embedding(const Tensor& tokens, std::size_t first, std::size
   return rows;
 }
 
+/// The linear map of a factorised embedding, from a token's row to the stream.
+DenseMatrix map_to_stream(const Embedding& embedding) {
+  const Tensor numbers = convert(embedding.projection.W, DType::f64);
+  DenseMatrix matrix(embedding.projection.in(), embedding.projection.out());
+  std::ranges::copy(numbers.as<double>(), matrix.numbers.begin());
+  return matrix;
+}
+
 /// Columns [first, first + count) of the unembedding.
 DenseMatrix columns_of_head(const Tensor& W, std::size_t first, std::size_t count) {
   const Tensor columns = convert(columns_when_read(W, first, count), DType::f64);
@@ -40,7 +48,7 @@ DenseMatrix columns_of_head(const Tensor& W, std::size_t first, std::size_t coun
 std::string why_not_between(const Embedding& embedding, const ModelHead& head) {
   if (!head.present()) return "the model has no unembedding";
   if (head.dense.present()) return "the head has a layer of its own before the logits";
-  if (head.decoder.in() != embedding.tokens.shape()[1])
+  if (head.decoder.in() != embedding.width())
     return "the embedding and the unembedding are of different widths";
   return "";
 }
@@ -54,8 +62,8 @@ VocabularyProduct vocabulary_product(const Embedding& embedding, const Norm& las
   if (to.why.empty() && head.decoder.out() != embedding.tokens.shape()[0])
     to.why = "the unembedding has other tokens than the embedding";
   if (!to.why.empty()) return to;
-  const std::size_t d = embedding.tokens.shape()[1], V = embedding.tokens.shape()[0];
-  to.W = DenseMatrix(d, d);
+  const std::size_t V = embedding.tokens.shape()[0], d = embedding.width();
+  to.W = DenseMatrix(d, embedding.tokens.shape()[1]);
   for (std::size_t first = 0; first < V; first += tokens_together) {
     const std::size_t count = std::min(tokens_together, V - first);
     const DenseMatrix part =
@@ -63,6 +71,8 @@ VocabularyProduct vocabulary_product(const Embedding& embedding, const Norm& las
                          rows_of_embedding(embedding.tokens, first, count).view(), threads);
     for (std::size_t i = 0; i < part.numbers.size(); ++i) to.W.numbers[i] += part.numbers[i];
   }
+  if (embedding.projection.present())
+    to.W = product_together(to.W.view(), map_to_stream(embedding).view(), threads);
   fold_norm(to.W, last.kind, gain_of(last));
   if (!std::ranges::all_of(to.W.numbers, [](double w) { return std::isfinite(w); })) {
     to.W = DenseMatrix();
@@ -83,8 +93,9 @@ TokenCircuits::TokenCircuits(const Embedding& embedding, const Norm& last, const
         rows_of_embedding(embedding.tokens, static_cast<std::size_t>(tokens[i]), 1);
     for (std::size_t k = 0; k < row.cols; ++k) W_E.row(i)[k] = row.numbers[k] * embedding.scale;
   }
+  if (embedding.projection.present()) W_E = product(W_E.view(), map_to_stream(embedding).view());
   if (!ov) return;
-  W_U = DenseMatrix(W_E.cols, tokens.size());
+  W_U = DenseMatrix(head.decoder.in(), tokens.size());
   for (std::size_t j = 0; j < tokens.size(); ++j) {
     const DenseMatrix column =
         columns_of_head(head.decoder.W, static_cast<std::size_t>(tokens[j]), 1);

@@ -7,14 +7,15 @@
 namespace mha {
 
 /// W_U W_E of a model, W_U with the last norm's gain and centring: rows of the unembedding's,
-/// columns of the embedding's stream. W_E is the table as it lies, without positions and its scale.
-/// Read in pieces of the vocabulary.
+/// columns of the embedding's stream. W_E is the table as it lies, times the linear map of a
+/// factorised embedding, without positions, its scale and its norm. Read in pieces of the
+/// vocabulary.
 VocabularyProduct vocabulary_product(const Embedding& embedding, const Norm& last,
                                      const ModelHead& head, std::size_t threads);
 
 /// A circuit between some tokens: QK, rows the query's and columns the key's, in W_E QK W_Eᵀ; OV,
 /// rows the attended token's and columns the logit's, in W_E OV W_U. The embedding's scale is in
-/// it, positions and the norms' divisors are not.
+/// it and the linear map of a factorised one; positions, its norm and the norms' divisors are not.
 class TokenCircuits {
 public:
   /// Throws Error where the model has no unembedding that a stream goes straight to and OV is

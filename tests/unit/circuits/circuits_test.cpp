@@ -84,6 +84,35 @@ TEST_CASE("circuits: between tokens, each number is the sum over the stream and 
     }
 }
 
+TEST_CASE("circuits: a factorised embedding's rows are what its linear map makes of them") {
+  std::mt19937 random(9);
+  constexpr std::size_t d = 11, E = 4, V = 7, head = 2;
+  const LayerProjections layer = random_layer(d, 3, 5, random);
+  const DenseMatrix rows = random_matrix(V, E, random), map = random_matrix(E, d, random);
+  DenseMatrix wide_rows(V, d);
+  for (std::size_t i = 0; i < V; ++i)
+    for (std::size_t j = 0; j < d; ++j)
+      for (std::size_t k = 0; k < E; ++k) wide_rows.row(i)[j] += at(rows, i, k) * at(map, k, j);
+  Embedding narrow, wide;
+  narrow.tokens = tensor_of(rows), narrow.projection.W = tensor_of(map), narrow.scale = 3;
+  wide.tokens = tensor_of(wide_rows), wide.scale = 3;
+  ModelHead unembedding;
+  unembedding.decoder.W = tensor_of(random_matrix(d, V, random));
+  const std::vector<int> tokens{5, 0, 6};
+  for (const bool ov : {false, true}) {
+    const DenseMatrix expected = TokenCircuits(wide, {}, unembedding, tokens, ov).of(layer, head);
+    const DenseMatrix found = TokenCircuits(narrow, {}, unembedding, tokens, ov).of(layer, head);
+    REQUIRE(found.numbers.size() == expected.numbers.size());
+    for (std::size_t i = 0; i < found.numbers.size(); ++i)
+      CHECK(found.numbers[i] == Approx(expected.numbers[i]).epsilon(1e-12));
+  }
+  const VocabularyProduct expected = vocabulary_product(wide, {}, unembedding, 2),
+                          found = vocabulary_product(narrow, {}, unembedding, 2);
+  REQUIRE(found.W.numbers.size() == d * d);
+  for (std::size_t i = 0; i < d * d; ++i)
+    CHECK(found.W.numbers[i] == Approx(expected.W.numbers[i]).epsilon(1e-12));
+}
+
 TEST_CASE("circuits: heads as wide as, or wider than, the stream") {
   if (!has_lapack()) return;
   std::mt19937 random(5);
