@@ -81,6 +81,9 @@ class Way:
             for name in names:
                 own.pop(name, None)
 
+    def model(self):
+        return Model(self.embed, [self.blocks(own) for own in self.own], self.final(), self.head())
+
     def write(self, folder):
         tensors = {self.place(n, name): a for n, own in enumerate(self.own) for name, a in self.stored(own).items()} | self.ends
         os.makedirs(folder)
@@ -90,8 +93,7 @@ class Way:
             json.dump(self.naming, file, indent=1)
         safetensors.write(folder + "/model.safetensors", {n: ("F32", a) for n, a in tensors.items()})
         ids = self.rng.integers(0, V, T)
-        model = Model(self.embed, [self.blocks(own) for own in self.own], self.final(), self.head())
-        np.savez(folder + "/expected.npz", ids=ids, **run(model, ids))
+        np.savez(folder + "/expected.npz", ids=ids, **run(self.model(), ids))
 
 
 WAYS = {}
@@ -403,6 +405,15 @@ def queries_and_keys_normalised(w):
     w.naming["settings"] |= {"qk_norm": "layer", "qk_norm_eps": 0.03}
     w.blocks = lambda own: w.block(own, attention=w.attention(
         own, q_norm=w.norm(own, "qn", eps=0.03), k_norm=w.norm(own, "kn", eps=0.03)))
+
+
+@way
+def sinks(w):
+    plain(w)
+    for own in w.own:
+        own["sink"] = w.draw(H)
+    w.say(sinks="sink")
+    w.blocks = lambda own: w.block(own, attention=w.attention(own, sinks=own["sink"]))
 
 
 @way

@@ -111,6 +111,7 @@ class Attention:
     rope: Optional[Rope] = None
     distances: Optional[np.ndarray] = None  # 2M - 1, d_k: a vector for every query - key from -(M - 1) on
     of_keys: bool = False                   # keys are multiplied with it, too
+    sinks: Optional[np.ndarray] = None      # H: a logit more in each row's softmax, whose weight is dropped
 
 
 @dataclass
@@ -212,7 +213,11 @@ def attend(a, t, x, attention_mask):
     if a.bias is not None:
         s = t("biased", s + a.bias(x.shape[-2]))
     s = t("masked", np.where(visible(a, x.shape[-2], attention_mask), s, -np.inf))
-    w = t("weights", softmax(s))
+    if a.sinks is not None:
+        sink = np.broadcast_to(np.asarray(a.sinks)[:, None, None], (*s.shape[:-1], 1))
+        w = t("weights", softmax(np.concatenate([s, sink], -1))[..., :-1])
+    else:
+        w = t("weights", softmax(s))
     z = t("head_out", w @ v)
     t("head_result", z @ a.o.weight.reshape(a.num_heads, -1, a.o.weight.shape[-1]))
     c = t("concat", z.swapaxes(-3, -2).reshape(*x.shape[:-1], -1))
@@ -259,10 +264,10 @@ SHAPES = {"pre": pre, "parallel": parallel, "sandwich": sandwich, "post": post, 
           "attention only": attention_only}
 
 
-def run(model, ids, attention_mask=None, edits=None):
+def run(model, ids, attention_mask=None, edits=None, trace=None):
     """Every stage by name. ids: T or B, T; attention_mask alike, 1 = token, 0 = padding.
-    edits: {"layers.0.head_out": function of its value}."""
-    t = Trace(edits=edits or {})
+    edits: {"layers.0.head_out": function of its value}. trace: what keeps the stages."""
+    t = trace or Trace(edits=edits or {})
     ids = np.asarray(ids)
     x = t("embed", model.embed(ids))
     for n, block in enumerate(model.blocks):
