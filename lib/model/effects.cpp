@@ -85,6 +85,11 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
          run.plain(versus));
 }
 
+/// Whether attention adds to the stream what is no head's: b_o, or the bias of a norm behind it.
+bool adds_bias(const Layer& layer) {
+  return !layer.b_o.empty() || !layer.block->post_attention_norm.bias.empty();
+}
+
 /// The stream behind the last layer of a run without a part, computed with so many threads.
 using StreamWithout = std::function<Tensor(std::size_t)>;
 /// A run without a part, and where the part's effects begin in the list.
@@ -141,7 +146,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
     add(Component::attention, n, {}, [&ablations, n](std::size_t threads) {
       return ablations.stream_without_heads(n, {}, threads);
     });
-    if (direct.known() && !layer.b_o.empty()) add(Component::attention_bias, n);
+    if (direct.known() && adds_bias(layer)) add(Component::attention_bias, n);
     if (layer.block->mlp.present())
       add(Component::mlp, n, {}, [&ablations, n](std::size_t threads) {
         return ablations.stream_without_mlp(n, threads);

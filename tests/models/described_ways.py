@@ -139,6 +139,13 @@ shaped("sandwich-outer-norms", "sandwich", AFTER | neither, n1=None, n2="n2", n3
 
 
 @way
+def sandwich_bias_of_norms(w):
+    """What a norm after attention adds where nothing is added to its input."""
+    WAYS["sandwich"](w)
+    w.drop("o.bias")
+
+
+@way
 def parallel_null(w):
     shaped("", "parallel", {}, n1="n1", n2=None)
     WAYS.pop("")(w)

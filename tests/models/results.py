@@ -141,7 +141,8 @@ def of_way(name):
 
 
 # Those whose norms the other files do not compute, and what no family has.
-WAYS = ("sinks", "sandwich", "norms-of-several-kinds", "head-scaled-and-capped", "embedding-without-a-bias")
+WAYS = ("sinks", "sandwich", "sandwich-bias-of-norms", "norms-of-several-kinds", "head-scaled-and-capped",
+        "embedding-without-a-bias")
 MODELS = {v.name: of_variant(v) for v in VARIANTS}
 for family in (text_families, more_text_families, later_families):
     MODELS |= {name: of_family(name, build) for name, build in family.MODELS.items()}
@@ -442,6 +443,7 @@ SOME = {
     "way-sinks": "attention",
     "way-head-scaled-and-capped": "head",         # a bias times the scale
     "way-sandwich": "norms shape",                # layer norms with biases behind results
+    "way-sandwich-bias-of-norms": "norms",        # the same, nothing else added
     "tl-attn-only": "shape",
     "neox-sequential": "shape",
 }
