@@ -28,9 +28,7 @@ public:
     predicted_.emplace(clean);
     answer_ = request.answer ? static_cast<std::size_t>(*request.answer) : clean.top();
     logit_ = logit_of(clean);
-    const auto& [batch, position] = request.places[place];
-    if (run.model().causal() && position + 1 < run.lengths()[batch])
-      next_ = static_cast<std::size_t>(run.ids()[batch][position + 1]);
+    next_ = token_foretold(run, request.places[place]);
     if (next_) next_logit_ = clean.at(*next_);
   }
 
@@ -112,6 +110,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   const bool has_head = run.model().head().present();
   require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
                              request.first_text);
+  require_logits_of(run.model(), request.answer, request.versus);
   std::vector<Comparison> at;
   for (std::size_t i = 0; i < request.places.size(); ++i)
     at.emplace_back(run, request, ablations.clean_rows()[i], i, has_head);

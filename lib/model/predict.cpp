@@ -139,6 +139,23 @@ Predictions predict(OpenedModel& model, const PredictRequest& request) {
   return found;
 }
 
+std::optional<std::size_t> token_foretold(const Texts& texts, const TextPosition& place) {
+  const auto& [batch, position] = place;
+  if (!texts.model().causal() || position + 1 >= texts.lengths()[batch]) return std::nullopt;
+  const auto next = static_cast<std::size_t>(texts.ids()[batch][position + 1]);
+  return next < texts.model().head().decoder.out() ? std::optional(next) : std::nullopt;
+}
+
+void require_logits_of(const WholeModel& model, const std::optional<int>& answer,
+                       const std::optional<int>& versus) {
+  if (!model.head().present()) return;
+  const std::size_t count = model.head().decoder.out();
+  if (answer && static_cast<std::size_t>(*answer) >= count)
+    fail("<answer> is token {}: the model has logits of 0 to {}", *answer, count - 1);
+  if (versus && static_cast<std::size_t>(*versus) >= count)
+    fail("<versus> is token {}: the model has logits of 0 to {}", *versus, count - 1);
+}
+
 void require_finite_predictions(const WholeModel& model, const PredictionRows& rows,
                                 const std::vector<TextPosition>& places, std::size_t first_text) {
   for (std::size_t i = 0; i < rows.count(); ++i)

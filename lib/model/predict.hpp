@@ -58,6 +58,14 @@ void require_finite_predictions(const WholeModel& model, const PredictionRows& r
                                 const std::vector<TextPosition>& places,
                                 std::size_t first_text = 0);
 
+/// The token that follows a place in its text, where it is foretold: not of masked models, at the
+/// text's end, nor where no logit is of it.
+std::optional<std::size_t> token_foretold(const Texts& texts, const TextPosition& place);
+
+/// Throws Error for an answer, or a token beside it, that no logit is of.
+void require_logits_of(const WholeModel& model, const std::optional<int>& answer,
+                       const std::optional<int>& versus);
+
 /// Candidates and the text's next token, of one position's logits. `actual`: its id; < 0: there is
 /// none.
 template <class T>

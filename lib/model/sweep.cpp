@@ -162,8 +162,8 @@ private:
   /// The answer and the token that it is measured against, at each place.
   void take_tokens(const PredictionRows& other) {
     const Texts& text = here_.layers().texts();
+    require_logits_of(text.model(), request_.answer, request_.versus);
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      const auto& [batch, position] = places_[i];
       const auto given = [&](const std::optional<int>& id, const PredictionRows& otherwise) {
         return id ? static_cast<std::size_t>(*id) : otherwise[i].top();
       };
@@ -173,16 +173,13 @@ private:
         same_answer = message(
             "position {}: {} '{}', so the difference of two logits is always 0; give <answer> and "
             "<versus> that differ, or another <metric>",
-            position,
+            places_[i].second,
             request_.answer && request_.versus ? message("<answer> and <versus> are both")
             : request_.answer                  ? message("<answer> is what this run predicts,")
             : request_.versus                  ? message("<versus> is what the other run predicts,")
                                                : "both runs predict",
             text.plain(static_cast<int>(answer_[i])));
-      const bool follows = text.model().causal() && position + 1 < text.lengths()[batch];
-      next_.push_back(follows
-                          ? std::optional(static_cast<std::size_t>(text.ids()[batch][position + 1]))
-                          : std::nullopt);
+      next_.push_back(token_foretold(text, places_[i]));
     }
     if (request_.metric == SweepMetric::loss &&
         std::ranges::none_of(next_, [](const auto& id) { return id.has_value(); }))

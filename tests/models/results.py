@@ -32,7 +32,7 @@ import text_families
 from results_of_runs import Answer, Refused
 from rounding import Reference, U
 from safetensors import read_folder, rounded
-from variants import VARIANTS
+from variants import TL, VARIANTS, Variant
 from write import load, write_folder
 
 DRAWS, SLACK = 4, 16.0
@@ -143,7 +143,8 @@ def of_way(name):
 # Those whose norms the other files do not compute, and what no family has.
 WAYS = ("sinks", "sandwich", "sandwich-bias-of-norms", "norms-of-several-kinds", "head-scaled-and-capped",
         "embedding-without-a-bias")
-MODELS = {v.name: of_variant(v) for v in VARIANTS}
+FEWER_LOGITS = Variant("tl-fewer-logits", TL, "tokens that no logit is of", {"d_vocab_out": 37})
+MODELS = {v.name: of_variant(v) for v in [*VARIANTS, FEWER_LOGITS]}
 for family in (text_families, more_text_families, later_families):
     MODELS |= {name: of_family(name, build) for name, build in family.MODELS.items()}
 MODELS |= {"way-" + name: of_way(name) for name in WAYS}
@@ -444,6 +445,7 @@ SOME = {
     "way-head-scaled-and-capped": "head",         # a bias times the scale
     "way-sandwich": "norms shape",                # layer norms with biases behind results
     "way-sandwich-bias-of-norms": "norms",        # the same, nothing else added
+    "tl-fewer-logits": "head",                    # tokens that no logit is of
     "tl-attn-only": "shape",
     "neox-sequential": "shape",
 }
