@@ -106,7 +106,7 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
     to.is_rotary = true;
   }
   const InputNorm norm = layer.settings.input_norm;
-  if (norm == InputNorm::layer || norm == InputNorm::rms) {
+  if (norm == InputNorm::layer || norm == InputNorm::rms || norm == InputNorm::affine) {
     const std::vector<double> gain = values_in_double(layer.norm_weight);
     for (DenseMatrix* W : {&to.W_q, &to.W_k, &to.W_v})
       if (!W->empty() && (gain.empty() || gain.size() == W->rows)) fold_norm(*W, norm, gain);

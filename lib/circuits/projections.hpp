@@ -12,8 +12,9 @@ namespace mha {
 
 /// The projections of a layer without their biases. What reads the stream (W_q, W_k, W_v) has the
 /// gain of the norm before it, and its centring, folded in: x ↦ C diag(gain) W, C = I − 11ᵀ/d for a
-/// layer norm, I for an RMS norm; the statistics that a norm divides by are left out. W_o, which
-/// writes, is as it is. Absent projections are the identity, as in the layer itself.
+/// layer norm, I for an RMS norm and one that only multiplies; the statistics that a norm divides
+/// by are left out. W_o, which writes, is as it is. Absent projections are the identity, as in the
+/// layer itself.
 struct LayerProjections {
   std::string layer; ///< the layer's id; "" where it has none
   std::size_t heads = 0;

@@ -158,7 +158,7 @@ def parallel_batch_norm(w):
     w.say(norm={"kind": "batch", "weight": "n1.weight"}, mlp__norm=None)
     w.drop("n2.weight", "n2.bias", "n3.weight", "n3.bias", "n4.weight", "n4.bias")
     for own in w.own:
-        own |= {"n1.running_mean": w.draw(d), "n1.running_var": np.abs(w.draw(d, about=1)) + 0}
+        own |= {"n1.running_mean": w.draw(d), "n1.running_var": np.maximum(4 * np.abs(w.draw(d, about=1)), 2)}
 
     def block(own):
         n = lambda x: (x - own["n1.running_mean"]) / np.sqrt(own["n1.running_var"] + EPS) * own["n1.weight"] + own["n1.bias"]

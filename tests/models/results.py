@@ -142,7 +142,7 @@ def of_way(name):
 
 # Those whose norms the other files do not compute, and what no family has.
 WAYS = ("sinks", "sandwich", "sandwich-bias-of-norms", "norms-of-several-kinds", "head-scaled-and-capped",
-        "embedding-without-a-bias")
+        "embedding-without-a-bias", "parallel-batch-norm")
 FEWER_LOGITS = Variant("tl-fewer-logits", TL, "tokens that no logit is of", {"d_vocab_out": 37})
 MODELS = {v.name: of_variant(v) for v in [*VARIANTS, FEWER_LOGITS]}
 for family in (text_families, more_text_families, later_families):
@@ -445,6 +445,7 @@ SOME = {
     "way-head-scaled-and-capped": "head",         # a bias times the scale
     "way-sandwich": "norms shape",                # layer norms with biases behind results
     "way-sandwich-bias-of-norms": "norms",        # the same, nothing else added
+    "way-parallel-batch-norm": "norms",           # a norm that only multiplies and adds
     "tl-fewer-logits": "head",                    # tokens that no logit is of
     "tl-attn-only": "shape",
     "neox-sequential": "shape",

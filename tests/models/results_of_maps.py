@@ -140,10 +140,12 @@ def correlation(rows, equal):
     t, j, w = (np.array(x, float) for x in (t, j, w))
     if not len(w):
         return None
-    t, j, w = t - (t * w).sum() / w.sum(), j - (j * w).sum() / w.sum(), w / w.sum()
-    tt, jj = (w * t * t).sum(), (w * j * j).sum()
-    if min(tt, jj) < 1e-9:
+    w = w / w.sum()
+    of_t, of_j = t - (t * w).sum(), j - (j * w).sum()
+    tt, jj = (w * of_t * of_t).sum(), (w * of_j * of_j).sum()
+    if tt < 1e-11 * (w * t * t).sum() or jj < 1e-11 * (w * j * j).sum():  # what rounding leaves of 0
         return None
+    t, j = of_t, of_j
     return float((w * t * j).sum() / np.sqrt(tt * jj))
 
 
