@@ -83,6 +83,7 @@ public:
     compare_all();
     allow_rounding();
     measure_pass();
+    judges_.clear();
     for (StageDiff& row : result_.stages) {
       if (row.difference.within) continue;
       if (row.pass_rounding)
@@ -99,16 +100,18 @@ private:
   void allow_rounding();
   void choose_first();
   void recompute(StageDiff& row);
-  std::optional<Difference> without_rounding(const StageDiff& row, const Layer& layer,
+  ShownRoundingJudge& own_judge(const StageDiff& row);
+  std::optional<Difference> without_rounding(const StageDiff& row, ShownRoundingJudge& judge,
                                              const Tensor& ours, double& allowed,
                                              const GrownRounding* grown = nullptr) const;
+  std::map<Stage, Tensor> values_of(const std::vector<Stage>& stages) const;
   RoundedSteps steps_of(const StageDiff& row, bool from_theirs) const;
   double size_of_error(const StageDiff& row) const;
   Tolerance tolerance_for(const ReferenceStage& theirs, DType coarser) const;
   Difference against(const StageDiff& row, const Tensor& ours, Tolerance tolerance) const;
   DType precision_of_chain(Stage stage) const;
   bool follows_own_settings(Stage stage) const;
-  FromExact from_exact(const StageDiff& row, double ours, const Tensor& exact) const;
+  FromExact from_exact(const StageDiff& row, double ours, const Tensor& exact);
   void measure_pass();
   std::map<Stage, Tensor> exact_stages() const;
   bool follows_earlier_layers() const { return pass_ && pass_->earlier; }
@@ -118,6 +121,8 @@ private:
   const Tolerances& tolerances_;
   std::size_t threads_;
   const PassContext* pass_;
+  std::map<DType, ShownRoundingJudge>
+      judges_;                    ///< of the layer's own steps, by what they are kept in
   std::map<Stage, Tensor> exact_; ///< where every stage is compared with float64
   Diff result_;
 };
@@ -187,15 +192,15 @@ void Differ::compare_all() {
 }
 
 /// The reference's distance from float64 beside ours.
-FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& exact) const {
+FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& exact) {
   FromExact found;
   found.ours = ours;
   found.theirs =
       compare(layer_, row.stage, exact, row.reference->value, {}, row.reference->stored).max_abs;
   std::optional<GrownRounding> grown;
   if (pass_->whole) grown = {*value_in(layer_, row.stage, threads_), exact};
-  const std::optional<RoundingVerdict> verdict = judge_rounding(
-      layer_, *row.reference, exact, steps_of(row, false), threads_, grown ? &*grown : nullptr);
+  const std::optional<RoundingVerdict> verdict =
+      own_judge(row).judge(*row.reference, exact, grown ? &*grown : nullptr);
   found.ratio = verdict ? verdict->farthest : found.theirs > 0 ? HUGE_VAL : 0;
   found.is_rounding = found.ratio <= 1 || (verdict && verdict->within);
   return found;
@@ -214,16 +219,21 @@ RoundedSteps Differ::steps_of(const StageDiff& row, bool from_theirs) const {
   return steps;
 }
 
+ShownRoundingJudge& Differ::own_judge(const StageDiff& row) {
+  RoundedSteps steps = steps_of(row, false);
+  const DType kept = steps.kept;
+  return judges_.try_emplace(kept, layer_, std::move(steps), threads_).first->second;
+}
+
 /// The difference of a stage of a layer, beyond what rounding allows each number; nothing where
 /// that is not known. `allowed` is the most of it.
-std::optional<Difference> Differ::without_rounding(const StageDiff& row, const Layer& layer,
+std::optional<Difference> Differ::without_rounding(const StageDiff& row, ShownRoundingJudge& judge,
                                                    const Tensor& ours, double& allowed,
                                                    const GrownRounding* grown) const {
   const Tensor saved = as_saved(*row.reference, ours);
-  const std::optional<RoundingVerdict> verdict = judge_rounding(
-      layer, *row.reference, saved, steps_of(row, &layer != &layer_), threads_, grown);
+  const std::optional<RoundingVerdict> verdict = judge.judge(*row.reference, saved, grown);
   if (!verdict) return std::nullopt;
-  Difference found = compare(layer, row.stage, saved, row.reference->value, row.tolerance,
+  Difference found = compare(layer_, row.stage, saved, row.reference->value, row.tolerance,
                              row.reference->stored, verdict->allowed);
   if (row.reference->mean_of_heads) found.worst_head.reset();
   found.within = found.within || verdict->within;
@@ -232,17 +242,43 @@ std::optional<Difference> Differ::without_rounding(const StageDiff& row, const L
   return found;
 }
 
+/// What the layer computes of these stages: of those that are available, and of large ones nothing.
+std::map<Stage, Tensor> Differ::values_of(const std::vector<Stage>& stages) const {
+  constexpr std::size_t most_together = std::size_t{1} << 26;
+  const StageSet available = available_stages(layer_);
+  std::vector<Stage> small;
+  std::size_t count = 0;
+  for (const Stage stage : stages)
+    if (contains(available, stage)) {
+      count += count_of(layer_.shape_of(stage));
+      if (count <= most_together) small.push_back(stage);
+    }
+  std::map<Stage, Tensor> values;
+  if (small.empty()) return values;
+  const Trace kept = trace(layer_, small, {}, threads_);
+  for (const Stage stage : small) values.emplace(stage, kept.value(stage));
+  return values;
+}
+
 /// Leaves of a stage that is outside the tolerance what rounding does not allow. Where the
 /// tolerance was asked for, it stays.
 void Differ::allow_rounding() {
+  std::vector<StageDiff*> rows;
+  std::vector<Stage> stages;
   for (StageDiff& row : result_.stages) {
     if (row.difference.within || tolerances_.asked_for(row.stage) || layer_.has_given(row.stage) ||
         !may_be_rounding(row.difference, coarser_of(layer_.dtype, row.precision)))
       continue;
-    const std::optional<Tensor> ours = value_in(layer_, row.stage, threads_);
+    rows.push_back(&row), stages.push_back(row.stage);
+  }
+  const std::map<Stage, Tensor> together = values_of(stages);
+  for (StageDiff* row : rows) {
+    const auto at = together.find(row->stage);
+    const std::optional<Tensor> ours =
+        at == together.end() ? value_in(layer_, row->stage, threads_) : at->second;
     if (!ours) continue;
-    if (const auto left = without_rounding(row, layer_, *ours, row.rounding))
-      row.difference = *left;
+    if (const auto left = without_rounding(*row, own_judge(*row), *ours, row->rounding))
+      row->difference = *left;
   }
 }
 
@@ -305,7 +341,7 @@ void Differ::measure_pass() {
     if (row.difference.within || at == exact.end()) continue;
     const GrownRounding grown{ours.value(row.stage), at->second};
     double allowed = 0;
-    const auto left = without_rounding(row, layer_, ours.value(row.stage), allowed, &grown);
+    const auto left = without_rounding(row, own_judge(row), ours.value(row.stage), allowed, &grown);
     if (left && left->within) row.pass_rounding = allowed;
   }
 }
@@ -347,8 +383,9 @@ void Differ::recompute(StageDiff& row) {
     return;
   }
   if (may_be_rounding(*row.recomputed, precision)) {
+    ShownRoundingJudge judge(edited, steps_of(row, true), threads_);
     double allowed = 0;
-    if (const auto left = without_rounding(row, edited, *value, allowed)) row.recomputed = *left;
+    if (const auto left = without_rounding(row, judge, *value, allowed)) row.recomputed = *left;
   }
   row.own = !row.recomputed->within;
 }

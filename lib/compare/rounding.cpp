@@ -88,8 +88,9 @@ public:
          const std::vector<double>& variances)
       : layer_(layer),
         theirs_(theirs),
-        ours_(ours),
         variances_(variances),
+        a_(values_in_double(ours)),
+        b_(values_in_double(theirs.values)),
         stored_(spacing_of(theirs.stored)),
         rows_(rows_of(layer, theirs.stage, theirs.values)),
         of_row_(std::min(1.0, independent_keys / static_cast<double>(rows_.width))),
@@ -99,7 +100,8 @@ public:
     const std::size_t n = theirs_.values.count(), rows = n / rows_.width;
     row_groups_.resize(rows);
     result_.allowed = Tensor::uninitialised(DType::f32, theirs_.values.shape());
-    for (std::size_t i = 0; i < n; ++i) look_at(i);
+    const auto allowed = result_.allowed.as_mutable<float>();
+    for (std::size_t i = 0; i < n; ++i) allowed[i] = is_padding(i) ? 0 : look_at(i);
     std::vector<double> roots;
     for (const Group& row : row_groups_)
       if (row.count > 0) roots.push_back(row.root());
@@ -114,20 +116,16 @@ public:
   }
 
 private:
-  void look_at(std::size_t i) {
-    if (is_padding(i)) {
-      result_.allowed.as_mutable<float>()[i] = 0;
-      return;
-    }
-    const double a = value_at(ours_, i), b = value_at(theirs_.values, i),
-                 error = are_alike(a, b) ? 0 : std::fabs(a - b), v = variances_[i];
+  /// What number i is allowed.
+  float look_at(std::size_t i) {
+    const double a = a_[i], b = b_[i], error = are_alike(a, b) ? 0 : std::fabs(a - b),
+                 v = variances_[i];
     const double storing = std::max(stored_.most(b), stored_.most(a)),
                  allowed = 1.0001 * storing + theirs_.resolution + spreads * std::sqrt(v);
-    result_.allowed.as_mutable<float>()[i] =
-        static_cast<float>(std::isfinite(allowed) ? allowed : 0);
+    const float given = static_cast<float>(std::isfinite(allowed) ? allowed : 0);
     if (!std::isfinite(b) || is_not_saved(b) || both_hidden(a, b)) {
       if (error != 0) result_.farthest = infinity;
-      return;
+      return given;
     }
     if (error > 0) {
       const double ratio = error <= allowed ? error / allowed
@@ -137,10 +135,10 @@ private:
       result_.farthest = std::isnan(ratio) ? infinity : std::max(result_.farthest, ratio);
     }
     const double expected = v + (storing * storing + theirs_.resolution * theirs_.resolution) / 3;
-    if (!(expected > 0) || !std::isfinite(error)) return;
-    const double square = error * error / expected;
+    if (!(expected > 0) || !std::isfinite(error)) return given;
     Group& row = row_groups_[i / rows_.width];
-    row.squares += square, ++row.count;
+    row.squares += error * error / expected, ++row.count;
+    return given;
   }
 
   /// What is wrong as a whole is allowed nothing: rows, heads by their other rows, and all by the
@@ -180,8 +178,8 @@ private:
 
   const Layer& layer_;
   const Rounded& theirs_;
-  const Tensor& ours_;
   const std::vector<double>& variances_;
+  std::vector<double> a_, b_; ///< ours and theirs
   Spacing stored_;
   RowsOfStage rows_;
   double of_row_;
@@ -198,8 +196,10 @@ void grow(const GrownRounding& pass, bool of_tokens, double coarser, const Spaci
   const std::size_t width = std::max<std::size_t>(pass.ours.shape().back(), 1),
                     rows = variances.size() / width;
   std::vector<double> of_column(width);
+  const std::vector<double> ours = values_in_double(pass.ours),
+                            exact = values_in_double(pass.exact);
   const auto square_at = [&](std::size_t i) {
-    const double error = value_at(pass.ours, i) - value_at(pass.exact, i);
+    const double error = ours[i] - exact[i];
     return std::isfinite(error) ? coarser * coarser * error * error : 0;
   };
   for (std::size_t i = 0; of_tokens && i < variances.size(); ++i)
@@ -207,7 +207,7 @@ void grow(const GrownRounding& pass, bool of_tokens, double coarser, const Spaci
   for (std::size_t first = 0; first < variances.size(); first += width) {
     double errors = 0, level = 0, base = 0;
     for (std::size_t i = first; i < first + width; ++i) {
-      const double y = value_at(pass.ours, i);
+      const double y = ours[i];
       if (!std::isfinite(y) || std::fabs(y) >= 1e4) continue;
       errors += square_at(i), base += variances[i];
       level += kept.half * kept.half * y * y / static_cast<double>(width);
@@ -226,49 +226,67 @@ RoundingVerdict judge_rounding(const Layer& layer, const Rounded& theirs, const 
   return Judged(layer, theirs, ours, variances).verdict();
 }
 
-std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const Rounded& theirs,
-                                              const Tensor& ours, const RoundedSteps& steps,
-                                              std::size_t threads, const GrownRounding* grown) {
+RoundingJudge::RoundingJudge(Layer layer, RoundedSteps steps, std::size_t threads)
+    : layer_(std::move(layer)), steps_(std::move(steps)), threads_(threads) {}
+
+RoundingVerdict RoundingJudge::judged(const Rounded& theirs, const Tensor& ours,
+                                      const GrownRounding* grown, bool scores) {
+  std::optional<Variances>& chain = variances_[scores ? 1 : 0];
+  if (!chain) {
+    RoundedSteps own = steps_;
+    own.scores = scores;
+    chain.emplace(layer_, std::move(own), threads_);
+  }
+  std::vector<double> variances = chain->of(theirs.stage);
+  const Spacing kept = spacing_of(steps_.kept);
+  if (grown)
+    grow(*grown, info_of(theirs.stage).kind == Kind::token,
+         std::max(1.0, kept.half / spacing_of(layer_.dtype).half), kept, variances);
+  return judge_rounding(layer_, theirs, ours, variances);
+}
+
+std::optional<RoundingVerdict> RoundingJudge::judge(const Rounded& theirs, const Tensor& ours,
+                                                    const GrownRounding* grown) {
   const Stage stage = theirs.stage;
   if (theirs.values.count() > most_numbers || theirs.values.shape() != ours.shape() ||
-      !contains(available_stages(layer), stage))
+      !contains(available_stages(layer_), stage))
     return std::nullopt;
-  const auto judged = [&](bool scores) {
-    RoundedSteps own = steps;
-    own.scores = scores;
-    std::vector<double> variances = Variances(layer, std::move(own), threads).of(stage);
-    const Spacing kept = spacing_of(steps.kept);
-    if (grown)
-      grow(*grown, info_of(stage).kind == Kind::token,
-           std::max(1.0, kept.half / spacing_of(layer.dtype).half), kept, variances);
-    return judge_rounding(layer, theirs, ours, variances);
-  };
-  RoundingVerdict found = judged(false);
+  RoundingVerdict found = judged(theirs, ours, grown, false);
   const bool makes_scores = stage == Stage::scores ||
-                            contains(ancestors_of(layer, stage, layer.given_set), Stage::scores);
-  if (found.within || !is_short(steps.kept) || !makes_scores || found.shown < more_than_shown)
+                            contains(ancestors_of(layer_, stage, layer_.given_set), Stage::scores);
+  if (found.within || !is_short(steps_.kept) || !makes_scores || found.shown < more_than_shown)
     return found;
-  RoundingVerdict rounded = judged(true);
+  RoundingVerdict rounded = judged(theirs, ours, grown, true);
   return rounded.shown >= shown_by_scores ? rounded : found;
 }
 
-std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const ReferenceStage& theirs,
-                                              const Tensor& ours, const RoundedSteps& steps,
-                                              std::size_t threads, const GrownRounding* grown) {
+namespace {
+
+Layer in_rows(Layer layer) {
+  layer.settings.columns = false, layer.dims.batched = true;
+  return layer;
+}
+
+} // namespace
+
+ShownRoundingJudge::ShownRoundingJudge(const Layer& layer, RoundedSteps steps, std::size_t threads)
+    : layer_(layer), rows_(in_rows(layer), std::move(steps), threads) {}
+
+std::optional<RoundingVerdict> ShownRoundingJudge::judge(const ReferenceStage& theirs,
+                                                         const Tensor& ours,
+                                                         const GrownRounding* grown) {
   const Stage stage = theirs.stage;
   const auto own_form = [&](const Tensor& value) {
-    return with_given(layer, stage, value).given[index_of(stage)];
+    return with_given(layer_, stage, value).given[index_of(stage)];
   };
-  Layer rows = layer;
-  rows.settings.columns = false, rows.dims.batched = true;
-  std::optional<GrownRounding> in_rows;
-  if (grown) in_rows = {own_form(grown->ours), own_form(grown->exact)};
+  std::optional<GrownRounding> grown_rows;
+  if (grown) grown_rows = {own_form(grown->ours), own_form(grown->exact)};
   std::optional<RoundingVerdict> found =
-      judge_rounding(rows, {stage, own_form(theirs.value), theirs.stored, theirs.resolution},
-                     own_form(ours), steps, threads, in_rows ? &*in_rows : nullptr);
+      rows_.judge({stage, own_form(theirs.value), theirs.stored, theirs.resolution}, own_form(ours),
+                  grown_rows ? &*grown_rows : nullptr);
   if (!found) return found;
-  Layer shown = layer; // hands out what is given in the form that users see
-  shown.given[index_of(stage)] = convert(found->allowed, layer.dtype), shown.given_set.add(stage);
+  Layer shown = layer_; // hands out what is given in the form that users see
+  shown.given[index_of(stage)] = convert(found->allowed, layer_.dtype), shown.given_set.add(stage);
   found->allowed = convert(trace(shown, {stage}, {}, 1).value(stage), DType::f32);
   return found;
 }

@@ -4,6 +4,7 @@
 #include <mha/compare/reference.hpp>
 #include <mha/compare/spread.hpp>
 
+#include <array>
 #include <optional>
 
 namespace mha {
@@ -42,20 +43,43 @@ struct GrownRounding {
   Tensor ours, exact;
 };
 
-/// The same of a stage that a layer computes: by what implementations in this precision round.
-/// `steps.kept` is that precision. A half type's fused kernels keep scores … masked in float32, and
-/// others round them: that is granted where the numbers show it in general. Nothing where the layer
-/// cannot compute it, or would need too much memory.
-std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const Rounded& theirs,
-                                              const Tensor& ours, const RoundedSteps& steps,
-                                              std::size_t threads,
-                                              const GrownRounding* grown = nullptr);
+/// The same of stages that a layer computes, one after the other: by what implementations in this
+/// precision round. What is found on the way to one stage serves the next.
+class RoundingJudge {
+public:
+  /// `layer` in row form, with a batch axis; `steps.kept` is the precision. A half type's fused
+  /// kernels keep scores … masked in float32, and others round them: that is granted where the
+  /// numbers show it in general.
+  RoundingJudge(Layer layer, RoundedSteps steps, std::size_t threads);
+  RoundingJudge(const RoundingJudge&) = delete;
+  RoundingJudge& operator=(const RoundingJudge&) = delete;
 
-/// The same of a stage as users see it, and so is what is allowed. `ours` has the shape
-/// layer.shape_of(stage).
-std::optional<RoundingVerdict> judge_rounding(const Layer& layer, const ReferenceStage& theirs,
-                                              const Tensor& ours, const RoundedSteps& steps,
-                                              std::size_t threads,
-                                              const GrownRounding* grown = nullptr);
+  /// Nothing where the layer cannot compute the stage, or would need too much memory.
+  std::optional<RoundingVerdict> judge(const Rounded& theirs, const Tensor& ours,
+                                       const GrownRounding* grown = nullptr);
+
+private:
+  RoundingVerdict judged(const Rounded& theirs, const Tensor& ours, const GrownRounding* grown,
+                         bool scores);
+
+  const Layer layer_;
+  RoundedSteps steps_;
+  std::size_t threads_;
+  std::array<std::optional<Variances>, 2> variances_; ///< with scores of float32, with rounded ones
+};
+
+/// The same of stages as users see them, and so is what is allowed.
+class ShownRoundingJudge {
+public:
+  ShownRoundingJudge(const Layer& layer, RoundedSteps steps, std::size_t threads);
+
+  /// `ours` has the shape layer.shape_of(stage).
+  std::optional<RoundingVerdict> judge(const ReferenceStage& theirs, const Tensor& ours,
+                                       const GrownRounding* grown = nullptr);
+
+private:
+  const Layer& layer_;
+  RoundingJudge rows_;
+};
 
 } // namespace mha

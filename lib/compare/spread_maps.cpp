@@ -40,8 +40,8 @@ Squares MapVariances::values(Stage stage, const Rows& rows) {
   Squares grid(rows.count, cols);
   const Tensor& whole = layer_.has_given(stage) ? layer_.given[index_of(stage)] : all_.at(stage);
   const std::size_t first = ((rows.batch * d.H + rows.head) * d.T + rows.first) * cols;
-  for (std::size_t i = 0; i < grid.numbers.size(); ++i)
-    grid.numbers[i] = value_at(whole, first + i);
+  convert(whole.raw() + first * size_of(whole.dtype()), whole.dtype(),
+          reinterpret_cast<std::byte*>(grid.numbers.data()), DType::f64, grid.numbers.size());
   return grid;
 }
 

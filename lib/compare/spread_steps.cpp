@@ -5,20 +5,9 @@
 #include <mha/observe/trace.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace mha {
-
-namespace {
-
-/// The power of two at or below a number's size, and no smaller than 2^least.
-double power_below(double number, int least) {
-  const auto bits = std::bit_cast<std::uint64_t>(number) & 0x7ff0000000000000U;
-  return std::max(std::bit_cast<double>(bits), std::ldexp(1.0, least));
-}
-
-} // namespace
 
 double before_cap(double capped, double cap) {
   if (cap == 0) return capped;
@@ -26,29 +15,15 @@ double before_cap(double capped, double cap) {
   return cap * std::atanh(std::clamp(capped / cap, -nearest, nearest));
 }
 
-double Spacing::most(double number) const {
-  return number == 0 ? 0 : half * power_below(number, least);
-}
-
-double Spacing::of(double number) const {
-  const double error = most(number);
-  return error * error / 3;
-}
-
 double Spacing::unless_held(double number) const {
   const double units = number / (2 * most(number));
   return number == 0 || !std::isfinite(number) || units == std::floor(units) ? 0 : of(number);
 }
 
-double Spacing::at_worst(double number) const {
-  const double error = number == 0 ? 0 : half * std::max(std::fabs(number), std::ldexp(1.0, least));
-  return error * error / 3;
-}
-
 Spacing spacing_of(DType dtype) {
-  return {std::ldexp(1.0, -significand_bits(dtype)), dtype == DType::f16   ? -14
-                                                     : dtype == DType::f64 ? -1022
-                                                                           : -126};
+  return {std::ldexp(1.0, -significand_bits(dtype)), dtype == DType::f16   ? 0x1p-14
+                                                     : dtype == DType::f64 ? 0x1p-1022
+                                                                           : 0x1p-126};
 }
 
 Squares times(const Squares& a, const Squares& b, std::size_t threads) {

@@ -4,24 +4,37 @@
 #include <mha/layer/block.hpp>
 #include <mha/tensor/tensor.hpp>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace mha {
 
 /// How far a floating type's numbers are apart: `half` a unit in the last place of those near 1,
-/// and no finer than at 2^least.
+/// and no finer than at `smallest`, a power of two.
 struct Spacing {
   double half = 0;
-  int least = -1022;
+  double smallest = 0x1p-1022;
 
+  /// The most that storing moves a number.
+  double most(double number) const {
+    const auto power = std::bit_cast<std::uint64_t>(number) & 0x7ff0000000000000U; // at or below
+    return number == 0 ? 0 : half * std::max(std::bit_cast<double>(power), smallest);
+  }
   /// The mean square of what storing does to a number: its error is anywhere in the unit around it.
-  double of(double number) const;
+  double of(double number) const {
+    const double error = most(number);
+    return error * error / 3;
+  }
   /// The same of a number whose place between two powers of two is not known: at worst.
-  double at_worst(double number) const;
+  double at_worst(double number) const {
+    const double error = number == 0 ? 0 : half * std::max(std::fabs(number), smallest);
+    return error * error / 3;
+  }
   /// The same of a number that may be of the type already: then nothing.
   double unless_held(double number) const;
-  /// The most that storing moves a number.
-  double most(double number) const;
 };
 Spacing spacing_of(DType dtype);
 

@@ -50,12 +50,13 @@ Numbers Variances::of_product(const Numbers& x, Numbers variance, const Tensor& 
   for (std::size_t first = 0; first < width; first += at_once) {
     const std::size_t count = std::min(at_once, width - first);
     Squares squares(n, count), own(exact ? 0 : n, count);
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t j = 0; j < count; ++j) {
-        const double w = value_at(W, i * width + first + j);
-        squares.row(i)[j] = w * w;
-        if (!exact) own.row(i)[j] = kept_.of(w);
-      }
+    for (std::size_t i = 0; i < n; ++i) {
+      double* w = squares.row(i);
+      convert(W.raw() + (i * width + first) * size_of(W.dtype()), W.dtype(),
+              reinterpret_cast<std::byte*>(w), DType::f64, count);
+      for (std::size_t j = 0; !exact && j < count; ++j) own.row(i)[j] = kept_.of(w[j]);
+      for (std::size_t j = 0; j < count; ++j) w[j] *= w[j];
+    }
     const Squares some =
         variance_of_product(a, of_x, squares, exact ? nullptr : &own, summed_, threads_);
     for (std::size_t t = 0; t < rows; ++t)

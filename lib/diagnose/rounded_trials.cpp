@@ -94,7 +94,7 @@ bool Trials::is_rounding(const Tensor& ours, const Changes& changes, const Tenso
                         target_.resolution};
     // Numbers that are the same but for their storing need no variance.
     if (judge_rounding(edited, other, ours, std::vector<double>(ours.count())).within) return true;
-    const auto found = judge_rounding(edited, other, ours, rounded_steps(edited), threads_);
+    const auto found = RoundingJudge(edited, rounded_steps(edited), threads_).judge(other, ours);
     return found && found->within;
   } catch (const Error&) { // a change that this layer does not allow
     return false;

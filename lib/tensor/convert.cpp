@@ -198,7 +198,12 @@ Tensor rounded_to(const Tensor& tensor, DType dtype) {
 
 std::vector<double> values_in_double(const Tensor& tensor) {
   std::vector<double> values(tensor.count());
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = value_at(tensor, i);
+  if (values.empty()) return values;
+  with_type(tensor.dtype(), [&]<class T>(T) {
+    const auto* from = reinterpret_cast<const T*>(tensor.raw());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<double>(number(from[i]));
+  });
   return values;
 }
 
