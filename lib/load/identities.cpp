@@ -206,9 +206,12 @@ assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Gu
         if (taken.contains(&tensor)) continue;
         const std::optional<Misspelt>& meant = guesses.meant(tensor.name);
         const std::optional<NumberedHead> head = numbered_head(tensor.name);
-        const std::string_view name = meant  ? std::string_view(meant->meant)
-                                      : head ? std::string_view(head->weight)
-                                             : "";
+        const std::string own = canonical_name(tensor.name, false); // beside what is bound
+        const std::string_view name = is_projection_name(own) ? std::string_view(own)
+                                      : meant                 ? std::string_view(meant->meant)
+                                      : head                  ? std::string_view(head->weight)
+                                                              : "";
+        if (is_projection_name(own) && own != one->W) continue;
         if (by_name && name != one->W) continue;
         if (const std::optional<Candidate> fits = lacking.fit(*one, tensor)) {
           lacking.take(*one, *fits);
@@ -246,10 +249,14 @@ void refuse_numbered_heads(const Lacking& lacking,
 
 } // namespace
 
+bool is_projection_name(std::string_view name) {
+  return projection_named(name) != nullptr;
+}
+
 std::string said_identity(std::string_view name, std::string_view value) {
   if (value != "identity") return "";
   const std::string canonical = canonical_name(name, false);
-  return projection_named(canonical) ? canonical : "";
+  return is_projection_name(canonical) ? canonical : "";
 }
 
 std::string said_identity(const io::Source& binding) {

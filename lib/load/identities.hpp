@@ -18,6 +18,8 @@ struct UnknownTensor;
 /// The projections that are said to be the identity: "W_o".
 using Identities = std::set<std::string, std::less<>>;
 
+/// "W_q", "W_k", "W_v", "W_o".
+bool is_projection_name(std::string_view name);
 /// The projection of which a file says that it is the identity, "W_o" of {"W_o": "identity"}; "" of
 /// any other value.
 std::string said_identity(std::string_view name, std::string_view value);

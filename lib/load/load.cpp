@@ -17,6 +17,7 @@
 #include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace mha {
@@ -271,7 +272,7 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
     norm = add_found(*layer, read_layer);
   if (input) read_layer.take_input(*input);
   add_bindings(id, parts, labels, to);
-  const std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);
+  std::vector<UnknownTensor> unknown_tensors = add_loose(id, parts, labels, to);
   for (const naming::Found* layer : index->found_as(lone ? "" : id))
     require_what_is_added(*layer, parts, options);
   add_settings(id, settings, parts, identities, to.notes);
@@ -287,6 +288,7 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
   if (nothing_found) require_known_model(); // before one of its names is taken for a misspelt one
   judge_unknown_tensors(unknown_tensors, parts, identities, !results, guesses, to.notes);
+  std::ranges::move(tensors_beside_bindings(id), std::back_inserter(unknown_tensors));
   if (!results)
     require_no_other_projection(unknown_tensors, parts, identities, settings.columns, guesses);
   note_identities(parts, identities, to.notes);

@@ -127,6 +127,7 @@ struct Sources::State {
   void add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
                     Identities& identities, std::vector<Note>& notes) const;
   void take_identities(const std::string& id, NamedTensors& parts, Identities& identities) const;
+  std::vector<UnknownTensor> tensors_beside_bindings(const std::string& id) const;
   void add_tokens(const std::string& text, const std::string& name, Labels& labels) const;
   ReadLayer read(const std::string& id, const LayerInput* input) const;
   std::shared_ptr<const TransformerBlock> block_of(const std::string& id) const;

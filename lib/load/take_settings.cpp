@@ -12,6 +12,7 @@
 #include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace mha {
@@ -235,6 +236,52 @@ void Sources::State::take_identities(const std::string& id, NamedTensors& parts,
     }
     identities.insert(name);
   }
+}
+
+namespace {
+
+/// "h.0.attn.weight": a file of such names holds several layers, whose others are nobody's here.
+bool is_of_numbered_layer(std::string_view name) {
+  const std::vector<std::string_view> parts = words_of<std::string_view>(name, ".");
+  return parts.size() > 1 && std::ranges::any_of(parts, [](std::string_view part) {
+           return !part.empty() &&
+                  std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+         });
+}
+
+} // namespace
+
+/// The tensors beside a projection that is bound alone, without its file: what the layer lacks may
+/// be among them.
+std::vector<UnknownTensor> Sources::State::tensors_beside_bindings(const std::string& id) const {
+  std::map<std::string, std::vector<std::string>> bound; // names of tensors by their file
+  std::vector<io::Source> files;
+  if (request.has_text()) return {};
+  for (const io::Source& binding : bindings) {
+    const io::Source source = io::with_layer(binding, id);
+    if (!source.memory.empty() || source.raw_shape || !label_name(binding.name).empty()) continue;
+    const io::Entry entry = io::bound_entry(source, opened);
+    const bool again = bound.contains(source.path);
+    bound[source.path].push_back(entry.name);
+    const bool is_source = std::ranges::any_of(
+        contents, [&](const io::Contents& file) { return file.name == source.path; });
+    if (!again && !is_source && is_projection_name(canonical_name(binding.name, false)))
+      files.push_back(source);
+  }
+  std::vector<UnknownTensor> beside;
+  for (const io::Source& source : files) {
+    const io::Contents& file = opened.open(source.path, source.raw_dtype.has_value());
+    if (std::ranges::any_of(
+            file.tensors, [](const io::Entry& entry) { return is_of_numbered_layer(entry.name); }))
+      continue;
+    for (const io::Entry& entry : file.tensors) {
+      const std::string name = canonical_name(entry.name, false);
+      if ((name.empty() || is_projection_name(name)) &&
+          std::ranges::count(bound.at(source.path), entry.name) == 0)
+        beside.push_back({file.name, entry.name, entry.shape, entry.dtype, id});
+    }
+  }
+  return beside;
 }
 
 } // namespace mha

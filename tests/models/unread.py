@@ -200,6 +200,29 @@ def names(folder):
     output("stacked heads", folder, ["stacked.json"], expected)
 
 
+def bound_alone(folder):
+    """Files that no source names, but bindings do: what is beside a projection could be another one."""
+    expected = attention(X @ Q, X @ K, X @ V, H, O)
+    np.save(os.path.join(folder, "x.npy"), X)
+    for name in ("w.npz", "w.pt", "w.safetensors", "w.json"):
+        write = CONTAINERS["layer" + os.path.splitext(name)[1]]
+        write(os.path.join(folder, name), {"a": Q, "b": K, "c": V, "d": O, "loss": np.ones(3, np.float32)})
+        bound = ["X=x.npy", f"W_q={name}:a", f"W_k={name}:b"]
+        asked(f"{name}, bound alone", folder, bound, expected, "WvWo")
+        output(f"{name}, all bound", folder, [*bound, f"W_v={name}:c", f"W_o={name}:d", "--num-heads", str(H)], expected)
+        identity = [*bound, "W_v=identity", "W_o=identity", "--num-heads", str(H)]
+        output(f"{name}, the identity", folder, identity, attention(X @ Q, X @ K, X, H))
+    np.savez(os.path.join(folder, "known.npz"), W_q=Q, W_o=O, W_v=V, W_k=K, X=X)
+    asked("known names beside", folder, ["X=x.npy", "W_q=known.npz", "W_k=known.npz:W_k"], expected, "WvWo")
+    np.savez(os.path.join(folder, "layers.npz"), **{"h.0.a": Q, "h.0.b": K, "h.0.c": SQUARE, "h.1.a": SQUARE})
+    few = ["W_q=layers.npz:h.0.a", "W_k=layers.npz:h.0.b"]
+    output("a file of several layers", folder, ["X=x.npy", *few, "--num-heads", str(H)], attention(X @ Q, X @ K, X, H))
+    np.savez(os.path.join(folder, "x.npz"), x=X, a=SQUARE)  # of which X alone is bound
+    np.savez(os.path.join(folder, "two.npz"), a=Q, b=K)
+    few = ["X=x.npz:x", "W_q=two.npz:a", "W_k=two.npz:b"]
+    output("the input's file", folder, [*few, "--num-heads", str(H)], attention(X @ Q, X @ K, X, H))
+
+
 def identities(folder):
     """What is said to be meant, on the command line and in the file."""
     heads = ["--num-heads", "2"]
@@ -251,7 +274,7 @@ def main():
     global PROGRAM
     PROGRAM = os.path.abspath(sys.argv[1])
     containers()
-    for part in (names, identities, still_read):
+    for part in (names, bound_alone, identities, still_read):
         with tempfile.TemporaryDirectory() as folder:
             part(folder)
     print("\n".join(FINDS + [f"{RUNS} runs, {len(FINDS)} finds"]))
