@@ -88,31 +88,41 @@ std::int64_t onnx_flat(const std::vector<std::int64_t>& shape, const std::string
                        const OnnxIndex& index) {
   std::int64_t flat = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto at = index.find(axes[i]);
-    flat = flat * shape[i] + (at == index.end() || shape[i] == 1 ? 0 : at->second);
+    flat = flat * shape[i] + (shape[i] == 1 ? 0 : index[axes[i]]);
   }
   return flat;
 }
 
-std::vector<std::int64_t> onnx_places(const std::vector<std::int64_t>& shape, std::int64_t flat) {
-  std::vector<std::int64_t> places(shape.size(), 0);
+OnnxPlaces onnx_places(const OnnxDims& shape, std::int64_t flat) {
+  OnnxPlaces places(shape.size(), 0);
   for (std::size_t i = shape.size(); i-- > 0;)
     if (shape[i] > 0) places[i] = flat % shape[i], flat /= shape[i];
   return places;
 }
 
-std::int64_t onnx_flat(const std::vector<std::int64_t>& shape,
-                       const std::vector<std::int64_t>& places) {
+std::int64_t onnx_flat(const OnnxDims& shape, std::span<const std::int64_t> places) {
   std::int64_t flat = 0;
   for (std::size_t i = 0; i < shape.size(); ++i)
     flat = flat * shape[i] + (shape[i] == 1 ? 0 : places[i]);
   return flat;
 }
 
+std::int64_t onnx_flat_of_repeated(const OnnxDims& shape, const OnnxDims& out, std::int64_t flat) {
+  std::int64_t result = 0, stride = 1;
+  for (std::size_t i = shape.size(), at = out.size(); i-- > 0;) {
+    const std::int64_t length = out[--at];
+    const std::int64_t place = length > 0 ? flat % length : 0;
+    if (length > 0) flat /= length;
+    if (shape[i] != 1) result += place * stride;
+    stride *= shape[i];
+  }
+  return result;
+}
+
 std::int64_t onnx_flat_of_map(const OnnxDims& shape, std::size_t query_axis, std::size_t key_axis,
                               std::array<std::int64_t, 3> place) {
   auto& [head, query, key] = place;
-  OnnxDims places(shape.size(), 0);
+  OnnxPlaces places(shape.size(), 0);
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (i == query_axis || i == key_axis) continue;
     places[i] = head % shape[i], head /= shape[i];

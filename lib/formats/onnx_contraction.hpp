@@ -4,6 +4,7 @@
 #include <mha/formats/onnx_flow.hpp>
 
 #include <array>
+#include <span>
 
 namespace mha::io {
 
@@ -20,7 +21,17 @@ struct OnnxContraction {
   bool repeats(const OnnxDims& shape, const std::string& axes) const;
 };
 
-using OnnxIndex = std::map<char, std::int64_t>;
+/// The place of each letter; 0 where none was set.
+class OnnxIndex {
+public:
+  std::int64_t& operator[](char letter) { return places_[slot(letter)]; }
+  std::int64_t operator[](char letter) const { return places_[slot(letter)]; }
+
+private:
+  static constexpr std::size_t slots = 64; ///< A to Z and a to z lie within as many
+  static std::size_t slot(char letter) { return static_cast<std::size_t>(letter - 'A') % slots; }
+  std::array<std::int64_t, slots> places_{};
+};
 
 /// The sum that a step is, or nothing where it is none of two values with known shapes.
 std::optional<OnnxContraction> onnx_contraction(const OnnxFlow& flow, const OnnxStep& step);
@@ -28,9 +39,11 @@ std::optional<OnnxContraction> onnx_contraction(const OnnxFlow& flow, const Onnx
 std::int64_t onnx_flat(const std::vector<std::int64_t>& shape, const std::string& axes,
                        const OnnxIndex& index);
 /// The places of a flat index, one an axis.
-std::vector<std::int64_t> onnx_places(const std::vector<std::int64_t>& shape, std::int64_t flat);
-std::int64_t onnx_flat(const std::vector<std::int64_t>& shape,
-                       const std::vector<std::int64_t>& places);
+OnnxPlaces onnx_places(const OnnxDims& shape, std::int64_t flat);
+std::int64_t onnx_flat(const OnnxDims& shape, std::span<const std::int64_t> places);
+/// The flat index of the element of `shape` that is repeated at a flat index of `out`, whose last
+/// axes are those of `shape`.
+std::int64_t onnx_flat_of_repeated(const OnnxDims& shape, const OnnxDims& out, std::int64_t flat);
 /// The flat index of a place in a map of queries and keys: head, query and key, where the head
 /// counts all axes but those two.
 std::int64_t onnx_flat_of_map(const OnnxDims& shape, std::size_t query_axis, std::size_t key_axis,

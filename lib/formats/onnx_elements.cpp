@@ -2,6 +2,7 @@
 
 #include <mha/formats/onnx_elements.hpp>
 #include <mha/formats/onnx_shapes.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -60,7 +61,7 @@ void add_onnx_form(OnnxForm& sum, const OnnxForm& part, double factor) {
     else
       same->factor += term.factor * factor;
   }
-  std::erase_if(sum.terms, [](const OnnxForm::Term& term) { return term.factor == 0; });
+  sum.terms.remove([](const OnnxForm::Term& term) { return term.factor == 0; });
 }
 
 OnnxForm scaled_onnx_form(const OnnxForm& form, double factor) {
@@ -71,22 +72,22 @@ OnnxForm scaled_onnx_form(const OnnxForm& form, double factor) {
 
 OnnxForm OnnxElements::form(int value, std::int64_t flat, int depth) const {
   value = flow_.resolved(value);
-  const OnnxForm alone{{{value, flat, 1}}, 0};
-  if (value < 0 || flat < 0 || flow_.stops[static_cast<std::size_t>(value)]) return alone;
+  const auto alone = [&] { return OnnxForm{{{value, flat, 1}}, 0}; };
+  if (value < 0 || flat < 0 || flow_.stops[static_cast<std::size_t>(value)]) return alone();
   const OnnxValue& of = flow_.at(value);
   if (const auto place = static_cast<std::size_t>(flat); !of.numbers.empty())
-    return place < of.numbers.size() ? OnnxForm{{}, of.numbers[place]} : alone;
-  if (of.constant >= 0) return constant(of, flat).value_or(alone);
-  if (of.is_input) return input(of, flat).value_or(alone);
+    return place < of.numbers.size() ? OnnxForm{{}, of.numbers[place]} : alone();
+  if (of.constant >= 0) return constant(of, flat).value_or(alone());
+  if (of.is_input) return input(of, flat).value_or(alone());
   const OnnxStep* step = flow_.maker(value);
-  if (!step || !of.shape || depth > most_deep || flow_.visits_ <= 0) return alone;
+  if (!step || !of.shape || depth > most_deep || flow_.visits_ <= 0) return alone();
   double* const known = flow_.known(value, flat);
   if (known && !std::isnan(*known)) return OnnxForm{{}, *known};
-  if (--flow_.budget_ < 0) return alone;
+  if (--flow_.budget_ < 0) return alone();
   --flow_.visits_;
   std::optional<OnnxForm> made = made_by(*step, of, flat, depth + 1);
   if (known && made && made->terms.empty()) *known = made->number;
-  return made && made->terms.size() <= most_terms ? std::move(*made) : alone;
+  return made && made->terms.size() <= most_terms ? std::move(*made) : alone();
 }
 
 MaybeOnnxForm OnnxElements::of_number(std::optional<double> number) {
@@ -130,11 +131,7 @@ MaybeOnnxForm OnnxElements::repeated(const OnnxStep& step, std::size_t place, co
                                      std::int64_t flat, int depth) const {
   const auto& in = flow_.shape(step.input(place));
   if (!in || in->size() > out.size()) return std::nullopt;
-  const OnnxDims places = onnx_places(out, flat);
-  return form(step.inputs[place],
-              onnx_flat(*in, OnnxDims(places.end() - static_cast<std::ptrdiff_t>(in->size()),
-                                      places.end())),
-              depth);
+  return form(step.inputs[place], onnx_flat_of_repeated(*in, out, flat), depth);
 }
 
 MaybeOnnxForm OnnxElements::made_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
@@ -165,10 +162,12 @@ MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, 
   const OnnxDims& out = *of.shape;
   if (op == "Expand") return repeated(step, 0, out, flat, depth);
   const auto& in = flow_.shape(step.input(0));
-  if (!in) return std::nullopt;
-  OnnxDims places = onnx_places(out, flat);
+  if (!in || !is_one_of(op, {"Transpose", "Tile", "Slice", "Split", "Concat", "Gather"}))
+    return std::nullopt;
+  OnnxPlaces places = onnx_places(out, flat);
   if (op == "Transpose") {
-    OnnxDims order = step.integers("perm"), from(in->size(), 0);
+    const OnnxDims& order = step.integers("perm");
+    OnnxPlaces from(in->size(), 0);
     if (out.size() != in->size() || (!order.empty() && order.size() != in->size()))
       return std::nullopt;
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -188,18 +187,20 @@ MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, 
   return std::nullopt;
 }
 
-MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, OnnxDims places,
+MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, OnnxPlaces places,
                                   int depth) const {
-  const auto list = [&](const char* attribute, std::size_t place) -> OnnxDims {
-    if (const OnnxAttribute* found = step.find(attribute)) return found->integers;
-    OnnxDims result;
+  const auto list = [&](const char* attribute, std::size_t place) {
+    using Places = ShortList<std::int64_t, 4>;
+    if (const OnnxAttribute* found = step.find(attribute))
+      return Places(found->integers.data(), found->integers.data() + found->integers.size());
+    Places result;
     if (step.input(place) < 0) return result;
     for (const double one : flow_.at(flow_.resolved(step.inputs[place])).numbers)
       result.push_back(static_cast<std::int64_t>(std::clamp(one, -9e18, 9e18)));
     return result;
   };
-  const OnnxDims starts = list("starts", 1), ends = list("ends", 2), axes = list("axes", 3),
-                 steps = list("", 4);
+  const auto starts = list("starts", 1), ends = list("ends", 2), axes = list("axes", 3),
+             steps = list("", 4);
   for (std::size_t i = 0; i < starts.size() && i < ends.size(); ++i) {
     const std::int64_t axis =
         onnx_axis(i < axes.size() ? axes[i] : static_cast<std::int64_t>(i), in.size());
@@ -213,7 +214,7 @@ MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, Onnx
 }
 
 MaybeOnnxForm OnnxElements::split(const OnnxStep& step, const OnnxDims& in, int output,
-                                  OnnxDims places, int depth) const {
+                                  OnnxPlaces places, int depth) const {
   const std::int64_t axis = onnx_axis(step.integer("axis", 0), in.size());
   if (axis < 0) return std::nullopt;
   for (int before = 0; before < output; ++before) {
@@ -224,7 +225,7 @@ MaybeOnnxForm OnnxElements::split(const OnnxStep& step, const OnnxDims& in, int 
   return form(step.inputs[0], onnx_flat(in, places), depth);
 }
 
-MaybeOnnxForm OnnxElements::concat(const OnnxStep& step, OnnxDims places, int depth) const {
+MaybeOnnxForm OnnxElements::concat(const OnnxStep& step, OnnxPlaces places, int depth) const {
   const std::int64_t axis = onnx_axis(step.integer("axis", 0), places.size());
   if (axis < 0) return std::nullopt;
   std::int64_t& at = places[static_cast<std::size_t>(axis)];
@@ -238,22 +239,23 @@ MaybeOnnxForm OnnxElements::concat(const OnnxStep& step, OnnxDims places, int de
   return std::nullopt;
 }
 
-MaybeOnnxForm OnnxElements::gather(const OnnxStep& step, const OnnxDims& in, const OnnxDims& places,
-                                   int depth) const {
+MaybeOnnxForm OnnxElements::gather(const OnnxStep& step, const OnnxDims& in,
+                                   const OnnxPlaces& places, int depth) const {
   const auto& chosen = flow_.shape(step.input(1));
   const std::int64_t axis = onnx_axis(step.integer("axis", 0), in.size());
   if (!chosen || axis < 0) return std::nullopt;
-  const auto first = places.begin() + axis;
+  const std::int64_t* const first = places.begin() + axis;
   const auto count = static_cast<std::ptrdiff_t>(chosen->size());
-  const auto index = number(step, 1, onnx_flat(*chosen, OnnxDims(first, first + count)), depth);
+  const auto index = number(step, 1, onnx_flat(*chosen, {first, first + count}), depth);
   if (!index) return std::nullopt;
   const std::int64_t length = in[static_cast<std::size_t>(axis)];
   const auto at =
       static_cast<std::int64_t>(*index < 0 ? *index + static_cast<double>(length) : *index);
   if (at < 0 || at >= length) return std::nullopt;
-  OnnxDims from(places.begin(), first);
+  OnnxPlaces from(places.begin(), first);
   from.push_back(at);
-  from.insert(from.end(), first + count, places.end());
+  for (const std::int64_t* after = first + count; after < places.end(); ++after)
+    from.push_back(*after);
   MaybeOnnxForm form = this->form(step.inputs[0], onnx_flat(in, from), depth);
   if (!form->terms.empty() && has_several(step.inputs[1])) meet_table(step);
   return form;

@@ -39,11 +39,11 @@ private:
   /// Operators that move elements.
   MaybeOnnxForm moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
                          std::int64_t flat, int depth) const;
-  MaybeOnnxForm slice(const OnnxStep& step, const OnnxDims& in, OnnxDims places, int depth) const;
-  MaybeOnnxForm split(const OnnxStep& step, const OnnxDims& in, int output, OnnxDims places,
+  MaybeOnnxForm slice(const OnnxStep& step, const OnnxDims& in, OnnxPlaces places, int depth) const;
+  MaybeOnnxForm split(const OnnxStep& step, const OnnxDims& in, int output, OnnxPlaces places,
                       int depth) const;
-  MaybeOnnxForm concat(const OnnxStep& step, OnnxDims places, int depth) const;
-  MaybeOnnxForm gather(const OnnxStep& step, const OnnxDims& in, const OnnxDims& places,
+  MaybeOnnxForm concat(const OnnxStep& step, OnnxPlaces places, int depth) const;
+  MaybeOnnxForm gather(const OnnxStep& step, const OnnxDims& in, const OnnxPlaces& places,
                        int depth) const;
   MaybeOnnxForm arithmetic(const OnnxStep& step, std::string_view op, const OnnxValue& of,
                            std::int64_t flat, int depth) const;

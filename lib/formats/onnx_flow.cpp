@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_shapes.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 
@@ -247,9 +248,10 @@ std::string_view OnnxStep::text(std::string_view attribute) const {
   return found && found->text ? *found->text : std::string_view();
 }
 
-std::vector<std::int64_t> OnnxStep::integers(std::string_view attribute) const {
+const OnnxDims& OnnxStep::integers(std::string_view attribute) const {
+  static const OnnxDims none;
   const OnnxAttribute* found = find(attribute);
-  return found ? found->integers : std::vector<std::int64_t>{};
+  return found ? found->integers : none;
 }
 
 OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
@@ -276,21 +278,10 @@ OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
         values[static_cast<std::size_t>(resolved(input))].consumers.push_back(static_cast<int>(i));
 }
 
-int OnnxFlow::resolved(int value) const {
-  // Every alias is older than its value, so that this ends.
-  while (value >= 0 && at(value).alias >= 0 && at(value).alias < value) value = at(value).alias;
-  return value;
-}
-
-const OnnxStep* OnnxFlow::maker(int value) const {
-  value = resolved(value);
-  return value < 0 || at(value).step < 0 ? nullptr
-                                         : &steps[static_cast<std::size_t>(at(value).step)];
-}
-
-const std::optional<std::vector<std::int64_t>>& OnnxFlow::shape(int value) const {
-  static const std::optional<std::vector<std::int64_t>> none;
-  return value < 0 ? none : at(resolved(value)).shape;
+void OnnxFlow::meet(const OnnxMet& met) const {
+  for (const int step : met.tables) add_once(met_.tables, step);
+  for (const int step : met.sums) add_once(met_.sums, step);
+  for (const int step : met.roundings) add_once(met_.roundings, step);
 }
 
 double* OnnxFlow::known(int value, std::int64_t flat) const {

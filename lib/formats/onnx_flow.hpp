@@ -4,6 +4,7 @@
 // by asking for single elements: which elements of which values they are made of.
 
 #include <mha/formats/onnx_tensor.hpp>
+#include <mha/system/short_list.hpp>
 
 #include <cmath>
 #include <functional>
@@ -15,8 +16,10 @@
 
 namespace mha::io {
 
-/// Lengths of axes, or places along them.
+/// Lengths of axes.
 using OnnxDims = std::vector<std::int64_t>;
+/// Places along axes: these are made for each element that is asked for.
+using OnnxPlaces = ShortList<std::int64_t, 6>;
 
 /// What the graph hands on: an input, a constant, or a step's output.
 struct OnnxValue {
@@ -52,7 +55,7 @@ struct OnnxStep {
   std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
   std::optional<double> number(std::string_view attribute) const;
   std::string_view text(std::string_view attribute) const;
-  std::vector<std::int64_t> integers(std::string_view attribute) const;
+  const OnnxDims& integers(std::string_view attribute) const;
   int input(std::size_t place) const { return place < inputs.size() ? inputs[place] : -1; }
 };
 
@@ -64,7 +67,7 @@ struct OnnxForm {
     std::int64_t at; ///< flat index
     double factor;
   };
-  std::vector<Term> terms;
+  ShortList<Term, 2> terms; ///< a rotary embedding has two
   double number = 0;
 };
 
@@ -103,18 +106,31 @@ public:
   std::int64_t opset = 0;             ///< of the standard operators
 
   /// The value itself, where this one is another name of it.
-  int resolved(int value) const;
+  int resolved(int value) const {
+    // Every alias is older than its value, so that this ends.
+    while (value >= 0 && at(value).alias >= 0 && at(value).alias < value) value = at(value).alias;
+    return value;
+  }
   const OnnxValue& at(int value) const { return values[static_cast<std::size_t>(value)]; }
-  const OnnxStep* maker(int value) const;
+  const OnnxStep* maker(int value) const {
+    value = resolved(value);
+    return value < 0 || at(value).step < 0 ? nullptr
+                                           : &steps[static_cast<std::size_t>(at(value).step)];
+  }
   bool is_fixed(int value) const { return value >= 0 && at(resolved(value)).fixed; }
   /// The shape for the short input, or nothing.
-  const std::optional<std::vector<std::int64_t>>& shape(int value) const;
+  const std::optional<OnnxDims>& shape(int value) const {
+    static const std::optional<OnnxDims> none;
+    return value < 0 ? none : at(resolved(value)).shape;
+  }
 
   /// One element. A value of `stops`, and what no rule of sums applies to, is a term.
   /// `unmasked`: what a mask hides is seen through to the scores.
   OnnxForm form(int value, std::int64_t flat, bool unmasked = false) const;
   /// Steps that forms met since this was asked last.
   OnnxMet met() const { return std::exchange(met_, {}); }
+  /// As if these were met now.
+  void meet(const OnnxMet& met) const;
   /// One element of a fixed value.
   std::optional<double> number(int value, std::int64_t flat = 0) const;
   /// All of a fixed value of at most `most` elements, else nothing.

@@ -41,7 +41,7 @@ MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, std::string_view op,
     return of_number(*start + static_cast<double>(flat) * *delta);
   }
   if (op == "Trilu" && out.size() >= 2) {
-    const OnnxDims places = onnx_places(out, flat);
+    const OnnxPlaces places = onnx_places(out, flat);
     const auto k = step.input(1) < 0 ? std::optional(0.0) : number(step, 1, 0, depth);
     if (!k) return std::nullopt;
     if (!flow_.is_fixed(step.input(0))) meet_table(step);
@@ -100,7 +100,7 @@ MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxDims& ou
   if (!given || !flow_.is_fixed(step.input(0))) return std::nullopt;
   const std::int64_t axis = onnx_axis(static_cast<std::int64_t>(*given), out.size());
   if (axis < 0) return std::nullopt;
-  OnnxDims places = onnx_places(out, flat);
+  OnnxPlaces places = onnx_places(out, flat);
   const std::int64_t own = places[static_cast<std::size_t>(axis)];
   const bool from_behind = step.integer("reverse", 0) != 0;
   const std::int64_t without_own = step.integer("exclusive", 0) != 0 ? 1 : 0;
@@ -125,7 +125,7 @@ MaybeOnnxForm OnnxElements::fixed_sum(const OnnxStep& step, const OnnxDims& out,
   if (letters.size() > 1 || (!letters.empty() && sum->lengths.at(letters[0]) > most_summed))
     return std::nullopt;
   OnnxIndex index;
-  const OnnxDims places = onnx_places(out, flat);
+  const OnnxPlaces places = onnx_places(out, flat);
   for (std::size_t i = 0; i < out.size(); ++i) index[sum->out_axes[i]] = places[i];
   double total = 0;
   const std::int64_t length = letters.empty() ? 1 : sum->lengths.at(letters[0]);
@@ -144,7 +144,7 @@ MaybeOnnxForm OnnxElements::rotary(const OnnxStep& step, const OnnxDims& out, st
   const std::size_t cos_place = standard ? 1 : 2, positions_place = standard ? 3 : 1;
   const auto& cache = flow_.shape(step.input(cos_place));
   if (!cache || cache->empty() || out.size() < 3) return std::nullopt;
-  const OnnxDims places = onnx_places(out, flat);
+  const OnnxPlaces places = onnx_places(out, flat);
   const bool by_head = out.size() == 4; // B, H, T, D; else B, T, H · D
   const std::int64_t heads = step.integer("num_heads", 0), half = cache->back();
   const std::int64_t width = by_head ? out[3] : heads > 0 ? out[2] / heads : half * 2;

@@ -75,11 +75,13 @@ std::optional<Visible> visible_keys_of(const OnnxAttentionSite& site, std::int64
 template <class Expected> bool adds_everywhere(const OnnxAttentionSite& site,
                                                const std::vector<std::int64_t>& heads,
                                                Expected expected) {
-  return onnx_holds_at_places(
-      {static_cast<std::int64_t>(heads.size()), site.T, site.S}, true, [&](const OnnxDims& at) {
-        const auto added = site.added(heads[static_cast<std::size_t>(at[0])], at[1], at[2]);
-        return added && expected(at[0], at[1], at[2], *added);
-      });
+  const OnnxDims lengths{static_cast<std::int64_t>(heads.size()), site.T, site.S};
+  const auto as_expected = [&](const OnnxPlaces& at) {
+    const auto added = site.added(heads[static_cast<std::size_t>(at[0])], at[1], at[2]);
+    return added && expected(at[0], at[1], at[2], *added);
+  };
+  return onnx_holds_at_places(lengths, as_expected) &&
+         onnx_holds_at_more_places(lengths, as_expected);
 }
 
 /// ALiBi's slope of the paper, for a power of two heads.

@@ -27,11 +27,11 @@ public:
     if (!find_texts() || !find_rows()) return false;
     const OnnxDims lengths{static_cast<std::int64_t>(texts_.size()),
                            static_cast<std::int64_t>(heads_.size()), tokens_, place_.width};
-    const auto as_said = [&](const OnnxDims& at) { return holds_at(at[0], at[1], at[2], at[3]); };
-    if (!onnx_holds_at_places(lengths, false, as_said)) return false;
+    const auto as_said = [&](const OnnxPlaces& at) { return holds_at(at[0], at[1], at[2], at[3]); };
+    if (!onnx_holds_at_places(lengths, as_said)) return false;
     const OnnxMet met = flow_.met();
     const bool closely = !met.tables.empty() || !met.sums.empty();
-    const bool found = !closely || onnx_holds_at_places(lengths, true, as_said);
+    const bool found = !closely || onnx_holds_at_more_places(lengths, as_said);
     for (const int step : met.roundings) add_once(roundings_, step);
     return found;
   }

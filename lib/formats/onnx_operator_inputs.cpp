@@ -53,9 +53,8 @@ void OnnxOperatorInputs::take_mask(std::size_t place) {
   site_.added_value = mask;
   site_.added = [mask, truth, axes = *axes, &flow = flow_](
                     std::int64_t l, std::int64_t t, std::int64_t s) -> std::optional<double> {
-    OnnxDims places(4, 0);
-    places[1] = l, places[2] = t, places[3] = s;
-    OnnxDims own(places.end() - static_cast<std::ptrdiff_t>(axes.size()), places.end());
+    const std::array<std::int64_t, 4> places{0, l, t, s};
+    const auto own = std::span(places).last(axes.size());
     for (std::size_t i = 0; i < own.size(); ++i)
       if (axes[i] != 1 && own[i] >= axes[i]) return std::nullopt;
     const auto number = flow.number(mask, onnx_flat(axes, own));

@@ -69,15 +69,15 @@ public:
     const auto width = static_cast<std::int64_t>(to.in_width);
     // All of a text's tokens side by side, or every text's first token first.
     for (const std::int64_t stride : {std::int64_t{1}, texts}) {
-      const auto same = [&](const OnnxDims& at) {
+      const auto same = [&](const OnnxPlaces& at) {
         return row_of(to, at[1], at[0] * stride, at[0]) == place[static_cast<std::size_t>(at[1])];
       };
       flow_.met();
-      if (!onnx_holds_at_places({site_.T, width}, false, same)) continue;
+      if (!onnx_holds_at_places({site_.T, width}, same)) continue;
       const OnnxMet met = flow_.met();
       roundings = met.roundings;
       if ((met.tables.empty() && met.sums.empty()) ||
-          onnx_holds_at_places({site_.T, width}, true, same))
+          onnx_holds_at_more_places({site_.T, width}, same))
         return rows;
     }
     return std::nullopt;

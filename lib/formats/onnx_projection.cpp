@@ -162,7 +162,7 @@ const OnnxProjection* OnnxProjections::of_step(int step) const {
 std::pair<std::int64_t, std::int64_t> OnnxProjection::place(const OnnxFlow& flow,
                                                             std::int64_t flat) const {
   const OnnxDims& shape = *flow.shape(product);
-  const OnnxDims places = onnx_places(shape, flat);
+  const OnnxPlaces places = onnx_places(shape, flat);
   std::int64_t row = 0, column = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
     std::int64_t& index = weight_axes.find(out_axes[i]) != std::string::npos ? column : row;
@@ -174,7 +174,7 @@ std::pair<std::int64_t, std::int64_t> OnnxProjection::place(const OnnxFlow& flow
 std::int64_t OnnxProjection::input_at(const OnnxFlow& flow, std::int64_t column,
                                       std::int64_t row) const {
   const OnnxDims &shape = *flow.shape(x), &out_shape = *flow.shape(product);
-  OnnxDims places(shape.size(), 0);
+  OnnxPlaces places(shape.size(), 0);
   for (std::size_t i = shape.size(); i-- > 0;)
     if (out_axes.find(x_axes[i]) == std::string::npos && shape[i] > 0)
       places[i] = column % shape[i], column /= shape[i];

@@ -69,6 +69,18 @@ std::optional<OnnxScorePath> OnnxScores::follow(std::int64_t flat, bool unmasked
   return std::nullopt;
 }
 
+const std::optional<OnnxScorePath>& OnnxScores::followed(std::int64_t flat, bool unmasked) const {
+  const auto [at, is_new] = followed_[unmasked ? 1 : 0].try_emplace(flat);
+  if (is_new) {
+    const OnnxMet before = flow_.met();
+    at->second.path = follow(flat, unmasked);
+    at->second.met = flow_.met();
+    flow_.meet(before);
+  }
+  flow_.meet(at->second.met);
+  return at->second.path;
+}
+
 /// c · tanh(score · scale / c): what Tanh is of.
 std::optional<int> OnnxScores::capped(const OnnxStep& made, const OnnxForm::Term& term,
                                       OnnxScorePath& path) const {
@@ -97,10 +109,7 @@ std::optional<int> OnnxScores::unmasked_by(const OnnxStep& made, const OnnxForm:
                                            OnnxScorePath& path) const {
   const auto& out = flow_.shape(term.value);
   const auto place_in = [&](int input) {
-    const auto& in = flow_.shape(input);
-    const OnnxDims places = onnx_places(*out, term.at);
-    return onnx_flat(
-        *in, OnnxDims(places.end() - static_cast<std::ptrdiff_t>(in->size()), places.end()));
+    return onnx_flat_of_repeated(*flow_.shape(input), *out, term.at);
   };
   for (const std::size_t place : {std::size_t{1}, std::size_t{2}}) {
     const int scores = made.input(place), instead = made.input(3 - place);

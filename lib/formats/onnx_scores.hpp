@@ -3,6 +3,9 @@
 
 #include <mha/formats/onnx_projection.hpp>
 
+#include <array>
+#include <unordered_map>
+
 namespace mha::io {
 
 /// From a value to the score that it is made of.
@@ -26,6 +29,8 @@ public:
   /// hidden. Nothing where it is made otherwise, and unread() then has the step that makes it so.
   /// `unmasked`: what a mask hides is seen through to the scores.
   std::optional<OnnxScorePath> follow(std::int64_t flat, bool unmasked = true) const;
+  /// The same, for elements that are asked for again and again.
+  const std::optional<OnnxScorePath>& followed(std::int64_t flat, bool unmasked = true) const;
   const std::vector<int>& unread() const { return unread_; }
 
 private:
@@ -43,6 +48,11 @@ private:
   const OnnxProjections& projections_;
   int input_;
   mutable std::vector<int> unread_;
+  struct Followed {
+    std::optional<OnnxScorePath> path;
+    OnnxMet met; ///< on the way
+  };
+  mutable std::array<std::unordered_map<std::int64_t, Followed>, 2> followed_; ///< masked, unmasked
 };
 
 } // namespace mha::io

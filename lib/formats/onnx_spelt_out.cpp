@@ -127,7 +127,7 @@ private:
 
   /// The places in both operands of a score, of the sum's first term.
   std::optional<std::pair<std::int64_t, std::int64_t>> operands_at(std::int64_t flat) const {
-    const auto path = scores_of_.follow(flat);
+    const auto& path = scores_of_.followed(flat);
     if (!path || !path->product || path->product->outputs[0] != score_out_) return std::nullopt;
     const OnnxIndex index = letters_of(path->at, 0);
     return std::pair(onnx_flat(*flow_.shape(scores_->a), scores_->a_axes, index),
@@ -135,7 +135,7 @@ private:
   }
   OnnxIndex letters_of(std::int64_t score, std::int64_t d) const {
     OnnxIndex index;
-    const OnnxDims places = onnx_places(*flow_.shape(score_out_), score);
+    const OnnxPlaces places = onnx_places(*flow_.shape(score_out_), score);
     for (std::size_t i = 0; i < places.size(); ++i) index[scores_->out_axes[i]] = places[i];
     index[width_] = d;
     return index;
@@ -145,9 +145,9 @@ private:
   /// is added to it.
   bool holds_scores() const {
     const OnnxDims lengths{groups(), in_[query_axis_], in_[key_axis_]};
-    const auto as_first = [&](const OnnxDims& at) { return holds_score(at[0], at[1], at[2]); };
-    if (!onnx_holds_at_places(lengths, false, as_first) ||
-        !onnx_holds_at_places(lengths, has_tables(), as_first))
+    const auto as_first = [&](const OnnxPlaces& at) { return holds_score(at[0], at[1], at[2]); };
+    if (!onnx_holds_at_places(lengths, as_first) ||
+        (has_tables() && !onnx_holds_at_more_places(lengths, as_first)))
       return because("not every score is the same multiple of the product of a query and a key");
     return true;
   }
@@ -165,7 +165,7 @@ private:
       return path.product == first_.product && path.softcap == first_.softcap &&
              std::abs(path.factor - first_.factor) <= 1e-7 * std::abs(first_.factor);
     };
-    const auto own = scores_of_.follow(at(t, s)), seen = scores_of_.follow(at(t, s), false);
+    const auto &own = scores_of_.followed(at(t, s)), &seen = scores_of_.followed(at(t, s), false);
     if (!own || !seen || (seen->product && !is_multiple(*seen))) return false;
     if (!own->known && first_.known) first_.known = false, first_.unknown = own->unknown;
     if (!own->product) return true; // hidden, whatever the score is
@@ -241,7 +241,7 @@ private:
     const auto value_at = [&](const OnnxIndex& index) {
       return onnx_flat(*flow_.shape(from), weights_left_ ? sum.b_axes : sum.a_axes, index);
     };
-    const auto own = [&](const OnnxDims& at) {
+    const auto own = [&](const OnnxPlaces& at) {
       const std::int64_t place = flat(at[0], at[1], at[2]);
       const OnnxForm form = flow_.form(weights_, place);
       if (form.terms.size() != 1 || form.terms[0].at != place || form.terms[0].factor != 1 ||
@@ -254,10 +254,10 @@ private:
     };
     const OnnxDims lengths{groups(), in_[query_axis_], in_[key_axis_]};
     flow_.met();
-    if (!onnx_holds_at_places(lengths, false, own)) return false;
+    if (!onnx_holds_at_places(lengths, own)) return false;
     const OnnxMet met = flow_.met();
     for (const int step : met.roundings) add_once(roundings_, step);
-    return (met.tables.empty() && met.sums.empty()) || onnx_holds_at_places(lengths, true, own);
+    return (met.tables.empty() && met.sums.empty()) || onnx_holds_at_more_places(lengths, own);
   }
 
   OnnxAttentionSite site() const {
@@ -280,7 +280,8 @@ private:
     site.added_value = added_constant();
     const auto self = std::make_shared<const SoftmaxReader>(*this);
     const auto operand = [self](bool keys, std::int64_t l, std::int64_t at, std::int64_t d) {
-      const auto path = self->scores_of_.follow(keys ? self->flat(l, 0, at) : self->flat(l, at, 0));
+      const auto& path =
+          self->scores_of_.followed(keys ? self->flat(l, 0, at) : self->flat(l, at, 0));
       if (!path || !path->product) return OnnxForm{};
       const OnnxIndex index = self->letters_of(path->at, d);
       const OnnxContraction& sum = *self->scores_;
@@ -310,7 +311,7 @@ private:
     site.groups = groups();
     const auto self = std::make_shared<const SoftmaxReader>(*this);
     site.added = [self](std::int64_t l, std::int64_t t, std::int64_t s) -> std::optional<double> {
-      const auto path = self->scores_of_.follow(self->flat(l, t, s), false);
+      const auto& path = self->scores_of_.followed(self->flat(l, t, s), false);
       if (!path || !path->known) return std::nullopt;
       return path->added;
     };
@@ -318,7 +319,7 @@ private:
 
   OnnxIndex weight_letters(std::int64_t flat) const {
     OnnxIndex index;
-    const OnnxDims places = onnx_places(*flow_.shape(weights_), flat);
+    const OnnxPlaces places = onnx_places(*flow_.shape(weights_), flat);
     const std::string& axes = weights_left_ ? values_.a_axes : values_.b_axes;
     for (std::size_t i = 0; i < places.size(); ++i) index[axes[i]] = places[i];
     return index;
@@ -326,13 +327,13 @@ private:
 
   /// l, t and d of an element of head_out.
   std::array<std::int64_t, 3> place_of(std::int64_t flat) const {
-    const OnnxDims places = onnx_places(*flow_.shape(head_out_), flat);
+    const OnnxPlaces places = onnx_places(*flow_.shape(head_out_), flat);
     OnnxIndex index;
     for (std::size_t i = 0; i < places.size(); ++i) index[values_.out_axes[i]] = places[i];
     const std::int64_t d = index[value_letter_];
     index[key_letter_] = 0;
     const std::string& axes = weights_left_ ? values_.a_axes : values_.b_axes;
-    const OnnxDims in = onnx_places(in_, onnx_flat(*flow_.shape(weights_), axes, index));
+    const OnnxPlaces in = onnx_places(in_, onnx_flat(*flow_.shape(weights_), axes, index));
     std::int64_t l = 0;
     for (std::size_t i = 0; i < in.size(); ++i)
       if (i != query_axis_ && i != key_axis_) l = l * in_[i] + in[i];

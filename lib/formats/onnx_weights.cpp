@@ -211,10 +211,9 @@ private:
     const OnnxDims dims(shape.begin(), shape.end());
     const auto place_in = [&](const Tensor& in, std::size_t i) {
       if (in.count() == result.count()) return i;
-      const OnnxDims places = onnx_places(dims, static_cast<std::int64_t>(i));
       const OnnxDims own(in.shape().begin(), in.shape().end());
-      return static_cast<std::size_t>(onnx_flat(
-          own, OnnxDims(places.end() - static_cast<std::ptrdiff_t>(own.size()), places.end())));
+      return static_cast<std::size_t>(
+          onnx_flat_of_repeated(own, dims, static_cast<std::int64_t>(i)));
     };
     for (std::size_t i = 0; i < result.count(); ++i) {
       const double u = x.as<double>()[place_in(x, i)], v = y.as<double>()[place_in(y, i)];
