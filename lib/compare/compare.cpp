@@ -1,44 +1,17 @@
 #include <mha/compare/compare.hpp>
 
-#include <mha/compare/not_saved.hpp>
+#include <mha/compare/elements.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/place.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
-#include <type_traits>
 
 namespace mha {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// Scores end far above this, mask constants far below.
-constexpr double mask_constant = -5000;
-
-bool same_bits(double a, double r, DType dtype) {
-  if (std::isnan(a) || std::isnan(r)) return std::isnan(a) && std::isnan(r);
-  const auto x = static_cast<float>(a), y = static_cast<float>(r);
-  switch (dtype) {
-  case DType::f64:
-    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(r);
-  case DType::f16:
-    return to_half(x) == to_half(y);
-  case DType::bf16:
-    return to_bfloat16(x) == to_bfloat16(y);
-  default:
-    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
-  }
-}
-
-bool is_mask(double value) {
-  return value <= mask_constant; // −inf, too
-}
 
 /// Where a stage holds −inf or a mask's constant at masked places.
 bool shows_masks(Stage stage) {
@@ -54,52 +27,21 @@ double near_zero(const Tensor& tensor) {
   double sum = 0;
   std::size_t n = 0;
   const std::size_t step = tensor.count() / most + 1;
-  for (std::size_t i = 0; i < tensor.count(); i += step) {
-    const double value = value_at(tensor, i);
-    if (!std::isfinite(value) || is_mask(value)) continue;
-    sum += value * value, ++n;
-  }
+  by_precision(tensor.dtype(), [&]<class R>(R) {
+    const auto numbers = tensor.as<R>();
+    for (std::size_t i = 0; i < numbers.size(); i += step) {
+      const auto value = static_cast<double>(numbers[i]);
+      if (!std::isfinite(value) || is_mask(value)) continue;
+      sum += value * value, ++n;
+    }
+  });
   return n > 0 ? share * std::sqrt(sum / static_cast<double>(n)) : 0;
 }
 
 } // namespace
 
-struct Comparison::Partial {
-  /// The largest error of some elements, and where.
-  struct Worst {
-    double abs = 0, rel = 0, ours = 0, theirs = 0;
-    std::size_t index = 0; ///< in the reference's memory
-    bool any = false;
-
-    /// `size`: what the error is relative to.
-    void add(double error, double size, double a, double r, std::size_t at) {
-      if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
-      if (error > rel * size) rel = error / size;
-      any = true;
-    }
-    void add(const Worst& other) {
-      if (!other.any) return;
-      if (!any || other.abs > abs)
-        abs = other.abs, ours = other.ours, theirs = other.theirs, index = other.index;
-      rel = std::max(rel, other.rel);
-      any = true;
-    }
-  };
-
-  bool same_bits = true;
-  std::size_t count = 0, mismatched = 0;
-  Worst all, wrong; ///< of every element, of those that disagree
-  UlpCounts ulp;
+struct Comparison::Partial : ComparedElements {
   RowsOfHead rows;
-  double dot = 0, aa = 0, rr = 0;
-  std::size_t finite = 0;
-
-  void add(const Partial& other) {
-    same_bits = same_bits && other.same_bits;
-    count += other.count, mismatched += other.mismatched;
-    all.add(other.all), wrong.add(other.wrong), ulp.add(other.ulp);
-    dot += other.dot, aa += other.aa, rr += other.rr, finite += other.finite;
-  }
 };
 
 /// One stage of the reference, and how to walk through it.
@@ -191,64 +133,6 @@ double added_mask(const Layer& layer, std::size_t b, std::size_t h, std::size_t 
     sum += value_at(mask.tensor, at);
   }
   return sum;
-}
-
-/// Elements of both sides.
-template <class A, class R> struct Elements {
-  const A* ours;
-  std::ptrdiff_t our_step;
-  const R* theirs;      ///< the whole tensor
-  const float* allowed; ///< likewise; null: the tolerance alone
-  std::size_t first, step, count;
-};
-
-/// How two elements are judged.
-struct Judge {
-  Tolerance tolerance;
-  DType bits = DType::f32; ///< the coarser type
-  double small = 0;        ///< numbers below are near zero
-  bool masks = false;      ///< of a stage that holds −inf or a mask's constant
-};
-
-/// Compares them; both_masked(i) says whether the layer masks element i.
-template <class A, class R, class Partial, class Masked>
-void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
-                      Partial& to) {
-  const bool single = std::is_same_v<A, float> && std::is_same_v<R, float> && by.bits == DType::f32;
-  double dot = 0, aa = 0, rr = 0; // in registers
-  UlpCounts ulp;
-  for (std::size_t i = 0; i < some.count; ++i) {
-    const std::size_t at = some.first + i * some.step;
-    const double a = static_cast<double>(some.ours[static_cast<std::ptrdiff_t>(i) * some.our_step]),
-                 r = static_cast<double>(some.theirs[at]);
-    if (is_not_saved(r)) continue;
-    ++to.count;
-    if (to.same_bits && !same_bits(a, r, by.bits)) to.same_bits = false;
-    const bool finite = std::isfinite(a) && std::isfinite(r);
-    if (by.masks && is_mask(a) && is_mask(r) && a != r && (!finite || both_masked(i))) {
-      to.all.add(0, 0, a, r, at);
-      continue;
-    }
-    double error = 0, size = 0;
-    if (finite) {
-      dot += a * r, aa += a * a, rr += r * r, ++to.finite;
-      error = std::abs(a - r), size = std::max(std::abs(r), by.small);
-      if (single)
-        ulp.add(ulp_distance(static_cast<float>(a), static_cast<float>(r)));
-      else
-        ulp.add(ulp_distance(a, r, by.bits));
-    } else if (a != r && !(std::isnan(a) && std::isnan(r))) {
-      error = infinity;
-      ulp.add(ulp_distance(a, r, by.bits));
-    }
-    to.all.add(error, size, a, r, at);
-    const double allowed = by.tolerance.absolute + by.tolerance.relative * std::abs(r);
-    if (error == 0 || (finite && error <= allowed)) continue;
-    if (some.allowed && error <= static_cast<double>(some.allowed[at])) continue;
-    ++to.mismatched;
-    to.wrong.add(error, size, a, r, at);
-  }
-  to.dot += dot, to.aa += aa, to.rr += rr, to.ulp.add(ulp);
 }
 
 } // namespace

@@ -36,12 +36,6 @@ bool is_known(const Layer& layer, Stage stage) {
                      [&](Stage input) { return is_known(layer, input); });
 }
 
-Layer without_given(Layer layer, Stage stage) {
-  layer.given[index_of(stage)] = Tensor();
-  layer.given_set.remove(stage);
-  return layer;
-}
-
 /// The value of one stage of an edited layer; nothing where that cannot be computed.
 std::optional<Tensor> value_in(const Layer& layer, Stage stage, std::size_t threads) {
   if (!contains(available_stages(layer), stage)) return std::nullopt;
@@ -340,8 +334,11 @@ void Differ::measure_pass() {
     const auto at = exact.find(row.stage);
     if (row.difference.within || at == exact.end()) continue;
     const GrownRounding grown{ours.value(row.stage), at->second};
+    if (own_judge(row).is_far(*row.reference, as_saved(*row.reference, grown.ours), grown,
+                              row.tolerance))
+      continue;
     double allowed = 0;
-    const auto left = without_rounding(row, own_judge(row), ours.value(row.stage), allowed, &grown);
+    const auto left = without_rounding(row, own_judge(row), grown.ours, allowed, &grown);
     if (left && left->within) row.pass_rounding = allowed;
   }
 }
@@ -391,27 +388,6 @@ void Differ::recompute(StageDiff& row) {
 }
 
 } // namespace
-
-Tolerance Tolerances::of(Stage stage, DType coarser) const {
-  const Tolerance usual = default_tolerance(coarser);
-  const auto chosen = [&](const std::map<Stage, double>& by_stage, std::optional<double> all,
-                          double otherwise) {
-    const auto at = by_stage.find(stage);
-    return at != by_stage.end() ? at->second : all.value_or(otherwise);
-  };
-  return {chosen(stage_absolute, absolute, usual.absolute),
-          chosen(stage_relative, relative, usual.relative)};
-}
-
-bool Tolerances::asked_for(Stage stage) const {
-  return absolute || relative || stage_absolute.contains(stage) || stage_relative.contains(stage);
-}
-
-std::string_view name_of(DiffStatus status) {
-  constexpr std::array<std::string_view, 5> names{"equal", "close", "first", "inherited",
-                                                  "same tensor"};
-  return names[static_cast<std::size_t>(status)];
-}
 
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances,
           std::size_t threads, const PassContext* pass) {

@@ -96,6 +96,8 @@ Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tole
 /// The layer with a stage given instead of computed; `value` as users see it: of the shape
 /// layer.shape_of(stage), any floating type.
 Layer with_given(Layer layer, Stage stage, const Tensor& value);
+/// The layer with a stage computed that was given.
+Layer without_given(Layer layer, Stage stage);
 /// The layer with every stage of the reference before `stage` given: what is left to compute is the
 /// step from the reference's own inputs.
 Layer with_reference_before(const Layer& layer, Stage stage, const Reference& reference);

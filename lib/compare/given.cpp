@@ -16,6 +16,12 @@ Layer with_given(Layer layer, Stage stage, const Tensor& value) {
   return layer;
 }
 
+Layer without_given(Layer layer, Stage stage) {
+  layer.given[index_of(stage)] = Tensor();
+  layer.given_set.remove(stage);
+  return layer;
+}
+
 Layer with_reference_before(const Layer& layer, Stage stage, const Reference& reference) {
   Layer edited = layer;
   for (const ReferenceStage& theirs : reference.stages)

@@ -1,6 +1,5 @@
 #include <mha/compare/rounding.hpp>
 
-#include <mha/compare/compare.hpp>
 #include <mha/compare/diff.hpp>
 #include <mha/compare/not_saved.hpp>
 #include <mha/compare/precision.hpp>
@@ -94,14 +93,15 @@ public:
         stored_(spacing_of(theirs.stored)),
         rows_(rows_of(layer, theirs.stage, theirs.values)),
         of_row_(std::min(1.0, independent_keys / static_cast<double>(rows_.width))),
-        half_(is_short(theirs.stored)) {}
+        half_(is_short(theirs.stored)),
+        is_padded_(!layer.lengths.empty()) {}
 
   RoundingVerdict verdict() {
     const std::size_t n = theirs_.values.count(), rows = n / rows_.width;
     row_groups_.resize(rows);
     result_.allowed = Tensor::uninitialised(DType::f32, theirs_.values.shape());
     const auto allowed = result_.allowed.as_mutable<float>();
-    for (std::size_t i = 0; i < n; ++i) allowed[i] = is_padding(i) ? 0 : look_at(i);
+    for (std::size_t i = 0; i < n; ++i) allowed[i] = is_padded_ && is_padding(i) ? 0 : look_at(i);
     std::vector<double> roots;
     for (const Group& row : row_groups_)
       if (row.count > 0) roots.push_back(row.root());
@@ -115,22 +115,44 @@ public:
     return std::move(result_);
   }
 
+  /// Whether a number is beyond what it is allowed and beyond this tolerance, too.
+  bool is_far(Tolerance tolerance) const {
+    constexpr double usual = -1e3; // below are constants of masks
+    for (std::size_t i = 0; i < a_.size() && !is_padded_; ++i) {
+      const double error = std::fabs(a_[i] - b_[i]);
+      if (std::isfinite(error) && b_[i] > usual &&
+          error > tolerance.absolute + tolerance.relative * std::fabs(b_[i]) &&
+          error > (farthest_beyond + 1) * allowed_at(i))
+        return true;
+    }
+    return false;
+  }
+
 private:
+  double storing_at(std::size_t i) const {
+    return std::max(stored_.most(b_[i]), stored_.most(a_[i]));
+  }
+  double allowed_at(std::size_t i) const {
+    return 1.0001 * storing_at(i) + theirs_.resolution + spreads * std::sqrt(variances_[i]);
+  }
+
   /// What number i is allowed.
   float look_at(std::size_t i) {
-    const double a = a_[i], b = b_[i], error = are_alike(a, b) ? 0 : std::fabs(a - b),
-                 v = variances_[i];
-    const double storing = std::max(stored_.most(b), stored_.most(a)),
-                 allowed = 1.0001 * storing + theirs_.resolution + spreads * std::sqrt(v);
+    const double a = a_[i], b = b_[i], v = variances_[i], difference = std::fabs(a - b),
+                 storing = storing_at(i), allowed = allowed_at(i);
     const float given = static_cast<float>(std::isfinite(allowed) ? allowed : 0);
-    if (!std::isfinite(b) || is_not_saved(b) || both_hidden(a, b)) {
-      if (error != 0) result_.farthest = infinity;
-      return given;
+    double error = difference;
+    if (!std::isfinite(difference)) { // one of them is not finite, or they are far apart
+      if (are_alike(a, b)) error = 0;
+      if (!std::isfinite(b) || is_not_saved(b) || both_hidden(a, b)) {
+        if (error != 0) result_.farthest = infinity;
+        return given;
+      }
     }
-    if (error > 0) {
-      const double ratio = error <= allowed ? error / allowed
-                           : allowed > 0    ? error / allowed
-                                            : infinity;
+    // A division tells by how much, and is left out where it is not the farthest.
+    constexpr double surely = 1 - 1e-9;
+    if (error > 0 && !(error <= allowed && error < surely * result_.farthest * allowed)) {
+      const double ratio = allowed > 0 || error <= allowed ? error / allowed : infinity;
       if (!(ratio <= 1)) ++beyond_;
       result_.farthest = std::isnan(ratio) ? infinity : std::max(result_.farthest, ratio);
     }
@@ -166,7 +188,6 @@ private:
 
   /// Whether number i is after the end of a shorter text: of a token, or of a key.
   bool is_padding(std::size_t i) const {
-    if (layer_.lengths.empty()) return false;
     const Dims& d = layer_.dims;
     const std::size_t row = i / rows_.width, of_batch = theirs_.values.count() / d.B,
                       length = layer_.lengths[i / of_batch];
@@ -183,7 +204,7 @@ private:
   Spacing stored_;
   RowsOfStage rows_;
   double of_row_;
-  bool half_;
+  bool half_, is_padded_;
   std::vector<Group> row_groups_;
   std::size_t beyond_ = 0;
   RoundingVerdict result_;
@@ -229,28 +250,43 @@ RoundingVerdict judge_rounding(const Layer& layer, const Rounded& theirs, const 
 RoundingJudge::RoundingJudge(Layer layer, RoundedSteps steps, std::size_t threads)
     : layer_(std::move(layer)), steps_(std::move(steps)), threads_(threads) {}
 
-RoundingVerdict RoundingJudge::judged(const Rounded& theirs, const Tensor& ours,
-                                      const GrownRounding* grown, bool scores) {
+std::vector<double> RoundingJudge::variances(Stage stage, const GrownRounding* grown, bool scores) {
   std::optional<Variances>& chain = variances_[scores ? 1 : 0];
   if (!chain) {
     RoundedSteps own = steps_;
     own.scores = scores;
     chain.emplace(layer_, std::move(own), threads_);
   }
-  std::vector<double> variances = chain->of(theirs.stage);
+  std::vector<double> found = chain->of(stage);
   const Spacing kept = spacing_of(steps_.kept);
   if (grown)
-    grow(*grown, info_of(theirs.stage).kind == Kind::token,
-         std::max(1.0, kept.half / spacing_of(layer_.dtype).half), kept, variances);
-  return judge_rounding(layer_, theirs, ours, variances);
+    grow(*grown, info_of(stage).kind == Kind::token,
+         std::max(1.0, kept.half / spacing_of(layer_.dtype).half), kept, found);
+  return found;
+}
+
+RoundingVerdict RoundingJudge::judged(const Rounded& theirs, const Tensor& ours,
+                                      const GrownRounding* grown, bool scores) {
+  return judge_rounding(layer_, theirs, ours, variances(theirs.stage, grown, scores));
+}
+
+bool RoundingJudge::can_judge(const Rounded& theirs, const Tensor& ours) const {
+  return theirs.values.count() <= most_numbers && theirs.values.shape() == ours.shape() &&
+         contains(available_stages(layer_), theirs.stage);
+}
+
+bool RoundingJudge::is_far(const Rounded& theirs, const Tensor& ours, const GrownRounding& grown,
+                           Tolerance tolerance) {
+  // Of a half type there is a second way to judge.
+  if (is_short(steps_.kept) || !layer_.lengths.empty() || !can_judge(theirs, ours)) return false;
+  const std::vector<double> found = variances(theirs.stage, &grown, false);
+  return Judged(layer_, theirs, ours, found).is_far(tolerance);
 }
 
 std::optional<RoundingVerdict> RoundingJudge::judge(const Rounded& theirs, const Tensor& ours,
                                                     const GrownRounding* grown) {
   const Stage stage = theirs.stage;
-  if (theirs.values.count() > most_numbers || theirs.values.shape() != ours.shape() ||
-      !contains(available_stages(layer_), stage))
-    return std::nullopt;
+  if (!can_judge(theirs, ours)) return std::nullopt;
   RoundingVerdict found = judged(theirs, ours, grown, false);
   const bool makes_scores = stage == Stage::scores ||
                             contains(ancestors_of(layer_, stage, layer_.given_set), Stage::scores);
@@ -272,18 +308,27 @@ Layer in_rows(Layer layer) {
 ShownRoundingJudge::ShownRoundingJudge(const Layer& layer, RoundedSteps steps, std::size_t threads)
     : layer_(layer), rows_(in_rows(layer), std::move(steps), threads) {}
 
+Tensor ShownRoundingJudge::own_form(Stage stage, const Tensor& value) const {
+  return with_given(layer_, stage, value).given[index_of(stage)];
+}
+
+bool ShownRoundingJudge::is_far(const ReferenceStage& theirs, const Tensor& ours,
+                                const GrownRounding& grown, Tolerance tolerance) {
+  const Stage stage = theirs.stage;
+  return rows_.is_far({stage, own_form(stage, theirs.value), theirs.stored, theirs.resolution},
+                      own_form(stage, ours),
+                      {own_form(stage, grown.ours), own_form(stage, grown.exact)}, tolerance);
+}
+
 std::optional<RoundingVerdict> ShownRoundingJudge::judge(const ReferenceStage& theirs,
                                                          const Tensor& ours,
                                                          const GrownRounding* grown) {
   const Stage stage = theirs.stage;
-  const auto own_form = [&](const Tensor& value) {
-    return with_given(layer_, stage, value).given[index_of(stage)];
-  };
   std::optional<GrownRounding> grown_rows;
-  if (grown) grown_rows = {own_form(grown->ours), own_form(grown->exact)};
+  if (grown) grown_rows = {own_form(stage, grown->ours), own_form(stage, grown->exact)};
   std::optional<RoundingVerdict> found =
-      rows_.judge({stage, own_form(theirs.value), theirs.stored, theirs.resolution}, own_form(ours),
-                  grown_rows ? &*grown_rows : nullptr);
+      rows_.judge({stage, own_form(stage, theirs.value), theirs.stored, theirs.resolution},
+                  own_form(stage, ours), grown_rows ? &*grown_rows : nullptr);
   if (!found) return found;
   Layer shown = layer_; // hands out what is given in the form that users see
   shown.given[index_of(stage)] = convert(found->allowed, layer_.dtype), shown.given_set.add(stage);

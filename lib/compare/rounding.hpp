@@ -1,6 +1,7 @@
 #pragma once
 // Whether a difference is rounding, number by number.
 
+#include <mha/compare/compare.hpp>
 #include <mha/compare/reference.hpp>
 #include <mha/compare/spread.hpp>
 
@@ -57,8 +58,14 @@ public:
   /// Nothing where the layer cannot compute the stage, or would need too much memory.
   std::optional<RoundingVerdict> judge(const Rounded& theirs, const Tensor& ours,
                                        const GrownRounding* grown = nullptr);
+  /// Whether a number is off by so much that neither this tolerance nor rounding allows it: then no
+  /// verdict is needed. Where that is not seen at once, it does not say so.
+  bool is_far(const Rounded& theirs, const Tensor& ours, const GrownRounding& grown,
+              Tolerance tolerance);
 
 private:
+  bool can_judge(const Rounded& theirs, const Tensor& ours) const;
+  std::vector<double> variances(Stage stage, const GrownRounding* grown, bool scores);
   RoundingVerdict judged(const Rounded& theirs, const Tensor& ours, const GrownRounding* grown,
                          bool scores);
 
@@ -76,8 +83,13 @@ public:
   /// `ours` has the shape layer.shape_of(stage).
   std::optional<RoundingVerdict> judge(const ReferenceStage& theirs, const Tensor& ours,
                                        const GrownRounding* grown = nullptr);
+  /// See RoundingJudge::is_far.
+  bool is_far(const ReferenceStage& theirs, const Tensor& ours, const GrownRounding& grown,
+              Tolerance tolerance);
 
 private:
+  Tensor own_form(Stage stage, const Tensor& value) const;
+
   const Layer& layer_;
   RoundingJudge rows_;
 };

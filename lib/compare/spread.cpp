@@ -36,9 +36,15 @@ Variances::Variances(const Layer& layer, RoundedSteps by, std::size_t threads)
   std::tie(kept_, summed_) = spacings_of(by_);
 }
 
+/// Whether the kept type holds all numbers of a type.
+bool Variances::holds(DType dtype) const {
+  const Spacing its = spacing_of(dtype);
+  return is_floating(dtype) && kept_.half <= its.half && kept_.smallest <= its.smallest;
+}
+
 /// Whether rounding to the kept type changes nothing.
 bool Variances::is_exact(const Tensor& tensor) const {
-  if (tensor.dtype() == by_.kept) return true;
+  if (tensor.dtype() == by_.kept || holds(tensor.dtype())) return true;
   for (std::size_t i = 0; i < tensor.count(); ++i)
     if (kept_.unless_held(value_at(tensor, i)) > 0) return false;
   return true;
@@ -96,6 +102,7 @@ Numbers Variances::of_given(Stage stage) const {
 
 /// Of numbers that an implementation has, too, but for their rounding.
 Numbers Variances::of_tensor(const Tensor& tensor) const {
+  if (holds(tensor.dtype())) return Numbers(tensor.count());
   Numbers variance = values_in_double(tensor);
   for (double& number : variance) number = kept_.unless_held(number);
   return variance;

@@ -33,6 +33,13 @@ struct FactorRows {
   const std::vector<double>*values = nullptr, *variances = nullptr;
 };
 
+/// What maps of a small layer have in common: their values, and the variances of queries times
+/// keys.
+struct KeptMaps {
+  std::map<Stage, Tensor> values;
+  std::vector<double> products;
+};
+
 /// The variances of a layer's stages. Every rounding is at random, so errors add as squares:
 ///
 ///   y = Σ a b          σ² = Σ σ_a² b² + a² σ_b², and what the sum itself is off by
@@ -82,6 +89,7 @@ private:
   Numbers of_results();
   void keep(Numbers& variance, const Numbers& y) const;
   Stage input(Stage stage) const;
+  bool holds(DType dtype) const;
   bool is_exact(const Tensor& tensor) const;
 
   const Layer& layer_;
@@ -89,6 +97,7 @@ private:
   Spacing kept_, summed_;
   std::size_t threads_;
   std::map<Stage, Numbers> values_, variances_; ///< of token stages
+  KeptMaps maps_;
 };
 
 } // namespace mha

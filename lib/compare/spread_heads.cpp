@@ -69,7 +69,7 @@ Numbers Variances::of_maps(Stage stage) {
   const Dims& d = layer_.dims;
   const auto [q, k] = factors(stage);
   const Layer given = with_tokens();
-  MapVariances maps(given, by_, stage, q, k, threads_);
+  MapVariances maps(given, by_, stage, q, k, threads_, maps_);
   const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
   Numbers result(d.B * d.H * d.T * cols);
   for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
@@ -88,7 +88,7 @@ Numbers Variances::of_heads() {
   const Numbers &v = values_.at(v_of), &variance_of_v = variances_.at(v_of),
                 &y = values_.at(Stage::head_out);
   const Layer given = with_tokens();
-  MapVariances maps(given, by_, Stage::weights, q, k, threads_);
+  MapVariances maps(given, by_, Stage::weights, q, k, threads_, maps_);
   Numbers result(y.size());
   for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
     const std::size_t g = kv_head_of(layer_, rows.head);

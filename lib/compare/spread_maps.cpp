@@ -18,8 +18,8 @@ constexpr std::size_t small_maps = std::size_t{1} << 20, many_numbers = std::siz
 } // namespace
 
 MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage last, FactorRows q,
-                           FactorRows k, std::size_t threads)
-    : layer_(layer), by_(by), last_(last), q_(q), k_(k), threads_(threads) {
+                           FactorRows k, std::size_t threads, KeptMaps& kept)
+    : layer_(layer), by_(by), last_(last), q_(q), k_(k), threads_(threads), shared_(kept) {
   std::tie(kept_, summed_) = spacings_of(by);
   const Dims& d = layer.dims;
   together_ = std::clamp<std::size_t>(many_numbers / std::max<std::size_t>(d.S_all, 1), 1, 256);
@@ -28,9 +28,13 @@ MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage las
   for (const Stage stage : steps_)
     if (stage >= Stage::scores && stage <= Stage::weights && !layer.has_given(stage))
       shown_.push_back(stage);
-  if (d.B * d.H * d.T * d.S_all > small_maps || shown_.empty()) return;
-  const Trace kept = trace(layer, shown_, {}, threads);
-  for (const Stage stage : shown_) all_[stage] = kept.value(stage);
+  is_small_ = d.B * d.H * d.T * d.S_all <= small_maps;
+  std::vector<Stage> missing;
+  for (const Stage stage : shown_)
+    if (is_small_ && !shared_.values.contains(stage)) missing.push_back(stage);
+  if (missing.empty()) return;
+  const Trace values = trace(layer, missing, {}, threads);
+  for (const Stage stage : missing) shared_.values[stage] = values.value(stage);
 }
 
 /// Rows of a stage that is given or was computed as a whole.
@@ -38,7 +42,8 @@ Squares MapVariances::values(Stage stage, const Rows& rows) {
   const Dims& d = layer_.dims;
   const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
   Squares grid(rows.count, cols);
-  const Tensor& whole = layer_.has_given(stage) ? layer_.given[index_of(stage)] : all_.at(stage);
+  const Tensor& whole =
+      layer_.has_given(stage) ? layer_.given[index_of(stage)] : shared_.values.at(stage);
   const std::size_t first = ((rows.batch * d.H + rows.head) * d.T + rows.first) * cols;
   convert(whole.raw() + first * size_of(whole.dtype()), whole.dtype(),
           reinterpret_cast<std::byte*>(grid.numbers.data()), DType::f64, grid.numbers.size());
@@ -50,9 +55,9 @@ MapVariances::Found MapVariances::of(const Rows& rows) {
   const Dims& d = layer_.dims;
   std::map<Stage, Squares> values;
   for (const Stage stage : steps_)
-    if (stage >= scores && stage <= weights && (layer_.has_given(stage) || !all_.empty()))
+    if (stage >= scores && stage <= weights && (layer_.has_given(stage) || is_small_))
       values.emplace(stage, this->values(stage, rows));
-  if (all_.empty() && !shown_.empty()) {
+  if (!is_small_ && !shown_.empty()) {
     Selection part;
     std::vector<std::size_t> queries(rows.count);
     for (std::size_t i = 0; i < rows.count; ++i) queries[i] = rows.first + i;
@@ -67,7 +72,7 @@ MapVariances::Found MapVariances::of(const Rows& rows) {
     }
   }
   const bool product = makes(Stage::scores) && !layer_.has_given(Stage::scores) && q_.values;
-  Squares variances = product ? products(rows) : Squares(rows.count, d.S_all);
+  Squares variances = product ? kept_products(rows) : Squares(rows.count, d.S_all);
   parallel_for(rows.count, threads_, [&](std::size_t i) {
     RowValues y;
     for (const auto& [stage, grid] : values) y.rows[index_of(stage)] = grid.row(i);
@@ -80,6 +85,23 @@ MapVariances::Found MapVariances::of(const Rows& rows) {
     variances = std::move(column);
   }
   return {std::move(values.at(last_)), std::move(variances)};
+}
+
+/// The same, computed once in a small layer.
+Squares MapVariances::kept_products(const Rows& rows) {
+  if (!is_small_) return products(rows);
+  const Dims& d = layer_.dims;
+  if (shared_.products.empty())
+    for (std::size_t b = 0; b < d.B; ++b)
+      for (std::size_t h = 0; h < d.H; ++h)
+        for (std::size_t first = 0; first < d.T; first += together_) {
+          const Squares some = products({b, h, first, std::min(together_, d.T - first)});
+          shared_.products.insert(shared_.products.end(), some.numbers.begin(), some.numbers.end());
+        }
+  Squares found(rows.count, d.S_all);
+  std::copy_n(&shared_.products[((rows.batch * d.H + rows.head) * d.T + rows.first) * d.S_all],
+              found.numbers.size(), found.numbers.begin());
+  return found;
 }
 
 /// q kᵀ of the rows.

@@ -12,8 +12,9 @@ class MapVariances {
 public:
   /// `layer` with the token stages that maps are made of given; `q` and `k` are null where a map is
   /// given. `last`: the stage that is asked for.
+  /// `kept`: what was found for other stages of the layer, and is found.
   MapVariances(const Layer& layer, const RoundedSteps& by, Stage last, FactorRows q, FactorRows k,
-               std::size_t threads);
+               std::size_t threads, KeptMaps& kept);
 
   /// Rows of one head.
   struct Rows {
@@ -30,6 +31,7 @@ public:
 private:
   Squares values(Stage stage, const Rows& rows);
   Squares products(const Rows& rows) const;
+  Squares kept_products(const Rows& rows);
   bool makes(Stage stage) const { return contains(steps_, stage); }
   /// The values of the stages in one row; null where a stage is not on the way.
   struct RowValues {
@@ -51,9 +53,10 @@ private:
   Spacing kept_, summed_;
   FactorRows q_, k_;
   std::size_t threads_, together_;
-  StageSet steps_;              ///< those on the way to `last`
-  std::vector<Stage> shown_;    ///< of them, those that are computed
-  std::map<Stage, Tensor> all_; ///< their values in a small layer
+  StageSet steps_;           ///< those on the way to `last`
+  std::vector<Stage> shown_; ///< of them, those that are computed
+  bool is_small_ = false;    ///< whether what is kept has their values
+  KeptMaps& shared_;
 };
 
 } // namespace mha

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 namespace mha {
 
@@ -24,9 +23,11 @@ inline std::uint32_t ulp_distance(float a, float b) {
   const auto rank = [](float value) { // from zero, negative ones below it
     const auto bits = std::bit_cast<std::int32_t>(value);
     const std::int32_t sign = bits >> 31, magnitude = bits & 0x7fff'ffff;
-    return std::int64_t{(magnitude ^ sign) - sign};
+    return (magnitude ^ sign) - sign;
   };
-  return static_cast<std::uint32_t>(std::min(std::abs(rank(a) - rank(b)), std::int64_t{1} << 24));
+  const std::int32_t x = rank(a), y = rank(b);
+  const auto up = static_cast<std::uint32_t>(y) - static_cast<std::uint32_t>(x);
+  return std::min(x < y ? up : 0U - up, std::uint32_t{1} << 24);
 }
 
 /// Distances of many numbers.

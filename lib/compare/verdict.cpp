@@ -50,6 +50,12 @@ bool is_input(const Layer& layer, Stage stage) {
 
 } // namespace
 
+std::string_view name_of(DiffStatus status) {
+  constexpr std::array<std::string_view, 5> names{"equal", "close", "first", "inherited",
+                                                  "same tensor"};
+  return names[static_cast<std::size_t>(status)];
+}
+
 std::string_view name_of(Verdict verdict) {
   switch (verdict) {
   case Verdict::equal:

@@ -1,6 +1,7 @@
 #include <mha/compare/rounding.hpp>
 
 #include "support/library_input.hpp"
+#include <mha/compare/compare.hpp>
 #include <mha/compare/diff.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 using namespace mha;
 
@@ -44,8 +47,8 @@ TEST_CASE("rounding: what numbers are allowed is of the type's size, and shrinks
   for (Stage stage : {Stage::q, Stage::weights, Stage::head_out, Stage::output}) {
     const Tensor ours = trace(layer, {stage}).value(stage);
     const auto largest = [&](DType stored) {
-      const auto found =
-          judge_rounding(layer, stage_of(layer, stage, stored), ours, {.kept = stored}, 1);
+      const auto found = ShownRoundingJudge(layer, {.kept = stored}, 1)
+                             .judge(stage_of(layer, stage, stored), ours);
       REQUIRE(found);
       CHECK(found->within);
       CHECK(found->farthest <= 1);
@@ -74,7 +77,7 @@ TEST_CASE("rounding: each number of each stage is judged by itself") {
       const Tensor ours = trace(layer, {info.stage}).value(info.stage);
       ReferenceStage theirs = stage_of(layer, info.stage, stored);
       const RoundedSteps steps{.kept = coarser_of(layer.dtype, stored)};
-      const auto right = judge_rounding(layer, theirs, ours, steps, 1);
+      const auto right = ShownRoundingJudge(layer, steps, 1).judge(theirs, ours);
       INFO("seed " << seed << ", " << info.name << ": " << random.description);
       REQUIRE(right);
       CHECK(right->within);
@@ -88,9 +91,70 @@ TEST_CASE("rounding: each number of each stage is judged by itself") {
       theirs.value = Tensor::of<double>(theirs.value.shape(), values_in_double(theirs.value));
       theirs.value.as_mutable<double>()[at] =
           value_at(ours, at) + 3 * static_cast<double>(allowed[at]) + 1e-30;
-      CHECK_FALSE(judge_rounding(layer, theirs, ours, steps, 1)->within);
+      CHECK_FALSE(ShownRoundingJudge(layer, steps, 1).judge(theirs, ours)->within);
     }
   }
+}
+
+TEST_CASE("rounding: stages that share a chain are judged as each is by itself") {
+  for (std::uint64_t seed = 60; seed < 72; ++seed) {
+    const RandomLayer random = random_layer(seed, random_variants(seed, 0, 4), false);
+    const Layer layer = library_layer(random.layer, random.form);
+    const DType stored = std::array{DType::f32, DType::f16, DType::bf16}[seed % 3];
+    const StageSet available = available_stages(layer);
+    const RoundedSteps steps{.kept = coarser_of(layer.dtype, stored)};
+    ShownRoundingJudge forward(layer, steps, 1), backward(layer, steps, 2);
+    std::vector<Stage> order;
+    for (const StageInfo& info : stages())
+      if (contains(available, info.stage)) order.push_back(info.stage);
+    const auto judged = [&](ShownRoundingJudge& judge, Stage stage) {
+      ReferenceStage theirs = stage_of(layer, stage, stored);
+      move(theirs, seed % 2 == 0 ? 1e-3 : 1e-7);
+      const auto found = judge.judge(theirs, trace(layer, {stage}).value(stage));
+      REQUIRE(found);
+      return std::tuple(found->within, found->farthest, found->shown,
+                        values_in_double(found->allowed));
+    };
+    std::map<Stage, decltype(judged(forward, Stage::q))> first;
+    for (const Stage stage : order) first.emplace(stage, judged(forward, stage));
+    for (auto stage = order.rbegin(); stage != order.rend(); ++stage) {
+      INFO("seed " << seed << ", " << name_of(*stage) << ": " << random.description);
+      ShownRoundingJudge own(layer, steps, 1);
+      CHECK(judged(own, *stage) == first.at(*stage));
+      CHECK(judged(backward, *stage) == first.at(*stage));
+    }
+  }
+}
+
+TEST_CASE("rounding: what is far is beyond what is allowed, and nothing that is allowed is far") {
+  std::size_t seen = 0, far = 0;
+  for (std::uint64_t seed = 80; seed < 100; ++seed) {
+    const RandomLayer random = random_layer(seed, random_variants(seed, 0, 4), false);
+    const Layer layer = library_layer(random.layer, random.form);
+    ShownRoundingJudge judge(layer, {.kept = layer.dtype}, 1);
+    for (const Stage stage : {Stage::q, Stage::masked, Stage::weights, Stage::output}) {
+      if (!contains(available_stages(layer), stage)) continue;
+      const Tensor ours = trace(layer, {stage}).value(stage);
+      const GrownRounding grown{ours, ours};
+      for (const double by : {0.0, 1e-7, 1e-6, 1e-4, 1e-2}) {
+        ReferenceStage theirs = stage_of(layer, stage, layer.dtype);
+        if (by > 0) move(theirs, by);
+        const Tolerance tolerance = default_tolerance(layer.dtype);
+        const auto verdict = judge.judge(theirs, ours, &grown);
+        REQUIRE(verdict);
+        ++seen;
+        if (!judge.is_far(theirs, ours, grown, tolerance)) continue;
+        ++far;
+        INFO("seed " << seed << ", " << name_of(stage) << " by " << by);
+        CHECK_FALSE(verdict->within);
+        CHECK_FALSE(
+            compare(layer, stage, ours, theirs.value, tolerance, theirs.stored, verdict->allowed)
+                .within);
+      }
+    }
+  }
+  CHECK(far > seen / 10);
+  CHECK(far < seen / 2);
 }
 
 TEST_CASE(
