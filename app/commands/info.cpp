@@ -45,7 +45,7 @@ std::string Info::description_of(const Sources& sources) const {
     return std::nullopt;
   };
   const bool described = !sources.found().empty() && sources.found()[0].group.description;
-  const bool whole = described || (!sources.found().empty() && sources.found()[0].family->model);
+  const bool whole = described || (!sources.found().empty() && naming::has_whole_model(*sources.found()[0].family));
   if (!whole)
     if (std::optional<std::string> text = draft()) return *std::move(text);
   try {

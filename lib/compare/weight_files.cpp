@@ -117,10 +117,10 @@ public:
     naming::Options options;
     for (const Found& layer : found_) {
       naming::Translation read(layer.group, *layer.family, options);
-      layer.family->translate(layer.group, read);
+      naming::translate(*layer.family, layer.group, read);
       add_attention(layer, read);
     }
-    if (found_[0].family->model) add_model();
+    if (naming::has_whole_model(*found_[0].family)) add_model();
   }
   std::vector<Weight> take() { return std::move(weights_); }
 

@@ -4,6 +4,7 @@
 #include <mha/load/as_naming_text.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/described_names.hpp>
+#include <mha/load/families/family_text.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/load/named_layers.hpp>
 #include <mha/load/whole_model.hpp>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -38,14 +40,9 @@ public:
     if (layers.empty()) layers = model.found();
     const Found& first = layers[0];
     family_ = first.family;
-    if (first.group.description)
-      fail("{}: it is read by a description already, {}", model.title(),
-           first.group.description->file);
-    if (family_->model) {
+    if (naming::has_whole_model(*family_)) {
       whole_.emplace(model.found());
-      record_ = *family_->model;
-      if (record_.settle) record_.settle(first.group, record_);
-      require_sayable(first.group, record_);
+      record_ = naming::record_of(*family_, first.group);
     }
     for (const Found& layer : layers)
       add_layer(layer, whole_ ? block_prefix(layer.group, record_.layers) : layer.group.prefix);
@@ -61,10 +58,11 @@ public:
       top["layers"] = layers_[0].block_in_file;
     constexpr std::string_view shapes[]{"attention_only", "pre",  "parallel",
                                         "sandwich",       "post", "post_inside"};
-    const bool whole = family_->model != nullptr;
+    const bool whole = naming::has_whole_model(*family_);
     top["block"] = whole ? shapes[static_cast<std::size_t>(record_.shape)] : "attention_only";
     if (whole && !record_.mlp_out.empty()) top["activation"] = activation();
     if (const Json form = norm_form(); !form.is_null()) top["norm"] = form;
+    if (whole && record_.residual_scale != 1) top["residual_scale"] = record_.residual_scale;
     if (whole) top["embed"] = embed();
     top["tensors"] = tensors();
     if (whole) {
@@ -81,11 +79,11 @@ private:
   ModelReader reader(std::size_t layer = 0) const { return {layers_[layer].group, record_}; }
 
   /// Adds how the bias is found, where it is not the one beside the weight.
-  void add_bias(Json& to, const io::Entry& weight, const io::Entry* bias, bool below) {
+  void add_bias(Json& to, const io::Entry& weight, const io::Entry* bias, const ReadAs* of) {
     const std::string beside = bias_beside(name_in_file(weight));
     if (bias) claim(*bias);
     if (bias && name_in_file(*bias) != beside)
-      to["bias"] = below ? below_block(*bias) : name_in_file(*bias);
+      to["bias"] = of ? below_block(*bias, *of) : name_in_file(*bias);
     else if (!bias && !beside.empty() && in_file(beside))
       to["bias"] = false;
   }
@@ -102,7 +100,7 @@ private:
     Json tensor;
     tensor["name"] = below ? below_block(*W) : name_in_file(*W);
     if (!out_in) tensor["layout"] = "io";
-    add_bias(tensor, *W, b, below);
+    add_bias(tensor, *W, b, below ? &layers_[0] : nullptr);
     return tensor;
   }
 
@@ -131,7 +129,7 @@ private:
   }
 
   std::optional<Form> input_form() const {
-    const Translation& read = *layers_[0].translation;
+    const Translation& read = *layer_with_norm().translation;
     const naming::InputNormalisation& norm = read.norm;
     if (norm.kind != naming::NormKind::layer && norm.kind != naming::NormKind::rms)
       return std::nullopt;
@@ -156,14 +154,16 @@ private:
     return to;
   }
 
-  Json norm_json(const Form& form, const io::Entry* weight, const io::Entry* bias, bool below) {
+  /// `of`: the layer that it is of; null: a norm of the model's ends.
+  Json norm_json(const Form& form, const io::Entry* weight, const io::Entry* bias,
+                 const ReadAs* of) {
     Json to;
     Form shown = form;
     shown.bare = false;
     if (weight) {
       claim(*weight);
-      to["weight"] = below ? below_block(*weight) : name_in_file(*weight);
-      if (form.kind == "layer") add_bias(to, *weight, bias, below);
+      to["weight"] = of ? below_block(*weight, *of) : name_in_file(*weight);
+      if (form.kind == "layer") add_bias(to, *weight, bias, of);
     } else {
       to["affine"] = false;
     }
@@ -179,13 +179,20 @@ private:
     if (layer_norm) norm.kind = InputNorm::layer;
     Form form = form_of(norm);
     form.bare = !weight;
-    return norm_json(form, weight, form.kind == "layer" ? bias : nullptr, !block.empty());
+    return norm_json(form, weight, form.kind == "layer" ? bias : nullptr,
+                     block.empty() ? nullptr : &layers_[0]);
   }
 
   void add_norms(Json& to) {
     if (const auto form = input_form()) {
-      const naming::InputNormalisation& norm = layers_[0].translation->norm;
-      to["norm"] = norm_json(*form, norm.weight, norm.bias, true);
+      const ReadAs& layer = layer_with_norm();
+      const naming::InputNormalisation& norm = layer.translation->norm;
+      Json said = norm_json(*form, norm.weight, norm.bias, &layer);
+      if (&layer != &layers_[0]) {
+        if (!said.is_object()) said = {{"weight", said}};
+        said["optional"] = true;
+      }
+      to["norm"] = said;
     }
     if (!whole_) return;
     const auto add = [&](const char* key, std::string_view name) {
@@ -221,16 +228,20 @@ private:
       return {{"values", values}};
     }
     if (!entry) cannot_say(group, fmt::format("{}, {}", key, part.source));
+    if (Json stacked = tensor_of_heads(*entry, part); !stacked.is_null()) return stacked;
     Json tensor;
-    tensor["name"] = below_block(*entry);
+    tensor["name"] = name_of_part(key, *entry);
     if (!key.starts_with("W_")) {
-      if (part.tensor.shape() != entry->shape) cannot_say(group, part.source);
+      if (count_of(part.tensor.shape()) != count_of(entry->shape)) cannot_say(group, part.source);
       return tensor;
     }
     const StoredMatrix* stored = part.tensor.stored();
     const Shape reversed(entry->shape.rbegin(), entry->shape.rend());
     if (part.tensor.rank() == 3 && part.tensor.shape() == entry->shape)
       tensor["layout"] = "hio";
+    else if (const Shape& s = part.tensor.shape();
+             s.size() == 3 && entry->shape == Shape{s[1], s[0], s[2]})
+      tensor["layout"] = "iho";
     else if (part.tensor.rank() != 2 ||
              part.tensor.shape() != (stored && stored->transposed ? reversed : entry->shape))
       cannot_say(group, fmt::format("how {} lies", name_in_file(*entry)));
@@ -238,15 +249,87 @@ private:
       tensor["layout"] = "io";
     const auto bias = layers_[0].translation->parts.find("b" + key.substr(1));
     const bool there = bias != layers_[0].translation->parts.end();
-    add_bias(tensor, *entry, there ? entry_of(bias->second) : nullptr, true);
+    add_bias(tensor, *entry, there ? entry_of(bias->second) : nullptr, &layers_[0]);
     return tensor;
+  }
+
+  /// A tensor of one layer that every layer reads (T5's distances) has that layer's name.
+  std::string name_of_part(const std::string& key, const io::Entry& entry) {
+    const std::string own = below_block(entry);
+    if (key != "relative_bias" || layers_.size() == 1) return own;
+    const Group& group = layers_[1].group;
+    if (in_file(layers_[1].block_in_file + own)) return own;
+    std::string whole = name_in_file(entry);
+    const std::string number = fmt::format(".{}.", layers_[0].group.number().value_or(0));
+    const std::size_t at = whole.find(number);
+    if (number != ".0." || at == whole.npos) cannot_say(group, whole + ", of another layer");
+    return whole.replace(at, number.size(), ".{0*layer}.");
+  }
+
+  /// Tensors of single heads that lie under each other: "norms.{head}.weight".
+  Json tensor_of_heads(const io::Entry& first, const NamedTensor& part) {
+    if (count_of(first.shape) == count_of(part.tensor.shape())) return nullptr;
+    const std::string& own = name_in_file(first);
+    for (const auto& [number, mark] :
+         {std::pair<std::string_view, std::string_view>(".0.", ".{head}."),
+          {"head_1", "head_{head+1}"}}) {
+      const std::size_t at = own.rfind(number);
+      if (at == own.npos || at < layers_[0].block_in_file.size()) continue;
+      Json tensor;
+      std::string name = below_block(first);
+      name.replace(name.rfind(number), number.size(), mark);
+      tensor["name"] = name;
+      for (std::size_t head = 0;; ++head) {
+        std::string whole = own;
+        whole.replace(at, number.size(),
+                      fmt::format(fmt::runtime(number == ".0." ? ".{}." : "head_{}"),
+                                  number == ".0." ? head : head + 1));
+        const io::Entry* const entry = in_file(whole);
+        if (!entry) break;
+        claim(*entry);
+      }
+      if (first.shape.size() == 2) tensor["layout"] = "io";
+      return tensor;
+    }
+    return nullptr;
+  }
+
+  /// Several projections that are parts of one tensor, under the key of them together.
+  void add_fused(Json& to, const std::vector<std::string>& letters) {
+    const auto& parts = layers_[0].translation->parts;
+    const io::Entry* entry = nullptr;
+    for (const std::string& letter : letters) {
+      const auto part = parts.find("W_" + letter);
+      const io::Entry* const of = part == parts.end() ? nullptr : entry_of(part->second);
+      if (!of || (entry && entry != of)) return;
+      entry = of;
+    }
+    const Tensor& first = parts.at("W_" + letters[0]).tensor;
+    if (count_of(entry->shape) != letters.size() * first.count()) return;
+    Json tensor;
+    tensor["name"] = below_block(*entry);
+    if (entry->shape[0] == first.shape()[0] && entry->shape[1] != first.shape()[0])
+      tensor["layout"] = "io";
+    std::string key = "W_";
+    for (const std::string& letter : letters) key += letter;
+    const naming::Description& said = naming::said_of(*family_, layers_[0].group, false);
+    if (const auto own = said.tensors.find(key);
+        own != said.tensors.end() && own->second.groups > 0)
+      tensor["split"] = fmt::format("{}", fmt::join(own->second.split, ",")),
+      tensor["groups"] = own->second.groups;
+    const auto bias = parts.find("b_" + letters[0]);
+    add_bias(tensor, *entry, bias == parts.end() ? nullptr : entry_of(bias->second), &layers_[0]);
+    to[key] = shortest(tensor);
+    for (const std::string& letter : letters) fused_.insert({"W_" + letter, "b_" + letter});
   }
 
   Json tensors() {
     Json to;
     const Translation& read = *layers_[0].translation;
+    add_fused(to, {"q", "k", "v"});
+    if (fused_.empty()) add_fused(to, {"k", "v"});
     for (const auto& [key, part] : read.parts) {
-      if (key.starts_with("norm.")) continue;
+      if (key.starts_with("norm.") || fused_.contains(key)) continue;
       if (key.starts_with("b_") && read.parts.contains("W" + key.substr(1))) continue;
       Json tensor = attention_tensor(key, part);
       for (const auto& setting : read.settings) {
@@ -295,6 +378,7 @@ private:
       for (const auto& setting : layer.translation->settings)
         if (setting.name != "qkv_order" && !setting.name.starts_with("input_norm"))
           add_once(names, setting.name);
+    std::ranges::sort(names, {}, [](std::string_view name) { return find_setting(name); });
     Json to;
     for (const std::string& name : names) {
       std::vector<Json> values;
@@ -338,6 +422,7 @@ private:
     };
     steps.push_back(table(record_.tokens, nullptr));
     if (e.scale != 1) steps[0]["scale"] = e.scale;
+    if (e.mask_token) steps[0]["drops_mask"] = true;
     project(ProjectionPlace::tokens);
     if (!e.positions.empty()) {
       steps.push_back(table(record_.positions, "position"));
@@ -386,12 +471,15 @@ private:
 
   ModelRecord record_;
   std::optional<WholeModel> whole_;
+  std::set<std::string> fused_; ///< parts that are said together
   std::optional<Form> common_;
 };
 
 } // namespace
 
 std::string as_naming(const Sources& model) {
+  if (!model.found().empty() && model.found()[0].group.description)
+    return spread_description(model.found()[0].group.description->text);
   return Writer(model).text();
 }
 

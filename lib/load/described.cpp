@@ -143,7 +143,8 @@ private:
       require_bias(tensor, *b, W.shape.back() * (by_heads ? W.shape[0] : 1));
     }
     const bool canonical =
-        main && (!tensor.by_head || tensor.split == std::vector<std::string>{"q", "k", "v"});
+        main && tensor.groups == 0 &&
+        (!tensor.by_head || tensor.split == std::vector<std::string>{"q", "k", "v"});
     if (canonical) {
       add(at + tensor.key, W);
       if (b) add(at + bias_key, *b);
@@ -156,13 +157,16 @@ private:
                         const std::optional<io::Entry>& b, std::size_t n) {
     const bool has_q = is_one_of("q", tensor.split);
     std::size_t heads = 1, kv_heads = 1;
-    if (has_q || tensor.by_head) {
+    if (has_q || tensor.by_head || tensor.groups > 0) {
       heads = count_of(tensor, "num_heads", n, 0);
       kv_heads = count_of(tensor, "num_kv_heads", n, heads);
     }
     if (heads % kv_heads != 0)
       fail("{}: {} heads do not share {} key/value heads", tensor.where, heads, kv_heads);
-    const std::size_t groups = tensor.by_head ? kv_heads : 1;
+    const std::size_t groups = tensor.groups > 0 ? tensor.groups : tensor.by_head ? kv_heads : 1;
+    if (heads % groups != 0 || kv_heads % groups != 0)
+      fail("{}: {} heads and {} key/value heads do not split into {} groups", tensor.where, heads,
+           kv_heads, groups);
     std::vector<std::size_t> sizes;
     std::size_t all = 0;
     for (const std::string& part : tensor.split) {
@@ -206,7 +210,9 @@ private:
   /// Biases of their own, norms of queries and keys, sinks: as they lie.
   void present_other(const std::string& at, const DescribedTensor& tensor, std::size_t n) {
     const std::string name = whole_name(said_, tensor.name, n);
-    const io::Entry& entry = *find(name, tensor.where, true);
+    const io::Entry entry = head_mark_in(name) == std::string::npos
+                                ? *find(name, tensor.where, true)
+                                : stacked_entry(of_heads(tensor, name, true));
     if (tensor.key != "q_norm" && tensor.key != "k_norm") return add(at + tensor.key, entry);
     add(at + tensor.key + ".weight", entry);
     if (const auto bias = bias_of(tensor, name, n)) add(at + tensor.key + ".bias", *bias);
@@ -219,6 +225,7 @@ private:
       return of_layer ? whole_name(said_, name, n) : name;
     };
     const std::string weight = norm.weight.empty() ? "" : named(norm.weight);
+    if (norm.optional && !file_.find(weight)) return;
     const auto found = [&](const std::string& name, bool needed) -> const io::Entry* {
       const io::Entry* entry = name.empty() ? nullptr : find(name, norm.where, needed);
       if (entry && width > 0 && mha::count_of(entry->shape) != width)

@@ -45,7 +45,7 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor, const std::string
     require_rank(tensor, entry, tensor.layout.size());
     return turned_entry(entry, tensor.layout, wanted);
   };
-  if (name.find(head_mark) == std::string::npos) return turned(*find(name, tensor.where, true));
+  if (head_mark_in(name) == std::string::npos) return turned(*find(name, tensor.where, true));
   std::vector<io::Entry> heads;
   while (const io::Entry* entry =
              find(with_head(name, heads.size()), tensor.where, heads.empty())) {
@@ -53,6 +53,17 @@ io::Entry DescribedFile::matrix(const DescribedTensor& tensor, const std::string
     require_same_head(tensor, heads);
   }
   return stacked_entry(heads);
+}
+
+std::vector<io::Entry> DescribedFile::of_heads(const DescribedTensor& tensor,
+                                               const std::string& name, bool needed) {
+  std::vector<io::Entry> heads;
+  while (const io::Entry* entry =
+             find(with_head(name, heads.size()), tensor.where, needed && heads.empty())) {
+    heads.push_back(*entry);
+    require_same_head(tensor, heads);
+  }
+  return heads;
 }
 
 void DescribedFile::require_same_head(const DescribedTensor& tensor,
@@ -64,7 +75,7 @@ void DescribedFile::require_same_head(const DescribedTensor& tensor,
 }
 
 void DescribedFile::claim_all(const std::string& name) {
-  if (name.find(head_mark) == std::string::npos) {
+  if (head_mark_in(name) == std::string::npos) {
     claimed_.insert(name);
     return;
   }
@@ -84,16 +95,11 @@ std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
                                ? whole_name(said_, *tensor.bias, layer)
                                : *tensor.bias;
   if (name.empty()) return std::nullopt;
-  if (name.find(head_mark) == std::string::npos) {
+  if (head_mark_in(name) == std::string::npos) {
     const io::Entry* entry = find(name, tensor.where, said);
     return entry ? std::optional(multiplied(tensor, *entry, layer)) : std::nullopt;
   }
-  std::vector<io::Entry> heads;
-  while (const io::Entry* entry =
-             find(with_head(name, heads.size()), tensor.where, said && heads.empty())) {
-    heads.push_back(*entry);
-    require_same_head(tensor, heads);
-  }
+  const std::vector<io::Entry> heads = of_heads(tensor, name, said);
   if (heads.empty()) return std::nullopt;
   return multiplied(tensor, stacked_entry(heads), layer);
 }

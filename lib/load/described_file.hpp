@@ -20,6 +20,9 @@ protected:
   /// A tensor of the file. Where it is missing and needed, the Error names `who`, the entry that
   /// reads it.
   const io::Entry* find(const std::string& name, const std::string& who, bool needed);
+  /// The entries of a name with {head}, one a head.
+  std::vector<io::Entry> of_heads(const naming::DescribedTensor& tensor, const std::string& name,
+                                  bool needed);
   /// Hands an entry on under a name of the record.
   void add(std::string name, io::Entry entry);
   void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,

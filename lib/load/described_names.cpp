@@ -23,7 +23,7 @@ std::optional<LayerMark> layer_mark_at(std::string_view text, std::size_t at) {
   std::size_t end = at + 1;
   const std::size_t factor = digits_at(text, end);
   if (end > at + 1) {
-    if (factor == 0 || !text.substr(end).starts_with('*')) return std::nullopt;
+    if (!text.substr(end).starts_with('*')) return std::nullopt;
     mark.factor = factor, ++end;
   }
   if (!text.substr(end).starts_with(word)) return std::nullopt;
@@ -48,7 +48,9 @@ std::optional<LayerMark> layer_mark_in(std::string_view text, std::size_t from) 
 
 std::string unknown_mark(std::string_view name) {
   for (std::size_t at = name.find('{'); at != name.npos; at = name.find('{', at + 1))
-    if (!layer_mark_at(name, at) && !name.substr(at).starts_with(head_mark)) {
+    if (!layer_mark_at(name, at) && !name.substr(at).starts_with(head_mark) &&
+        !name.substr(at).starts_with(next_head_mark) &&
+        !name.substr(at).starts_with(attention_mark) && !name.substr(at).starts_with(above_mark)) {
       const std::size_t end = name.find('}', at);
       return std::string(name.substr(at, end == name.npos ? end : end + 1 - at));
     }
@@ -56,8 +58,9 @@ std::string unknown_mark(std::string_view name) {
 }
 
 std::string with_head(std::string text, std::size_t head) {
-  for (std::size_t at = 0; (at = text.find(head_mark, at)) != std::string::npos;)
-    text.replace(at, head_mark.size(), std::to_string(head));
+  for (const auto& [mark, number] : {std::pair(head_mark, head), {next_head_mark, head + 1}})
+    for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;)
+      text.replace(at, mark.size(), std::to_string(number));
   return text;
 }
 
@@ -81,6 +84,10 @@ std::string whole_name(const naming::Description& said, const std::string& name,
   return with_layer(whole_pattern(said, name, layer), layer);
 }
 
+std::size_t head_mark_in(std::string_view text) {
+  return std::min(text.find(head_mark), text.find(next_head_mark));
+}
+
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern) {
   const auto mark = layer_mark_in(pattern);
   if (!mark || !name.starts_with(pattern.substr(0, mark->at))) return std::nullopt;
@@ -88,9 +95,10 @@ std::optional<std::size_t> number_in(std::string_view name, std::string_view pat
   const auto written = take_number<std::size_t>(rest);
   constexpr std::size_t most = 100000;
   if (!written || *written > most || *written < mark->offset) return std::nullopt;
+  if (mark->factor == 0) return std::nullopt; // the same in every layer
   const std::size_t number = (*written - mark->offset) / mark->factor;
   const std::string with_number = with_layer(std::string(pattern), number);
-  const std::size_t head = with_number.find(head_mark);
+  const std::size_t head = head_mark_in(with_number);
   if (head != std::string::npos ? name.starts_with(with_number.substr(0, head))
                                 : name == with_number)
     return number;

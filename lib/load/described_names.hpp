@@ -9,9 +9,13 @@
 
 namespace mha {
 
-inline constexpr std::string_view layer_mark = "{layer}", head_mark = "{head}";
+inline constexpr std::string_view layer_mark = "{layer}", head_mark = "{head}",
+                                  next_head_mark = "{head+1}"; ///< where heads count from 1
+/// In a family's file: attention's module, and the one above it.
+inline constexpr std::string_view attention_mark = "{attention}", above_mark = "{above}";
 
-/// Where a name has a layer's number: {layer}, {layer+1}, {2*layer} or {2*layer+1}.
+/// Where a name has a layer's number: {layer}, {layer+1}, {2*layer}, {2*layer+1}; {0*layer} is the
+/// first layer's, which all read.
 struct LayerMark {
   std::size_t at, length;
   std::size_t factor, offset; ///< factor · layer + offset stands there
@@ -24,6 +28,8 @@ std::string unknown_mark(std::string_view name);
 /// `text` with a number in the place of every {head}; of every mark of the layer.
 std::string with_head(std::string text, std::size_t head);
 std::string with_layer(std::string text, std::size_t layer);
+/// Where the first mark of a head begins; npos: there is none.
+std::size_t head_mark_in(std::string_view text);
 /// The whole name of a layer's tensor; as a pattern it has {layer} still.
 std::string whole_pattern(const naming::Description& said, const std::string& name,
                           std::size_t layer);

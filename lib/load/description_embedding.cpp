@@ -16,9 +16,11 @@ public:
   EmbeddingReader(const Parse& parse, Description& to) : parse_(parse), to_(to) {}
 
   void read(const JsonTree& tree) {
-    if (!tree.is_list())
+    if (!tree.is_list() && !tree.is_object())
       tree.refuse("embed must be a list of tables, linear maps, rows in front and norms");
     for (const JsonTree& step : tree.elements) read_step(step);
+    for (const auto& [name, step] : tree.members) // names, so that cases may change a step
+      if (!step.is_null()) read_step(step);
     if (!added_) return;
     if (to_.record.embedding_linear_place != ProjectionPlace::tokens)
       tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
@@ -33,6 +35,9 @@ private:
     const bool adds = table || sinusoid;
     if (adds + (map != nullptr) + (norm != nullptr) + (rows != nullptr) != 1 || (table && sinusoid))
       step.refuse("a step of embed is one of table, sinusoid, linear, prepend and norm");
+    for (const char* own : {"shared", "drops_mask"})
+      if (const JsonTree* there = step.find(own); there && !table)
+        there->refuse(fmt::format("{} is of a table", own));
     for (const char* own : {"base", "inclusive", "length"})
       if (const JsonTree* there = step.find(own); there && !sinusoid)
         there->refuse(fmt::format("{} is of sinusoid", own));
@@ -72,6 +77,9 @@ private:
     table.bias = "", table.layout = "io";
     if (const JsonTree* layout = step.find("layout")) table.layout = layout_of(*layout, 2);
     to_.tensors.emplace(key, std::move(table));
+    if (const JsonTree* shared = step.find("shared")) to_.shared_tokens = shared->as_text("shared");
+    if (const JsonTree* drops = step.find("drops_mask"))
+      to_.record.drops_mask = drops->as_boolean("drops_mask");
     if (scale) {
       if (kind == "type") scale->refuse("only the tokens' and the positions' rows are scaled");
       (kind == "token" ? to_.token_scale : to_.position_scale) = value_of(*scale, "scale");
@@ -117,7 +125,8 @@ private:
     DescribedTensor map = parse_.tensor_named("embed.linear", *step.find("linear"));
     map.layout = "oi";
     if (const JsonTree* layout = step.find("layout")) map.layout = layout_of(*layout, 2);
-    if (const JsonTree* bias = step.find("bias")) map.bias = bias_of(*bias);
+    if (const JsonTree* bias = step.find("bias"))
+      if (!(map.needs_bias = bias->is_true())) map.bias = bias_of(*bias);
     to_.tensors.emplace("embed.linear", std::move(map));
     to_.record.embedding_linear = "embed.linear";
     to_.record.embedding_linear_place = normed_        ? ProjectionPlace::normed

@@ -37,6 +37,40 @@ inline constexpr std::array top_keys{
   Key{"head", R"({"$ref": "#/definitions/head"})", "what makes logits"},
   Key{"settings", R"({"type": "object"})", "of attention: num_heads, causal, rope …; a list is one of each layer"},
   Key{"ignore", R"({"type": "array", "items": {"type": "string"}})", "tensors that are no part of the model; * is any text"},
+  Key{"residual_scale", value_schema, "multiplies what attention and feed-forward add to the stream"},
+  Key{"some_layers_lack", R"({"type": "array", "items": {"type": "string"}})", "tensors that some layers lack on purpose"},
+};
+/// Of a family's file (lib/load/families), beside those of every description.
+inline constexpr std::array family_keys{
+  Key{"models", text_schema, "the model_types whose attention it describes"},
+  Key{"whole_models", text_schema, "those whose whole model it describes; *: any"},
+  Key{"needs", text_schema, "names that a layer's module has, by which it is found; a|b is one of the two"},
+  Key{"knows", text_schema, "further names in a layer's module"},
+  Key{"recognised", R"({"type": "object"})", "when a module with these names is this family's"},
+  Key{"tests", R"({"type": "object"})", "conditions by name, for {\"test\": NAME}"},
+  Key{"beside", text_schema, "what blocks have beside attention"},
+  Key{"present", text_schema, "a function that presents the file's layers under other names"},
+  Key{"attention", text_schema, "the module that attention is, below its block"},
+  Key{"biases", R"({"type": "object"})", "whether qkv, output, mlp and norms have biases"},
+  Key{"also_ignore", R"({"type": "array"})", "in a case: more than ignore says"},
+  Key{"always", R"({"type": "array"})", "what every block has"},
+  Key{"returns", R"({"type": "object"})", "the stages that modules return, attention and mlp"},
+  Key{"predicts", R"({"enum": ["next", "masked"]})", "which token the logits are of"},
+  Key{"known", R"({"type": "array"})", "keys of config.json without effect"},
+  Key{"steps", R"({"type": "object"})", "what data does not say of a layer"},
+  Key{"model_steps", R"({"type": "object"})", "what data does not say of the whole model"},
+  Key{"note", R"({"type": "array"})", "said with every layer"},
+  Key{"warn", R"({"type": "array"})", "a doubt, said with every layer"},
+  Key{"refuse", R"({"type": "array"})", "why it is not computed"},
+};
+/// Of a value that is an object.
+inline constexpr std::array value_keys{
+  Key{"config", text_schema, "a key of config.json; a|b is the first that is there"},
+  Key{"default", R"({"type": ["number", "boolean", "string"]})", "where config.json has none of the keys"},
+  Key{"optional", flag_schema, "nothing is said where config.json has none of the keys"},
+  Key{"inverse", flag_schema, "1 divided by it"},
+  Key{"positive", flag_schema, "a number above 0 is expected"},
+  Key{"from", text_schema, "where it comes from, for people"},
 };
 inline constexpr std::array norm_form_keys{
   Key{"kind", R"({"enum": ["layer", "std", "rms", "batch", "none"]})",
@@ -48,6 +82,7 @@ inline constexpr std::array norm_form_keys{
 inline constexpr std::array norm_keys{
   Key{"weight", text_schema, "the weight's name"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight"},
+  Key{"optional", flag_schema, "layers may lack it"},
   Key{"mean", text_schema, "of a batch norm; else running_mean beside the weight"},
   Key{"variance", text_schema, "of a batch norm; else running_var beside the weight"},
 };
@@ -57,7 +92,8 @@ inline constexpr std::array tensor_keys{
       "its axes: o outputs, i inputs, h heads; oi, as nn.Linear stores it, where nothing is said"},
   Key{"split", text_schema, "what lies side by side in its outputs: q,k,v or k,v or in,up"},
   Key{"by", R"({"enum": ["block", "head"]})", "head: each key/value head's parts together"},
-  Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight, if it is there"},
+  Key{"groups", R"({"type": "integer"})", "instead of by: how many groups lie side by side, each with all parts (CodeGen's 4)"},
+  Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; true: beside the weight, always; else beside it, if it is there"},
   Key{"optional", flag_schema, "layers may lack it"},
   Key{"times", text_schema, "a vector that multiplies its outputs, one number each"},
   Key{"values", R"({"type": "array", "items": {"type": "number"}})", "numbers instead of a tensor of the file"},
@@ -75,6 +111,8 @@ inline constexpr std::array embed_keys{
   Key{"linear", text_schema, "a linear map of the sum so far"},
   Key{"layout", text_schema, "of table or linear: io or oi"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "of linear"},
+  Key{"shared", text_schema, "of the tokens' table: its name at the top, where models of several parts share it"},
+  Key{"drops_mask", flag_schema, "of the tokens' table: the row of mask_token_id is zero, and rows are scaled by what is masked"},
   Key{"prepend", text_schema, "rows before those of the vectors that come in: a class token"},
   Key{"norm", norm_schema, "a norm of the sum so far"},
 };
@@ -83,6 +121,8 @@ inline constexpr std::array head_keys{
   Key{"name", text_schema, "its weight's name"},
   Key{"layout", text_schema, "oi or io"},
   Key{"bias", R"({"type": ["string", "boolean"]})", "the bias' name; false: none; else beside the weight, if it is there"},
+  Key{"own_bias", flag_schema, "beside a bias of another name: whether the weight's own counts, too"},
+  Key{"own_vocabulary", flag_schema, "its rows need not be the embedding's"},
   Key{"dense", tensor_schema, "a linear map before it"},
   Key{"activation", value_schema, "of dense"},
   Key{"norm", norm_schema, "behind dense"},

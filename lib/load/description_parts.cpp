@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha::description {
 
@@ -124,12 +125,19 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
   }
   constexpr std::string_view config = "config:";
   if (tree.is_object()) {
-    constexpr std::array keys{Key{"config", "", ""}, Key{"default", "", ""}};
-    require_known(tree, what, keys);
+    require_known(tree, what, value_keys);
     const JsonTree *key = tree.find("config"), *otherwise = tree.find("default");
-    if (!key) tree.refuse(fmt::format("{} is an object without \"config\"", what));
-    value.keys = config_keys(*key, key->as_text("config"));
+    if (!key && !tree.find("from"))
+      tree.refuse(fmt::format("{} is an object without \"config\"", what));
+    if (key) value.keys = config_keys(*key, key->as_text("config"));
     if (otherwise) value.constant = constant_of(*otherwise, "default");
+    const auto is_set = [&](const char* flag) {
+      const JsonTree* there = tree.find(flag);
+      return there && there->as_boolean(flag);
+    };
+    value.optional = is_set("optional");
+    value.inverse = is_set("inverse"), value.positive = is_set("positive");
+    if (const JsonTree* from = tree.find("from")) value.from = from->as_text("from");
   } else if (tree.is_text() && tree.text.starts_with(config)) {
     value.keys = config_keys(tree, std::string_view(tree.text).substr(config.size()));
   } else {
@@ -245,7 +253,18 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
       by->refuse("by is of W_qkv, W_kv and W_qk, whose parts lie side by side");
     tensor.by_head = text == "head";
   }
-  if (const JsonTree* bias = tree.find("bias")) tensor.bias = bias_of(*bias);
+  if (const JsonTree* groups = tree.find("groups")) {
+    const double count = groups->as_number("groups");
+    if (tensor.split.empty() || key.starts_with("mlp.") || tensor.by_head)
+      groups->refuse("groups is of W_qkv, W_kv and W_qk without by");
+    constexpr double most = 4096;
+    if (!(count >= 1 && count <= most) || count != std::floor(count))
+      groups->refuse(
+          fmt::format("groups is {}: a whole number from 1 to {} expected", count, most));
+    tensor.groups = static_cast<std::size_t>(count);
+  }
+  if (const JsonTree* bias = tree.find("bias"))
+    if (!(tensor.needs_bias = bias->is_true())) tensor.bias = bias_of(*bias);
   if (const JsonTree* times = tree.find("times")) {
     if (layout_of_key(key).empty())
       times->refuse(fmt::format("{} has no outputs to be multiplied: times is of the matrices of a "
@@ -287,6 +306,8 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     };
     norm.weight = text("weight");
     if (const JsonTree* bias = tree.find("bias")) norm.bias = bias_of(*bias);
+    if (const JsonTree* optional = tree.find("optional"))
+      norm.optional = optional->as_boolean("optional");
     norm.statistics.name = text("mean");
     if (tree.find("variance")) norm.statistics.bias = text("variance");
   } else {
@@ -297,7 +318,8 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
                             "tensors, or kind here: layer, std, rms, batch or none",
                             key));
   if (norm.kind == "none") return norm;
-  if (norm.affine == norm.weight.empty() && !(norm.kind == "batch" && !norm.affine))
+  if (norm.affine == norm.weight.empty() && !may_lack_weights &&
+      !(norm.kind == "batch" && !norm.affine))
     tree.refuse(norm.affine ? fmt::format("\"{}\" needs the name of its weight; or say \"affine\": "
                                           "false",
                                           key)

@@ -36,6 +36,8 @@ std::string_view layout_of_key(std::string_view key);
 
 struct Parse {
   const naming::DescribedNorm& form; ///< of norms that say no other
+  /// Norms without weights have a name, under which some files have one.
+  bool may_lack_weights = false;
 
   /// A name alone.
   naming::DescribedTensor tensor_named(const std::string& key, const JsonTree& name) const;

@@ -119,8 +119,10 @@ void refuse_stranger(const Found& layer, std::string_view tensor) {
 
 std::string block_of(const Found& layer) {
   const Group& group = layer.group;
-  if (const ModelRecord* const model = layer.family->model)
-    if (std::string block = block_prefix(group, model->layers); !block.empty()) return block;
+  if (naming::has_whole_model(*layer.family))
+    if (std::string block = block_prefix(group, naming::layers_of(*layer.family, group));
+        !block.empty())
+      return block;
   std::string block = group.prefix; // up to its last number
   while (!block.empty()) {
     const std::size_t dot = block.rfind('.', block.size() - 2),
@@ -135,11 +137,10 @@ void refuse_strangers_in_block(const Found& layer, const naming::Translation& re
                                const std::vector<std::string_view>& names) {
   const Family& family = *layer.family;
   const std::string block = block_of(layer), &own = layer.group.prefix;
-  if (block.empty() || (!family.model && family.beside.empty())) return;
+  const bool whole = naming::has_whole_model(family);
+  if (block.empty() || (!whole && family.beside.empty())) return;
   if (layer.is_chosen || !layer.group.model_types().empty()) return;
-  ModelRecord record;
-  if (family.model) record = *family.model;
-  if (record.settle) record.settle(layer.group, record);
+  const ModelRecord record = whole ? naming::record_of(family, layer.group) : ModelRecord{};
   for (const std::string_view name : names) {
     const std::string_view below = name.substr(block.size());
     const bool known = name.starts_with(own) || is_in(name, read.norm.module) ||

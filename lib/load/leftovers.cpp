@@ -80,9 +80,9 @@ std::string first_of(std::span<const std::string> names) {
 class Leftovers {
 public:
   Leftovers(const std::vector<const Found*>& layers, const naming::Options& options)
-      : layers_(layers), group_(layers[0]->group), record_(*layers[0]->family->model) {
+      : layers_(layers), group_(layers[0]->group) {
     naming::require_computed(group_);
-    if (record_.settle) record_.settle(group_, record_);
+    record_ = naming::record_of(*layers[0]->family, group_);
     stack_ = block_prefix(group_, record_.layers); // "transformer.h.0."
     stack_.resize(stack_.rfind('.', stack_.size() - 2) + 1);
     model_ = stack_.substr(0, stack_.size() - record_.layers.size() - 1);
@@ -125,7 +125,7 @@ private:
       Group group = layer->group;
       group.outline = true;
       naming::Translation translation(group, *layer->family, options);
-      layer->family->translate(group, translation);
+      naming::translate(*layer->family, group, translation);
       naming::long_queries(translation); // known: each layer holds its positions against it
       const ModelReader reader(group, record_);
       if (width) reader.block(*width);

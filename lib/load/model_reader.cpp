@@ -1,5 +1,6 @@
 #include <mha/load/model_reader.hpp>
 
+#include <mha/load/families/description.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -125,7 +126,7 @@ LinearMap ModelReader::linear(const std::string& name, std::size_t in, std::size
 Norm ModelReader::norm(const std::string& name, std::size_t width) const {
   Norm norm = form();
   bool bare = record_.norm_is_bare;
-  if (record_.norm_form) record_.norm_form(group_, name, norm, bare);
+  if (group_.description) naming::form_described_norm(group_, name, norm, bare);
   if (norm.kind == InputNorm::none) return norm;
   const bool needed = !bare;
   norm.weight = take(name, norm_weights, 1, needed);
@@ -190,7 +191,7 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   if (record_.bias_of_product) std::swap(mlp.product_bias, mlp.up.b);
   if (!record_.mlp_norm.empty()) {
     mlp.inner = norm(block_ + std::string(record_.mlp_norm), mlp.in.out());
-    if (!record_.norm_form) mlp.inner.kind = InputNorm::layer;
+    if (!group_.description) mlp.inner.kind = InputNorm::layer;
   }
   mlp.out = linear(out, mlp.in.out(), width);
   return mlp;

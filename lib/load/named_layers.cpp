@@ -13,14 +13,6 @@ void cannot_say(const Group& group, std::string_view what) {
   fail("{}: a description cannot say {}", group.contents->name, what);
 }
 
-void require_sayable(const Group& group, const naming::ModelRecord& record) {
-  if (!record.not_in_all.empty())
-    cannot_say(group, "that some layers lack a norm that others have");
-  if (record.drops_mask) cannot_say(group, "that rows of a token are zero (token_dropout)");
-  if (record.residual_scale != 1)
-    cannot_say(group, "that what a sublayer adds is multiplied (residual_multiplier)");
-}
-
 /// The group's prefix in the file's own names.
 std::string NamedLayers::own_prefix(const Group& group) const {
   for (const auto& [name, entry] : group.tensors) {
@@ -41,7 +33,7 @@ void NamedLayers::add_layer(const Found& found, std::string block) {
   layers_.push_back(std::move(layer));
   ReadAs& kept = layers_.back();
   kept.translation.emplace(kept.group, *family_, options_);
-  family_->translate(kept.group, *kept.translation);
+  naming::translate(*family_, kept.group, *kept.translation);
 }
 
 std::vector<std::string> NamedLayers::layers_pattern() const {
@@ -61,20 +53,29 @@ std::vector<std::string> NamedLayers::layers_pattern() const {
   return list;
 }
 
-std::string NamedLayers::below_block(const io::Entry& entry) {
+std::string NamedLayers::below_block(const io::Entry& entry, const ReadAs& layer) {
   claim(entry);
   const std::string& own = name_in_file(entry);
-  const std::string& block = layers_[0].block_in_file;
-  if (!own.starts_with(block)) cannot_say(layers_[0].group, own + ", outside of its layer");
+  const std::string& block = layer.block_in_file;
+  if (!own.starts_with(block)) cannot_say(layer.group, own + ", outside of its layer");
   return own.substr(block.size());
+}
+
+const NamedLayers::ReadAs& NamedLayers::layer_with_norm() const {
+  const auto has_norm = [](const ReadAs& layer) { return layer.translation->norm.weight; };
+  const auto at = std::ranges::find_if(layers_, has_norm);
+  return at == layers_.end() ? layers_[0] : *at;
 }
 
 void NamedLayers::claim(const io::Entry& entry) {
   const std::string& own = name_in_file(entry);
   claimed_.insert(own);
-  if (!own.starts_with(layers_[0].block_in_file)) return;
-  for (const ReadAs& layer : layers_)
-    claimed_.insert(layer.block_in_file + own.substr(layers_[0].block_in_file.size()));
+  for (const ReadAs& of : layers_) {
+    if (!own.starts_with(of.block_in_file)) continue;
+    for (const ReadAs& layer : layers_)
+      claimed_.insert(layer.block_in_file + own.substr(of.block_in_file.size()));
+    return;
+  }
 }
 
 const io::Entry* NamedLayers::in_file(std::string_view own) const {

@@ -14,8 +14,6 @@ namespace mha {
 
 /// Throws Error "FILE: a description cannot say WHAT".
 [[noreturn]] void cannot_say(const naming::Group& group, std::string_view what);
-/// Throws Error where a model has what no key of a description says.
-void require_sayable(const naming::Group& group, const naming::ModelRecord& record);
 
 class NamedLayers {
 protected:
@@ -32,7 +30,11 @@ protected:
   std::vector<std::string> layers_pattern() const;
   /// The name in the first layer below its block, claimed in every layer. Throws Error where it
   /// does not stand there.
-  std::string below_block(const io::Entry& entry);
+  std::string below_block(const io::Entry& entry) { return below_block(entry, layers_[0]); }
+  /// The same of another layer that has it.
+  std::string below_block(const io::Entry& entry, const ReadAs& layer);
+  /// The first layer whose input is normalised by a tensor; else the first.
+  const ReadAs& layer_with_norm() const;
   void claim(const io::Entry& entry);
   /// What a description calls a tensor: the file's own name, where the family presents layers that
   /// share their weights under others.

@@ -4,6 +4,7 @@
 #include <mha/load/description_embedding.hpp>
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
+#include <mha/load/family_record.hpp>
 #include <mha/load/json_tree.hpp>
 #include <mha/system/named.hpp>
 
@@ -26,10 +27,14 @@ namespace {
 /// The top of the document, key by key, into a Description.
 class DescriptionReader {
 public:
-  DescriptionReader(const JsonTree& tree, Description& to) : tree_(tree), to_(to), parse_{form_} {}
+  DescriptionReader(const JsonTree& tree, Description& to)
+      : tree_(tree), to_(to), parse_{form_, to.is_family} {}
 
   void read() {
-    description::require_known(tree_, "a description", description::top_keys);
+    std::vector<description::Key> keys(description::top_keys.begin(), description::top_keys.end());
+    if (to_.is_family)
+      keys.insert(keys.end(), description::family_keys.begin(), description::family_keys.end());
+    description::require_known(tree_, "a description", keys);
     if (const JsonTree* title = tree_.find("title")) to_.title = title->as_text("title");
     if (const JsonTree* norm = tree_.find("norm")) read_form(*norm);
     read_layers();
@@ -41,8 +46,20 @@ public:
     read_settings();
     if (const JsonTree* activation = tree_.find("activation"))
       to_.activation = activation_of(*activation);
-    if (const JsonTree* list = tree_.find("ignore")) {
-      if (!list->is_list()) list->refuse("ignore must be a list of names");
+    read_ignore();
+    read_lacking();
+    if (const JsonTree* scale = tree_.find("residual_scale"))
+      to_.residual_scale = description::value_of(*scale, "residual_scale");
+    block_ = block_shape();
+    to_.is_family ? description::FamilyRecord(tree_, form_, block_, to_).make() : make_record();
+  }
+
+private:
+  void read_ignore() {
+    for (const char* key : {"ignore", "also_ignore"}) {
+      const JsonTree* list = tree_.find(key);
+      if (!list) continue;
+      if (!list->is_list()) list->refuse(fmt::format("{} must be a list of names", key));
       for (const JsonTree& name : list->elements) {
         constexpr std::ptrdiff_t most = 4; // each is tried at every place
         if (std::ranges::count(name.as_text("a name"), '*') > most)
@@ -50,16 +67,22 @@ public:
         to_.ignore.push_back(name.text);
       }
     }
-    make_record();
   }
 
-private:
+  void read_lacking() {
+    const JsonTree* list = tree_.find("some_layers_lack");
+    if (!list) return;
+    if (!list->is_list()) list->refuse("some_layers_lack must be a list of names");
+    for (const JsonTree& name : list->elements) to_.not_in_all += name.as_text("a name") + " ";
+  }
+
   void read_form(const JsonTree& tree) {
     description::require_known(tree, "norm", description::norm_form_keys);
     parse_.norm_form("norm", tree, form_);
   }
 
   void add_norm(const std::string& key, const JsonTree& tree) {
+    if (key == "norm") to_.norm_is_said = true;
     if (tree.is_null()) return;
     DescribedNorm norm = parse_.norm(key, tree);
     if (norm.kind != "none") to_.norms.emplace(key, std::move(norm));
@@ -67,6 +90,7 @@ private:
 
   void read_layers() {
     const JsonTree* layers = tree_.find("layers");
+    if (!layers && to_.is_family) return;
     if (!layers)
       tree_.refuse("layers is missing: what stands before the names of a layer's "
                    "tensors, such as \"encoder.blocks.{layer}.\"");
@@ -93,10 +117,12 @@ private:
         add_norm(key, tree);
         continue;
       }
+      if (tree.is_null() && to_.is_family) continue; // of a case: it has none
       if (!description::is_tensor_key(key)) description::refuse_tensor_key(tree, key);
       to_.tensors.emplace(key, parse_.tensor(key, tree, description::layout_of_key(key)));
     }
     join_biases();
+    if (to_.is_family) return;
     const auto has = [&](const char* key) { return to_.tensors.contains(key); };
     if (!has("W_q") && !has("W_qkv") && !has("W_qk"))
       tensors->refuse("no W_q, W_qkv or W_qk: which tensor makes the queries?");
@@ -132,10 +158,14 @@ private:
     description::require_known(tree, "head", description::head_keys);
     const JsonTree *tied = tree.find("tied"), *name = tree.find("name"), *bias = tree.find("bias");
     const bool is_tied = tied && tied->as_boolean("tied");
-    if (is_tied == (name != nullptr))
+    if (to_.is_family) {
+      if (!name) tree.refuse("head has no name");
+      to_.record.tied = is_tied;
+      read_named_head(*name, tree);
+    } else if (is_tied == (name != nullptr)) {
       tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
                           : "head is neither tied nor has a name");
-    if (is_tied) {
+    } else if (is_tied) {
       if (!to_.tensors.contains("embed.token"))
         tree.refuse("head is tied, but embed has no table by token");
       if (const JsonTree* layout = tree.find("layout"))
@@ -147,12 +177,7 @@ private:
         to_.tensors.emplace("head.bias", std::move(alone));
       }
     } else {
-      DescribedTensor head = parse_.tensor_named("head", *name);
-      head.layout = "oi";
-      if (const JsonTree* layout = tree.find("layout"))
-        head.layout = description::layout_of(*layout, 2);
-      if (bias) head.bias = description::bias_of(*bias);
-      to_.tensors.emplace("head", std::move(head));
+      read_named_head(*name, tree);
     }
     if (const JsonTree* dense = tree.find("dense"))
       to_.tensors.emplace("head.dense", parse_.tensor("head.dense", *dense, "oi"));
@@ -167,6 +192,16 @@ private:
       to_.head_activation = activation_of(*there);
     take("softcap", to_.softcap);
     take("scale", to_.head_scale);
+  }
+
+  void read_named_head(const JsonTree& name, const JsonTree& tree) {
+    DescribedTensor head = parse_.tensor_named("head", name);
+    head.layout = "oi";
+    if (const JsonTree* layout = tree.find("layout"))
+      head.layout = description::layout_of(*layout, 2);
+    if (const JsonTree* bias = tree.find("bias"))
+      if (!(head.needs_bias = bias->is_true())) head.bias = description::bias_of(*bias);
+    to_.tensors.emplace("head", std::move(head));
   }
 
   static DescribedValue activation_of(const JsonTree& tree) {
@@ -209,6 +244,7 @@ private:
   const JsonTree& tree_;
   Description& to_;
   DescribedNorm form_; ///< what norms are that say nothing else
+  BlockShape block_ = BlockShape::pre;
   description::Parse parse_;
 };
 
@@ -228,6 +264,7 @@ BlockShape DescriptionReader::block_shape() const {
                               "attention_only expected",
                               shape));
   const bool mlp = to_.tensors.contains("mlp.out");
+  if (to_.is_family) return at->second; // one of lone layers says no more than their attention
   if (at->second == BlockShape::attention_only && mlp)
     block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
   if (at->second != BlockShape::attention_only && !mlp)
@@ -244,7 +281,7 @@ void DescriptionReader::make_record() {
   const auto named = [&](const char* key) {
     return to_.norms.contains(key) ? std::string_view(key) : std::string_view();
   };
-  record.shape = block_shape();
+  record.shape = block_;
   set_norms(record.shape);
   record.layers = naming::described_layers;
   record.tokens = "embed.token";
@@ -269,6 +306,8 @@ void DescriptionReader::make_record() {
   record.bias_of_product = has("mlp.product_bias");
   record.mlp_norm = named("mlp.inner_norm");
   record.in_out = true;
+  for (const auto& [key, norm] : to_.norms)
+    if (norm.optional) to_.not_in_all += fmt::format("{0}.weight {0}.bias ", key);
   for (const auto& [key, tensor] : to_.tensors)
     if (tensor.optional)
       for (const char* ending : {"", ".weight", ".bias"})
@@ -281,8 +320,6 @@ void DescriptionReader::make_record() {
   record.own_vocabulary = true;
   record.head_dense = has("head.dense") ? "head.dense" : "";
   record.head_norm = named("head.norm");
-  record.settle = naming::settle_described;
-  record.norm_form = naming::form_described_norm;
 }
 
 void DescriptionReader::set_norms(BlockShape shape) {
@@ -321,6 +358,15 @@ bool is_description(std::string_view naming) {
   return naming.find('/') != std::string_view::npos || naming.ends_with(".json");
 }
 
+std::shared_ptr<const Description> described_family(const JsonTree& tree,
+                                                    const naming::Family& family) {
+  const auto description = std::make_shared<Description>();
+  description->is_family = true;
+  description->title = family.title;
+  DescriptionReader(tree, *description).read();
+  return description;
+}
+
 std::shared_ptr<const Description> read_description(const std::string& path) {
   const io::Bytes bytes = io::read_bytes(path);
   const JsonTree tree = read_json_tree(bytes);
@@ -329,8 +375,8 @@ std::shared_ptr<const Description> read_description(const std::string& path) {
   description->file = path, description->text = bytes.text();
   description->title = std::filesystem::path(path).stem().string();
   DescriptionReader(tree, *description).read();
-  description->family = {description->title,          description->title,  "*", "", "", nullptr,
-                         naming::translate_described, &description->record};
+  const std::string_view title = description->title;
+  description->family = {title, title, "*", "", "", nullptr, "", "*"};
   return description;
 }
 

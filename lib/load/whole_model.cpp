@@ -23,7 +23,7 @@ using naming::ModelRecord;
   Message encoder; // which can be computed alone, where its family is read as a whole model
   for (const Found& layer : found)
     if (const std::size_t at = layer.group.prefix.find("encoder.");
-        encoder.empty() && layer.family->model && at != std::string::npos)
+        encoder.empty() && naming::has_whole_model(*layer.family) && at != std::string::npos)
       encoder = message("<prefix> {} computes the encoder alone; else ",
                         layer.group.prefix.substr(0, at + std::string_view("encoder").size()));
   fail("{}: an encoder and a decoder are not covered as a whole model yet; {}{}",
@@ -55,7 +55,7 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
     const Found& layer = stack[n];
     const Group& group = layer.group;
     const std::string& file = group.contents->name;
-    if (layer.family != stack[0].family || !layer.family->model)
+    if (layer.family != stack[0].family || !naming::has_whole_model(*layer.family))
       fail("{}: {} is not covered as a whole model yet; {}", file, layer.family->title,
            or_describe_it);
     if (n > 0 && group.number() == stack[n - 1].group.number())
@@ -71,10 +71,10 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
 }
 
 /// What a config that the record was not written for says about itself.
-void require_covered(const Found& layer, const ModelRecord& record) {
+void require_covered(const Found& layer) {
   const Group& group = layer.group;
   const std::optional<std::string> type = group.configured("model_type");
-  const std::vector<std::string_view> covered = words_of(record.models);
+  const std::vector<std::string_view> covered = words_of(naming::whole_models_of(*layer.family));
   if (!type || covered.empty() || !is_known_model(layer)) return; // which the user chose
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
@@ -85,10 +85,8 @@ void require_covered(const Found& layer, const ModelRecord& record) {
 } // namespace
 
 WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found)) {
-  record_ = *layers_[0].family->model;
-  const Group& group = layers_[0].group;
-  require_covered(layers_[0], record_);
-  if (record_.settle) record_.settle(group, record_);
+  require_covered(layers_[0]);
+  record_ = naming::record_of(*layers_[0].family, layers_[0].group);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
   require_alike();
   read_ends();

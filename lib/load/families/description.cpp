@@ -46,6 +46,7 @@ void translate_norm(const Group& group, const Description& said, Translation& to
     return;
   }
   const DescribedNorm& norm = at->second;
+  if (norm.optional && !group.has("norm.weight")) return to.set_post_norm();
   to.norm.kind = kind_of_norm(norm), to.norm.one_plus = norm.one_plus;
   to.norm.file = group.contents->name, to.norm.module = norm.weight;
   to.norm.weight = group.find("norm.weight");
@@ -74,7 +75,7 @@ std::optional<std::string> DescribedValue::value(const Group& group, std::size_t
   for (const std::string& key : keys)
     if (const auto configured = group.configured(key); configured && !found) found = configured;
   if (found) return found;
-  if (constant || keys.empty()) return constant;
+  if (constant || keys.empty() || optional) return constant;
   std::vector<std::string_view> names;
   for (const auto& [name, of_name] : *group.config) names.push_back(name);
   fail("{}: config.json has no {}{}{}", where, fmt::join(keys, " and no "),
@@ -87,7 +88,10 @@ std::optional<double> DescribedValue::number(const Group& group, std::size_t lay
   if (!text) return std::nullopt;
   const auto number = parse_number<double>(*text);
   if (!number || !std::isfinite(*number)) fail("{}: '{}': a number expected", where, *text);
-  return number;
+  if (positive && !(*number > 0))
+    fail("config.json: {} is {}: a number above 0 expected", keys.empty() ? where : keys[0],
+         *number);
+  return inverse ? 1 / *number : *number;
 }
 
 void translate_described(const Group& group, Translation& to) {
@@ -128,6 +132,7 @@ void settle_described(const Group& group, ModelRecord& record) {
   }
   record.softcap = said.softcap.number(group).value_or(0);
   record.head_scale = said.head_scale.number(group).value_or(1);
+  record.residual_scale = said.residual_scale.number(group).value_or(1);
   if (const auto causal = said.settings.find("causal"); causal != said.settings.end())
     record.causal = causal->second.value(group) == "true" || causal->second.value(group) == "1";
   else

@@ -107,8 +107,8 @@ Tensor Group::read_transposed(const io::Entry& entry) const {
   return transposed_when_read(read(entry));
 }
 
-std::vector<std::string_view> Group::spellings(std::initializer_list<std::string_view> keys) const {
-  std::vector<std::string_view> all(keys);
+std::vector<std::string_view> Group::spellings(Keys keys) const {
+  std::vector<std::string_view> all(keys.begin(), keys.end());
   if (description) return all; // says which key it means
   // A key of the family counts, whatever another family's says beside it; of these, the first.
   if (std::ranges::any_of(keys, [&](std::string_view key) { return says_value(key); })) return all;
@@ -120,7 +120,7 @@ std::vector<std::string_view> Group::spellings(std::initializer_list<std::string
   return all;
 }
 
-std::optional<std::string> Group::configured(std::initializer_list<std::string_view> keys) const {
+std::optional<std::string> Group::configured(Keys keys) const {
   const std::vector<std::string_view> spelt = spellings(keys);
   ask(keys);
   for (std::string_view section : sections_of(*this)) {
@@ -141,7 +141,7 @@ std::optional<std::string> Group::configured(std::initializer_list<std::string_v
   return std::nullopt;
 }
 
-void Group::ask(std::initializer_list<std::string_view> keys) const {
+void Group::ask(Keys keys) const {
   if (!reads) return;
   for (std::string_view key : keys) {
     reads->ask_setting(key);
@@ -150,7 +150,7 @@ void Group::ask(std::initializer_list<std::string_view> keys) const {
   }
 }
 
-void Group::overrule(std::string_view section, std::initializer_list<std::string_view> keys,
+void Group::overrule(std::string_view section, Keys keys,
                      const std::vector<std::string_view>& spelt, const std::string& value) const {
   if (!reads || description) return;
   for (std::string_view key : keys)
@@ -186,7 +186,7 @@ std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) co
   fail("config.json: {} is '{}': true or false expected", *keys.begin(), *text);
 }
 
-std::optional<double> Group::configured_number(std::initializer_list<std::string_view> keys) const {
+std::optional<double> Group::configured_number(Keys keys) const {
   const std::optional<std::string> text = configured(keys);
   if (!text) return std::nullopt;
   const auto value = parse_number<double>(*text);
@@ -291,8 +291,7 @@ void Translation::set(std::string_view setting, std::string_view value, std::str
        origin.empty() ? fmt::format("{} names", family_.title) : std::string(origin)});
 }
 
-bool Translation::set_from_config(std::string_view setting,
-                                  std::initializer_list<std::string_view> keys) {
+bool Translation::set_from_config(std::string_view setting, Keys keys) {
   const std::optional<std::string> value = group_.configured(keys);
   if (!value) return false;
   set(setting, *value, "config.json");
@@ -342,8 +341,8 @@ std::optional<std::size_t> Translation::head_width() const {
   return std::nullopt;
 }
 
-void Translation::normalises(NormKind kind, std::initializer_list<std::string> modules,
-                             std::initializer_list<std::string_view> eps_keys, double eps) {
+void Translation::normalises(NormKind kind, std::span<const std::string> modules, Keys eps_keys,
+                             double eps) {
   norm.kind = kind;
   norm.file = group_.contents->name;
   norm.module = *modules.begin();

@@ -15,6 +15,8 @@
 
 namespace mha::naming {
 
+/// Keys of config.json, of which the first that is there counts.
+using Keys = std::span<const std::string_view>;
 using Config = std::map<std::string, std::string>;
 /// Where a model of several parts says what its text model is, the first that has a key.
 inline constexpr std::string_view text_sections[]{"text_config.", "language_config.",
@@ -69,10 +71,16 @@ struct Group {
   /// values of the part that the prefix names (vision_config), else those of text_config before
   /// the others. A size is found under every spelling that it has (size_keys.hpp), those of other
   /// families where none of `keys` is there. Throws Error where two of `keys` say different things.
-  std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const;
+  std::optional<std::string> configured(Keys keys) const;
+  std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const {
+    return configured(Keys(keys.begin(), keys.size()));
+  }
   std::optional<std::string> configured(std::string_view key) const { return configured({key}); }
   /// A number of config.json; throws Error if it is none.
-  std::optional<double> configured_number(std::initializer_list<std::string_view> keys) const;
+  std::optional<double> configured_number(Keys keys) const;
+  std::optional<double> configured_number(std::initializer_list<std::string_view> keys) const {
+    return configured_number(Keys(keys.begin(), keys.size()));
+  }
   /// A number of things of config.json: whole, from `least` to 2^53; throws Error if it is none.
   std::optional<std::size_t> configured_count(std::initializer_list<std::string_view> keys,
                                               std::size_t least = 0) const;
@@ -83,7 +91,10 @@ struct Group {
   }
   /// `keys`; where config.json has none of them, behind them the other spellings of the sizes among
   /// them, up to the first that it has.
-  std::vector<std::string_view> spellings(std::initializer_list<std::string_view> keys) const;
+  std::vector<std::string_view> spellings(Keys keys) const;
+  std::vector<std::string_view> spellings(std::initializer_list<std::string_view> keys) const {
+    return spellings(Keys(keys.begin(), keys.size()));
+  }
   /// Whether config.json has the key, if only to say null.
   bool says(std::string_view key) const;
   /// Whether config.json has this very key, and not to say null.
@@ -96,10 +107,10 @@ struct Group {
 
 private:
   /// Notes that these keys were asked for, under every spelling.
-  void ask(std::initializer_list<std::string_view> keys) const;
+  void ask(Keys keys) const;
   /// Notes the spellings of a section that say another size than `value`, which is read.
-  void overrule(std::string_view section, std::initializer_list<std::string_view> keys,
-                const std::vector<std::string_view>& spelt, const std::string& value) const;
+  void overrule(std::string_view section, Keys keys, const std::vector<std::string_view>& spelt,
+                const std::string& value) const;
 };
 
 struct Family;
@@ -144,8 +155,12 @@ public:
   /// A setting of the family; `origin` says where it comes from, "" = the family's names.
   void set(std::string_view setting, std::string_view value, std::string_view origin = "");
   /// A setting from config.json, if one of the keys is there and not null; whether it was.
-  bool set_from_config(std::string_view setting, std::initializer_list<std::string_view> keys);
+  bool set_from_config(std::string_view setting, Keys keys);
+  bool set_from_config(std::string_view setting, std::initializer_list<std::string_view> keys) {
+    return set_from_config(setting, Keys(keys.begin(), keys.size()));
+  }
   /// A number of config.json; throws Error if it is none.
+  std::optional<double> number(Keys keys) const { return group_.configured_number(keys); }
   std::optional<double> number(std::initializer_list<std::string_view> keys) const {
     return group_.configured_number(keys);
   }
@@ -163,8 +178,12 @@ public:
 
   /// Attention's input was normalised by the first of `modules` that the file has (whole names).
   /// The epsilon is config.json's, under one of the keys, or `eps`.
+  void normalises(NormKind kind, std::span<const std::string> modules, Keys eps_keys, double eps);
   void normalises(NormKind kind, std::initializer_list<std::string> modules,
-                  std::initializer_list<std::string_view> eps_keys, double eps);
+                  std::initializer_list<std::string_view> eps_keys, double eps) {
+    normalises(kind, {modules.begin(), modules.size()}, Keys(eps_keys.begin(), eps_keys.size()),
+               eps);
+  }
   void set_post_norm() { norm.kind = NormKind::none; }
 
   void note(Message text) { notes.emplace_back(std::move(text)); }
@@ -198,7 +217,7 @@ private:
   const Options& options_;
 };
 
-/// One family.
+/// What is known of a family before its file is parsed.
 struct Family {
   std::string_view name;  ///< for --naming: "llama"
   std::string_view title; ///< for people: "LLaMA"
@@ -210,20 +229,29 @@ struct Family {
   std::string_view needs;
   /// Other names that it knows.
   std::string_view knows;
-  /// Whether a group of such tensors is of this family, by names, shapes and config.json; nullptr:
-  /// always.
-  bool (*recognises)(const Group& group);
-  /// Canonical, contiguous (in, out) weights, and the settings that the family implies.
-  void (*translate)(const Group& group, Translation& translation);
-  /// What stands around attention in a whole model; nullptr: not known here yet.
-  const ModelRecord* model = nullptr;
   /// Presents the layers of a file under other names before they are looked for, where layers share
   /// their weights; nullptr: as they are. Whether it changed anything.
   bool (*present)(io::Contents& file, const Config& config) = nullptr;
-  /// What blocks have beside attention and what `model` names, by names below their numbers.
+  /// What blocks have beside attention and the whole model's parts, by names below their numbers.
   /// Without a model_type, other tensors in a block say that it is another family's.
   std::string_view beside = {};
+  /// The model_types whose whole model it describes; "": none, "*": any.
+  std::string_view whole_models = {};
+  std::string_view text = {}; ///< its file (families/NAME.json); "": a user's description
 };
+
+/// Whether a group of a family's tensors is of it.
+bool is_of(const Family& family, const Group& group);
+/// Reads a layer as the family describes it.
+void translate(const Family& family, const Group& group, Translation& to);
+/// Whether the family says what stands around attention.
+bool has_whole_model(const Family& family);
+/// The model_types whose whole model it describes; "": any.
+std::string_view whole_models_of(const Family& family);
+/// What stands around attention in the model that the layer is of.
+ModelRecord record_of(const Family& family, const Group& group);
+/// What stands before a block's number in names, below the model.
+std::string_view layers_of(const Family& family, const Group& group);
 
 /// All families, the more particular before the more general.
 std::span<const Family* const> families();

@@ -240,7 +240,7 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
     for (auto& [prefix, group] : known->second) {
       if (taken.count(prefix)) continue;
       group.reads = reads;
-      if (only.empty() && family->recognises && !family->recognises(group)) continue;
+      if (only.empty() && !is_of(*family, group)) continue;
       taken.insert(prefix);
       layers.push_back({"", std::move(group), family, !only.empty()});
     }

@@ -10,8 +10,6 @@
 
 namespace mha::naming {
 
-struct Group;
-
 /// Whether a module has a bias: as the file has it; always, so that a missing one is lost; never,
 /// so that one in the file is left over.
 enum class Bias : std::uint8_t { if_there, always, never };
@@ -96,12 +94,6 @@ struct ModelRecord {
   double softcap = 0; ///< where config.json is silent
   double head_scale = 1;
   bool causal = true; ///< predicts the next token; else the masked one
-
-  /// What of this the checkpoint's config or tensors change.
-  void (*settle)(const Group& group, ModelRecord& record) = nullptr;
-  /// Kind, epsilon and form of a norm by its whole name, where norms differ; `bare`: it has no
-  /// tensors.
-  void (*norm_form)(const Group& group, std::string_view name, Norm& norm, bool& bare) = nullptr;
 };
 
 } // namespace mha::naming

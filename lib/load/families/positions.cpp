@@ -288,7 +288,7 @@ void check_frequencies(Translation& to) {
 void set_rotary(Translation& to, const Rotary& rotary) {
   const RopeConfig config(to, rotary.layer_type, rotary.scaled);
   config.require_layer_type();
-  const std::initializer_list<std::string_view> all_base_keys{"rope_theta", "rotary_emb_base"},
+  const std::vector<std::string_view> all_base_keys{"rope_theta", "rotary_emb_base"},
       all_part_keys{"partial_rotary_factor", "rotary_pct", "rope_pct"};
   // GGUF says what it has by a name for each, whatever the family.
   config.require_one();
@@ -299,7 +299,7 @@ void set_rotary(Translation& to, const Rotary& rotary) {
   if (base)
     to.set("rope_base", *base, "config.json"), config.know_same("rope_theta", *base);
   else if (!to.set_from_config("rope_base",
-                               any && of_all_layers ? all_base_keys : rotary.base_keys) &&
+                               Keys(any && of_all_layers ? all_base_keys : rotary.base_keys)) &&
            rotary.base != 10000)
     to.set("rope_base", fmt::format("{}", rotary.base));
 
@@ -313,7 +313,7 @@ void set_rotary(Translation& to, const Rotary& rotary) {
       to.set_from_config("rope_dims", {dims_key});
   } else {
     std::optional<double> part = config.number("partial_rotary_factor");
-    const std::optional<double> other = to.number(any ? all_part_keys : rotary.part_keys);
+    const std::optional<double> other = to.number(Keys(any ? all_part_keys : rotary.part_keys));
     if (!part) part = other;
     const std::optional<std::size_t> width = to.head_width();
     if (part && !(*part >= 0 && *part <= 1))

@@ -11,8 +11,8 @@ struct Rotary {
   double part = 1;
   /// The keys of config.json that models of this kind read. Without a model_type all families' keys
   /// are read.
-  std::initializer_list<std::string_view> base_keys = {"rope_theta"};
-  std::initializer_list<std::string_view> part_keys = {"partial_rotary_factor"};
+  std::vector<std::string_view> base_keys = {"rope_theta"};
+  std::vector<std::string_view> part_keys = {"partial_rotary_factor"};
   std::string_view dims_key = {};
   double base = 10000;
   /// "full_attention" or "sliding_attention": whose values of rope_parameters, in families whose

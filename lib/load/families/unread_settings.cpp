@@ -380,9 +380,9 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
 
 void note_unread_settings(const Found& layer, std::vector<Note>& notes) {
   // The keys of a file that has its own are told, whatever is known of the whole model.
-  if (!layer.family->model && layer.group.contents->format != "gguf") return;
-  ModelRecord record = layer.family->model ? *layer.family->model : ModelRecord{};
-  if (record.settle) record.settle(layer.group, record);
+  const bool whole = has_whole_model(*layer.family);
+  if (!whole && layer.group.contents->format != "gguf") return;
+  const ModelRecord record = whole ? record_of(*layer.family, layer.group) : ModelRecord{};
   for (Note& note : unread_settings(layer.group, record, false)) notes.push_back(std::move(note));
 }
 

@@ -1,0 +1,105 @@
+// Positions of BERT and its kin that config.json and a table in the file say together.
+
+#include <mha/load/families/positions.hpp>
+#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/windows.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::naming {
+
+/// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
+/// multiplied with, or relative_key_query: k, too. {"name": TENSOR, "by_config": false}:
+/// `by_config`, whether the table counts where the config does not say it.
+void step_relative_key(Translation& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const std::string name = text_in(arguments, "name").value_or("distance_embedding.weight");
+  const bool by_config = flag_in(arguments, "by_config");
+  const std::optional<std::string> type = position_embedding_type(group);
+  const bool relative = type && type->starts_with("relative_key");
+  if (relative && !group.has(name))
+    fail("{}: {}{} is missing, though config.json says {}", group.contents->name, group.prefix,
+         name, *type);
+  if (!group.has(name) || (by_config && !relative)) return;
+  if (type == "absolute")
+    return to.pass_over_with_warning(name, "config.json says position_embedding_type absolute");
+  to.take("relative_key", name);
+  if (!type)
+    to.warn(message("config.json does not say position_embedding_type: taken as relative_key; "
+                    "<relative_key_query> chooses the other"));
+  else
+    to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
+}
+
+/// RoFormer's table of sines and cosines lies in the file, and could be another.
+void step_roformer_table(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  const io::Entry* const entry = group.elsewhere(
+      group.prefix.substr(0, group.prefix.find("layer.")) + "embed_positions.weight");
+  if (!entry || entry->shape.size() != 2 || !is_floating(entry->dtype)) return;
+  const Tensor table = group.read(*entry);
+  const std::size_t dims = entry->shape[1], half = dims / 2;
+  for (std::size_t i = 0; !group.outline && i < std::min<std::size_t>(4, entry->shape[0]) * dims;
+       ++i) {
+    const std::size_t column = i % dims, pair = column % std::max<std::size_t>(half, 1);
+    const double angle =
+        static_cast<double>(i / dims) *
+        std::pow(10000, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
+    if (std::abs(value_at(table, i) - (column < half ? std::sin(angle) : std::cos(angle))) < 0.01)
+      continue;
+    return to.warn(fmt::format("{}: {} is not the sines and cosines of 10000^(-2i/{}), which are "
+                               "computed with",
+                               group.contents->name, entry->name, dims));
+  }
+}
+
+/// {"key", "words"}: config.json's key has another word than these two.
+void step_word(Translation& to, const JsonTree& arguments) {
+  const std::string key = text_in(arguments, "key").value_or("");
+  std::string words = text_in(arguments, "words").value_or("");
+  words.replace(words.find(' '), 1, " or ");
+  fail("{}: config.json says {} {}: {} expected", to.group().contents->name, key,
+       to.group().configured(key).value_or(""), words);
+}
+
+/// Without a number of heads of its own, the stack has that of num_attention_heads.
+void step_bart_heads(Translation& to, const JsonTree&) {
+  if (!to.count("num_heads"))
+    to.set_from_config("num_heads",
+                       {"num_attention_heads", "attention_heads", "model.encoder_attention_heads"});
+}
+
+/// Most layers see a window to both sides, and rotate with a base of their own; a local base of
+/// null is the global one.
+void step_modernbert_positions(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  const auto sees_window = [](const Group& of, std::size_t layer) {
+    return layer % of.configured_count({"global_attn_every_n_layers"}, 1).value_or(3) != 0;
+  };
+  const bool window = is_sliding(group, sees_window).value_or(false);
+  // A local base of null is the global one.
+  const double whole = to.positive_number({"global_rope_theta"}).value_or(160000);
+  to.positive_number({"local_rope_theta"});
+  set_rotary(to, {.style = "half",
+                  .base_keys = {window ? "local_rope_theta" : "global_rope_theta"},
+                  .base = !window || group.says("local_rope_theta") ? whole : 10000,
+                  .layer_type = window ? "sliding_attention" : "full_attention"});
+  if (const std::size_t width = group.configured_count({"local_attention"}, 1).value_or(128);
+      window) {
+    to.set("window_left", std::to_string(width / 2), "config.json");
+    to.set("window_right", std::to_string(width / 2), "config.json");
+  }
+}
+
+/// The head's activation has a key of its own.
+void settle_modernbert_head(const Group& group, ModelRecord& record, const JsonTree&) {
+  const std::string act = group.configured("classifier_activation").value_or("gelu");
+  for (const std::string_view known : {"gelu", "relu", "silu", "gelu_new", "gelu_pytorch_tanh"})
+    if (act == known) record.head_activation = known;
+  if (record.head_activation != act)
+    fail("{}: config.json says classifier_activation {}, which is not known here",
+         group.contents->name, act);
+}
+
+} // namespace mha::naming

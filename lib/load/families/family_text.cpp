@@ -1,0 +1,127 @@
+#include <mha/load/families/family_text.hpp>
+
+#include <mha/load/families/condition.hpp>
+#include <mha/load/read_description.hpp>
+#include <mha/system/named.hpp>
+
+#include <map>
+#include <mutex>
+
+namespace mha::naming {
+
+namespace {
+
+/// Words that say when others hold, and texts that add up.
+constexpr std::string_view of_cases[]{"cases", "model_cases", "when", "like", "tests"},
+    texts_of_cases[]{"note", "warn", "refuse"};
+
+bool is_among(std::string_view word, std::span<const std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+/// Puts `from` over `to`: objects member by member, all else in the place of what was there.
+void merge(JsonTree& to, const JsonTree& from, bool top) {
+  for (const auto& [name, value] : from.members) {
+    if (top && is_among(name, of_cases)) continue;
+    JsonTree* there = nullptr;
+    for (JsonMember& member : to.members)
+      if (member.name == name) there = &member.value;
+    if (!there) {
+      to.members.push_back({name, value});
+    } else if (top && is_among(name, texts_of_cases)) {
+      there->elements.push_back(value);
+    } else if (there->is_object() && value.is_object()) {
+      merge(*there, value, false);
+    } else {
+      *there = value;
+    }
+    if (!there && top && is_among(name, texts_of_cases)) {
+      JsonTree list;
+      list.kind = JsonTree::Kind::list, list.where = value.where, list.elements.push_back(value);
+      to.members.back().value = std::move(list);
+    }
+  }
+}
+
+io::Bytes text_bytes(const FamilyText& file) {
+  io::Bytes bytes;
+  bytes.name = fmt::format("{}.json", file.name), bytes.size = file.text.size();
+  bytes.data = {std::shared_ptr<void>(), reinterpret_cast<const std::byte*>(file.text.data())};
+  return bytes;
+}
+
+/// The parsed text of a file, once it was needed.
+const JsonTree& tree_of(std::string_view name) {
+  static std::mutex lock;
+  static std::map<std::string_view, JsonTree> trees;
+  const std::lock_guard hold(lock);
+  if (const auto at = trees.find(name); at != trees.end()) return at->second;
+  const FamilyText* const text = find_named(family_texts(), name);
+  if (!text) fail("no family's file is called '{}'", name);
+  return trees.emplace(text->name, read_json_tree(text_bytes(*text))).first->second;
+}
+
+Levels levels_of(const Family& family) {
+  Levels levels{&tree_of(family.name)};
+  while (const JsonTree* like = levels.front()->find("like"))
+    levels.insert(levels.begin(), &tree_of(like->as_text("like")));
+  return levels;
+}
+
+struct Case {
+  const JsonTree* tree;
+  bool holds;
+};
+
+std::vector<Case> cases_of(const JsonTree& level, const Levels& levels, const Group& group,
+                           bool whole) {
+  std::vector<Case> cases;
+  for (const std::string_view list : {"cases", "model_cases"}) {
+    const JsonTree* const there = list == "cases" || whole ? level.find(list) : nullptr;
+    if (!there) continue;
+    for (const JsonTree& one : there->elements) {
+      const JsonTree* const when = one.find("when");
+      if (!when) one.refuse("a case without \"when\"");
+      cases.push_back({&one, holds(*when, group, levels)});
+    }
+  }
+  return cases;
+}
+
+} // namespace
+
+bool is_recognised(const Family& family, const Group& group) {
+  const JsonTree* const when = tree_of(family.name).find("recognised");
+  return !when || holds(*when, group, levels_of(family));
+}
+
+const Family& family_named(std::string_view name) {
+  if (const auto* family = find_named(families(), name)) return **family;
+  fail("no naming is called '{}'{}", name, choices_for(name, names_of_rows(families())));
+}
+
+const Description& said_of(const Family& family, const Group& group, bool whole) {
+  static std::mutex lock;
+  static std::map<std::string, std::shared_ptr<const Description>> made;
+  const Levels levels = levels_of(family);
+  std::vector<std::vector<Case>> cases;
+  std::string key = fmt::format("{}{}", family.name, whole ? '+' : ' ');
+  for (const JsonTree* level : levels) {
+    cases.push_back(cases_of(*level, levels, group, whole));
+    for (const Case& one : cases.back()) key += one.holds ? '1' : '0';
+  }
+  const std::lock_guard hold(lock);
+  std::shared_ptr<const Description>& description = made[key];
+  if (description) return *description;
+  JsonTree tree;
+  tree.kind = JsonTree::Kind::object, tree.where = levels.back()->where;
+  for (std::size_t level = 0; level < levels.size(); ++level) {
+    merge(tree, *levels[level], true);
+    for (const Case& one : cases[level])
+      if (one.holds) merge(tree, *one.tree, true);
+  }
+  description = described_family(tree, family);
+  return *description;
+}
+
+} // namespace mha::naming

@@ -1,0 +1,27 @@
+#pragma once
+// Families that are data: lib/load/families/NAME.json. What a file says for a layer is a
+// description (docs/describing.md) without conditions: the words of the file that it is like, its
+// own, and those of the cases that hold, each over the ones before.
+
+#include <mha/load/families/description.hpp>
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace mha::naming {
+
+struct FamilyText {
+  std::string_view name, text;
+};
+/// The files, in the order of the list in lib/CMakeLists.txt.
+std::span<const FamilyText> family_texts();
+
+/// Whether a group with the family's names is of it.
+bool is_recognised(const Family& family, const Group& group);
+
+/// What a family's file says for a layer. `whole`: of the whole model, too, whose cases may ask for
+/// further keys of config.json. The description lives as long as the program.
+const Description& said_of(const Family& family, const Group& group, bool whole);
+
+} // namespace mha::naming

@@ -1,0 +1,110 @@
+// Gemma: keys of config.json whose meaning another key, or the version of Transformers, decides.
+
+#include <mha/load/families/positions.hpp>
+#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/windows.hpp>
+#include <mha/system/parse.hpp>
+
+#include <cmath>
+
+namespace mha::naming {
+
+namespace {
+
+bool slides3(const Group& group, std::size_t layer) {
+  return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(6) != 0;
+}
+
+/// EmbeddingGemma sees what comes after a token, too: of a window of W keys W / 2 on each side.
+void see_both_sides(Translation& to) {
+  to.set("causal", "false", "config.json: use_bidirectional_attention");
+  for (Translation::FamilySetting& setting : to.settings) {
+    if (setting.name != "window_left") continue;
+    const std::size_t W = parse_number<std::size_t>(setting.value).value_or(0) + 1;
+    setting.value = std::to_string(W / 2);
+    to.set("window_right", setting.value, setting.origin);
+    return;
+  }
+}
+
+} // namespace
+
+/// Whether the file is of Transformers 5, whose Gemma 1 computes hidden_act and nothing else.
+bool computes_hidden_act(const Group& group) {
+  const std::string version = group.configured("transformers_version").value_or("");
+  return parse_number<int>(version.substr(0, version.find('.'))).value_or(0) >= 5 &&
+         group.configured("hidden_act");
+}
+
+/// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.
+void step_query_scalar(Translation& to, const JsonTree& arguments) {
+  const std::optional<double> scalar = to.positive_number({"query_pre_attn_scalar"});
+  const double usual = number_in(arguments, "default").value_or(256);
+  to.set("scale", fmt::format("{}", 1 / std::sqrt(scalar.value_or(usual))),
+         scalar ? "config.json: query_pre_attn_scalar" : "");
+}
+
+/// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
+/// {"two_keys": true}: Gemma 1, of which versions of Transformers read the two keys differently;
+/// those from 4.39 to 4.44 as here, where the file is not of Transformers 5.
+void step_gemma_activation(Translation& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const auto at = group.config->find("hidden_act");
+  if (at != group.config->end() && at->second.starts_with("gelu")) group.says("hidden_act");
+  if (!flag_in(arguments, "two_keys")) return;
+  const auto newer = group.configured("hidden_activation"), older = group.configured("hidden_act");
+  if (computes_hidden_act(group)) {
+    if (older == "gelu")
+      to.note("config.json says hidden_act gelu, and that it is of Transformers 5, which computes "
+              "gelu, as is done here; the models were trained with gelu_pytorch_tanh");
+    if (newer && newer != older)
+      to.warn(fmt::format("config.json says hidden_activation {} and hidden_act {}: the second is "
+                          "read, as in Transformers 5, which the file is of",
+                          *newer, *older));
+    return;
+  }
+  if (!newer && older && *older != "gelu" && *older != "gelu_pytorch_tanh")
+    to.warn(
+        fmt::format("config.json says hidden_act {}: read as gelu_pytorch_tanh, as in "
+                    "Transformers 4.39 to 4.44; others compute hidden_act, as hidden_activation "
+                    "{} does here",
+                    *older, *older));
+  if (!newer && older == "gelu")
+    to.note("config.json says hidden_act gelu: read as gelu_pytorch_tanh, with which the models "
+            "were trained; some versions of Transformers compute gelu itself, as hidden_activation "
+            "gelu does here");
+  if (newer && newer != older && newer != "gelu_pytorch_tanh")
+    to.note(fmt::format("config.json says hidden_activation {}, which is read here; some versions "
+                        "of Transformers read hidden_act alone",
+                        *newer));
+}
+
+/// null is no cap; only a config without the key means 50. A cap of 0 is a division by it.
+void step_gemma2_softcap(Translation& to, const JsonTree&) {
+  to.positive_number({"attn_logit_softcapping"});
+  if (!to.set_from_config("softcap", {"attn_logit_softcapping"}) &&
+      !to.group().says("attn_logit_softcapping"))
+    to.set("softcap", "50");
+}
+
+/// Layers with a window rotate by a base of their own, without rope_scaling. Transformers' Gemma 3
+/// does not pass attn_logit_softcapping on: a cap would be another model.
+void step_gemma3_positions(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  if (const auto cap = to.number({"attn_logit_softcapping"}))
+    to.warn(message("config.json says attn_logit_softcapping {}: not computed, as in "
+                    "Transformers' Gemma 3; <softcap> {} computes it",
+                    *cap, *cap));
+  const bool sliding = is_sliding(group, slides3).value_or(false);
+  if (sliding)
+    set_rotary(to, {.style = "half",
+                    .base_keys = {"rope_local_base_freq"},
+                    .layer_type = "sliding_attention",
+                    .scaled = false});
+  else
+    set_rotary(to, {.style = "half", .base = 1e6, .layer_type = "full_attention"});
+  set_window(to, slides3, 4096);
+  if (group.is_true({"use_bidirectional_attention"})) see_both_sides(to);
+}
+
+} // namespace mha::naming

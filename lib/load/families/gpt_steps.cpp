@@ -1,0 +1,199 @@
+// What GPT's kin say by shapes, by buffers and by keys of config.json together.
+
+#include <mha/load/families/positions.hpp>
+#include <mha/load/families/step_functions.hpp>
+#include <mha/system/characters.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mha::naming {
+
+namespace {
+
+bool is_cross(const Group& group) {
+  return group.has("q_attn.weight");
+}
+
+/// attention_layers ("global,local,…"), or attention_types: [[["global", "local"], 12]] — patterns,
+/// each repeated, one after the other.
+std::optional<std::string> kind_of(const Group& group, std::size_t layer) {
+  if (const auto layers = group.configured("attention_layers")) return element(*layers, layer);
+  const std::string text = group.configured("attention_types").value_or("");
+  std::vector<std::string> pattern;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '"') {
+      const std::size_t end = std::min(text.find('"', at + 1), text.size());
+      pattern.push_back(text.substr(at + 1, end - at - 1));
+      at = end + 1;
+    } else if (is_digit(text[at])) {
+      std::size_t times = 0;
+      for (; at < text.size() && is_digit(text[at]); ++at)
+        times =
+            std::min<std::size_t>(times * 10 + static_cast<std::size_t>(text[at] - '0'), 1000000);
+      if (layer < times * pattern.size()) return pattern[layer % pattern.size()];
+      layer -= times * pattern.size();
+      pattern.clear();
+    } else {
+      ++at;
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+bool has_gpt2_shapes(const Group& group) {
+  const Shape s = group.shape("c_attn.weight");
+  return s.size() == 2 && s[1] == (is_cross(group) ? 2 : 3) * s[0];
+}
+
+bool has_gpt_bigcode_shapes(const Group& group) {
+  const Shape s = group.shape("c_attn.weight");
+  return s.size() == 2 && s[0] > s[1] && s[0] < 3 * s[1];
+}
+
+/// A head that is not the embedding: nanoGPT ties the two, minGPT does not.
+bool has_own_head(const Group& group) {
+  const io::Entry* tokens = group.elsewhere(group.parent(3) + "wte.weight");
+  const io::Entry* head = nullptr;
+  for (std::size_t levels = 3; !head; ++levels) {
+    const std::string above = group.parent(levels);
+    head = group.elsewhere(above + "lm_head.weight");
+    if (above.empty()) break;
+  }
+  if (!tokens || !head) return false;
+  if (tokens->shape != head->shape || tokens->dtype != head->dtype) return true;
+  const Tensor a = tokens->read(), b = head->read();
+  return a.raw() != b.raw() && !std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
+}
+
+/// Buffers of the causal mask, which are called as biases are.
+void step_mask_buffers(Translation& to, const JsonTree&) {
+  to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
+  to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
+}
+
+/// {TENSOR: what it is}: known, and not read.
+void step_pass_over(Translation& to, const JsonTree& arguments) {
+  for (const auto& [name, what] : arguments.members) to.pass_over({name}, what.as_text(name));
+}
+
+/// {TENSOR: what it is of}: not computed here.
+void step_unsupported(Translation& to, const JsonTree& arguments) {
+  for (const auto& [name, what] : arguments.members) to.refuse({name}, what.as_text(name));
+}
+
+/// {"key", "name", "taken", "axes", "naming"}: a square matrix of which its name alone says how it
+/// lies.
+void step_square(Translation& to, const JsonTree& arguments) {
+  const auto text = [&](const char* name) { return text_in(arguments, name).value_or(""); };
+  to.note_square(text("key"), text("name"), text("taken"), text("axes"), text("naming"));
+}
+
+/// c_attn of cross-attention holds keys and values, q_attn the queries.
+void step_gpt2_cross_attention(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  if (!has_gpt2_shapes(group) || group.is_model({"gpt_bigcode"}))
+    fail("{} is {}: (E, 2E) expected, keys and values", to.source_of("c_attn.weight"),
+         to_string(group.shape("c_attn.weight")));
+  to.take("W_q", "q_attn.weight"), to.take("b_q", "q_attn.bias");
+  const Shape s = group.shape("c_attn.weight"); // (E, 2E): keys, values
+  const Tensor W = permuted(to.read("c_attn.weight").reshaped({s[0], 2, s[1] / 2}), {1, 0, 2});
+  const Tensor b = to.read("c_attn.bias").reshaped({2, s[1] / 2});
+  to.put("W_k", W.at(0), "c_attn.weight"), to.put("W_v", W.at(1), "c_attn.weight");
+  to.put("b_k", b.at(0), "c_attn.bias"), to.put("b_v", b.at(1), "c_attn.bias");
+}
+
+/// 1/√d, unless scale_attn_weights is false, and 1/(layer + 1) if scale_attn_by_inverse_layer_idx
+/// is true.
+void step_gpt2_scale(Translation& to, const JsonTree&) {
+  const bool scaled = to.is_true({"scale_attn_weights"}, true);
+  if (!scaled) to.set("scale", "none", "config.json");
+  if (!to.is_true({"scale_attn_by_inverse_layer_idx"})) return;
+  const std::optional<std::size_t> layer = to.group().number(), width = to.head_width();
+  if (!layer || !width) {
+    to.warn(message(
+        "config.json says scale_attn_by_inverse_layer_idx, but not which layer this is, or its "
+        "heads: "
+        "the scale is not divided; <scale> chooses"));
+    return;
+  }
+  const double scale =
+      (scaled ? 1 / std::sqrt(static_cast<double>(*width)) : 1) / static_cast<double>(*layer + 1);
+  to.set("scale", fmt::format("{}", scale), "config.json: scale_attn_by_inverse_layer_idx");
+}
+
+/// Of a file without a model_type, the shape alone tells GPT-BigCode.
+void step_gpt_bigcode_doubt(Translation& to, const JsonTree&) {
+  to.warn(message(
+      "{} has GPT-2's name and lies (out, in), as its shape {} says: read as GPT-BigCode; <naming> "
+      "gpt2 or nanogpt reads it otherwise",
+      to.source_of("c_attn.weight"), to_string(to.group().shape("c_attn.weight"))));
+}
+
+/// Local layers see a window of window_size keys.
+void step_gpt_neo_window(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  const std::size_t window = group.configured_count({"window_size"}, 1).value_or(256);
+  group.configured("attention_types"); // where attention_layers says the same
+  const std::optional<std::size_t> layer = group.number();
+  const std::optional<std::string> kind = layer ? kind_of(group, *layer) : std::nullopt;
+  if (!kind)
+    to.warn(
+        message("config.json does not say whether this layer is local or global: taken as global; "
+                "<window_left> 255 makes it local, as these models are"));
+  if (kind && *kind == "local") to.set("window_left", fmt::format("{}", window - 1), "config.json");
+}
+
+void step_gptj_rotary(Translation& to, const JsonTree&) {
+  set_rotary_of_gptj(to);
+}
+
+/// {"japanese": false, "always": false}: the biases of GPT-NeoX, as attention_bias says; GPT-NeoX
+/// Japanese has none but the last layer's dense_bias, other kin always have theirs.
+void step_neox_biases(Translation& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const bool japanese = flag_in(arguments, "japanese"), always = flag_in(arguments, "always"),
+             biased = !japanese && (always || to.is_true({"attention_bias"}, true)),
+             known = group.configured("model_type").has_value();
+  for (const char* name : {"query_key_value.bias", "dense.bias"}) {
+    if (biased && known && !group.has(name))
+      fail("{}: {}{} is missing, though config.json does not say attention_bias false",
+           group.contents->name, group.prefix, name);
+    if (!biased)
+      to.pass_over_with_warning(name, japanese ? "models of this kind have none"
+                                               : "config.json says attention_bias false");
+  }
+  if (biased) to.take("b_qkv", "query_key_value.bias"), to.take("b_o", "dense.bias");
+  if (japanese) to.take("b_o", "dense_bias"); // the last layer's
+}
+
+/// Persimmon's layer norms of each head's queries and keys, unless qk_layernorm is false.
+void step_persimmon_norms(Translation& to, const JsonTree&) {
+  if (!to.is_true({"qk_layernorm"}, true)) return;
+  for (const std::string letter : {"q", "k"})
+    for (const std::string part : {".weight", ".bias"}) {
+      const Group& group = to.group();
+      if (!group.has(letter + "_layernorm" + part))
+        fail("{}: {}{}_layernorm{} is missing, which models of this kind have",
+             group.contents->name, group.prefix, letter, part);
+      to.take(letter + "_norm" + part, letter + "_layernorm" + part);
+    }
+  to.set("qk_norm", "layer");
+  if (!to.set_from_config("qk_norm_eps", {"layer_norm_eps"})) to.set("qk_norm_eps", "1e-05");
+}
+
+/// MPT: llm-foundry clips first and normalises then, all heads together.
+void step_mpt_limits(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
+    fail("{}: clip_qkv {} before the layer normalisation of queries and keys (q_ln) is not "
+         "supported; with the model's own q and k of this layer, start from these: <q=FILE> "
+         "<k=FILE>",
+         group.contents->name, *clip);
+  if (const auto slope = to.number({"attn_config.alibi_bias_max"}); slope && *slope != 8)
+    fail("{}: alibi_bias_max {} is not supported: 8 is", group.contents->name, *slope);
+}
+
+} // namespace mha::naming

@@ -1,0 +1,223 @@
+// Layers of libraries and other languages: nn.MultiheadAttention, TransformerLens, Julia, timm.
+
+#include <mha/files/text.hpp>
+#include <mha/load/families/positions.hpp>
+#include <mha/load/families/step_functions.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace mha::naming {
+
+namespace {
+
+/// A third of in_proj_weight (out, in) or in_proj_bias, by rows.
+Tensor third(const Tensor& fused, std::size_t rank, std::size_t which, const std::string& where) {
+  Shape shape = fused.shape();
+  if (shape.size() != rank || shape[0] % 3 != 0)
+    fail("{} is {}: a multiple of 3 rows expected: queries, keys, values", where, to_string(shape));
+  shape[0] /= 3;
+  Shape thirds = shape;
+  thirds.insert(thirds.begin(), 3);
+  return fused.reshaped(thirds).at(which);
+}
+
+/// The tables of a rotary model tell how many dimensions are rotated, and by their second row in
+/// which pairs: neighbours have the same angle, or dimension i and i + d/2.
+void set_rotary_table(const Group& group, Translation& to) {
+  const Shape shape = group.shape("rotary_sin");
+  if (shape.size() != 2 || shape[0] < 2 || shape[1] < 4) return;
+  const Tensor sines = to.read("rotary_sin");
+  const bool neighbours = value_at(sines, shape[1]) == value_at(sines, shape[1] + 1);
+  to.set("rope", neighbours ? "interleaved" : "half", "rotary_sin");
+  to.set("rope_dims", std::to_string(shape[1]), "rotary_sin");
+  if (!to.set_from_config("rope_base", {"rotary_base"}))
+    to.warn(
+        message("rotary embedding with base 10000, as no config.json says rotary_base; <rope_base> "
+                "chooses"));
+}
+
+/// Newer files hold no tables: the config says it all.
+void set_rotary_config(Translation& to) {
+  to.set("rope", to.is_true({"rotary_adjacent_pairs"}) ? "interleaved" : "half", "config.json");
+  to.set_from_config("rope_dims", {"rotary_dim"});
+  to.set_from_config("rope_base", {"rotary_base"});
+}
+
+/// A word of the config, without it the first of those that are computed here.
+std::string one_of(const Group& group, std::string_view key,
+                   std::initializer_list<std::string_view> words) {
+  const std::string word = group.configured(key).value_or(std::string(*words.begin()));
+  if (!is_one_of(word, words))
+    fail("config.json: {} is '{}', which is not computed here: {} expected", key, io::shown(word),
+         fmt::join(words, " or "));
+  return word;
+}
+
+/// head_1 … head_n as (n, dim, d_h).
+Tensor stacked(const Translation& to, const std::string& name, std::size_t heads) {
+  Tensor all;
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::string head = fmt::format("{}.head_{}", name, h + 1);
+    Tensor one = to.read(head);
+    const Shape s = one.shape();
+    if (s.size() != 2 || one.count() == 0)
+      fail("{} is {}: a matrix expected, (dim, dim / {})", to.source_of(head), to_string(s), heads);
+    // Julia's arrays are stored by columns; some writers hand them on turned.
+    if (s[1] == heads * s[0] && heads > 1) one = transposed(one);
+    if (all.empty()) all = Tensor(one.dtype(), {heads, one.shape()[0], one.shape()[1]});
+    const Shape want{all.shape()[1], all.shape()[2]};
+    if (one.shape() != want || one.dtype() != all.dtype())
+      fail("{} is {}: {} expected, as in {}.head_1", to.source_of(head), to_string(s),
+           to_string(want), name);
+    std::memcpy(all.raw_mutable() + h * one.bytes(), one.raw(), one.bytes());
+  }
+  return all;
+}
+
+} // namespace
+
+/// The projections stand in a module of the layer: right in it, output.dense is a feed-forward's,
+/// as SqueezeBERT has it.
+bool stands_in_a_module(const Group& group) {
+  const std::size_t dot = group.prefix.size();
+  return dot < 2 || group.prefix[dot - 2] < '0' || group.prefix[dot - 2] > '9';
+}
+
+/// The heads are an axis: a matrix W_Q is of no family: papers write it so.
+bool has_axis_of_heads(const Group& group) {
+  return group.shape("W_Q").size() >= 3;
+}
+
+bool has_kernels_of_matrices(const Group& group) {
+  return group.shape("query.kernel").size() == 2;
+}
+
+/// timm's name of the model: others of its models have these names, too, and rotate queries and
+/// keys, or attend in windows, over channels, or with further parts.
+void step_plain_vision(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  if (group.beside("merger.ln_q.weight", 3))
+    fail("{}: {} is of Qwen2-VL's vision tower, which rotates queries and keys: not supported",
+         group.contents->name, group.prefix);
+  const std::optional<std::string> name = group.configured("architecture");
+  if (!name) return;
+  bool plain = name->starts_with("vit_") || name->starts_with("deit");
+  for (const std::string_view other : {"rope", "dinov3", "_pe_", "relpos", "parallel"})
+    plain = plain && name->find(other) == std::string::npos;
+  if (!plain)
+    fail("{}: config.json says architecture '{}': of timm's models, vision transformers (vit_…, "
+         "deit…) without a rotation or relative positions are computed; a description says how "
+         "another one is: <naming> FILE.json",
+         group.contents->name, *name);
+}
+
+/// in_proj_weight (3E, E) by rows q, k, v; or q_proj_weight, k_proj_weight, v_proj_weight where
+/// keys and values have widths of their own; always one in_proj_bias.
+void step_multihead_attention(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  std::size_t which = 0;
+  for (const char* letter : {"q", "k", "v"}) {
+    const std::string W = fmt::format("W_{}", letter), b = fmt::format("b_{}", letter);
+    if (group.has("in_proj_weight"))
+      to.put(W,
+             transposed_when_read(
+                 third(to.read("in_proj_weight"), 2, which, to.source_of("in_proj_weight"))),
+             "in_proj_weight");
+    if (group.has("in_proj_bias"))
+      to.put(b, third(to.read("in_proj_bias"), 1, which, to.source_of("in_proj_bias")),
+             "in_proj_bias");
+    ++which;
+  }
+  // (1, 1, E): one learned key and value at the end.
+  to.take("k_extra", "bias_k"), to.take("v_extra", "bias_v");
+  for (const char* extra : {"k_extra", "v_extra"})
+    if (const auto part = to.parts.find(extra); part != to.parts.end())
+      part->second.tensor = part->second.tensor.reshaped({part->second.tensor.count()});
+  // A pickled module says its own.
+  if (const auto own = group.config->find(group.prefix + "num_heads"); own != group.config->end())
+    to.set("num_heads", own->second, fmt::format("{}num_heads", group.prefix));
+  else
+    to.set_from_config("num_heads", {"num_heads", "nhead", "num_attention_heads"});
+}
+
+/// What HookedTransformerConfig says of attention.
+void step_transformer_lens(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  if (one_of(group, "attention_dir", {"causal", "bidirectional"}) == "bidirectional")
+    to.set("causal", "false", "config.json");
+  else
+    to.set("causal", "true");
+  const double divisor =
+      to.is_true({"use_attn_scale"}, true) ? to.number({"attn_scale"}).value_or(0) : 1;
+  if (divisor == 0 && to.number({"attn_scale"}))
+    fail("config.json: attn_scale is 0, by which scores are divided");
+  const bool by_layer = to.is_true({"scale_attn_by_inverse_layer_idx"});
+  const std::size_t width = group.shape("W_Q").empty() ? 0 : group.shape("W_Q").back();
+  const double times = by_layer ? static_cast<double>(group.number().value_or(0) + 1) : 1;
+  const double root = std::sqrt(static_cast<double>(width));
+  if (divisor == 1 && times == 1)
+    to.set("scale", "none", "config.json");
+  else if (divisor > 0 || (by_layer && width > 0))
+    to.set("scale", fmt::format("{}", 1 / ((divisor > 0 ? divisor : root) * times)),
+           by_layer ? "config.json: scale_attn_by_inverse_layer_idx" : "config.json: attn_scale");
+  if (const auto cap = to.number({"attn_scores_soft_cap"}); cap && *cap > 0)
+    to.set("softcap", fmt::format("{}", *cap), "config.json");
+  if (group.has("rotary_sin"))
+    set_rotary_table(group, to);
+  else if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
+    set_rotary_config(to);
+
+  // ln1 has w and b; folded into the weights it has neither, and still divides.
+  const std::string norm = group.parent() + "ln1";
+  const std::string type = group.configured("normalization_type").value_or("");
+  to.norm.weight = group.elsewhere(norm + ".w"), to.norm.bias = group.elsewhere(norm + ".b");
+  for (const io::Entry* entry : {to.norm.weight, to.norm.bias})
+    if (entry) group.use(*entry);
+  if (to.norm.bias || type.starts_with("LN"))
+    to.norm.kind = NormKind::layer;
+  else if (to.norm.weight || type.starts_with("RMS"))
+    to.norm.kind = NormKind::rms;
+  // A config of HookedTransformer without the type has no norm.
+  if (type.empty() && !to.norm.weight && (group.says_value("d_head") || group.says_value("n_ctx")))
+    to.norm.kind = NormKind::none;
+  to.norm.module = norm, to.norm.file = group.contents->name;
+  to.norm.needs_weight = !type.ends_with("Pre");
+  if (!to.set_from_config("input_norm_eps", {"eps"})) to.set("input_norm_eps", "1e-05");
+}
+
+/// What it says of what stands around attention.
+void settle_transformer_lens(const Group& group, ModelRecord& record, const JsonTree&) {
+  const std::string type = group.configured("normalization_type").value_or("");
+  record.norm = type.starts_with("LN")    ? InputNorm::layer
+                : type.starts_with("RMS") ? InputNorm::rms
+                                          : InputNorm::none;
+  record.norm_is_bare = type.ends_with("Pre");
+  if (record.norm == InputNorm::none) record.pre_mlp_norm = record.last_norm = "";
+  // As HookedTransformer: -1 and 0 are no cap.
+  if (group.configured_number({record.softcap_key}).value_or(0) <= 0) record.softcap_key = "";
+  record.causal = one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
+  if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
+    record.positions = "";
+}
+
+/// {"W_q": MODULE, …}: head_1 … head_n of each module (Julia counts from 1).
+void step_julia_heads(Translation& to, const JsonTree& arguments) {
+  std::size_t heads = 0;
+  while (to.group().has(fmt::format("PQ.head_{}", heads + 1))) ++heads;
+  if (heads == 0) fail("{} is missing: the heads count from 1", to.source_of("PQ.head_1"));
+  for (const auto& [canonical, name] : arguments.members)
+    to.put(canonical, stacked(to, name.text, heads), fmt::format("{}.head_1", name.text));
+}
+
+/// Tokens are columns, and X is added.
+void step_columns(Translation& to, const JsonTree&) {
+  to.set("residual", "true");
+  to.set("columns", "true");
+}
+
+} // namespace mha::naming

@@ -1,0 +1,124 @@
+// What LLaMA's relatives say by their tensors and by config.json together: heads, the norm of
+// queries and keys.
+
+#include <mha/load/families/step_functions.hpp>
+
+#include <algorithm>
+
+namespace mha::naming {
+
+namespace {
+
+/// MODULE.norms.0.weight, MODULE.norms.1.weight …: one a head, on top of each other.
+void take_norms_of_heads(Translation& to, const std::string& canonical, const std::string& module) {
+  const Group& group = to.group();
+  std::vector<Tensor> norms;
+  while (const io::Entry* entry = group.elsewhere(
+             fmt::format("{}{}.norms.{}.weight", group.prefix, module, norms.size()))) {
+    norms.push_back(group.read(*entry));
+    if (norms.back().shape() != norms[0].shape() || norms.back().dtype() != norms[0].dtype())
+      fail("{}: {} is {} of {}, the head before it {} of {}", group.contents->name, entry->name,
+           to_string(norms.back().shape()), name_of(norms.back().dtype()),
+           to_string(norms[0].shape()), name_of(norms[0].dtype()));
+  }
+  Tensor stacked(norms[0].dtype(), {norms.size(), norms[0].count()});
+  for (std::size_t head = 0; head < norms.size(); ++head)
+    std::copy_n(norms[head].raw(), norms[head].bytes(),
+                stacked.raw_mutable() + head * norms[head].bytes());
+  to.put(canonical, std::move(stacked), module + ".norms.0.weight");
+}
+
+} // namespace
+
+bool qk_norm_is_per_head(const Group& group) {
+  const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
+  return norm.size() == 1 && q.size() == 2 && norm[0] > 0 && norm[0] != q[0];
+}
+
+/// config.json's heads; without them, what the width of a head says.
+void step_llama_heads(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
+  std::size_t width = group.configured_count({"head_dim"}, 1).value_or(0);
+  if (qk_norm_is_per_head(group)) width = norm[0];
+  if (to.set_from_config("num_heads", {"num_attention_heads"})) {
+    const std::size_t heads = to.count("num_heads").value_or(0);
+    if (!qk_norm_is_per_head(group) && width > 0 && heads * width != q[0] &&
+        !to.option("num_heads"))
+      to.warn(
+          fmt::format("config.json says head_dim {}, but {} is {}: the tensor wins, {} heads share "
+                      "its {} rows",
+                      width, to.source_of("q_proj.weight"), to_string(q), heads, q[0]));
+  } else if (width > 0 && q[0] % width == 0) {
+    to.set("num_heads", std::to_string(q[0] / width),
+           qk_norm_is_per_head(group) ? "q_norm.weight" : "config.json");
+  }
+  to.set_from_config("num_kv_heads", {"num_key_value_heads"});
+}
+
+/// {"made": false} where models of this kind have no norm of queries and keys; else {"eps_key":
+/// KEY, "eps": 1e-6, "layer": false}. q_norm is an RMS norm unless it has a bias or `layer`;
+/// q_layernorm is a layer norm, in StableLM one module a head (norms.N). Without `eps_key` the kind
+/// of norm says the key.
+void step_qk_norm(Translation& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  // Transformers makes none of these, and leaves such tensors of a file aside.
+  if (!flag_in(arguments, "made", true)) {
+    for (const char* name :
+         {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias", "q_layernorm.weight",
+          "k_layernorm.weight", "q_layernorm.bias", "k_layernorm.bias"})
+      to.pass_over_with_warning(name, "models of this kind have none");
+    return;
+  }
+  bool there = false, is_layer_norm = flag_in(arguments, "layer");
+  for (const std::string letter : {"q", "k"})
+    for (const std::string kind : {"norm", "layernorm"}) {
+      const std::string module = fmt::format("{}_{}", letter, kind), weight = module + ".weight";
+      const std::string canonical = letter + "_norm.weight";
+      const bool one_a_head = group.has(module + ".norms.0.weight");
+      if (!group.has(weight) && !one_a_head) continue;
+      there = true;
+      is_layer_norm = is_layer_norm || kind == "layernorm" || group.has(module + ".bias");
+      if (one_a_head)
+        take_norms_of_heads(to, canonical, module);
+      else
+        to.take(canonical, weight);
+      to.take(letter + "_norm.bias", module + ".bias");
+    }
+  if (!there) return;
+  if (is_layer_norm) to.set("qk_norm", "layer");
+  // Other models have these norms by another family's names.
+  const std::optional<std::string> said = text_in(arguments, "eps_key");
+  const std::string key = said.value_or(is_layer_norm ? "layer_norm_eps" : "rms_norm_eps");
+  const double usual = !said && is_layer_norm ? 1e-5 : 1e-6,
+               eps = number_in(arguments, "eps").value_or(usual);
+  if (!to.set_from_config("qk_norm_eps", {key}) && eps != Settings().qk_norm_eps)
+    to.set("qk_norm_eps", fmt::format("{}", eps));
+}
+
+/// Command R+ has layer norms of each head's queries and keys, as use_qk_norm says.
+void step_cohere_qk_norm(Translation& to, const JsonTree&) {
+  const Group& group = to.group();
+  const bool normed = group.has("q_norm.weight");
+  if (group.is_true({"use_qk_norm"}, normed) && !normed)
+    fail("{}: {}q_norm.weight is missing, though config.json says use_qk_norm",
+         group.contents->name, group.prefix);
+  if (normed) to.set("qk_norm", "layer");
+}
+
+/// The file always has both norms; {"of_heads": true}: each as wide as a head.
+void step_needs_qk_norm(Translation& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const bool of_heads = flag_in(arguments, "of_heads", true);
+  for (const char* name : {"q_norm.weight", "k_norm.weight"})
+    if (!group.has(name))
+      fail("{}: {}{} is missing, which models of this kind have", group.contents->name,
+           group.prefix, name);
+    else if (const Shape norm = group.shape(name);
+             of_heads && group.configured("head_dim") &&
+             norm != Shape{*group.configured_count({"head_dim"}, 1)})
+      fail("{}: {}{} is {}: as wide as a head, head_dim {}, expected", group.contents->name,
+           group.prefix, name, to_string(norm), *group.configured("head_dim"));
+}
+
+} // namespace mha::naming

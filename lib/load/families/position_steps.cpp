@@ -1,0 +1,107 @@
+// Rotations and windows of a family's file.
+
+#include <mha/load/families/positions.hpp>
+#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/windows.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
+
+namespace mha::naming {
+
+namespace {
+
+/// Whether SmolLM 3's layer rotates: no_rope_layers has 1 for those that do (sic), else every
+/// fourth does not.
+std::optional<bool> is_listed(const Group& group) {
+  const std::optional<std::size_t> layer = group.number();
+  const std::size_t interval = group.configured_count({"no_rope_layer_interval"}, 1).value_or(4);
+  if (!layer) return std::nullopt;
+  if (const std::optional<std::string> list = group.configured("no_rope_layers"))
+    if (const std::optional<std::string> one = element(*list, *layer)) return *one != "0";
+  return (*layer + 1) % interval != 0;
+}
+
+struct NamedSlides {
+  std::string_view name;
+  Slides slides;
+};
+constexpr NamedSlides all_slides[]{
+    {"each", nullptr}, // whatever layer_types says
+    {"every", every_layer},
+    {"even", even_layers},
+    {"upper", upper_layers},
+    {"all_but_every_fourth", all_but_every_fourth},
+    {"not_listed",
+     [](const Group& group, std::size_t) { return !is_listed(group).value_or(true); }},
+    {"all_but_first_of_four", [](const Group&, std::size_t layer) { return layer % 4 != 0; }},
+};
+
+std::vector<std::string_view> keys_in(const JsonTree& arguments, std::string_view name,
+                                      std::vector<std::string_view> otherwise) {
+  const JsonTree* const there = arguments.find(name);
+  return there ? words_of(there->as_text(name)) : otherwise;
+}
+
+} // namespace
+
+/// "none", or {"style": "half", "part": 0.25, "base": 10000, "base_keys": "a b", "part_keys": "a
+/// b", "dims_key": "rotary_dim", "layer_type": "", "scaled": true}: see Rotary.
+void step_rotary(Translation& to, const JsonTree& arguments) {
+  if (arguments.is_text()) return set_no_rotary(to);
+  Rotary rotary;
+  rotary.style = arguments.find("style")->as_text("style");
+  rotary.part = number_in(arguments, "part").value_or(rotary.part);
+  rotary.base = number_in(arguments, "base").value_or(rotary.base);
+  rotary.base_keys = keys_in(arguments, "base_keys", rotary.base_keys);
+  rotary.part_keys = keys_in(arguments, "part_keys", rotary.part_keys);
+  const std::string dims = text_in(arguments, "dims_key").value_or(""),
+                    type = text_in(arguments, "layer_type").value_or("");
+  rotary.dims_key = dims, rotary.layer_type = type;
+  rotary.scaled = flag_in(arguments, "scaled", true);
+  set_rotary(to, rotary);
+}
+
+/// Some layers do not rotate (NoPE). {"style", "base", "layers"}: "listed" in no_rope_layers, or
+/// those with a window of the kind that a window's `layers` says.
+void step_alternating_rotary(Translation& to, const JsonTree& arguments) {
+  const Group& group = to.group();
+  const std::string layers = text_in(arguments, "layers").value_or("listed");
+  const bool by_list = layers == "listed";
+  const NamedSlides* const row = by_list ? nullptr : find_named(all_slides, layers);
+  if (!by_list && !row) arguments.refuse(fmt::format("no layers are called '{}'", layers));
+  const std::optional<bool> rotates = by_list ? is_listed(group) : is_sliding(group, row->slides);
+  const std::string style = text_in(arguments, "style").value_or("half");
+  if (rotates.value_or(true))
+    set_rotary(to, {.style = style, .base = number_in(arguments, "base").value_or(10000)});
+  else
+    set_no_rotary(to);
+  if (rotates) return;
+  if (row && flag_in(arguments, "by_window"))
+    to.warn(message(
+        "layers of this model without a window do not rotate, and no number says which layer "
+        "this is: taken as one that rotates; <rope> none chooses"));
+  else
+    to.warn(message(
+        "some layers of this model do not rotate, and no number says which layer this is: taken "
+        "as one that does; <rope> none chooses"));
+}
+
+/// Ministral 3's length, which is of no effect.
+void step_long_positions(Translation& to, const JsonTree&) {
+  rope_number(to, "max_position_embeddings");
+}
+
+bool layer_has_window(const Group& group) {
+  return is_sliding(group, all_but_every_fourth).value_or(false);
+}
+
+/// {"layers": NAME, "width": 4096}: which layers see a window, and how wide it is where config.json
+/// is silent.
+void step_window(Translation& to, const JsonTree& arguments) {
+  const std::string layers = text_in(arguments, "layers").value_or("every");
+  const NamedSlides* const row = find_named(all_slides, layers);
+  if (!row) arguments.refuse(fmt::format("no layers are called '{}'", layers));
+  set_window(to, row->slides, static_cast<std::size_t>(number_in(arguments, "width").value_or(0)));
+}
+
+} // namespace mha::naming

@@ -1,0 +1,33 @@
+#pragma once
+// What a family's file says by the name of a function: what no data says shorter.
+
+#include <mha/load/families/description.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace mha::naming {
+
+/// A test of a layer's tensors, for the conditions of a file: {"test": NAME}.
+struct GroupTest {
+  std::string_view name;
+  bool (*holds)(const Group& group);
+};
+std::span<const GroupTest> group_tests();
+
+/// A step of reading a layer: "steps": {NAME: arguments}. After the tensors and settings that are
+/// listed, in the file's order.
+struct LayerStep {
+  std::string_view name;
+  void (*take)(Translation& to, const JsonTree& arguments);
+};
+std::span<const LayerStep> layer_steps();
+
+/// A step of a whole model's record: "model_steps": {NAME: arguments}.
+struct ModelStep {
+  std::string_view name;
+  void (*settle)(const Group& group, ModelRecord& record, const JsonTree& arguments);
+};
+std::span<const ModelStep> model_steps();
+
+} // namespace mha::naming
