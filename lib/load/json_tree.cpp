@@ -10,7 +10,8 @@ namespace {
 
 class TreeBuilder {
 public:
-  explicit TreeBuilder(const io::Bytes& bytes) : file_(bytes.name), lines_(bytes.text()) {}
+  TreeBuilder(const io::Bytes& bytes, bool with_lines)
+      : file_(bytes.name), lines_(bytes.text()), with_lines_(with_lines) {}
 
   JsonTree tree_of(const io::JsonNode& node) {
     using Kind = JsonTree::Kind;
@@ -40,10 +41,13 @@ public:
 
 private:
   /// Values come in the document's order.
-  std::string where(const char* place) { return fmt::format("{}: {}", file_, lines_.of(place)); }
+  std::string where(const char* place) {
+    return with_lines_ ? fmt::format("{}: {}", file_, lines_.of(place)) : file_;
+  }
 
   std::string file_;
   io::JsonLines lines_;
+  bool with_lines_;
 };
 
 } // namespace
@@ -73,13 +77,13 @@ bool JsonTree::as_boolean(std::string_view what) const {
   return is_true();
 }
 
-JsonTree read_json_tree(const io::Bytes& bytes) {
+JsonTree read_json_tree(const io::Bytes& bytes, bool with_lines) {
   constexpr std::size_t most = 1 << 20;
   if (bytes.size > most)
     fail("{}: {} bytes: at most {} expected of a document that a person wrote", bytes.name,
          bytes.size, most);
   io::JsonDocument document(bytes.name, bytes.text(), io::JsonWords::jsons, 32);
-  return TreeBuilder(bytes).tree_of(io::JsonNode::root(document));
+  return TreeBuilder(bytes, with_lines).tree_of(io::JsonNode::root(document));
 }
 
 } // namespace mha

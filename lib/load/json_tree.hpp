@@ -48,6 +48,7 @@ struct JsonMember {
 
 /// The document of at most 1 MiB. Throws Error with line and column for what is no JSON, for a name
 /// that is twice in an object, and for nesting deeper than 32.
-JsonTree read_json_tree(const io::Bytes& bytes);
+/// Without `with_lines` values know the document alone.
+JsonTree read_json_tree(const io::Bytes& bytes, bool with_lines = true);
 
 } // namespace mha

@@ -10,12 +10,6 @@ namespace mha::naming {
 
 namespace {
 
-bool is_model(const JsonTree& value, const Group& group) {
-  const std::vector<std::string> types = group.model_types();
-  return std::ranges::any_of(
-      types, [&](const std::string& type) { return has_word(value.as_text("model"), type); });
-}
-
 /// {"config": KEY}, with "is" or "default".
 bool is_configured(const JsonTree& condition, const JsonTree& key, const Group& group) {
   const std::string_view name = key.as_text("config");
@@ -43,60 +37,52 @@ bool is_within(const JsonTree& words, const Group& group) {
                              [&](std::string_view part) { return group.within({part}); });
 }
 
-class Conditions {
-public:
-  Conditions(const Group& group, const Levels& levels) : group_(group), levels_(levels) {}
-
-  bool hold(const JsonTree& condition) const {
-    if (!condition.is_object()) condition.refuse("a condition is an object");
-    return std::ranges::all_of(condition.members, [&](const JsonMember& member) {
-      return holds_member(condition, member);
-    });
-  }
-
-private:
-  bool passes(const JsonTree& name) const {
-    for (const JsonTree* level : levels_)
-      if (const JsonTree* const tests = level->find("tests"))
-        if (const JsonTree* const own = tests->find(name.as_text("test"))) return hold(*own);
-    const GroupTest* const test = find_named(group_tests(), name.as_text("test"));
-    if (!test) name.refuse(fmt::format("there is no test '{}'", name.text));
-    return test->holds(group_);
-  }
-
-  /// One member of a condition; "is", "default" and "above" belong to others.
-  bool holds_member(const JsonTree& condition, const JsonMember& member) const {
-    const auto& [word, value] = member;
-    const auto one = [&](const JsonTree& part) { return hold(part); };
-    if (word == "model") return is_model(value, group_);
-    if (word == "says") return group_.says(value.as_text("says"));
-    if (word == "configured") return group_.configured(value.as_text("configured")).has_value();
-    if (word == "config") return is_configured(condition, value, group_);
-    if (word == "has") return group_.has(value.as_text("has"));
-    if (word == "beside") return stands_beside(condition, value, group_);
-    if (word == "in_file") return group_.elsewhere(value.as_text("in_file")) != nullptr;
-    if (word == "within") return is_within(value, group_);
-    if (word == "ends") return ends_with_one(value, group_);
-    if (word == "is_prefix") return group_.prefix == value.as_text("is_prefix");
-    if (word == "format") return group_.contents->format == value.as_text("format");
-    if (word == "number")
-      return group_.number() == static_cast<std::size_t>(value.as_number("number"));
-    if (word == "test") return passes(value);
-    if (word == "not") return !hold(value);
-    if (word == "all") return std::ranges::all_of(value.elements, one);
-    if (word == "any") return std::ranges::any_of(value.elements, one);
-    if (word == "is" || word == "default" || word == "above") return true;
-    value.refuse(fmt::format("'{}' is no condition", word));
-  }
-
-  const Group& group_;
-  const Levels& levels_;
-};
-
 } // namespace
 
-bool holds(const JsonTree& condition, const Group& group, const Levels& levels) {
-  return Conditions(group, levels).hold(condition);
+bool Conditions::hold(const JsonTree& condition) {
+  if (!condition.is_object()) condition.refuse("a condition is an object");
+  return std::ranges::all_of(
+      condition.members, [&](const JsonMember& member) { return holds_member(condition, member); });
+}
+
+bool Conditions::is_model(const JsonTree& words) {
+  if (!types_) types_ = group_.model_types();
+  return std::ranges::any_of(
+      *types_, [&](const std::string& type) { return has_word(words.as_text("model"), type); });
+}
+
+bool Conditions::passes(const JsonTree& name) {
+  for (const JsonTree* level : levels_)
+    if (const JsonTree* const tests = level->find("tests"))
+      if (const JsonTree* const own = tests->find(name.as_text("test"))) return hold(*own);
+  const GroupTest* const test = find_named(group_tests(), name.as_text("test"));
+  if (!test) name.refuse(fmt::format("there is no test '{}'", name.text));
+  return test->holds(group_);
+}
+
+/// One member of a condition; "is", "default" and "above" belong to others.
+bool Conditions::holds_member(const JsonTree& condition, const JsonMember& member) {
+  const auto& [word, value] = member;
+  const auto one = [&](const JsonTree& part) { return hold(part); };
+  if (word == "model") return is_model(value);
+  if (word == "says") return group_.says(value.as_text("says"));
+  if (word == "configured") return group_.configured(value.as_text("configured")).has_value();
+  if (word == "config") return is_configured(condition, value, group_);
+  if (word == "has") return group_.has(value.as_text("has"));
+  if (word == "beside") return stands_beside(condition, value, group_);
+  if (word == "in_file") return group_.elsewhere(value.as_text("in_file")) != nullptr;
+  if (word == "within") return is_within(value, group_);
+  if (word == "ends") return ends_with_one(value, group_);
+  if (word == "is_prefix") return group_.prefix == value.as_text("is_prefix");
+  if (word == "format") return group_.contents->format == value.as_text("format");
+  if (word == "number")
+    return group_.number() == static_cast<std::size_t>(value.as_number("number"));
+  if (word == "test") return passes(value);
+  if (word == "not") return !hold(value);
+  if (word == "all") return std::ranges::all_of(value.elements, one);
+  if (word == "any") return std::ranges::any_of(value.elements, one);
+  if (word == "is" || word == "default" || word == "above") return true;
+  value.refuse(fmt::format("'{}' is no condition", word));
 }
 
 } // namespace mha::naming

@@ -9,7 +9,8 @@ namespace mha::naming {
 /// A family's file and those that it is like, the most general first.
 using Levels = std::vector<const JsonTree*>;
 
-/// Whether a condition holds for a layer: an object, of whose members each must hold.
+/// The conditions of a file for one layer. A condition is an object, of whose members each must
+/// hold:
 ///
 ///     {"model": "qwen3 qwen3_moe"}            config.json's model_type is one of these
 ///     {"says": "rope_theta"}                  config.json has the key, if only to say null
@@ -27,6 +28,21 @@ using Levels = std::vector<const JsonTree*>;
 ///     {"test": "grouped"}                     one of the file's "tests", or a function of
 ///     steps.hpp
 ///     {"not": {…}}, {"all": [{…}, …]}, {"any": [{…}, …]}
-bool holds(const JsonTree& condition, const Group& group, const Levels& levels);
+class Conditions {
+public:
+  Conditions(const Group& group, const Levels& levels) : group_(group), levels_(levels) {}
+
+  /// Throws Error for what is no condition.
+  bool hold(const JsonTree& condition);
+
+private:
+  bool holds_member(const JsonTree& condition, const JsonMember& member);
+  bool is_model(const JsonTree& words);
+  bool passes(const JsonTree& name);
+
+  const Group& group_;
+  const Levels& levels_;
+  std::optional<std::vector<std::string>> types_; ///< of the model, once a condition asks
+};
 
 } // namespace mha::naming

@@ -237,6 +237,9 @@ struct Family {
   std::string_view beside = {};
   /// The model_types whose whole model it describes; "": none, "*": any.
   std::string_view whole_models = {};
+  /// When a group with these names is of it (families/condition.hpp); "": always. Its tests are
+  /// functions.
+  std::string_view recognised = {};
   std::string_view text = {}; ///< its file (families/NAME.json); "": a user's description
 };
 

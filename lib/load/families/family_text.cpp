@@ -43,11 +43,11 @@ void merge(JsonTree& to, const JsonTree& from, bool top) {
   }
 }
 
-io::Bytes text_bytes(const FamilyText& file) {
+JsonTree tree_of_text(std::string_view name, std::string_view text) {
   io::Bytes bytes;
-  bytes.name = fmt::format("{}.json", file.name), bytes.size = file.text.size();
-  bytes.data = {std::shared_ptr<void>(), reinterpret_cast<const std::byte*>(file.text.data())};
-  return bytes;
+  bytes.name = fmt::format("{}.json", name), bytes.size = text.size();
+  bytes.data = {std::shared_ptr<void>(), reinterpret_cast<const std::byte*>(text.data())};
+  return read_json_tree(bytes, false);
 }
 
 /// The parsed text of a file, once it was needed.
@@ -58,7 +58,7 @@ const JsonTree& tree_of(std::string_view name) {
   if (const auto at = trees.find(name); at != trees.end()) return at->second;
   const FamilyText* const text = find_named(family_texts(), name);
   if (!text) fail("no family's file is called '{}'", name);
-  return trees.emplace(text->name, read_json_tree(text_bytes(*text))).first->second;
+  return trees.emplace(text->name, tree_of_text(name, text->text)).first->second;
 }
 
 Levels levels_of(const Family& family) {
@@ -73,8 +73,7 @@ struct Case {
   bool holds;
 };
 
-std::vector<Case> cases_of(const JsonTree& level, const Levels& levels, const Group& group,
-                           bool whole) {
+std::vector<Case> cases_of(const JsonTree& level, Conditions& conditions, bool whole) {
   std::vector<Case> cases;
   for (const std::string_view list : {"cases", "model_cases"}) {
     const JsonTree* const there = list == "cases" || whole ? level.find(list) : nullptr;
@@ -82,7 +81,7 @@ std::vector<Case> cases_of(const JsonTree& level, const Levels& levels, const Gr
     for (const JsonTree& one : there->elements) {
       const JsonTree* const when = one.find("when");
       if (!when) one.refuse("a case without \"when\"");
-      cases.push_back({&one, holds(*when, group, levels)});
+      cases.push_back({&one, conditions.hold(*when)});
     }
   }
   return cases;
@@ -91,8 +90,27 @@ std::vector<Case> cases_of(const JsonTree& level, const Levels& levels, const Gr
 } // namespace
 
 bool is_recognised(const Family& family, const Group& group) {
-  const JsonTree* const when = tree_of(family.name).find("recognised");
-  return !when || holds(*when, group, levels_of(family));
+  if (family.recognised.empty()) return true;
+  static std::mutex lock;
+  static std::map<std::string_view, JsonTree> trees;
+  const JsonTree* when = nullptr;
+  {
+    const std::lock_guard hold(lock);
+    const auto at = trees.find(family.name);
+    when = &(at != trees.end()
+                 ? at
+                 : trees.emplace(family.name, tree_of_text(family.name, family.recognised)).first)
+                ->second;
+  }
+  return Conditions(group, Levels{}).hold(*when);
+}
+
+std::string_view layers_in(const Family& family) {
+  const Levels levels = levels_of(family);
+  for (auto level = levels.rbegin(); level != levels.rend(); ++level)
+    if (const JsonTree* const layers = (*level)->find("layers"))
+      return std::string_view(layers->text).substr(0, layers->text.find(".{"));
+  return "";
 }
 
 const Family& family_named(std::string_view name) {
@@ -104,10 +122,11 @@ const Description& said_of(const Family& family, const Group& group, bool whole)
   static std::mutex lock;
   static std::map<std::string, std::shared_ptr<const Description>> made;
   const Levels levels = levels_of(family);
+  Conditions conditions(group, levels);
   std::vector<std::vector<Case>> cases;
   std::string key = fmt::format("{}{}", family.name, whole ? '+' : ' ');
   for (const JsonTree* level : levels) {
-    cases.push_back(cases_of(*level, levels, group, whole));
+    cases.push_back(cases_of(*level, conditions, whole));
     for (const Case& one : cases.back()) key += one.holds ? '1' : '0';
   }
   const std::lock_guard hold(lock);

@@ -19,6 +19,9 @@ std::span<const FamilyText> family_texts();
 
 /// Whether a group with the family's names is of it.
 bool is_recognised(const Family& family, const Group& group);
+/// What stands before a block's number in names, below the model, but for a case that says
+/// otherwise.
+std::string_view layers_in(const Family& family);
 
 /// What a family's file says for a layer. `whole`: of the whole model, too, whose cases may ask for
 /// further keys of config.json. The description lives as long as the program.

@@ -208,7 +208,7 @@ ModelRecord record_of(const Family& family, const Group& group) {
 }
 
 std::string_view layers_of(const Family& family, const Group& group) {
-  return (group.description ? *group.description : said_of(family, group, false)).record.layers;
+  return group.description ? group.description->record.layers : layers_in(family);
 }
 
 } // namespace mha::naming
