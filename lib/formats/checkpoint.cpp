@@ -71,14 +71,15 @@ bool same_value(const JsonNode& one, const JsonNode& other) {
                  : compact(one) == compact(other);
 }
 
-/// Refuses a name that an object has twice with two values: which of them counts differs between
-/// programs.
-void refuse_two_values(const JsonNode& node) {
-  if (node.is_array()) node.each_element("a list", refuse_two_values);
+/// Refuses what is no JSON, and a name that an object has twice with two values: which of them
+/// counts differs between programs.
+void check(const JsonNode& node) {
+  if (node.is_string()) node.text("a text");
+  if (node.is_array()) node.each_element("a list", check);
   if (!node.is_object()) return;
   std::map<std::string, JsonNode> members;
   node.each_member("an object", [&](std::string_view name, const JsonNode& value) {
-    refuse_two_values(value);
+    check(value);
     const auto [first, is_new] = members.emplace(name, value);
     if (!is_new && !same_value(first->second, value))
       fail("{}: '{}' is twice in one object, with two values: one of them is to go", node.file(),
@@ -91,8 +92,9 @@ template <class Read> auto read_json_file(const Bytes& bytes, const Read& read) 
   refuse_foreign(bytes); // a pointer of Git LFS, UTF-16
   JsonDocument document(shown(bytes.name), bytes.text(), JsonWords::pythons);
   try {
-    const JsonNode root = JsonNode::root(document);
-    refuse_two_values(root);
+    const JsonNode root = JsonNode::unread_root(document);
+    check(root);
+    root.finish();
     return read(root);
   } catch (const JsonError& error) {
     if (error.kind == JsonError::Kind::depth)

@@ -32,7 +32,7 @@ public:
       add(stem_, value(root, JsonNumbers::floating_or_text));
     else
       root.refuse("an object of tensors, or one list, expected");
-    document_.scanner.finish();
+    root.finish();
     return std::move(contents_);
   }
 

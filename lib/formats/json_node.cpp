@@ -50,9 +50,7 @@ private:
 
   /// Past a value that holds no other; into one that does, which is true.
   bool enters_value() {
-    if (depth_ > text_.most_depth)
-      scanner_.refuse(fmt::format("nested more than {} deep", text_.most_depth), scanner_.place(),
-                      JsonError::Kind::depth);
+    if (depth_ > text_.most_depth) text_.refuse_depth();
     const char first = scanner_.next();
     if (first == '{' || first == '[') return enters(first);
     if (first == '"')
@@ -111,6 +109,11 @@ private:
 
 } // namespace
 
+void JsonDocument::refuse_depth() const {
+  scanner.refuse(fmt::format("nested more than {} deep", most_depth), scanner.place(),
+                 JsonError::Kind::depth);
+}
+
 JsonNode JsonNode::unread_root(JsonDocument& text) {
   text.scanner.next();
   return {text, text.scanner.place()};
@@ -118,9 +121,13 @@ JsonNode JsonNode::unread_root(JsonDocument& text) {
 
 JsonNode JsonNode::root(JsonDocument& text) {
   const JsonNode node = unread_root(text);
-  Passing(text).pass();
-  text.scanner.finish();
+  node.finish();
   return node;
+}
+
+void JsonNode::finish() const {
+  pass();
+  text_->scanner.finish();
 }
 
 bool JsonNode::is_number() const {
@@ -130,6 +137,10 @@ bool JsonNode::is_number() const {
 
 void JsonNode::refuse(const Message& why) const {
   text_->scanner.refuse(why, at_);
+}
+
+void JsonNode::require(bool is, std::string_view what) const {
+  if (!is) refuse(fmt::format("{}{} expected", at_ == text_->end ? "the text ends; " : "", what));
 }
 
 void JsonNode::require_object(std::string_view what) const {
@@ -144,15 +155,9 @@ void JsonNode::require_text(std::string_view what) const {
   if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
 }
 
-bool JsonNode::enter(char last) const {
-  text_->scanner.go_to(at_ + 1);
-  return !text_->scanner.accept(last);
-}
-
-bool JsonNode::next_value(char last) const {
-  if (text_->scanner.accept(',')) return true;
-  text_->scanner.expect(last, last == '}' ? "',' or '}'" : "',' or ']'");
-  return false;
+void JsonNode::pass_over() const {
+  text_->scanner.go_to(at_);
+  Passing(*text_).pass();
 }
 
 JsonName JsonNode::read_name(std::string& decoded) const {
@@ -161,21 +166,6 @@ JsonName JsonNode::read_name(std::string& decoded) const {
   const std::string_view name = text_->scanner.string(decoded);
   text_->scanner.expect(':', "':'");
   return {name, place};
-}
-
-JsonNode JsonNode::here() const {
-  text_->scanner.next();
-  return {*text_, text_->scanner.place()};
-}
-
-void JsonNode::pass() const {
-  const bool known = text_->read == at_;
-  text_->scanner.go_to(known ? text_->behind_read : at_);
-  if (!known) Passing(*text_).pass();
-}
-
-void JsonNode::leave() const {
-  text_->read = at_, text_->behind_read = text_->scanner.place();
 }
 
 std::vector<std::pair<std::string, JsonNode>> JsonNode::members(std::string_view what) const {

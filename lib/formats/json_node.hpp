@@ -45,6 +45,9 @@ public:
   std::map<const char*, Large> large;
   /// The value that was read last: it need not be passed again.
   const char *read = nullptr, *behind_read = nullptr;
+  std::size_t depth = 0; ///< how many objects and lists are being visited
+  /// Throws Error for a value that is nested too deep.
+  [[noreturn]] void refuse_depth() const;
 };
 
 /// The name of a member.
@@ -58,9 +61,11 @@ class JsonNode {
 public:
   /// The value that the text is. Throws Error for text that is no JSON, or nested too deep.
   static JsonNode root(JsonDocument& text);
-  /// The same, nothing of which has been looked at: mistakes are found as values are read, each
-  /// once and in their order, and what follows the last one by JsonScanner::finish().
+  /// The same, nothing of which has been looked at: mistakes are found as values are read, in their
+  /// order, and the last by finish().
   static JsonNode unread_root(JsonDocument& text);
+  /// Throws Error where more than space follows this value.
+  void finish() const;
 
   /// Where it begins.
   const char* place() const { return at_; }
@@ -71,7 +76,6 @@ public:
   bool is_array() const { return peek() == '['; }
   bool is_string() const { return peek() == '"'; }
   bool is_number() const;
-  bool is_boolean() const { return peek() == 't' || peek() == 'f'; }
 
   /// The members of an object, or the elements of an array, one after another; `what` names it
   /// for the message where it is something else: "merges must be a list".
@@ -84,7 +88,7 @@ public:
       visit(name, value);
       value.pass();
     }
-    leave();
+    close();
   }
   template <class Visit> void each_element(std::string_view what, const Visit& visit) const {
     require_array(what);
@@ -93,7 +97,7 @@ public:
       visit(value);
       value.pass();
     }
-    leave();
+    close();
   }
   /// All members of an object; a name that is there twice is refused.
   std::vector<std::pair<std::string, JsonNode>> members(std::string_view what) const;
@@ -128,6 +132,8 @@ public:
 
   /// Throws Error "FILE: line 3, column 14: WHY".
   [[noreturn]] void refuse(const Message& why) const;
+  /// Throws Error "FILE: line 3, column 14: WHAT expected", unless it is.
+  void require(bool is, std::string_view what) const;
 
 private:
   JsonNode(JsonDocument& text, const char* at) : text_(&text), at_(at) {}
@@ -136,16 +142,39 @@ private:
   void require_array(std::string_view what) const;
   void require_text(std::string_view what) const;
   /// Into an object or a list; whether anything is in it.
-  bool enter(char last) const;
+  bool enter(char last) const {
+    ++text_->depth;
+    text_->scanner.go_to(at_ + 1);
+    return !text_->scanner.accept(last);
+  }
+  void close() const {
+    --text_->depth;
+    leave();
+  }
   /// Past a comma; whether there is one.
-  bool next_value(char last) const;
+  bool next_value(char last) const {
+    if (text_->scanner.accept(',')) return true;
+    if (!text_->scanner.accept(last))
+      text_->scanner.expect(last, last == '}' ? "',' or '}'" : "',' or ']'");
+    return false;
+  }
   JsonName read_name(std::string& decoded) const;
   /// The value at the scanner's place.
-  JsonNode here() const;
+  JsonNode here() const {
+    if (text_->depth > text_->most_depth) text_->refuse_depth();
+    text_->scanner.next();
+    return {*text_, text_->scanner.place()};
+  }
   /// Behind this value, wherever the scanner is.
-  void pass() const;
+  void pass() const {
+    if (text_->read == at_)
+      text_->scanner.go_to(text_->behind_read);
+    else
+      pass_over();
+  }
+  void pass_over() const;
   /// This value has been read as far as the scanner's place.
-  void leave() const;
+  void leave() const { text_->read = at_, text_->behind_read = text_->scanner.place(); }
 
   JsonDocument* text_;
   const char* at_;

@@ -44,21 +44,21 @@ public:
   std::vector<std::pair<std::string, std::string>> metadata;
 
   void read() {
-    each_member(JsonNode::unread_root(document_), "tensor ",
-                [&](const JsonName& name, const JsonNode& value) {
-                  if (name.text == "__metadata__")
-                    read_metadata(value);
-                  else
-                    entries.push_back(read_tensor(name, value));
-                });
-    document_.scanner.finish();
+    const JsonNode root = JsonNode::unread_root(document_);
+    each_member(root, "tensor ", [&](const JsonName& name, const JsonNode& value) {
+      if (name.text == "__metadata__")
+        read_metadata(value);
+      else
+        entries.push_back(read_tensor(name, value));
+    });
+    root.finish();
   }
 
 private:
   /// `kind` names the members where two have one name.
   template <class Use>
   std::size_t each_member(const JsonNode& object, std::string_view kind, const Use& use) {
-    if (!object.is_object()) object.refuse("an object expected");
+    object.require(object.is_object(), "an object");
     std::set<std::string, std::less<>> names;
     object.each_member("the header", [&](const JsonName& name, const JsonNode& value) {
       if (!names.emplace(name).second)
@@ -119,7 +119,7 @@ private:
   /// A list of at most as many integers as a tensor may have axes: `one` and `several` name them.
   template <class List>
   static List read_integers(const JsonNode& value, std::string_view one, std::string_view several) {
-    if (!value.is_array()) value.refuse("a list of numbers expected");
+    value.require(value.is_array(), "a list of numbers");
     List list;
     value.each_element(several, [&](const JsonNode& element) {
       if (list.size() == most_safetensors_axes)

@@ -33,8 +33,12 @@ public:
       tree.kind = Kind::text, tree.text = node.text("a text");
     } else if (node.is_number()) {
       tree.kind = Kind::number, tree.text = node.number_text(), tree.number = node.number("");
-    } else if (node.is_boolean()) {
-      tree.kind = Kind::boolean, tree.text = node.boolean("") ? "true" : "false";
+    } else {
+      const std::string_view word = node.word();
+      if (word == "true" || word == "false")
+        tree.kind = Kind::boolean, tree.text = word;
+      else if (word != "null")
+        node.refuse("a value expected");
     }
     return tree;
   }
@@ -83,7 +87,10 @@ JsonTree read_json_tree(const io::Bytes& bytes, bool with_lines) {
     fail("{}: {} bytes: at most {} expected of a document that a person wrote", bytes.name,
          bytes.size, most);
   io::JsonDocument document(bytes.name, bytes.text(), io::JsonWords::jsons, 32);
-  return TreeBuilder(bytes, with_lines).tree_of(io::JsonNode::root(document));
+  const io::JsonNode root = io::JsonNode::unread_root(document);
+  JsonTree tree = TreeBuilder(bytes, with_lines).tree_of(root);
+  root.finish();
+  return tree;
 }
 
 } // namespace mha
