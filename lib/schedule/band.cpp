@@ -183,7 +183,28 @@ template <class T> T Row<T>::exp_sum(T shift) {
   });
   if ((is_given(exp) || contains(steps_.patched, exp)) && computes(Stage::row_sum))
     sum = mha::row_sum(keys(exp).begin(), keys(exp).size());
-  return sum;
+  return computes(Stage::row_sum) && has_gap() ? sum_without_gap(keys(exp)) : sum;
+}
+
+/// Whether padding stands between the keys of a shorter text and those behind all texts' (extra,
+/// zero).
+template <class T> bool Row<T>::has_gap() const {
+  const Layer& layer = band_.layer_;
+  const Dims& d = layer.dims;
+  return !layer.lengths.empty() && d.extra + d.zero > 0 &&
+         keys_of(layer, band_.place_.batch) < d.past + d.S;
+}
+
+/// Zeros in the gap add nothing, but move the keys behind it to other places of the sum than they
+/// have in the text alone.
+template <class T> T Row<T>::sum_without_gap(Keys<T> exponentials) const {
+  const Layer& layer = band_.layer_;
+  const std::size_t behind = layer.dims.past + layer.dims.S;
+  const Keys<T> own = exponentials.within(0, keys_of(layer, band_.place_.batch)),
+                others = exponentials.within(behind, layer.dims.S_all);
+  std::vector<T> row(own.begin(), own.end());
+  row.insert(row.end(), others.begin(), others.end());
+  return mha::row_sum(row.data(), row.size());
 }
 
 template class Band<float>;

@@ -185,6 +185,8 @@ private:
   void load(Stage stage);
   void patch(Stage stage);
   void keep(Stage stage, T hidden);
+  bool has_gap() const;
+  T sum_without_gap(Keys<T> exponentials) const;
 
   Band<T>& band_;
   const ScorePlan& steps_;

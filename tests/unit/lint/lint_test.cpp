@@ -118,11 +118,11 @@ TEST_CASE("lint: a square weight from elsewhere") {
                                  "W_v": [[1,2,3,4],[5,6,7,8],[9,1,2,3],[4,5,6,7]],
                                  "narrow": [[1,2],[5,6],[9,1],[4,5]]})");
   const std::string layer = layer_with("");
-  check_one(findings({layer, "W_v=" + square + ":v_proj"}), "weight.orientation",
+  check_one(findings({layer, "W_o=identity", "W_v=" + square + ":v_proj"}), "weight.orientation",
             "is square, (4, 4): taken as (in, out)");
-  CHECK(findings({layer, "W_v=" + square + ":v_proj@OI"}).empty());
-  CHECK(findings({layer, "W_v=" + square + ":W_v"}).empty());
-  CHECK(findings({layer, "W_v=" + square + ":narrow"}).empty());
+  CHECK(findings({layer, "W_o=identity", "W_v=" + square + ":v_proj@OI"}).empty());
+  CHECK(findings({layer, "W_o=identity", "W_v=" + square + ":W_v"}).empty());
+  CHECK(findings({layer, "W_o=identity", "W_v=" + square + ":narrow"}).empty());
 }
 
 TEST_CASE("lint: a boolean mask that looks inverted") {
