@@ -4,9 +4,8 @@
 #include <mha/load/as_naming_text.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/described_names.hpp>
-#include <mha/load/families/family_text.hpp>
 #include <mha/load/model_reader.hpp>
-#include <mha/load/named_layers.hpp>
+#include <mha/load/named_attention.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
@@ -29,7 +28,7 @@ using naming::Group;
 using naming::ModelRecord;
 using naming::Translation;
 
-class Writer : NamedLayers {
+class Writer : NamedAttention {
 public:
   explicit Writer(const Sources& model) {
     if (model.found().empty())
@@ -78,14 +77,8 @@ public:
 private:
   ModelReader reader(std::size_t layer = 0) const { return {layers_[layer].group, record_}; }
 
-  /// Adds how the bias is found, where it is not the one beside the weight.
-  void add_bias(Json& to, const io::Entry& weight, const io::Entry* bias, const ReadAs* of) {
-    const std::string beside = bias_beside(name_in_file(weight));
-    if (bias) claim(*bias);
-    if (bias && name_in_file(*bias) != beside)
-      to["bias"] = of ? below_block(*bias, *of) : name_in_file(*bias);
-    else if (!bias && !beside.empty() && in_file(beside))
-      to["bias"] = false;
+  static void set_bias(Json& to, const std::optional<std::string>& bias) {
+    if (bias) to["bias"] = bias->empty() ? Json(false) : Json(*bias);
   }
 
   /// A tensor's object, or its name alone where that says it.
@@ -100,7 +93,7 @@ private:
     Json tensor;
     tensor["name"] = below ? below_block(*W) : name_in_file(*W);
     if (!out_in) tensor["layout"] = "io";
-    add_bias(tensor, *W, b, below ? &layers_[0] : nullptr);
+    set_bias(tensor, bias_said(*W, b, below ? &layers_[0] : nullptr));
     return tensor;
   }
 
@@ -163,7 +156,7 @@ private:
     if (weight) {
       claim(*weight);
       to["weight"] = of ? below_block(*weight, *of) : name_in_file(*weight);
-      if (form.kind == "layer") add_bias(to, *weight, bias, of);
+      if (form.kind == "layer") set_bias(to, bias_said(*weight, bias, of));
     } else {
       to["affine"] = false;
     }
@@ -212,136 +205,20 @@ private:
 
   // The layers.
 
-  const io::Entry* entry_of(const NamedTensor& part) const {
-    const std::string file = layers_[0].group.contents->name + ": ";
-    if (!part.from.starts_with(file)) return nullptr;
-    return in_file(part.from.substr(file.size()));
-  }
-
-  Json attention_tensor(const std::string& key, const NamedTensor& part) {
-    const Group& group = layers_[0].group;
-    const io::Entry* entry = entry_of(part);
-    if (!entry && part.tensor.rank() == 1 && key.starts_with("rope_")) {
-      Json values = Json::array();
-      for (std::size_t i = 0; i < part.tensor.count(); ++i)
-        values.push_back(value_at(part.tensor, i));
-      return {{"values", values}};
-    }
-    if (!entry) cannot_say(group, fmt::format("{}, {}", key, part.source));
-    if (Json stacked = tensor_of_heads(*entry, part); !stacked.is_null()) return stacked;
-    Json tensor;
-    tensor["name"] = name_of_part(key, *entry);
-    if (!key.starts_with("W_")) {
-      if (count_of(part.tensor.shape()) != count_of(entry->shape)) cannot_say(group, part.source);
-      return tensor;
-    }
-    const StoredMatrix* stored = part.tensor.stored();
-    const Shape reversed(entry->shape.rbegin(), entry->shape.rend());
-    if (part.tensor.rank() == 3 && part.tensor.shape() == entry->shape)
-      tensor["layout"] = "hio";
-    else if (const Shape& s = part.tensor.shape();
-             s.size() == 3 && entry->shape == Shape{s[1], s[0], s[2]})
-      tensor["layout"] = "iho";
-    else if (part.tensor.rank() != 2 ||
-             part.tensor.shape() != (stored && stored->transposed ? reversed : entry->shape))
-      cannot_say(group, fmt::format("how {} lies", name_in_file(*entry)));
-    else if (!stored || !stored->transposed)
-      tensor["layout"] = "io";
-    const auto bias = layers_[0].translation->parts.find("b" + key.substr(1));
-    const bool there = bias != layers_[0].translation->parts.end();
-    add_bias(tensor, *entry, there ? entry_of(bias->second) : nullptr, &layers_[0]);
-    return tensor;
-  }
-
-  /// A tensor of one layer that every layer reads (T5's distances) has that layer's name.
-  std::string name_of_part(const std::string& key, const io::Entry& entry) {
-    const std::string own = below_block(entry);
-    if (key != "relative_bias" || layers_.size() == 1) return own;
-    const Group& group = layers_[1].group;
-    if (in_file(layers_[1].block_in_file + own)) return own;
-    std::string whole = name_in_file(entry);
-    const std::string number = fmt::format(".{}.", layers_[0].group.number().value_or(0));
-    const std::size_t at = whole.find(number);
-    if (number != ".0." || at == whole.npos) cannot_say(group, whole + ", of another layer");
-    return whole.replace(at, number.size(), ".{0*layer}.");
-  }
-
-  /// Tensors of single heads that lie under each other: "norms.{head}.weight".
-  Json tensor_of_heads(const io::Entry& first, const NamedTensor& part) {
-    if (count_of(first.shape) == count_of(part.tensor.shape())) return nullptr;
-    const std::string& own = name_in_file(first);
-    for (const auto& [number, mark] :
-         {std::pair<std::string_view, std::string_view>(".0.", ".{head}."),
-          {"head_1", "head_{head+1}"}}) {
-      const std::size_t at = own.rfind(number);
-      if (at == own.npos || at < layers_[0].block_in_file.size()) continue;
-      Json tensor;
-      std::string name = below_block(first);
-      name.replace(name.rfind(number), number.size(), mark);
-      tensor["name"] = name;
-      for (std::size_t head = 0;; ++head) {
-        std::string whole = own;
-        whole.replace(at, number.size(),
-                      fmt::format(fmt::runtime(number == ".0." ? ".{}." : "head_{}"),
-                                  number == ".0." ? head : head + 1));
-        const io::Entry* const entry = in_file(whole);
-        if (!entry) break;
-        claim(*entry);
-      }
-      if (first.shape.size() == 2) tensor["layout"] = "io";
-      return tensor;
-    }
-    return nullptr;
-  }
-
-  /// Several projections that are parts of one tensor, under the key of them together.
-  void add_fused(Json& to, const std::vector<std::string>& letters) {
-    const auto& parts = layers_[0].translation->parts;
-    const io::Entry* entry = nullptr;
-    for (const std::string& letter : letters) {
-      const auto part = parts.find("W_" + letter);
-      const io::Entry* const of = part == parts.end() ? nullptr : entry_of(part->second);
-      if (!of || (entry && entry != of)) return;
-      entry = of;
-    }
-    const Tensor& first = parts.at("W_" + letters[0]).tensor;
-    if (count_of(entry->shape) != letters.size() * first.count()) return;
-    Json tensor;
-    tensor["name"] = below_block(*entry);
-    if (entry->shape[0] == first.shape()[0] && entry->shape[1] != first.shape()[0])
-      tensor["layout"] = "io";
-    std::string key = "W_";
-    for (const std::string& letter : letters) key += letter;
-    const naming::Description& said = naming::said_of(*family_, layers_[0].group, false);
-    if (const auto own = said.tensors.find(key);
-        own != said.tensors.end() && own->second.groups > 0)
-      tensor["split"] = fmt::format("{}", fmt::join(own->second.split, ",")),
-      tensor["groups"] = own->second.groups;
-    const auto bias = parts.find("b_" + letters[0]);
-    add_bias(tensor, *entry, bias == parts.end() ? nullptr : entry_of(bias->second), &layers_[0]);
-    to[key] = shortest(tensor);
-    for (const std::string& letter : letters) fused_.insert({"W_" + letter, "b_" + letter});
+  static Json tensor_json(const naming::DescribedTensor& said) {
+    if (!said.values.empty()) return {{"values", said.values}};
+    Json tensor{{"name", said.name}};
+    if (!said.layout.empty()) tensor["layout"] = said.layout;
+    set_bias(tensor, said.bias);
+    if (!said.split.empty()) tensor["split"] = fmt::format("{}", fmt::join(said.split, ","));
+    if (said.by_head) tensor["by"] = "head";
+    if (said.groups > 0) tensor["groups"] = said.groups;
+    return shortest(tensor);
   }
 
   Json tensors() {
     Json to;
-    const Translation& read = *layers_[0].translation;
-    add_fused(to, {"q", "k", "v"});
-    if (fused_.empty()) add_fused(to, {"k", "v"});
-    for (const auto& [key, part] : read.parts) {
-      if (key.starts_with("norm.") || fused_.contains(key)) continue;
-      if (key.starts_with("b_") && read.parts.contains("W" + key.substr(1))) continue;
-      Json tensor = attention_tensor(key, part);
-      for (const auto& setting : read.settings) {
-        if (key != "W_qkv" || setting.name != "qkv_order") continue;
-        const std::string& order = setting.value;
-        if (order == "per_group")
-          tensor["by"] = "head";
-        else if (order != "qkv")
-          tensor["split"] = fmt::format("{},{},{}", order[0], order[1], order[2]);
-      }
-      to[key] = shortest(tensor);
-    }
+    for (const auto& [key, said] : attention()) to[key] = tensor_json(said);
     if (whole_ && !record_.mlp_out.empty()) add_feed_forward(to);
     add_norms(to);
     return to;
@@ -471,7 +348,6 @@ private:
 
   ModelRecord record_;
   std::optional<WholeModel> whole_;
-  std::set<std::string> fused_; ///< parts that are said together
   std::optional<Form> common_;
 };
 

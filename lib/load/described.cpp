@@ -316,18 +316,6 @@ private:
                    map && place == ProjectionPlace::normed ? narrow_ : width_);
   }
 
-  /// A linear map, or a convolution of patches that do not overlap, which is one of a patch's
-  /// numbers in their order: channels, rows, columns.
-  io::Entry embedding_map(const DescribedTensor& said) {
-    const io::Entry* entry = file_.find(said.name);
-    if (!entry || squeezed(entry->shape, 2).size() == 2 || entry->shape.size() < 3)
-      return matrix(said, said.name, "oi");
-    find(said.name, said.where, true);
-    const std::size_t out = entry->shape[0];
-    if (said.layout != "oi" || out == 0) require_rank(said, *entry, 2);
-    return reshaped_entry(*entry, {out, mha::count_of(entry->shape) / out});
-  }
-
   io::Entry table(const DescribedTensor& said) {
     const io::Entry& entry = *find(said.name, said.where, true);
     if (entry.shape.size() == 1 && said.key == "embed.type")

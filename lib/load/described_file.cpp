@@ -74,6 +74,16 @@ void DescribedFile::require_same_head(const DescribedTensor& tensor,
          to_string(heads[0].shape));
 }
 
+io::Entry DescribedFile::embedding_map(const DescribedTensor& said) {
+  const io::Entry* entry = file_.find(said.name);
+  if (!entry || squeezed(entry->shape, 2).size() == 2 || entry->shape.size() < 3)
+    return matrix(said, said.name, "oi");
+  find(said.name, said.where, true);
+  const std::size_t out = entry->shape[0];
+  if (said.layout != "oi" || out == 0) require_rank(said, *entry, 2);
+  return reshaped_entry(*entry, {out, mha::count_of(entry->shape) / out});
+}
+
 void DescribedFile::claim_all(const std::string& name) {
   if (head_mark_in(name) == std::string::npos) {
     claimed_.insert(name);

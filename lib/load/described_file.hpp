@@ -30,6 +30,9 @@ protected:
   /// A matrix of a linear map, read as `wanted` ("io", "oi"), or of heads ("hio").
   io::Entry matrix(const naming::DescribedTensor& tensor, const std::string& name,
                    std::string wanted);
+  /// A linear map, or a convolution of patches that do not overlap, which is one of a patch's
+  /// numbers in their order: channels, rows, columns.
+  io::Entry embedding_map(const naming::DescribedTensor& said);
   /// What the description denies is not left over: a name, or one of each head.
   void claim_all(const std::string& name);
   /// The bias of a linear map, or nothing: a name that is said has to be there.

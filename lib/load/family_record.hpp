@@ -1,6 +1,6 @@
 #pragma once
-// What a family's file says beyond a user's description: rules of biases, steps, what stands around
-// attention under the names that the checkpoint has. Inside of read_description.
+// The words of a family's file beyond a user's description: rules of biases, steps, and the parts
+// around attention under the names that the checkpoint has. Inside of read_description.
 
 #include <mha/load/families/description.hpp>
 #include <mha/load/json_tree.hpp>

@@ -36,7 +36,7 @@ struct ReadLayer {
   std::string input_source;                      ///< of the text that `parts` has X of; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
   std::optional<naming::LongQueries> long_queries;
-  Identities identities;                         ///< projections that are said to be it
+  Identities identities; ///< projections that are said to be it
 
   /// Puts another text's X, padding and labels in the place of this one's.
   void take_input(const LayerInput& input);

@@ -28,6 +28,8 @@ void merge(JsonTree& to, const JsonTree& from, bool top) {
       if (member.name == name) there = &member.value;
     if (!there) {
       to.members.push_back({name, value});
+    } else if (top && name == "known") {
+      there->elements.insert(there->elements.end(), value.elements.begin(), value.elements.end());
     } else if (top && is_among(name, texts_of_cases)) {
       there->elements.push_back(value);
     } else if (there->is_object() && value.is_object()) {

@@ -28,8 +28,7 @@ public:
 
   void read() {
     for (const Message& why : said_.refusals) fail("{}: {}", group_.contents->name, why);
-    for (const auto& [key, tensor] : said_.tensors)
-      if (is_of_attention(key)) take(tensor);
+    for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
     for (const auto& [name, value] : said_.settings) set(name, value);
     for (const std::string& key : said_.known_keys) group_.says(key);
     to_.notes.insert(to_.notes.end(), said_.notes.begin(), said_.notes.end());
@@ -42,8 +41,14 @@ public:
   }
 
 private:
-  static bool is_of_attention(std::string_view key) {
-    return is_of_layer(key) && !key.starts_with("mlp.");
+  /// In the order of the table of tensors: of several that are wrong the first is named.
+  std::vector<const DescribedTensor*> attention_in_order() const {
+    std::vector<const DescribedTensor*> list;
+    for (const auto& [key, tensor] : said_.tensors)
+      if (is_of_layer(key) && !key.starts_with("mlp.")) list.push_back(&tensor);
+    std::ranges::stable_sort(
+        list, {}, [](const DescribedTensor* tensor) { return find_tensor_name(tensor->key); });
+    return list;
   }
 
   /// The first of a|b that the module has.

@@ -1,5 +1,5 @@
 #pragma once
-// What a family's file says by the name of a function: what no data says shorter.
+// Functions that a family's file calls by name, where no data says it shorter.
 
 #include <mha/load/families/description.hpp>
 
