@@ -101,7 +101,9 @@ TEST_CASE_METHOD(Inputs, "inputs: no command replaces its source, whatever the n
   refuses("map l.json -f svg -o hard.json", would_replace);
   refuses("show link.json -o l.json", would_replace);
   refuses("show hard.json -f json -o link.json", would_replace);
-  refuses("dump X=l.json W_q=l.npz --num-heads 2 -q -s q -o l.npz", would_replace);
+  refuses("dump X=l.json W_q=l.npz W_k=identity W_v=identity W_o=identity --num-heads 2 -q -s q -o "
+          "l.npz",
+          would_replace);
   refuses("show - -f json -o l.json < l.json", would_replace);
   refuses("show l.json >> l.json", would_replace);
 }
