@@ -23,6 +23,20 @@ int before_casts(const OnnxFlow& flow, int value) {
   return flow.resolved(value);
 }
 
+/// A fixed value's only number.
+std::optional<double> only_number(const OnnxFlow& flow, int value) {
+  const std::vector<double> list = value < 0 ? std::vector<double>{} : flow.numbers(value, 1);
+  return list.size() == 1 ? std::optional(list[0]) : std::nullopt;
+}
+
+/// Whether a step is the mean of each row: along the last axis, which it keeps.
+bool is_mean_of_rows(const OnnxFlow& flow, const OnnxStep* step) {
+  if (!is_op(step, {"ReduceMean"}) || step->outputs.empty()) return false;
+  const auto &in = flow.shape(step->input(0)), &out = flow.shape(step->outputs[0]);
+  if (!in || !out || in->empty() || out->size() != in->size() || out->back() != 1) return false;
+  return std::equal(in->begin(), in->end() - 1, out->begin());
+}
+
 std::vector<double> list_of(const OnnxFlow& flow, int value) {
   constexpr std::size_t most = 1 << 16;
   return value < 0 ? std::vector<double>{} : flow.numbers(value, most);
@@ -48,44 +62,46 @@ std::optional<OnnxNorm> operator_norm(const OnnxFlow& flow, const OnnxStep& step
   return norm;
 }
 
-/// The value whose squares' mean a reciprocal or a root was made of, and what was added to it.
-struct RootOfMean {
-  int squared = -1;
+/// x of mean(x²) + ε, along each row.
+struct MeanSquare {
+  int x = -1;
   double eps = 0;
 };
 
-/// Follows Sqrt(ReduceMean(x²) + ε) back to x.
-std::optional<RootOfMean> root_of_mean(const OnnxFlow& flow, int value) {
-  RootOfMean found;
-  bool root = false;
-  for (int i = 0; i < most_before; ++i) {
-    const OnnxStep* made = flow.maker(before_casts(flow, value));
-    if (!made) return std::nullopt;
-    if (is_op(made, {"Sqrt"})) {
-      root = true, value = made->input(0);
-    } else if (is_op(made, {"Pow"}) && root) {
-      if (flow.number(made->input(1)) != 2) return std::nullopt;
-      found.squared = before_casts(flow, made->input(0));
-      return found;
-    } else if (is_op(made, {"Mul"}) && root) {
-      const int a = before_casts(flow, made->input(0)), b = before_casts(flow, made->input(1));
-      if (a != b) return std::nullopt;
-      found.squared = a;
-      return found;
-    } else if (is_op(made, {"Pow"})) { // (…)^0.5
-      if (flow.number(made->input(1)) != 0.5) return std::nullopt;
-      root = true, value = made->input(0);
-    } else if (is_op(made, {"Add"})) {
-      const bool second = flow.is_fixed(made->input(1));
-      const auto eps = flow.number(made->input(second ? 1 : 0));
-      if (!eps) return std::nullopt;
-      found.eps = *eps, value = made->input(second ? 0 : 1);
-    } else if (is_op(made, {"ReduceMean"})) {
-      value = made->input(0);
-    } else {
-      return std::nullopt;
-    }
+std::optional<MeanSquare> mean_square(const OnnxFlow& flow, int value) {
+  MeanSquare found;
+  const OnnxStep* made = flow.maker(before_casts(flow, value));
+  if (is_op(made, {"Add"})) {
+    const bool second = flow.is_fixed(made->input(1));
+    const auto eps = only_number(flow, made->input(second ? 1 : 0));
+    if (!eps) return std::nullopt;
+    found.eps = *eps, made = flow.maker(before_casts(flow, made->input(second ? 0 : 1)));
   }
+  if (!is_mean_of_rows(flow, made)) return std::nullopt;
+  const OnnxStep* square = flow.maker(before_casts(flow, made->input(0)));
+  if (!is_op(square, {"Pow", "Mul"})) return std::nullopt;
+  found.x = before_casts(flow, square->input(0));
+  const bool squares = square->is("Pow") ? only_number(flow, square->input(1)) == 2
+                                         : before_casts(flow, square->input(1)) == found.x;
+  return squares ? std::optional(found) : std::nullopt;
+}
+
+/// The same of its root, Sqrt or (…)^0.5.
+std::optional<MeanSquare> root_of_mean(const OnnxFlow& flow, int value) {
+  const OnnxStep* made = flow.maker(before_casts(flow, value));
+  const bool root =
+      is_op(made, {"Sqrt"}) || (is_op(made, {"Pow"}) && only_number(flow, made->input(1)) == 0.5);
+  return root ? mean_square(flow, made->input(0)) : std::nullopt;
+}
+
+/// The same of its root's inverse.
+std::optional<MeanSquare> inverse_root_of_mean(const OnnxFlow& flow, int value) {
+  const OnnxStep* made = flow.maker(before_casts(flow, value));
+  if (is_op(made, {"Reciprocal"})) return root_of_mean(flow, made->input(0));
+  if (is_op(made, {"Div"}) && only_number(flow, made->input(0)) == 1)
+    return root_of_mean(flow, made->input(1));
+  if (is_op(made, {"Pow"}) && only_number(flow, made->input(1)) == -0.5)
+    return mean_square(flow, made->input(0));
   return std::nullopt;
 }
 
@@ -95,42 +111,18 @@ std::optional<int> centred(const OnnxFlow& flow, int value) {
   if (!is_op(made, {"Sub"})) return std::nullopt;
   const OnnxStep* mean = flow.maker(before_casts(flow, made->input(1)));
   const int x = before_casts(flow, made->input(0));
-  if (!is_op(mean, {"ReduceMean"}) || before_casts(flow, mean->input(0)) != x) return std::nullopt;
+  if (!is_mean_of_rows(flow, mean) || before_casts(flow, mean->input(0)) != x) return std::nullopt;
   return x;
 }
 
 std::optional<OnnxNorm> spelt_out_norm(const OnnxFlow& flow, const OnnxStep& step) {
   int top = -1;
-  std::optional<RootOfMean> root;
+  std::optional<MeanSquare> root;
   if (is_op(&step, {"Div"})) {
     top = step.input(0), root = root_of_mean(flow, step.input(1));
   } else if (is_op(&step, {"Mul"})) {
-    for (const std::size_t place : {std::size_t{1}, std::size_t{0}}) {
-      const OnnxStep* inverse = flow.maker(before_casts(flow, step.input(place)));
-      if (is_op(inverse, {"Reciprocal"})) root = root_of_mean(flow, inverse->input(0));
-      if (is_op(inverse, {"Div"})) root = root_of_mean(flow, inverse->input(1));
-      if (is_op(inverse, {"Pow"}) && flow.number(inverse->input(1)) == -0.5) {
-        // x · (mean + ε)^−0.5: as if its root had been divided by.
-        RootOfMean found;
-        const OnnxStep* sum = flow.maker(before_casts(flow, inverse->input(0)));
-        if (is_op(sum, {"Add"})) {
-          const bool second = flow.is_fixed(sum->input(1));
-          found.eps = flow.number(sum->input(second ? 1 : 0)).value_or(0);
-          const OnnxStep* mean = flow.maker(before_casts(flow, sum->input(second ? 0 : 1)));
-          const OnnxStep* square = is_op(mean, {"ReduceMean"})
-                                       ? flow.maker(before_casts(flow, mean->input(0)))
-                                       : nullptr;
-          if (is_op(square, {"Pow", "Mul"})) {
-            found.squared = before_casts(flow, square->input(0));
-            root = found;
-          }
-        }
-      }
-      if (root) {
-        top = step.input(1 - place);
-        break;
-      }
-    }
+    for (const std::size_t place : {std::size_t{1}, std::size_t{0}})
+      if (!root) top = step.input(1 - place), root = inverse_root_of_mean(flow, step.input(place));
   }
   if (!root) return std::nullopt;
   top = before_casts(flow, top);
@@ -139,7 +131,7 @@ std::optional<OnnxNorm> spelt_out_norm(const OnnxFlow& flow, const OnnxStep& ste
   const std::optional<int> x = centred(flow, top);
   norm.rms = !x;
   norm.x = x.value_or(top);
-  const bool same = root->squared == top || (x && centred(flow, root->squared) == x);
+  const bool same = root->x == top || (x && centred(flow, root->x) == x);
   const auto& shape = flow.shape(norm.x);
   if (!same || !shape || shape->empty()) return std::nullopt;
   norm.width = static_cast<std::size_t>(shape->back());
@@ -150,7 +142,7 @@ std::optional<OnnxNorm> spelt_out_norm(const OnnxFlow& flow, const OnnxStep& ste
 
 std::optional<OnnxNorm> onnx_norm(const OnnxFlow& flow, int value) {
   const OnnxStep* step = flow.maker(value);
-  if (!step) return std::nullopt;
+  if (!step || flow.at(flow.resolved(value)).output != 0) return std::nullopt;
   if (auto norm = operator_norm(flow, *step)) return norm;
   return spelt_out_norm(flow, *step);
 }

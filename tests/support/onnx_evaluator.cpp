@@ -340,7 +340,18 @@ std::optional<Value> normalising(const Node& node, const std::vector<const Value
     const Value y = by_row(x, last, [&](std::vector<double>& row) {
       normalise(row, node.op == "LayerNormalization", node.number("epsilon", 1e-5));
     });
-    return joined(y, *in[1], binary.at("Mul"));
+    const auto scaled = joined(y, *in[1], binary.at("Mul"));
+    return in.size() < 3 || !scaled ? scaled : joined(*scaled, *in[2], binary.at("Add"));
+  }
+  if (node.op == "ReduceMean") { // along the last axis, or the one that is given
+    const std::int64_t axis =
+        axis_of(in.size() > 1 ? static_cast<std::int64_t>(in[1]->data[0]) : -1, x.shape);
+    Value y = by_row(x, axis, [](std::vector<double>& row) {
+      row[0] = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
+    });
+    Dims one = x.shape;
+    one[static_cast<std::size_t>(axis)] = 1;
+    return moved(y, one, [](const Dims& at) { return at; });
   }
   if (node.op == "LpNormalization")
     return by_row(x, axis_of(node.integer("axis", -1), x.shape), [&](std::vector<double>& row) {

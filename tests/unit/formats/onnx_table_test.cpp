@@ -217,6 +217,22 @@ std::vector<Insertion> other_insertions() {
     list.push_back({op, [=](Graph& g, const std::string& x, const Dims& shape) {
                       return g.add(op, {x, g.constant(onnx::random_value({shape.back()}, 8))});
                     }});
+  // A norm that is spelt out: of a row, and of what is none.
+  for (const std::int64_t axis : {-1, -2})
+    for (const double exponent : {2, 3})
+      for (const double inverse : {-0.5, -1.0})
+        list.push_back({"spelt norm", [=](Graph& g, const std::string& x, const Dims&) {
+                          const std::string power = g.add("Pow", {x, g.number(exponent)});
+                          const std::string mean = g.add("ReduceMean", {power, g.integers({axis})});
+                          const std::string sum = g.add("Add", {mean, g.number(0.25)});
+                          return g.add("Mul", {x, g.add("Pow", {sum, g.number(inverse)})});
+                        }});
+  for (const double over : {1, 2})
+    list.push_back({"spelt norm without a mean", [=](Graph& g, const std::string& x, const Dims&) {
+                      const std::string sum = g.add("Add", {g.add("Mul", {x, x}), g.number(0.25)});
+                      const std::string root = g.add("Sqrt", {sum});
+                      return g.add("Mul", {x, g.add("Div", {g.number(over), root})});
+                    }});
   list.push_back(
       {"Dropout in training", [](Graph& g, const std::string& x, const Dims&) {
          return g.add("Dropout", {x, g.number(0.5), g.constant({{}, {1}, onnx::boolean})});
