@@ -90,8 +90,8 @@ std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model) {
   whole.layers = texts.layers().size(), whole.last_norm = texts.model().last_norm().present();
   whole.bare_embedding = embedding.positions.empty() && embedding.types.empty() &&
                          embedding.scale == 1 && !embedding.norm.present();
-  whole.attention_returns = texts.model().record().attention_returns;
-  whole.mlp_returns = texts.model().record().mlp_returns;
+  whole.attention_returns = texts.model().description().attention_returns;
+  whole.mlp_returns = texts.model().description().mlp_returns;
   whole.one_layer = model.chosen().size() == 1 && !model.chosen()[0].empty();
   return whole;
 }

@@ -44,7 +44,7 @@ struct OpenedModel {
   io::Contents contents, as_file;
   naming::Config config;
   std::vector<Found> found;
-  bool presented = false; ///< under the names of a description
+  bool described = false; ///< by the user
 };
 
 std::unique_ptr<OpenedModel> open_model(const std::string& path, const WeightOptions& options) {
@@ -117,7 +117,7 @@ public:
     naming::Options options;
     for (const Found& layer : found_) {
       naming::Translation read(layer.group, *layer.family, options);
-      naming::translate(*layer.family, layer.group, read);
+      naming::read_layer(*layer.family, layer.group, read);
       add_attention(layer, read);
     }
     if (naming::has_whole_model(*found_[0].family)) add_model();
@@ -217,11 +217,9 @@ void apply_description(OpenedModel& model, const WeightOptions& options) {
   if (!is_description(options.naming)) return;
   const auto description = read_description(options.naming);
   if (!has_described_tensors(*description, model.contents)) return;
-  const auto reads = std::make_shared<naming::Reads>();
-  model.contents =
-      described_contents(*description, model.contents, model.config, naming::Options(), reads);
-  model.found = described_layers(description, model.contents, model.config, reads);
-  model.presented = true;
+  model.found = described_layers(description, model.contents, model.config, naming::Options(),
+                                 std::make_shared<naming::Reads>());
+  model.described = true;
 }
 
 WeightFile by_role(OpenedModel& model, const WeightOptions& options) {
@@ -258,7 +256,7 @@ std::pair<WeightFile, WeightFile> open_weights(const std::string& a, const std::
   for (const Weight& weight : files.second.weights) common += roles.contains(weight.role);
   const std::size_t fewer = std::min(files.first.weights.size(), files.second.weights.size());
   if (fewer == 0) fail("{}: there is no tensor in it", files.first.weights.empty() ? a : b);
-  if (2 * common < fewer || first->presented != second->presented)
+  if (2 * common < fewer || first->described != second->described)
     files = {by_role(*first, options), by_role(*second, options)};
   files.first.heads = heads_of_config(first->config);
   files.second.heads = heads_of_config(second->config);

@@ -8,7 +8,6 @@
 #include <mha/load/named_attention.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/system/one_of.hpp>
-#include <mha/system/words.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -23,9 +22,10 @@ namespace mha {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using naming::DescribedNorm;
+using naming::DescribedTensor;
 using naming::Found;
 using naming::Group;
-using naming::ModelRecord;
 using naming::Translation;
 
 class Writer : NamedAttention {
@@ -41,10 +41,10 @@ public:
     family_ = first.family;
     if (naming::has_whole_model(*family_)) {
       whole_.emplace(model.found());
-      record_ = naming::record_of(*family_, first.group);
+      said_ = naming::model_of(*family_, first.group);
     }
     for (const Found& layer : layers)
-      add_layer(layer, whole_ ? block_prefix(layer.group, record_.layers) : layer.group.prefix);
+      add_layer(layer, whole_ ? block_prefix(layer.group, *said_) : layer.group.prefix);
   }
 
   std::string text() {
@@ -58,15 +58,16 @@ public:
     constexpr std::string_view shapes[]{"attention_only", "pre",  "parallel",
                                         "sandwich",       "post", "post_inside"};
     const bool whole = naming::has_whole_model(*family_);
-    top["block"] = whole ? shapes[static_cast<std::size_t>(record_.shape)] : "attention_only";
-    if (whole && !record_.mlp_out.empty()) top["activation"] = activation();
+    top["block"] = whole ? shapes[static_cast<std::size_t>(said_->block)] : "attention_only";
+    if (whole && said_->tensor("mlp.out")) top["activation"] = activation();
     if (const Json form = norm_form(); !form.is_null()) top["norm"] = form;
-    if (whole && record_.residual_scale != 1) top["residual_scale"] = record_.residual_scale;
+    if (whole)
+      if (const double scale = said_->residual_scale.number(first()).value_or(1); scale != 1)
+        top["residual_scale"] = scale;
     if (whole) top["embed"] = embed();
     top["tensors"] = tensors();
     if (whole) {
-      if (!record_.last_norm.empty() && whole_->last_norm().present())
-        top["final_norm"] = norm_of(reader().model() + std::string(record_.last_norm), "");
+      if (whole_->last_norm().present()) top["final_norm"] = norm_of("final_norm");
       if (whole_->head().present()) top["head"] = head();
     }
     if (Json settings = settings_of_layers(); !settings.empty()) top["settings"] = settings;
@@ -75,7 +76,8 @@ public:
   }
 
 private:
-  ModelReader reader(std::size_t layer = 0) const { return {layers_[layer].group, record_}; }
+  const Group& first() const { return layers_[0].group; }
+  DescribedFile file() const { return {*said_, first()}; }
 
   static void set_bias(Json& to, const std::optional<std::string>& bias) {
     if (bias) to["bias"] = bias->empty() ? Json(false) : Json(*bias);
@@ -86,21 +88,23 @@ private:
     return tensor.size() == 1 && tensor.contains(name) ? tensor[name] : tensor;
   }
 
-  Json linear(const std::string& name, bool out_in, naming::Bias biased, bool below) {
-    const ModelReader read = reader();
-    const auto [W, b] = read.linear_entries(name, biased);
+  Json linear(const char* key) {
+    const DescribedTensor& said = *said_->tensor(key);
+    const bool below = naming::is_of_layer(key),
+               biased = file().biased(said) != naming::Bias::never;
+    const io::Entry *const W = file().weight(said), *const b = biased ? file().bias(said) : nullptr;
     claim(*W);
     Json tensor;
     tensor["name"] = below ? below_block(*W) : name_in_file(*W);
-    if (!out_in) tensor["layout"] = "io";
+    if (said.layout == "io") tensor["layout"] = "io";
     set_bias(tensor, bias_said(*W, b, below ? &layers_[0] : nullptr));
     return tensor;
   }
 
   Json activation() const {
-    for (std::string_view key : words_of(record_.activation_keys))
-      if (layers_[0].group.configured(key)) return fmt::format("config:{}", key);
-    return record_.activation;
+    for (const std::string& key : said_->activation.keys)
+      if (first().configured(key)) return fmt::format("config:{}", key);
+    return said_->activation.constant.value_or("gelu");
   }
 
   // Norms.
@@ -135,12 +139,9 @@ private:
   }
 
   Json norm_form() {
-    if (whole_ && record_.norm != InputNorm::none) {
-      const Norm norm = reader().form();
-      common_ = Form{norm.kind == InputNorm::rms ? "rms" : "layer", norm.eps, norm.one_plus, false};
-    } else if (const auto form = input_form()) {
-      common_ = *form, common_->bare = false;
-    }
+    common_ = whole_ ? common_form() : std::nullopt;
+    if (!common_) common_ = input_form();
+    if (common_) common_->bare = false;
     if (!common_) return nullptr;
     Json to;
     add_form(to, *common_);
@@ -164,23 +165,29 @@ private:
     return shortest(to, "weight");
   }
 
-  /// A norm of the record, by its whole name; `inner`: the one of solu_ln.
-  Json norm_of(const std::string& name, std::string_view block, bool layer_norm = false) {
-    const ModelReader read = reader();
-    const auto [weight, bias] = read.norm_entries(name);
-    Norm norm = read.form();
-    if (layer_norm) norm.kind = InputNorm::layer;
-    Form form = form_of(norm);
+  /// What the whole model's norms are that say nothing else; nothing where it has none.
+  std::optional<Form> common_form() const {
+    const DescribedNorm& said = said_->norm_form;
+    if (said.kind == "none") return std::nullopt;
+    return Form{said.kind == "rms" ? "rms" : "layer", naming::epsilon_of(said, first()),
+                said.one_plus, false};
+  }
+
+  Json norm_of(const char* key) {
+    const DescribedNorm& said = *said_->norm(key);
+    const io::Entry *const weight = file().weight(said), *const bias = file().bias(said);
+    Form form = form_of(ModelReader(first(), *said_).form(said));
     form.bare = !weight;
     return norm_json(form, weight, form.kind == "layer" ? bias : nullptr,
-                     block.empty() ? nullptr : &layers_[0]);
+                     naming::is_of_layer(key) ? &layers_[0] : nullptr);
   }
 
   void add_norms(Json& to) {
     if (const auto form = input_form()) {
       const ReadAs& layer = layer_with_norm();
       const naming::InputNormalisation& norm = layer.translation->norm;
-      Json said = norm_json(*form, norm.weight, norm.bias, &layer);
+      const auto entry = [](const std::optional<io::Entry>& of) { return of ? &*of : nullptr; };
+      Json said = norm_json(*form, entry(norm.weight), entry(norm.bias), &layer);
       if (&layer != &layers_[0]) {
         if (!said.is_object()) said = {{"weight", said}};
         said["optional"] = true;
@@ -188,19 +195,13 @@ private:
       to["norm"] = said;
     }
     if (!whole_) return;
-    const auto add = [&](const char* key, std::string_view name) {
-      if (name.empty() || record_.norm == InputNorm::none) return;
-      to[key] = norm_of(layers_[0].block + std::string(name), layers_[0].block);
-    };
-    const bool post = record_.shape == BlockShape::post,
-               inside = record_.shape == BlockShape::post_inside;
-    add(inside ? "norm" : "post_norm", record_.post_attention_norm);
-    add(post ? "norm" : "mlp.norm", record_.pre_mlp_norm);
-    add(inside ? "mlp.norm" : "mlp.post_norm", record_.post_mlp_norm);
-    add("mlp.norm", record_.post_block_norm);
-    if (!record_.mlp_norm.empty())
-      to["mlp.inner_norm"] =
-          norm_of(layers_[0].block + std::string(record_.mlp_norm), layers_[0].block, true);
+    const bool sandwich = said_->block == BlockShape::sandwich;
+    for (const char* key : {"post_norm", "norm", "mlp.norm", "mlp.post_norm", "mlp.inner_norm"}) {
+      const std::string_view name = key;
+      if (name == "norm" && said_->normalises_before()) continue; // above
+      if (name.ends_with("post_norm") && !sandwich) continue;
+      if (said_->norm(key)) to[key] = norm_of(key);
+    }
   }
 
   // The layers.
@@ -219,34 +220,21 @@ private:
   Json tensors() {
     Json to;
     for (const auto& [key, said] : attention()) to[key] = tensor_json(said);
-    if (whole_ && !record_.mlp_out.empty()) add_feed_forward(to);
+    if (whole_ && said_->tensor("mlp.out")) add_feed_forward(to);
     add_norms(to);
     return to;
   }
 
   void add_feed_forward(Json& to) {
-    const auto map = [&](std::string_view name) {
-      return linear(layers_[0].block + std::string(name), !record_.in_out, record_.mlp_bias, true);
-    };
-    if (!record_.mlp_gate_up.empty()) {
-      to["mlp.in_up"] = shortest(map(record_.mlp_gate_up));
-    } else {
-      to["mlp.in"] = shortest(map(record_.mlp_in));
-      if (!record_.mlp_up.empty()) {
-        Json up = map(record_.mlp_up);
-        const io::Entry* bias =
-            reader()
-                .linear_entries(layers_[0].block + std::string(record_.mlp_up), record_.mlp_bias)
-                .second;
-        if (record_.bias_of_product && bias) {
-          to["mlp.product_bias"] = below_block(*bias);
-          up.erase("bias");
-          if (bias_beside(up["name"]) == below_block(*bias)) up["bias"] = false;
-        }
-        to["mlp.up"] = shortest(up);
-      }
+    for (const char* key : {"mlp.in_up", "mlp.in", "mlp.product_bias", "mlp.up", "mlp.out"}) {
+      const DescribedTensor* const said = said_->tensor(key);
+      if (!said) continue;
+      const io::Entry* const entry = file().weight(*said);
+      if (said->key != "mlp.product_bias")
+        to[key] = shortest(linear(key));
+      else if (entry)
+        to[key] = below_block(*entry);
     }
-    to["mlp.out"] = shortest(map(record_.mlp_out));
   }
 
   Json settings_of_layers() const {
@@ -279,8 +267,8 @@ private:
 
   // The ends.
 
-  Json table(std::string_view name, const char* by) {
-    const io::Entry* entry = reader().table_entry(name);
+  Json table(const char* key, const char* by) {
+    const io::Entry* entry = file().table(*said_->tensor(key));
     claim(*entry);
     Json step{{"table", name_in_file(*entry)}};
     if (by) step["by"] = by;
@@ -292,32 +280,28 @@ private:
     Json steps = Json::array();
     const auto project = [&](ProjectionPlace place) {
       if (!e.projection.present() || e.projection_place != place) return;
-      Json step = linear(reader().model() + std::string(record_.embedding_linear), true,
-                         naming::Bias::if_there, false);
+      Json step = linear("embed.linear");
       step["linear"] = step["name"], step.erase("name");
       steps.push_back(step);
     };
-    steps.push_back(table(record_.tokens, nullptr));
+    steps.push_back(table("embed.token", nullptr));
     if (e.scale != 1) steps[0]["scale"] = e.scale;
     if (e.mask_token) steps[0]["drops_mask"] = true;
     project(ProjectionPlace::tokens);
     if (!e.positions.empty()) {
-      steps.push_back(table(record_.positions, "position"));
+      steps.push_back(table("embed.position", "position"));
       if (e.pad) steps.back()["first"] = "pad";
       if (e.first_position > 0) steps.back()["first"] = e.first_position;
     }
-    if (!e.types.empty()) steps.push_back(table(record_.types, "type"));
+    if (!e.types.empty()) steps.push_back(table("embed.type", "type"));
     project(ProjectionPlace::sum);
-    if (e.norm.present())
-      steps.push_back(
-          {{"norm", norm_of(reader().model() + std::string(record_.embedding_norm), "")}});
+    if (e.norm.present()) steps.push_back({{"norm", norm_of("embed.norm")}});
     project(ProjectionPlace::normed);
     return steps;
   }
 
   Json head() {
     const ModelHead& head = whole_->head();
-    const ModelReader read = reader();
     const StoredMatrix* stored = head.decoder.W.stored();
     Json to;
     const auto own = [&](const io::Entry* entry) {
@@ -325,28 +309,26 @@ private:
       return name_in_file(*entry);
     };
     const bool tied = stored && stored->matrix.raw() == whole_->embedding().tokens.raw();
-    const io::Entry* const bias = read.find(read.head_bias(tied));
+    const io::Entry* const bias = ModelReader(first(), *said_).head_bias(tied);
     if (tied) {
       to["tied"] = true;
       if (bias) to["bias"] = own(bias);
     } else {
-      const std::string name = read.head_name(record_.head);
-      Json map = linear(name, ModelReader::has_endings(name), record_.head_has_bias, false);
+      Json map = linear("head");
       if (bias) map["bias"] = own(bias);
       to = map;
     }
     if (head.dense.present()) {
-      to["dense"] = shortest(
-          linear(read.head_name(record_.head_dense), true, record_.head_dense_bias, false));
-      if (!record_.head_activation.empty()) to["activation"] = record_.head_activation;
-      if (head.norm.present()) to["norm"] = norm_of(read.head_name(record_.head_norm), "");
+      to["dense"] = shortest(linear("head.dense"));
+      if (said_->head_activation.said()) to["activation"] = *said_->head_activation.constant;
+      if (head.norm.present()) to["norm"] = norm_of("head.norm");
     }
     if (head.softcap != 0) to["softcap"] = head.softcap;
     if (head.scale != 1) to["scale"] = head.scale;
     return to;
   }
 
-  ModelRecord record_;
+  std::shared_ptr<const naming::Description> said_;
   std::optional<WholeModel> whole_;
   std::optional<Form> common_;
 };

@@ -111,30 +111,25 @@ void Sources::State::open_sources() {
     if (const SettingInfo* info = find_setting(name)) options[std::string(info->name)] = value;
 }
 
-/// Files under the names that their layers are looked for by: those of a description, or of layers
-/// that share their weights.
+/// Files under the names that their layers are looked for by, where layers share their weights.
 void Sources::State::present_contents() {
-  const auto keep = [&] {
-    if (as_files.empty()) as_files = contents;
-  };
-  if (!is_description(request.naming)) {
-    for (std::size_t i = 0; i < contents.size(); ++i)
-      for (const naming::Family* family : naming::families()) {
-        if (!family->present || request.naming == "canonical") continue;
-        io::Contents presented = contents[i];
-        if (!family->present(presented, config)) continue;
-        keep();
-        contents[i] = std::move(presented);
-      }
-    return;
-  }
+  if (is_description(request.naming) || request.naming == "canonical") return;
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    for (const naming::Family* family : naming::families()) {
+      if (!family->present) continue;
+      io::Contents presented = contents[i];
+      if (!family->present(presented, config)) continue;
+      if (as_files.empty()) as_files = contents;
+      contents[i] = std::move(presented);
+    }
+}
+
+void Sources::State::find_described() {
   const std::shared_ptr<const naming::Description> description = read_description(request.naming);
   const auto reads = std::make_shared<naming::Reads>();
   for (std::size_t i = 0; i < contents.size(); ++i) {
     if (!has_described_tensors(*description, contents[i])) continue;
-    keep();
-    contents[i] = described_contents(*description, contents[i], config, options, reads);
-    for (naming::Found& layer : described_layers(description, contents[i], config, reads))
+    for (naming::Found& layer : described_layers(description, contents[i], config, options, reads))
       found.push_back(std::move(layer));
   }
   if (found.empty() && !contents.empty())
@@ -143,7 +138,9 @@ void Sources::State::present_contents() {
 
 void Sources::State::find_layers() {
   present_contents();
-  if (request.naming != "canonical" && !is_description(request.naming))
+  if (is_description(request.naming))
+    find_described();
+  else if (request.naming != "canonical")
     for (const io::Contents& file : contents)
       for (naming::Found& layer : naming::find_layers(file, config, request.naming))
         found.push_back(std::move(layer));

@@ -2,184 +2,182 @@
 
 #include <mha/load/described_names.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace mha {
 
+using naming::DescribedNorm;
 using naming::DescribedTensor;
+using naming::Description;
+using naming::Group;
 
-const io::Entry* DescribedFile::find(const std::string& name, const std::string& who, bool needed) {
-  const io::Entry* entry = file_.find(name);
-  if (entry) {
-    claimed_.insert(name);
-  } else if (needed) {
-    fail("{}: {} has no tensor {}{}", who, file_.name, name,
-         did_you_mean(name, names_of_rows(file_.tensors)));
-  }
-  return entry;
+namespace {
+
+using Endings = std::initializer_list<std::string_view>;
+const Endings whole{""}, of_map{".weight"}, of_table{"", ".weight"},
+    of_norm{".weight", ".w", ".gamma"}, of_norm_bias{".bias", ".b", ".beta"};
+
+/// "model." of "model.text.".
+std::string enclosing_prefix(std::string prefix) {
+  prefix.pop_back();
+  const std::size_t dot = prefix.rfind('.');
+  return dot == std::string::npos ? "" : prefix.substr(0, dot + 1);
 }
 
-void DescribedFile::add(std::string name, io::Entry entry) {
-  if (entry.own_name.empty()) entry.own_name = entry.name;
-  entry.name = std::move(name);
-  entries_.push_back(std::move(entry));
+/// TransformerLens' W_in is the whole name of a weight.
+bool is_bare(std::string_view name) {
+  const std::size_t at = name.rfind("W_"), dot = name.rfind('.');
+  return at != name.npos && (dot == name.npos || at > dot);
 }
 
-void DescribedFile::require_rank(const DescribedTensor& tensor, const io::Entry& entry,
-                                 std::size_t rank) const {
-  if (squeezed(entry.shape, rank).size() == rank) return;
-  fail("{}: {}: {} is {}: {} expected", tensor.where, file_.name, entry.name,
-       to_string(entry.shape),
-       rank == 1   ? "one axis"
-       : rank == 2 ? "a matrix"
-                   : fmt::format("{} axes, {}", rank, tensor.layout));
+bool is_table(std::string_view key) {
+  return key == "embed.token" || key == "embed.position" || key == "embed.type";
 }
 
-io::Entry DescribedFile::matrix(const DescribedTensor& tensor, const std::string& name,
-                                std::string wanted) {
-  if (tensor.layout.size() == 3) wanted = "hio";
-  const auto turned = [&](const io::Entry& entry) {
-    require_rank(tensor, entry, tensor.layout.size());
-    return turned_entry(entry, tensor.layout, wanted);
+} // namespace
+
+std::string_view layers_word(const Description& said) {
+  if (said.layers.empty()) return "";
+  return std::string_view(said.layers[0])
+      .substr(0, std::min(said.layers[0].find(".{"), said.layers[0].size()));
+}
+
+std::string block_prefix(const Group& group, std::string_view layers) {
+  const std::string at = fmt::format("{}.{}.", layers, group.number().value_or(0));
+  for (std::size_t from = 0; (from = group.prefix.find(at, from)) != std::string::npos; ++from)
+    if (from == 0 || group.prefix[from - 1] == '.') return group.prefix.substr(0, from + at.size());
+  return "";
+}
+
+std::string block_prefix(const Group& group, const Description& said) {
+  return said.is_family ? block_prefix(group, layers_word(said)) : group.prefix;
+}
+
+DescribedFile::DescribedFile(const Description& said, const Group& group)
+    : said_(said),
+      group_(group),
+      layer_(group.number().value_or(0)),
+      block_(block_prefix(group, said)) {
+  if (said.is_family && !block_.empty())
+    model_ = block_.substr(0, block_.size() - layers_word(said).size() - 2 -
+                                  std::to_string(layer_).size());
+}
+
+std::string DescribedFile::whole_name(std::string_view key, std::string_view name) const {
+  if (layer_mark_in(name)) return with_layer(std::string(name), layer_);
+  if (!naming::is_of_layer(key)) return model_ + std::string(name);
+  for (const auto& [mark, prefix] :
+       {std::pair<std::string_view, std::string>(attention_mark, group_.prefix),
+        {above_mark, group_.parent()}})
+    if (name.starts_with(mark)) return prefix + std::string(name.substr(mark.size()));
+  const bool alone = said_.is_family && block_.empty();
+  return (alone ? group_.parent(said_.attention_depth) : block_) + std::string(name);
+}
+
+const io::Entry* DescribedFile::find(std::string_view key, std::string_view names,
+                                     Endings endings) const {
+  const auto first_of = [&](const std::string& name) -> const io::Entry* {
+    for (const std::string_view ending : endings)
+      if (const io::Entry* entry = group_.elsewhere(name + std::string(ending))) return entry;
+    return nullptr;
   };
-  if (head_mark_in(name) == std::string::npos) return turned(*find(name, tensor.where, true));
-  std::vector<io::Entry> heads;
-  while (const io::Entry* entry =
-             find(with_head(name, heads.size()), tensor.where, heads.empty())) {
-    heads.push_back(turned(*entry));
-    require_same_head(tensor, heads);
+  for (const std::string_view name : split_at(names, '|')) {
+    const io::Entry* entry = nullptr;
+    if (said_.is_family && naming::is_of_attention(key)) {
+      entry = group_.find(name);
+    } else if (said_.is_family && key.starts_with("head")) { // at the top, or below any part
+      for (std::string at = model_; !entry; at = enclosing_prefix(at)) {
+        entry = first_of(at + std::string(name));
+        if (at.empty()) break;
+      }
+    } else {
+      entry = first_of(whole_name(key, name));
+    }
+    if (entry) return entry;
   }
-  return stacked_entry(heads);
+  return nullptr;
 }
 
-std::vector<io::Entry> DescribedFile::of_heads(const DescribedTensor& tensor,
-                                               const std::string& name, bool needed) {
-  std::vector<io::Entry> heads;
-  while (const io::Entry* entry =
-             find(with_head(name, heads.size()), tensor.where, needed && heads.empty())) {
-    heads.push_back(*entry);
-    require_same_head(tensor, heads);
+const io::Entry* DescribedFile::weight(const DescribedTensor& tensor) const {
+  if (!said_.is_family || tensor.key == "head.bias" || tensor.key == "mlp.product_bias")
+    return find(tensor.key, with_head(tensor.name, 0), whole);
+  if (is_table(tensor.key)) return table(tensor);
+  return find(tensor.key, tensor.name, is_bare(tensor.name) ? whole : of_map);
+}
+
+const io::Entry* DescribedFile::table(const DescribedTensor& tensor) const {
+  const Endings& endings = !said_.is_family ? whole : is_bare(tensor.name) ? of_table : of_map;
+  const io::Entry* const own = find(tensor.key, tensor.name, endings);
+  if (own || tensor.key != "embed.token" || said_.shared_tokens.empty()) return own;
+  return find("head", said_.shared_tokens, of_map);
+}
+
+naming::Bias DescribedFile::biased(const DescribedTensor& tensor) const {
+  if (tensor.needs_bias) return naming::Bias::always;
+  if (tensor.bias) return tensor.bias->empty() ? naming::Bias::never : naming::Bias::if_there;
+  if (tensor.key.starts_with("mlp.")) return said_.mlp_bias.of(group_);
+  if (!tensor.key.starts_with("W_")) return naming::Bias::if_there;
+  return (tensor.key == "W_o" ? said_.output_bias : said_.qkv_bias).of(group_);
+}
+
+std::string DescribedFile::bias_name(const DescribedTensor& tensor) const {
+  if (tensor.bias) return *tensor.bias;
+  return said_.is_family && !is_bare(tensor.name) ? tensor.name + ".bias"
+                                                  : bias_beside(tensor.name);
+}
+
+const io::Entry* DescribedFile::bias(const DescribedTensor& tensor) const {
+  if (tensor.bias)
+    return tensor.bias->empty() ? nullptr : find(tensor.key, with_head(*tensor.bias, 0), whole);
+  if (said_.is_family && naming::is_of_attention(tensor.key)) { // names of its module
+    for (const std::string_view name : split_at(tensor.name, '|'))
+      if (group_.has(name)) return group_.find(bias_beside(std::string(name)));
+    return nullptr;
   }
-  return heads;
+  const std::string beside = bias_name(tensor);
+  return beside.empty() ? nullptr : find(tensor.key, with_head(beside, 0), whole);
 }
 
-void DescribedFile::require_same_head(const DescribedTensor& tensor,
-                                      const std::vector<io::Entry>& heads) const {
-  if (heads.back().shape != heads[0].shape)
-    fail("{}: {}: {} is {}, but {} is {}: heads of one shape expected", tensor.where, file_.name,
-         heads.back().own_name, to_string(heads.back().shape), heads[0].own_name,
-         to_string(heads[0].shape));
+const io::Entry* DescribedFile::weight(const DescribedNorm& norm) const {
+  if (norm.weight.empty()) return nullptr;
+  return find(norm.key, norm.weight, said_.is_family ? of_norm : whole);
 }
 
-io::Entry DescribedFile::embedding_map(const DescribedTensor& said) {
-  const io::Entry* entry = file_.find(said.name);
-  if (!entry || squeezed(entry->shape, 2).size() == 2 || entry->shape.size() < 3)
-    return matrix(said, said.name, "oi");
-  find(said.name, said.where, true);
-  const std::size_t out = entry->shape[0];
-  if (said.layout != "oi" || out == 0) require_rank(said, *entry, 2);
-  return reshaped_entry(*entry, {out, mha::count_of(entry->shape) / out});
+const io::Entry* DescribedFile::bias(const DescribedNorm& norm) const {
+  if (said_.is_family) return find(norm.key, norm.weight, of_norm_bias);
+  if (norm.bias) return norm.bias->empty() ? nullptr : find(norm.key, *norm.bias, whole);
+  const std::string beside = bias_beside(whole_name(norm.key, norm.weight));
+  return beside.empty() ? nullptr : group_.elsewhere(beside);
 }
 
-void DescribedFile::claim_all(const std::string& name) {
-  if (head_mark_in(name) == std::string::npos) {
-    claimed_.insert(name);
-    return;
-  }
-  for (std::size_t head = 0; file_.find(with_head(name, head)); ++head)
-    claimed_.insert(with_head(name, head));
+const io::Entry& DescribedFile::needed(const std::string& name, const std::string& who) const {
+  const io::Entry* const entry = group_.elsewhere(name);
+  if (!entry)
+    fail("{}: {} has no tensor {}{}", who, group_.contents->name, name,
+         did_you_mean(name, names_of_rows(group_.contents->tensors)));
+  return *entry;
 }
 
-std::optional<io::Entry> DescribedFile::bias_of(const DescribedTensor& tensor,
-                                                const std::string& weight, std::size_t layer) {
-  const bool said = tensor.bias.has_value();
-  if (said && tensor.bias->empty()) {
-    claim_all(bias_beside(weight));
-    return std::nullopt;
-  }
-  const std::string name = !said ? bias_beside(weight)
-                           : naming::is_of_layer(tensor.key)
-                               ? whole_name(said_, *tensor.bias, layer)
-                               : *tensor.bias;
-  if (name.empty()) return std::nullopt;
-  if (head_mark_in(name) == std::string::npos) {
-    const io::Entry* entry = find(name, tensor.where, said);
-    return entry ? std::optional(multiplied(tensor, *entry, layer)) : std::nullopt;
-  }
-  const std::vector<io::Entry> heads = of_heads(tensor, name, said);
-  if (heads.empty()) return std::nullopt;
-  return multiplied(tensor, stacked_entry(heads), layer);
+const io::Entry& DescribedFile::needed(const DescribedTensor& tensor,
+                                       const io::Entry* entry) const {
+  if (entry) return *entry;
+  const std::string name = whole_name(tensor.key, tensor.name);
+  if (!said_.is_family) needed(with_head(name, 0), tensor.where);
+  fail("{}: {}{} is missing, so that the layers' inputs cannot be computed; {}",
+       group_.contents->name, name, is_bare(name) ? "" : ".weight", give_X_instead);
 }
 
-io::Entry DescribedFile::multiplied(const DescribedTensor& tensor, const io::Entry& outputs,
-                                    std::size_t layer) {
-  if (tensor.times.empty()) return outputs;
-  const io::Entry& by = *find(whole_name(said_, tensor.times, layer), tensor.where, true);
-  if (outputs.shape.empty() || count_of(by.shape) != outputs.shape.back())
-    fail("{}: {}: {} is {}: {} expected, one for each output of {}", tensor.where, file_.name,
-         by.name, to_string(by.shape),
-         counted(outputs.shape.empty() ? 1 : outputs.shape.back(), "numbers"),
-         outputs.name_in_file());
-  return multiplied_entry(outputs, by);
-}
-
-io::Entry DescribedFile::rows_in_front() {
-  std::vector<io::Entry> parts;
-  for (const DescribedTensor& said : said_.first_rows) {
-    const io::Entry& entry = *find(said.name, said.where, true);
-    const bool row = squeezed(entry.shape, 1).size() == 1;
-    if (!row) require_rank(said, entry, 2);
-    parts.push_back(
-        reshaped_entry(entry, row ? Shape{1, count_of(entry.shape)} : squeezed(entry.shape, 2)));
-    require_axis(said, parts.back(), 1, parts[0].shape[1], "has rows of");
-  }
-  return below_entry(parts);
-}
-
-void DescribedFile::require_bias(const DescribedTensor& tensor, const io::Entry& bias,
-                                 std::size_t expected) const {
-  if (count_of(bias.shape) == expected) return;
-  fail("{}: {}: its bias {} is {}: {} expected", tensor.where, file_.name, bias.name_in_file(),
-       to_string(bias.shape), counted(expected, "numbers"));
-}
-
-void DescribedFile::require_axis(const DescribedTensor& tensor, const io::Entry& entry,
-                                 std::size_t axis, std::size_t expected,
-                                 std::string_view does) const {
-  if (expected == 0 || entry.shape[axis] == expected) return;
-  const bool other = entry.shape.size() == 2 && entry.shape[1 - axis] == expected;
-  fail("{}: {}: {}, read as {}, {} {}, but {} {} expected{}", tensor.where, file_.name,
-       entry.own_name, tensor.layout, does, entry.shape[axis], expected,
-       expected == 1 ? "is" : "are",
-       other ? fmt::format("; \"layout\": \"{}\" would fit", tensor.layout == "oi" ? "io" : "oi")
-             : "");
-}
-
-io::Entry DescribedFile::scaled_positions(const io::Entry& rows,
-                                          const naming::Group& config) const {
-  if (!said_.position_scale.said()) return rows;
-  return scaled_entry(rows, said_.position_scale.number(config).value_or(1));
-}
-
-io::Entry DescribedFile::sinusoid(std::size_t width, const naming::Group& config) const {
-  const naming::DescribedSinusoid& said = said_.sinusoid;
-  if (width == 0)
-    fail("{}: how wide are the rows? A table of tokens or a linear map expected before it",
-         said.where);
-  if (width % 2 != 0 && (said.halves || said.inclusive))
-    fail("{}: the rows are {} wide, which are no pairs of a sine and a cosine", said.where, width);
-  constexpr double most = 1 << 16;
-  const double base = said.base.number(config).value_or(10000),
-               length = said.length.number(config).value_or(4096);
-  if (!(base > 0)) fail("{}: base is {}: a number above 0 expected", said.base.where, base);
-  if (!(length >= 1 && length <= most) || length != std::floor(length))
-    fail("{}: length is {}: a whole number from 1 to {} expected", said.length.where, length, most);
-  return scaled_positions(
-      sinusoid_entry({static_cast<std::size_t>(length), width, base, said.halves, said.inclusive}),
-      config);
+void DescribedFile::pass_over(std::string_view key, const std::string& name) const {
+  if (!group_.reads || name.empty()) return;
+  const std::string own = whole_name(key, name);
+  if (head_mark_in(own) == std::string::npos) return group_.reads->pass_over(own);
+  for (std::size_t head = 0; group_.contents->find(with_head(own, head)); ++head)
+    group_.reads->pass_over(with_head(own, head));
 }
 
 } // namespace mha

@@ -1,46 +1,80 @@
 #pragma once
-// The file behind a description: its tensors as the description names them, each claimed once it is
-// used. Inside of described.cpp.
+// The tensors of a checkpoint as a description names them, seen from one layer: where its names
+// stand in the file, and entries that are turned, stacked, multiplied or folded when they are read.
 
 #include <mha/load/described_tensors.hpp>
 #include <mha/load/families/description.hpp>
 
+#include <initializer_list>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha {
 
-class DescribedFile {
-protected:
-  DescribedFile(const naming::Description& said, const io::Contents& file)
-      : said_(said), file_(file) {}
+/// "transformer.h.0." of "transformer.h.0.attn." and "h"; "" if it does not stand there.
+std::string block_prefix(const naming::Group& group, std::string_view layers);
+/// The same of the description's layers.
+std::string block_prefix(const naming::Group& group, const naming::Description& said);
+/// "h" of "h.{layer}."; "" where a description has no layers.
+std::string_view layers_word(const naming::Description& said);
 
-  /// A tensor of the file. Where it is missing and needed, the Error names `who`, the entry that
-  /// reads it.
-  const io::Entry* find(const std::string& name, const std::string& who, bool needed);
-  /// The entries of a name with {head}, one a head.
-  std::vector<io::Entry> of_heads(const naming::DescribedTensor& tensor, const std::string& name,
-                                  bool needed);
-  /// Hands an entry on under a name of the record.
-  void add(std::string name, io::Entry entry);
-  void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,
-                    std::size_t rank) const;
-  /// A matrix of a linear map, read as `wanted` ("io", "oi"), or of heads ("hio").
-  io::Entry matrix(const naming::DescribedTensor& tensor, const std::string& name,
-                   std::string wanted);
-  /// A linear map, or a convolution of patches that do not overlap, which is one of a patch's
-  /// numbers in their order: channels, rows, columns.
-  io::Entry embedding_map(const naming::DescribedTensor& said);
-  /// What the description denies is not left over: a name, or one of each head.
-  void claim_all(const std::string& name);
-  /// The bias of a linear map, or nothing: a name that is said has to be there.
-  std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor, const std::string& weight,
-                                   std::size_t layer);
-  /// A map's weight or bias with its outputs, the last axis, multiplied as the tensor says.
-  io::Entry multiplied(const naming::DescribedTensor& tensor, const io::Entry& outputs,
-                       std::size_t layer);
+/// What messages about a model's tensors end with.
+inline const Message give_X_instead = message("give a layer's input instead of a text: <X=FILE>");
+
+class DescribedFile {
+public:
+  DescribedFile(const naming::Description& said, const naming::Group& group);
+
+  /// "transformer.h.0." and "transformer.", which stand before the names of a family's blocks and
+  /// ends; "" where the layer stands alone.
+  const std::string& block() const { return block_; }
+  const std::string& model() const { return model_; }
+  /// The whole name of a tensor of `key` that the description calls `name`, without its ending.
+  std::string whole_name(std::string_view key, std::string_view name) const;
+
+  /// As the file has them, the first of the names a|b; nullptr: it has none.
+  const io::Entry* weight(const naming::DescribedTensor& tensor) const;
+  const io::Entry* bias(const naming::DescribedTensor& tensor) const;
+  const io::Entry* weight(const naming::DescribedNorm& norm) const;
+  const io::Entry* bias(const naming::DescribedNorm& norm) const;
+  /// The tokens' table stands elsewhere where models share it.
+  const io::Entry* table(const naming::DescribedTensor& tensor) const;
+  /// Whether the module has a bias: as its own word says, else the rule of its kind.
+  naming::Bias biased(const naming::DescribedTensor& tensor) const;
+
+  /// A weight read as (in, out), or of heads (heads, in, out), and the bias of its outputs. Throws
+  /// Error where one is missing that has to be there, or lies otherwise.
+  io::Entry matrix(const naming::DescribedTensor& tensor) const;
+  std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor) const;
+  struct Map {
+    io::Entry W;
+    std::optional<io::Entry> b;
+  };
+  Map map(const naming::DescribedTensor& tensor) const { return {matrix(tensor), bias_of(tensor)}; }
+  /// The same of a map of the embedding, which may be a convolution of patches that do not overlap:
+  /// one of a patch's numbers in their order, channels, rows, columns.
+  Map embedding_map(const naming::DescribedTensor& tensor) const;
+  /// Rows of tokens, positions or types; of one type its row alone may lie there.
+  io::Entry rows(const naming::DescribedTensor& tensor) const;
+  /// The rows before the vectors that come in, one below the other.
+  io::Entry rows_in_front() const;
+  /// Rows of positions that are computed, of a stream of this width (0: not known).
+  io::Entry sinusoid(std::size_t width) const;
+  /// A tensor as it lies, or those of the heads, stacked.
+  io::Entry as_it_lies(const naming::DescribedTensor& tensor) const;
+
+  /// Weight and bias of a norm of `width` numbers (0: any), what a batch norm's statistics say in
+  /// them; nothing where it has none, or the layer lacks it.
+  struct NormParts {
+    std::optional<io::Entry> weight, bias;
+  };
+  NormParts norm(const naming::DescribedNorm& norm, std::size_t width) const;
+
+  /// The width of the stream, as shapes say; nothing where none does.
+  std::optional<std::size_t> stream_width() const;
+
   /// Throws Error where a bias has not as many numbers as its map has outputs.
   void require_bias(const naming::DescribedTensor& tensor, const io::Entry& bias,
                     std::size_t expected) const;
@@ -49,21 +83,29 @@ protected:
   void require_axis(const naming::DescribedTensor& tensor, const io::Entry& entry, std::size_t axis,
                     std::size_t expected, std::string_view does) const;
 
-  /// The rows before the vectors that come in, one below the other.
-  io::Entry rows_in_front();
-  /// Rows of positions, multiplied as the description says.
-  io::Entry scaled_positions(const io::Entry& rows, const naming::Group& config) const;
-  /// Computed rows of positions, of a stream of this width (0: not known).
-  io::Entry sinusoid(std::size_t width, const naming::Group& config) const;
+private:
+  using Endings = std::initializer_list<std::string_view>;
+  const io::Entry* find(std::string_view key, std::string_view names, Endings endings) const;
+  const io::Entry* above(std::string_view key, const std::string& whole, Endings endings) const;
+  const io::Entry& needed(const naming::DescribedTensor& tensor, const io::Entry* entry) const;
+  const io::Entry& needed(const std::string& name, const std::string& who) const;
+  io::Entry turned(const naming::DescribedTensor& tensor, const io::Entry& entry,
+                   const std::string& wanted) const;
+  std::vector<io::Entry> of_heads(const naming::DescribedTensor& tensor, const std::string& name,
+                                  bool needed) const;
+  io::Entry multiplied(const naming::DescribedTensor& tensor, const io::Entry& outputs) const;
+  NormParts batch_norm(const naming::DescribedNorm& norm, const io::Entry* weight,
+                       const io::Entry* bias) const;
+  std::string bias_name(const naming::DescribedTensor& tensor) const;
+  void pass_over(std::string_view key, const std::string& name) const;
+  void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,
+                    std::size_t rank) const;
+  io::Entry scaled_positions(const io::Entry& rows) const;
 
   const naming::Description& said_;
-  const io::Contents& file_;
-  std::vector<io::Entry> entries_;
-  std::set<std::string, std::less<>> claimed_;
-
-private:
-  void require_same_head(const naming::DescribedTensor& tensor,
-                         const std::vector<io::Entry>& heads) const;
+  const naming::Group& group_;
+  std::size_t layer_ = 0;
+  std::string block_, model_;
 };
 
 } // namespace mha

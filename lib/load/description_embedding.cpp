@@ -22,7 +22,7 @@ public:
     for (const auto& [name, step] : tree.members) // names, so that cases may change a step
       if (!step.is_null()) read_step(step);
     if (!added_) return;
-    if (to_.record.embedding_linear_place != ProjectionPlace::tokens)
+    if (to_.linear_place != ProjectionPlace::tokens)
       tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
   }
 
@@ -79,7 +79,7 @@ private:
     to_.tensors.emplace(key, std::move(table));
     if (const JsonTree* shared = step.find("shared")) to_.shared_tokens = shared->as_text("shared");
     if (const JsonTree* drops = step.find("drops_mask"))
-      to_.record.drops_mask = drops->as_boolean("drops_mask");
+      to_.drops_mask = drops->as_boolean("drops_mask");
     if (scale) {
       if (kind == "type") scale->refuse("only the tokens' and the positions' rows are scaled");
       (kind == "token" ? to_.token_scale : to_.position_scale) = value_of(*scale, "scale");
@@ -108,7 +108,7 @@ private:
   }
   void read_first(const JsonTree& first) {
     if (first.is_text() && first.text == "pad")
-      to_.record.counts_from_pad = true;
+      to_.counts_from_pad = true;
     else
       to_.first_position = value_of(first, "first");
   }
@@ -128,10 +128,9 @@ private:
     if (const JsonTree* bias = step.find("bias"))
       if (!(map.needs_bias = bias->is_true())) map.bias = bias_of(*bias);
     to_.tensors.emplace("embed.linear", std::move(map));
-    to_.record.embedding_linear = "embed.linear";
-    to_.record.embedding_linear_place = normed_        ? ProjectionPlace::normed
-                                        : has_others() ? ProjectionPlace::sum
-                                                       : ProjectionPlace::tokens;
+    to_.linear_place = normed_        ? ProjectionPlace::normed
+                       : has_others() ? ProjectionPlace::sum
+                                      : ProjectionPlace::tokens;
   }
 
   /// A class token: rows before those of the vectors that come in.
@@ -147,7 +146,6 @@ private:
     DescribedTensor tensor = parse_.tensor_named("embed.prepend", rows);
     tensor.bias = "", tensor.layout = "io";
     to_.first_rows.push_back(std::move(tensor));
-    to_.record.first_rows = "embed.prepend";
   }
 
   const Parse& parse_;

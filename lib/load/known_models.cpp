@@ -11,10 +11,10 @@
 
 namespace mha {
 
+using naming::Description;
 using naming::Family;
 using naming::Found;
 using naming::Group;
-using naming::ModelRecord;
 
 namespace {
 
@@ -72,14 +72,16 @@ bool is_in(std::string_view name, std::string_view modules) {
   });
 }
 
-/// Whether a name below a block's number is one that the record of its whole model has.
-bool is_of_record(const ModelRecord& record, std::string_view name) {
-  return std::ranges::any_of(
-      std::initializer_list<std::string_view>{
-          record.always, record.not_in_all, record.beside, record.post_attention_norm,
-          record.pre_mlp_norm, record.post_mlp_norm, record.post_block_norm, record.mlp_in,
-          record.mlp_up, record.mlp_gate_up, record.mlp_out, record.mlp_norm},
-      [&](std::string_view modules) { return is_in(name, modules); });
+/// Whether a name below a block's number is one that the whole model's description has.
+bool is_described(const Description& said, std::string_view name) {
+  const auto has_name = [&](const std::string& modules) { return is_in(name, modules); };
+  for (const auto* list : {&said.always, &said.lacking, &said.ignore})
+    if (std::ranges::any_of(*list, has_name)) return true;
+  for (const auto& [key, tensor] : said.tensors)
+    if (key.starts_with("mlp.") && is_in(name, tensor.name)) return true;
+  for (const auto& [key, norm] : said.norms)
+    if (naming::is_of_layer(key) && is_in(name, norm.weight)) return true;
+  return false;
 }
 
 } // namespace
@@ -120,8 +122,7 @@ void refuse_stranger(const Found& layer, std::string_view tensor) {
 std::string block_of(const Found& layer) {
   const Group& group = layer.group;
   if (naming::has_whole_model(*layer.family))
-    if (std::string block = block_prefix(group, naming::layers_of(*layer.family, group));
-        !block.empty())
+    if (std::string block = block_prefix(group, naming::layers_of(*layer.family)); !block.empty())
       return block;
   std::string block = group.prefix; // up to its last number
   while (!block.empty()) {
@@ -140,12 +141,13 @@ void refuse_strangers_in_block(const Found& layer, const naming::Translation& re
   const bool whole = naming::has_whole_model(family);
   if (block.empty() || (!whole && family.beside.empty())) return;
   if (layer.is_chosen || !layer.group.model_types().empty()) return;
-  const ModelRecord record = whole ? naming::record_of(family, layer.group) : ModelRecord{};
+  const auto said =
+      whole ? naming::model_of(family, layer.group) : std::make_shared<const Description>();
   for (const std::string_view name : names) {
     const std::string_view below = name.substr(block.size());
     const bool known = name.starts_with(own) || is_in(name, read.norm.module) ||
                        is_in(below, family.beside) || is_in(below, of_experts) ||
-                       is_of_record(record, below) || name.ends_with("inv_freq");
+                       is_described(*said, below) || name.ends_with("inv_freq");
     if (!known) refuse_stranger(layer, name);
   }
   const auto has = [&](std::string_view module) {
@@ -153,12 +155,13 @@ void refuse_strangers_in_block(const Found& layer, const naming::Translation& re
       return is_in(name.substr(block.size()), module);
     });
   };
-  if (read.norm.weight && has(record.mlp_out) && !record.pre_mlp_norm.empty() &&
-      !has(record.pre_mlp_norm))
+  const naming::DescribedTensor* const out = said->tensor("mlp.out");
+  const naming::DescribedNorm* const norm =
+      said->norm(said->normalises_before() ? "mlp.norm" : "norm");
+  if (read.norm.weight && out && has(out->name) && norm && !has(norm->weight))
     fail("{}: {}{} is missing, which {}'s layers have beside {}, and no config.json says the "
          "model_type. {}",
-         layer.group.contents->name, block, record.pre_mlp_norm, family.title, record.mlp_out,
-         cure(layer));
+         layer.group.contents->name, block, norm->weight, family.title, out->name, cure(layer));
 }
 
 } // namespace mha

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
+#include <mha/load/described.hpp>
 #include <mha/load/families/own_names.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/unread_settings.hpp>
@@ -50,13 +51,9 @@ bool is_of_other_part(std::string_view name) {
   return named.within({"vision", "visual", "audio", "multi_modal_projector", "mm_projector"});
 }
 
-bool is_one_of_record(std::string_view name, std::string_view words) {
-  return std::ranges::count(words_of(words), name) > 0;
-}
-
-/// Whether `name` is one of the words' modules, or lies below it.
-bool is_below(std::string_view name, std::string_view words) {
-  for (std::string_view word : words_of(words))
+/// Whether `name` is one of the modules, or lies below one.
+bool is_below(std::string_view name, const std::vector<std::string>& modules) {
+  for (const std::string& word : modules)
     if (name == word || (name.starts_with(word) && name[word.size()] == '.')) return true;
   return false;
 }
@@ -82,10 +79,12 @@ public:
   Leftovers(const std::vector<const Found*>& layers, const naming::Options& options)
       : layers_(layers), group_(layers[0]->group) {
     naming::require_computed(group_);
-    record_ = naming::record_of(*layers[0]->family, group_);
-    stack_ = block_prefix(group_, record_.layers); // "transformer.h.0."
-    stack_.resize(stack_.rfind('.', stack_.size() - 2) + 1);
-    model_ = stack_.substr(0, stack_.size() - record_.layers.size() - 1);
+    said_ = naming::model_of(*layers[0]->family, group_);
+    if (said_->is_family) {
+      stack_ = block_prefix(group_, *said_); // "transformer.h.0."
+      stack_.resize(stack_.rfind('.', stack_.size() - 2) + 1);
+      model_ = stack_.substr(0, stack_.size() - layers_word(*said_).size() - 1);
+    }
     outline(options);
   }
 
@@ -105,14 +104,14 @@ public:
     add(notes, adapters, "passed over, though beside a weight",
         "The model is computed without: merge adapters first");
     for (const std::string_view name : others)
-      if (name.starts_with(stack_)) refuse_stranger(*layers_[0], name);
+      if (said_->is_family && name.starts_with(stack_)) refuse_stranger(*layers_[0], name);
     add(notes, others, "passed over, as nothing of the model that is computed here reads it",
         "If the model does, its numbers are others");
     add_unlike(notes);
     add_other_numbers(notes);
     add_adapter_beside(notes);
     add_shards_beside(notes);
-    for (Note& note : naming::unread_settings(group_, record_, true))
+    for (Note& note : naming::unread_settings(*layers_[0], *said_, true))
       notes.push_back(std::move(note));
     return notes;
   }
@@ -120,14 +119,14 @@ public:
 private:
   /// Asks for everything that the layers need, and reads no large tensor.
   void outline(const naming::Options& options) const {
-    const std::optional<std::size_t> width = ModelReader(group_, record_).stream_width();
+    const std::optional<std::size_t> width = DescribedFile(*said_, group_).stream_width();
     for (const Found* layer : layers_) {
       Group group = layer->group;
       group.outline = true;
-      naming::Translation translation(group, *layer->family, options);
-      naming::translate(*layer->family, group, translation);
-      naming::long_queries(translation); // known: each layer holds its positions against it
-      const ModelReader reader(group, record_);
+      naming::Translation parts(group, *layer->family, options);
+      naming::read_layer(*layer->family, group, parts);
+      naming::long_queries(parts); // known: each layer holds its positions against it
+      const ModelReader reader(group, *said_);
       if (width) reader.block(*width);
       reader.require_always();
     }
@@ -135,15 +134,17 @@ private:
 
   /// Buffers, heads that no stage needs, and other parts of the model.
   bool is_known(std::string_view name) const {
+    if (group_.reads->passed_over(name)) return true;
+    if (!said_->is_family) return is_ignored(*said_, std::string(name)) || is_of_other_part(name);
     if (name.starts_with(stack_)) {
       const std::size_t dot = name.find('.', stack_.size());
-      return dot != name.npos && is_below(name.substr(dot + 1), record_.beside);
+      return dot != name.npos && is_below(name.substr(dot + 1), said_->ignore);
     }
     if (is_of_other_part(name)) return true;
-    if (name == record_.head_bias && head_bias()) return true; // the decoder has another
+    if (name == other_bias() && head_bias()) return true; // the decoder has another
     for (std::string_view at = model_;;) { // "model.language_model.", then "language_model.", ""
-      if (name.starts_with(at) && is_below(name.substr(at.size()), record_.beside)) return true;
-      if (at.empty()) return is_below(name, record_.beside);
+      if (name.starts_with(at) && is_below(name.substr(at.size()), said_->ignore)) return true;
+      if (at.empty()) return is_below(name, said_->ignore);
       at.remove_prefix(at.find('.') + 1);
     }
   }
@@ -172,6 +173,7 @@ private:
 
   /// A tensor that few layers have, and which theirs are computed with.
   void add_unlike(std::vector<Note>& notes) const {
+    if (!said_->is_family) return; // which says of each tensor whether layers may lack it
     std::map<std::string_view, std::vector<std::string_view>> of; // by the name behind "h.N."
     for (const io::Entry& entry : group_.contents->tensors) {
       const std::string_view name = entry.name;
@@ -180,7 +182,7 @@ private:
       if (dot != name.npos) of[name.substr(dot + 1)].push_back(name);
     }
     for (const auto& [name, names] : of)
-      if (names.size() < layers_.size() && !is_one_of_record(name, record_.not_in_all))
+      if (names.size() < layers_.size() && !is_one_of(name, said_->lacking))
         notes.push_back(warning(
             fmt::format("{}: {} of the {} layers {} {}, as {}: the others are computed without",
                         group_.contents->name, names.size(), layers_.size(),
@@ -213,8 +215,11 @@ private:
 
   /// BERT's kin have the head's bias under two names.
   bool is_head_bias(std::string_view name) const {
-    return !record_.head_bias.empty() &&
-           (name == record_.head_bias || name.ends_with("decoder.bias"));
+    return !other_bias().empty() && (name == other_bias() || name.ends_with("decoder.bias"));
+  }
+  std::string_view other_bias() const {
+    const naming::DescribedTensor* const bias = said_->tensor("head.bias");
+    return bias ? std::string_view(bias->name) : std::string_view();
   }
   /// The one that is computed with; nullptr: none.
   const io::Entry* head_bias() const {
@@ -264,7 +269,7 @@ private:
 
   const std::vector<const Found*>& layers_;
   const Group& group_;
-  naming::ModelRecord record_;
+  std::shared_ptr<const naming::Description> said_;
   std::string stack_, model_; ///< "transformer.h." and "transformer."
 };
 

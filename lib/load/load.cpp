@@ -120,7 +120,7 @@ naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
   const std::vector<std::string> unread = index->unread(layer);
   note_unread(layer.group, unread, to.notes);
   naming::Translation translation(layer.group, *layer.family, options);
-  naming::translate(*layer.family, layer.group, translation);
+  naming::read_layer(*layer.family, layer.group, translation);
   if (!layer.group.description) queries = naming::long_queries(translation);
   for (auto& [name, part] : translation.parts) {
     part.rows = true; // families hand on (in, out)

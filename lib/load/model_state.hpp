@@ -88,6 +88,7 @@ struct Sources::State {
   std::vector<const io::Contents*> others() const;
   void open_sources();
   void present_contents();
+  void find_described();
   void find_layers();
   void choose_layers();
   std::vector<std::string> layers_unasked(const std::vector<std::string>& ids) const;

@@ -81,9 +81,14 @@ NamedAttention::Said NamedAttention::tensor_of(const std::string& key, const Nam
     if (count_of(part.tensor.shape()) != count_of(entry->shape)) cannot_say(group, part.source);
     return tensor;
   }
-  const std::optional<std::string> layout = layout_of(part.tensor, entry->shape);
-  if (!layout) cannot_say(group, fmt::format("how {} lies", name_in_file(*entry)));
-  tensor.layout = *layout;
+  const naming::DescribedTensor* const own = naming::said_of(*family_, group, false).tensor(key);
+  if (own && own->layout.size() == entry->shape.size()) {
+    tensor.layout = own->layout == "oi" ? "" : own->layout;
+  } else {
+    const std::optional<std::string> layout = layout_of(part.tensor, entry->shape);
+    if (!layout) cannot_say(group, fmt::format("how {} lies", name_in_file(*entry)));
+    tensor.layout = *layout;
+  }
   const auto& parts = layers_[0].translation->parts;
   const auto bias = parts.find("b" + key.substr(1));
   tensor.bias =

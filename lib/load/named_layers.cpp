@@ -33,7 +33,7 @@ void NamedLayers::add_layer(const Found& found, std::string block) {
   layers_.push_back(std::move(layer));
   ReadAs& kept = layers_.back();
   kept.translation.emplace(kept.group, *family_, options_);
-  naming::translate(*family_, kept.group, *kept.translation);
+  naming::read_layer(*family_, kept.group, *kept.translation);
 }
 
 std::vector<std::string> NamedLayers::layers_pattern() const {
@@ -62,7 +62,9 @@ std::string NamedLayers::below_block(const io::Entry& entry, const ReadAs& layer
 }
 
 const NamedLayers::ReadAs& NamedLayers::layer_with_norm() const {
-  const auto has_norm = [](const ReadAs& layer) { return layer.translation->norm.weight; };
+  const auto has_norm = [](const ReadAs& layer) {
+    return layer.translation->norm.weight.has_value();
+  };
   const auto at = std::ranges::find_if(layers_, has_norm);
   return at == layers_.end() ? layers_[0] : *at;
 }

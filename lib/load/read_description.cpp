@@ -4,7 +4,7 @@
 #include <mha/load/description_embedding.hpp>
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
-#include <mha/load/family_record.hpp>
+#include <mha/load/family_words.hpp>
 #include <mha/load/json_tree.hpp>
 #include <mha/system/named.hpp>
 
@@ -50,8 +50,11 @@ public:
     read_lacking();
     if (const JsonTree* scale = tree_.find("residual_scale"))
       to_.residual_scale = description::value_of(*scale, "residual_scale");
-    block_ = block_shape();
-    to_.is_family ? description::FamilyRecord(tree_, form_, block_, to_).make() : make_record();
+    to_.block = block_shape(), to_.norm_form = form_;
+    if (to_.is_family) return description::read_family_words(tree_, to_);
+    to_.own_vocabulary = true;
+    require_activations();
+    require_norms();
   }
 
 private:
@@ -73,7 +76,7 @@ private:
     const JsonTree* list = tree_.find("some_layers_lack");
     if (!list) return;
     if (!list->is_list()) list->refuse("some_layers_lack must be a list of names");
-    for (const JsonTree& name : list->elements) to_.not_in_all += name.as_text("a name") + " ";
+    for (const JsonTree& name : list->elements) to_.lacking.push_back(name.as_text("a name"));
   }
 
   void read_form(const JsonTree& tree) {
@@ -160,7 +163,7 @@ private:
     const bool is_tied = tied && tied->as_boolean("tied");
     if (to_.is_family) {
       if (!name) tree.refuse("head has no name");
-      to_.record.tied = is_tied;
+      to_.tied = is_tied;
       read_named_head(*name, tree);
     } else if (is_tied == (name != nullptr)) {
       tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
@@ -170,7 +173,7 @@ private:
         tree.refuse("head is tied, but embed has no table by token");
       if (const JsonTree* layout = tree.find("layout"))
         layout->refuse("a tied head lies as the tokens' table does: it has no layout");
-      to_.record.tied = true;
+      to_.tied = true;
       if (bias && bias->is_text()) {
         DescribedTensor alone = parse_.tensor_named("head.bias", *bias);
         alone.bias = "";
@@ -237,14 +240,13 @@ private:
     }
   }
 
-  void make_record();
   BlockShape block_shape() const;
-  void set_norms(BlockShape shape);
+  void require_activations() const;
+  void require_norms();
 
   const JsonTree& tree_;
   Description& to_;
   DescribedNorm form_; ///< what norms are that say nothing else
-  BlockShape block_ = BlockShape::pre;
   description::Parse parse_;
 };
 
@@ -275,80 +277,27 @@ BlockShape DescriptionReader::block_shape() const {
   return at->second;
 }
 
-void DescriptionReader::make_record() {
-  naming::ModelRecord& record = to_.record;
-  const auto has = [&](const char* key) { return to_.tensors.contains(key); };
-  const auto named = [&](const char* key) {
-    return to_.norms.contains(key) ? std::string_view(key) : std::string_view();
-  };
-  record.shape = block_;
-  set_norms(record.shape);
-  record.layers = naming::described_layers;
-  record.tokens = "embed.token";
-  record.positions = has("embed.position") || to_.sinusoid.said() ? "embed.position" : "";
-  record.types = has("embed.type") ? "embed.type" : "";
-  record.embedding_norm = named("embed.norm");
-  if (has("mlp.out")) {
-    record.mlp_in = "mlp.in", record.mlp_out = "mlp.out";
-    if (!to_.activation.said())
-      tree_.refuse("activation is missing: what the feed-forward does, such as \"gelu\"");
-    to_.activation_keys = fmt::format("{}", fmt::join(to_.activation.keys, " "));
-    record.activation_keys = to_.activation_keys;
-    record.activation = to_.activation.constant ? *to_.activation.constant : std::string_view();
-  }
-  if (to_.head_activation.said()) {
-    if (!to_.head_activation.keys.empty())
-      fail("{}: the head's activation must be its name", to_.head_activation.where);
-    record.head_activation = *to_.head_activation.constant;
-  }
-  record.head_dense_bias = naming::Bias::if_there;
-  if (has("mlp.up") || has("mlp.in_up")) record.mlp_up = "mlp.up";
-  record.bias_of_product = has("mlp.product_bias");
-  record.mlp_norm = named("mlp.inner_norm");
-  record.in_out = true;
-  for (const auto& [key, norm] : to_.norms)
-    if (norm.optional) to_.not_in_all += fmt::format("{0}.weight {0}.bias ", key);
-  for (const auto& [key, tensor] : to_.tensors)
-    if (tensor.optional)
-      for (const char* ending : {"", ".weight", ".bias"})
-        to_.not_in_all += fmt::format("{}{} ", key, ending);
-  record.not_in_all = to_.not_in_all;
-  record.last_norm = named("final_norm");
-  record.head = has("head") ? "head" : "";
-  record.head_has_bias = naming::Bias::if_there;
-  record.head_bias = has("head.bias") ? "head.bias" : "";
-  record.own_vocabulary = true;
-  record.head_dense = has("head.dense") ? "head.dense" : "";
-  record.head_norm = named("head.norm");
+void DescriptionReader::require_activations() const {
+  if (to_.tensors.contains("mlp.out") && !to_.activation.said())
+    tree_.refuse("activation is missing: what the feed-forward does, such as \"gelu\"");
+  if (to_.head_activation.said() && !to_.head_activation.keys.empty())
+    fail("{}: the head's activation must be its name", to_.head_activation.where);
 }
 
-void DescriptionReader::set_norms(BlockShape shape) {
-  naming::ModelRecord& record = to_.record;
-  const bool after = shape == BlockShape::post, inside = shape == BlockShape::post_inside;
-  const auto take = [&](const char* key, std::string_view& name) {
-    if (to_.norms.contains(key)) name = key;
-  };
+/// Norms that the block has a place for.
+void DescriptionReader::require_norms() {
   const auto refuse = [&](const char* key, const char* why) {
-    if (const auto norm = to_.norms.find(key); norm != to_.norms.end())
-      fail("{}: {}", norm->second.where, why);
+    if (const DescribedNorm* norm = to_.norm(key)) fail("{}: {}", norm->where, why);
   };
-  if (after) {
-    take("norm", record.pre_mlp_norm), take("mlp.norm", record.post_block_norm);
-  } else if (inside) {
-    take("norm", record.post_attention_norm), take("mlp.norm", record.post_mlp_norm);
-  } else {
-    take("mlp.norm", record.pre_mlp_norm);
-    // One norm of both; that there is none before the feed-forward is said by null, or kind none.
-    if (shape == BlockShape::parallel && !tree_.find("tensors")->find("mlp.norm"))
-      take("norm", record.pre_mlp_norm);
-  }
-  if (shape == BlockShape::sandwich) {
-    take("post_norm", record.post_attention_norm), take("mlp.post_norm", record.post_mlp_norm);
-  } else {
+  // One norm of both; that there is none before the feed-forward is said by null, or kind none.
+  const DescribedNorm* const norm = to_.norm("norm");
+  if (to_.block == BlockShape::parallel && norm && !tree_.find("tensors")->find("mlp.norm"))
+    to_.norms.emplace("mlp.norm", *norm);
+  if (to_.block != BlockShape::sandwich) {
     refuse("post_norm", "only a sandwich block has a norm of attention's output");
     refuse("mlp.post_norm", "only a sandwich block has a norm of the feed-forward's output");
   }
-  if (shape == BlockShape::attention_only)
+  if (to_.block == BlockShape::attention_only)
     refuse("mlp.norm", "an attention_only block has no feed-forward");
 }
 

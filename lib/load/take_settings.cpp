@@ -214,10 +214,10 @@ void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTenso
     fail("input_norm is checkpoint, but {} has no {}.weight; give <norm.weight=FILE>, or layer or "
          "rms",
          norm.file, norm.module);
-  const auto take = [&](const char* name, const io::Entry* entry) {
+  const auto take = [&](const char* name, const std::optional<io::Entry>& entry) {
     if (!entry || parts.count(name)) return; // one that was given wins
     Tensor tensor = entry->read();
-    if (norm.one_plus && entry == norm.weight) tensor = one_plus(tensor);
+    if (norm.one_plus && &entry == &norm.weight) tensor = one_plus(tensor);
     parts[name] = {std::move(tensor), fmt::format("{}: {}", norm.file, entry->name)};
   };
   take("norm.weight", norm.weight), take("norm.bias", norm.bias);

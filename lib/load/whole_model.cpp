@@ -4,6 +4,7 @@
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/model_reader.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
 
@@ -15,9 +16,9 @@ namespace mha {
 
 namespace {
 
+using naming::DescribedTensor;
 using naming::Found;
 using naming::Group;
-using naming::ModelRecord;
 
 [[noreturn]] void fail_of_both(const std::vector<Found>& found) {
   Message encoder; // which can be computed alone, where its family is read as a whole model
@@ -70,7 +71,7 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
   return stack;
 }
 
-/// What a config that the record was not written for says about itself.
+/// What a config that the description was not written for says about itself.
 void require_covered(const Found& layer) {
   const Group& group = layer.group;
   const std::optional<std::string> type = group.configured("model_type");
@@ -86,7 +87,7 @@ void require_covered(const Found& layer) {
 
 WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found)) {
   require_covered(layers_[0]);
-  record_ = naming::record_of(*layers_[0].family, layers_[0].group);
+  said_ = naming::model_of(*layers_[0].family, layers_[0].group);
   for (const Found& layer : layers_) ids_.push_back(layer.id);
   require_alike();
   read_ends();
@@ -95,8 +96,9 @@ WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found
 
 /// A tensor that the other layers have and one has not is lost, not left out.
 void WholeModel::require_alike() const {
+  if (!said_->is_family) return require_biases_alike();
   const io::Contents& file = *layers_[0].group.contents;
-  const std::string first = block_prefix(layers_[0].group, record_.layers); // "transformer.h.0."
+  const std::string first = block_prefix(layers_[0].group, *said_); // "transformer.h.0."
   const std::string stack = first.substr(0, first.rfind('.', first.size() - 2) + 1);
   std::map<std::string, std::vector<bool>> layers_with; // by the name behind "h.N."
   const bool counted_by_config = layers_[0].group.configured("num_hidden_layers").has_value();
@@ -117,168 +119,28 @@ void WholeModel::require_alike() const {
   for (const auto& [name, with] : layers_with) {
     const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
     if (count == layers_.size() || 2 * count < layers_.size()) continue;
-    if (std::ranges::count(words_of(record_.not_in_all), name) > 0) continue;
+    if (is_one_of(name, said_->lacking)) continue;
     const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
     fail("{}: {}{}.{} is missing, which {} of the {} layers have; {}", file.name, stack, without,
          name, count, layers_.size(), give_X_instead);
   }
 }
 
-void WholeModel::read_ends() {
-  const ModelReader reader(layers_[0].group, record_);
-  read_embedding(reader);
-  read_last_norm(reader);
-  read_head(reader);
-}
-
-void WholeModel::read_embedding(const ModelReader& reader) {
-  const Group& group = layers_[0].group;
-  Embedding& e = embedding_;
-  e.tokens = reader.table(record_.tokens, true);
-  e.positions = reader.table(record_.positions, true);
-  e.types =
-      reader.table(record_.types, group.configured_number({"type_vocab_size"}).value_or(0) > 0);
-  const std::size_t narrow = e.tokens.shape()[1];
-  if (!record_.embedding_linear.empty()) {
-    e.projection = reader.linear(reader.model() + std::string(record_.embedding_linear), narrow, 0,
-                                 true, record_.embedding_linear_bias);
-    e.projection_place = record_.embedding_linear_place;
+/// Every other tensor that a description names is there; a bias beside its weight need not be.
+void WholeModel::require_biases_alike() const {
+  for (const auto& [key, tensor] : said_->tensors) {
+    if (!naming::is_of_layer(key) || !tensor.values.empty() || tensor.optional) continue;
+    std::vector<bool> with;
+    for (const Found& layer : layers_)
+      with.push_back(DescribedFile(*said_, layer.group).bias(tensor) != nullptr);
+    const auto count = static_cast<std::size_t>(std::ranges::count(with, true));
+    if (count == layers_.size() || 2 * count < layers_.size()) continue;
+    const auto without = static_cast<std::size_t>(std::ranges::find(with, false) - with.begin());
+    const DescribedFile lacks(*said_, layers_[without].group);
+    fail("{}: {}: the bias of {} is missing, which {} of the {} layers have; {}", tensor.where,
+         layers_[0].group.contents->name, lacks.whole_name(key, tensor.name), count, layers_.size(),
+         give_X_instead);
   }
-  const std::size_t d = width(),
-                    summed = e.projection_place == ProjectionPlace::tokens ? d : narrow,
-                    normed = e.projection_place == ProjectionPlace::normed ? narrow : d;
-  for (const Tensor* table : {&e.positions, &e.types})
-    if (!table->empty() && table->shape()[1] != summed)
-      fail("{}: {} are {} wide, the tokens' vectors {}", group.contents->name,
-           table == &e.positions ? "positions" : "types", table->shape()[1], summed);
-  if (!record_.first_rows.empty()) first_rows_ = reader.table(record_.first_rows, true);
-  set_token_scale();
-  e.first_position = record_.first_position;
-  if (record_.counts_from_pad) {
-    const auto said = group.configured({"pad_token_id"});
-    if (said && !pad())
-      fail("{}: config.json says pad_token_id {}, from which positions count: a token's number "
-           "expected, 0 to {}",
-           group.contents->name, *said, vocabulary() - 1);
-    e.pad = pad().value_or(1);
-  }
-  if (record_.drops_mask) e.mask_token = mask_token();
-  if (!record_.embedding_norm.empty())
-    e.norm = reader.norm(reader.model() + std::string(record_.embedding_norm), normed);
-}
-
-void WholeModel::read_last_norm(const ModelReader& reader) {
-  if (!record_.last_norm.empty())
-    last_norm_ = reader.norm(reader.model() + std::string(record_.last_norm), width());
-  const std::string inner_bias = reader.prefix() + std::string(record_.pre_mlp_norm) + ".bias";
-  if (last_norm_.kind == InputNorm::layer && last_norm_.bias.empty() && reader.find(inner_bias))
-    fail("{}: {}{}.bias is missing, though the layers' norms have theirs",
-         layers_[0].group.contents->name, reader.model(), record_.last_norm);
-}
-
-/// What makes logits of the last norm's result, unless the files lack it: a base model.
-void WholeModel::read_head(const ModelReader& reader) {
-  const Group& group = layers_[0].group;
-  const std::string dense = reader.head_name(record_.head_dense);
-  if (!record_.head_dense.empty() && dense.empty()) return note_lost_head(record_.head_dense);
-  ModelHead head;
-  head.scale = record_.head_scale;
-  std::size_t into_decoder = width();
-  if (!dense.empty()) {
-    head.dense = reader.linear(dense, into_decoder, 0, true, record_.head_dense_bias);
-    head.activation = reader.activation(record_.head_activation);
-    into_decoder = head.dense.out();
-    if (!record_.head_norm.empty())
-      head.norm = reader.norm(group.description ? reader.model() + std::string(record_.head_norm)
-                                                : reader.head_name(record_.head_norm),
-                              into_decoder);
-  }
-  if (!read_decoder(reader, into_decoder, head)) return note_lost_head(record_.head);
-  read_decoder_bias(reader, head);
-  head.softcap = record_.softcap_key.empty() ? record_.softcap : 0;
-  if (!record_.softcap_key.empty())
-    head.softcap = group.configured_number({record_.softcap_key}).value_or(record_.softcap);
-  if (!record_.softcap_key.empty() && group.configured({record_.softcap_key}) &&
-      !(head.softcap > 0) && group.contents->format != "gguf")
-    fail("config.json: {} is {}: a number above 0 expected", record_.softcap_key, head.softcap);
-  head_ = std::move(head);
-}
-
-std::optional<bool> WholeModel::said_tied() const {
-  const Group& group = layers_[0].group;
-  return group.description ? std::nullopt : group.flag({"tie_word_embeddings"});
-}
-
-/// The decoder's own weight, or the embedding's where they are tied; false where the files have
-/// neither.
-bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head) {
-  const Group& group = layers_[0].group;
-  const std::optional<bool> said = said_tied();
-  if (said.value_or(record_.tied)) {
-    head.decoder.W = transposed_when_read(embedding_.tokens);
-    if (const std::size_t narrow = embedding_.tokens.shape()[1]; narrow != in)
-      fail("{}: the head is the embedding, whose rows have {}, but it gets {}",
-           group.contents->name, counted(narrow, "numbers"), in);
-    note_other_head(reader, said ? "config.json ties" : "models of this kind tie");
-    return true;
-  }
-  const std::string name = reader.head_name(record_.head);
-  if (name.empty()) return false;
-  head.decoder = reader.linear(name, in, 0, ModelReader::has_endings(name), record_.head_has_bias);
-  if (const std::size_t rows = head.decoder.out(); !record_.own_vocabulary && rows != vocabulary())
-    fail("{}: {} gives {}, but the embedding has {} tokens", group.contents->name, name,
-         counted(rows, "logits"), vocabulary());
-  return true;
-}
-
-void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) const {
-  const std::string& file = layers_[0].group.contents->name;
-  Tensor& b = head.decoder.b;
-  if (const std::string name = reader.head_bias(said_tied().value_or(record_.tied)); !name.empty())
-    b = reader.take(name, {""}, 1, true);
-  if (b.empty() && !record_.head_bias.empty() && !head.dense.b.empty())
-    fail("{}: {} is missing, though the head has its other bias", file, record_.head_bias);
-  if (!b.empty() && b.count() != head.decoder.out())
-    fail("{}: the head's bias has {}, but {} tokens", file, counted(b.count(), "numbers"),
-         head.decoder.out());
-}
-
-void WholeModel::set_token_scale() {
-  Embedding& e = embedding_;
-  e.scale = record_.embedding_scale;
-  if (!record_.times_root_d) return;
-  const double root = std::sqrt(static_cast<double>(width()));
-  e.scale = root;
-  // The factor has the weights' precision: √3072 = 55.4256 is 55.5 in bfloat16.
-  if (record_.rounds_root_d)
-    e.scale = value_at(convert(Tensor::of<double>({1}, std::span(&root, 1)), e.tokens.dtype()), 0);
-}
-
-/// A base model saved alone has no head; one that is to predict tokens has lost it.
-void WholeModel::note_lost_head(std::string_view lost) {
-  const std::string type = layers_[0].group.configured("architectures").value_or("");
-  for (const char* kind : {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration"})
-    if (type.find(kind) != std::string::npos) {
-      notes_.push_back(warning(
-          fmt::format("{}: there is no {}, though config.json says {}: no logits are computed",
-                      layers_[0].group.contents->name, lost, type)));
-      return;
-    }
-}
-
-/// A head in the file that is not the embedding, although the two are one.
-void WholeModel::note_other_head(const ModelReader& reader, std::string_view said) {
-  const std::string name = reader.head_name(record_.head);
-  const io::Entry* entry = name.empty() ? nullptr : reader.find(name + ".weight");
-  if (!entry) return;
-  const Tensor there = layers_[0].group.read(*entry), &tokens = embedding_.tokens;
-  if (there.dtype() == tokens.dtype() && there.shape() == tokens.shape() &&
-      std::equal(there.raw(), there.raw() + there.bytes(), tokens.raw()))
-    return;
-  notes_.push_back(warning(fmt::format(
-      "{}: {} is not the embedding, although {} the two: the embedding is the head here, as in "
-      "Transformers. If the file is right, config.json must say \"tie_word_embeddings\": false",
-      layers_[0].group.contents->name, entry->name, said)));
 }
 
 namespace {
@@ -332,7 +194,7 @@ void WholeModel::check_config() const {
           "positions");
   if (!embedding_.types.empty())
     check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
-  if (record_.own_vocabulary && head_.present())
+  if (said_->own_vocabulary && head_.present())
     check({"d_vocab_out"}, head_.decoder.out(), "logits");
   // An entry a layer, whether the family reads it or not: another length is another model's.
   for (const auto& [key, value] : *group.config) {
@@ -365,6 +227,14 @@ void WholeModel::check_layer(const Layer& layer) const {
   }
 }
 
+bool WholeModel::causal() const {
+  if (said_->is_family) return said_->predicts_next;
+  const auto causal = said_->settings.find("causal");
+  if (causal == said_->settings.end()) return false;
+  const std::optional<std::string> said = causal->second.value(layers_[0].group);
+  return said == "true" || said == "1";
+}
+
 std::optional<std::size_t> WholeModel::trained_positions() const {
   const auto said = layers_[0].group.configured_number({"max_position_embeddings", "n_ctx"});
   constexpr double most = 9007199254740992; // 2^53
@@ -391,7 +261,7 @@ std::optional<int> WholeModel::mask_token() const {
 }
 
 std::shared_ptr<const TransformerBlock> WholeModel::block(std::size_t number) const {
-  const ModelReader reader(layers_.at(number).group, record_);
+  const ModelReader reader(layers_.at(number).group, *said_);
   return std::make_shared<TransformerBlock>(reader.block(width()));
 }
 

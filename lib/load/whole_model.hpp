@@ -1,8 +1,8 @@
 #pragma once
-// A checkpoint as a whole model: its family's record (families/model.hpp) read from the tensors.
+// A checkpoint as a whole model: what its description says, read from the tensors.
 
 #include <mha/layer/layer.hpp>
-#include <mha/load/families/family.hpp>
+#include <mha/load/families/description.hpp>
 #include <mha/system/note.hpp>
 
 #include <memory>
@@ -18,7 +18,7 @@ class ModelReader;
 class WholeModel {
 public:
   /// Of the layers found in a checkpoint, those of its text model. Throws Error that says what is
-  /// not covered and that X can be given instead, for a family without a record, for a missing
+  /// not covered and that X can be given instead, for a family of lone layers, for a missing
   /// tensor, and where config.json contradicts the tensors.
   explicit WholeModel(const std::vector<naming::Found>& found);
 
@@ -28,15 +28,15 @@ public:
   const std::vector<std::string>& layers() const { return ids_; }
   /// What stands around the attention of layer `number`, counted in layers().
   std::shared_ptr<const TransformerBlock> block(std::size_t number) const;
-  /// What its family says of it, with what the checkpoint's config changes.
-  const naming::ModelRecord& record() const { return record_; }
+  /// What is said of it, with what the checkpoint's config changes.
+  const naming::Description& description() const { return *said_; }
   const Embedding& embedding() const { return embedding_; }
   /// Rows that stand before vectors that come in, (rows, d_model); empty: none.
   const Tensor& first_rows() const { return first_rows_; }
   const Norm& last_norm() const { return last_norm_; }
   const ModelHead& head() const { return head_; }
   /// Whether it predicts the next token; else the hidden one.
-  bool causal() const { return record_.causal; }
+  bool causal() const;
   /// What the user should know about the tensors.
   const std::vector<Note>& notes() const { return notes_; }
   /// The number of the padding token, where config.json says it.
@@ -53,6 +53,7 @@ public:
 
 private:
   void require_alike() const;
+  void require_biases_alike() const;
   void read_ends();
   void read_embedding(const ModelReader& reader);
   void read_last_norm(const ModelReader& reader);
@@ -62,13 +63,15 @@ private:
   bool read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head);
   void read_decoder_bias(const ModelReader& reader, ModelHead& head) const;
   void set_token_scale();
-  void note_lost_head(std::string_view lost);
+  void set_positions();
+  Tensor no_tokens(const ModelReader& reader) const;
+  void note_lost_head(const naming::DescribedTensor& lost);
   void note_other_head(const ModelReader& reader, std::string_view said);
   void check_config() const;
 
   std::vector<naming::Found> layers_;
   std::vector<std::string> ids_;
-  naming::ModelRecord record_;
+  std::shared_ptr<const naming::Description> said_;
   Embedding embedding_;
   Tensor first_rows_;
   Norm last_norm_;

@@ -1,8 +1,9 @@
 #pragma once
-// A model by description: what --naming FILE.json says of a checkpoint that no family knows. It is
-// a family and a record made from JSON (load/read_description.hpp); the checkpoint is presented
-// under the record's names (load/described.hpp), and read as every other.
+// What a model's tensors are called, how they lie and what is computed of them: a family's file
+// (load/families/NAME.json) or a user's, --naming FILE.json (docs/describing.md). Read from JSON by
+// load/read_description.hpp.
 
+#include <mha/layer/block.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/json_tree.hpp>
 
@@ -24,7 +25,7 @@ struct DescribedValue {
   bool positive = false;               ///< a number above 0
   std::string from;                    ///< where it comes from, for people; "" = as it does
 
-  bool said() const { return !where.empty(); }
+  bool said() const { return !where.empty() || constant || !keys.empty(); }
   /// The value for a layer; nothing where it is not said. Throws Error where config.json has none
   /// of the keys, or there is no value for the layer.
   std::optional<std::string> value(const Group& group, std::size_t layer = 0) const;
@@ -72,6 +73,10 @@ struct DescribedSinusoid {
   bool said() const { return !where.empty(); }
 };
 
+/// Whether a module has a bias: as the file has it; always, so that a missing one is lost; never,
+/// so that one in the file is left over.
+enum class Bias : std::uint8_t { if_there, always, never };
+
 /// Whether modules have biases: always or never, or as a key of config.json says.
 struct BiasRule {
   Bias fixed = Bias::if_there;
@@ -87,59 +92,70 @@ struct DescribedStep {
   JsonTree arguments;
 };
 
+/// A family's file, with the cases that hold for a layer, or a user's.
 struct Description {
   std::string file, title;
+  std::string text;                ///< of a user's file
+  bool is_family = false;          ///< names are completed, and stand below the prefixes found
   std::vector<std::string> layers; ///< what stands before a layer's names; several: one a layer
   DescribedValue num_layers;
+  std::size_t attention_depth = 1; ///< how many modules attention stands below its block
+
   /// "W_q", "mlp.in" of the layers; "embed.token", "embed.linear", "head", "head.dense".
+  /// "head.bias" is a bias of another name than the head's.
   std::map<std::string, DescribedTensor> tensors;
   /// "norm", "mlp.norm" of the layers; "embed.norm", "final_norm", "head.norm".
   std::map<std::string, DescribedNorm> norms;
-  DescribedValue activation, head_activation;
-  DescribedValue token_scale;              ///< a number, or sqrt_d_model
+  std::vector<std::string> always;  ///< names below a block that every one has; a|b is one of two
+  std::vector<std::string> lacking; ///< those that some layers lack on purpose
+  std::vector<std::string> ignore;  ///< names, with {layer} and *; a family's, modules
+
+  BlockShape block = BlockShape::pre;
+  DescribedNorm norm_form;   ///< what a norm is that says nothing else
+  bool norm_is_said = false; ///< the norm before attention, if only to be none
+  DescribedValue activation, residual_scale;
+  BiasRule qkv_bias, output_bias, mlp_bias, norm_bias;
+  std::map<std::string, DescribedValue> settings;
+
+  DescribedValue token_scale;              ///< a number, (rounded_)sqrt_d_model
   DescribedValue position_scale;           ///< a number
   DescribedSinusoid sinusoid;              ///< in the place of a table of positions
   std::vector<DescribedTensor> first_rows; ///< before the vectors that come in
   DescribedValue first_position;
-  DescribedValue softcap, head_scale;
-  std::map<std::string, DescribedValue> settings;
-  std::vector<std::string> ignore; ///< names, with {layer} and *
-  std::string text;                ///< of the file
-  std::string activation_keys;     ///< of config.json, as the record has them
-  ModelRecord record;              ///< under the names that the checkpoint is presented by
-  Family family;
-  std::string not_in_all; ///< names that layers may lack, as the record has them
+  bool counts_from_pad = false; ///< RoBERTa: positions from pad_token_id + 1, padding has its own
+  bool drops_mask = false;      ///< ESM: Embedding::mask_token
+  std::string shared_tokens;    ///< where the file lacks the tokens' table at its place
+  ProjectionPlace linear_place = ProjectionPlace::normed;
 
-  // Of a family's file.
-  bool is_family = false;
-  std::size_t attention_depth = 1; ///< how many modules attention stands below its block
-  bool norm_is_said = false;       ///< the norm before attention, if only to be none
-  BiasRule qkv_bias, output_bias, mlp_bias, norm_bias;
+  bool tied = false;           ///< where tie_word_embeddings is silent
+  bool own_vocabulary = false; ///< the head's rows need not be the embedding's
+  DescribedValue head_activation, softcap, head_scale;
+  bool predicts_next = true; ///< else the hidden token
+
+  /// What the modules of attention and of the feed-forward return, where it is not their result,
+  /// nor in a post-norm block what attention's norm makes of the sum.
+  std::optional<Stage> attention_returns, mlp_returns;
+
   std::vector<DescribedStep> steps, model_steps;
   std::vector<std::string> known_keys; ///< of config.json, without effect
   std::vector<Note> notes;             ///< of every layer
   std::vector<Message> refusals;       ///< why it is not computed
-  DescribedValue residual_scale;
-  std::string shared_tokens; ///< where the file lacks the tokens' table at its place
-  std::string models, always, beside, eps_keys; ///< as the record has them
+  Family family;                       ///< of a user's file
+
+  const DescribedTensor* tensor(std::string_view key) const;
+  const DescribedNorm* norm(std::string_view key) const;
+  /// Whether attention's input is normalised by a norm of its own: else "norm" is after it.
+  bool normalises_before() const;
 };
 
-/// Where the tensors stand that a description presents: "described.layers.3.W_q",
-/// "described.embed.token.weight".
-inline constexpr std::string_view described_model = "described.";
-inline constexpr std::string_view described_layers = "layers";
+/// The epsilon of a norm. (x − mean) / (s + eps) with the deviation s of n − 1 is the layer norm
+/// (x − mean) / √(variance + eps²) · √((n − 1) / n), to eps / s of its value, and exactly that
+/// where s is 0; its weight has the root.
+double epsilon_of(const DescribedNorm& norm, const Group& group);
 
 /// Whether a key of `tensors` or `norms` is one of every layer, not of the model's ends.
 bool is_of_layer(std::string_view key);
-
-/// Reads a layer as a family's file says it.
-void translate_family(const Description& said, const Group& group, Translation& to);
-/// The record of a family's file, with what config.json says.
-ModelRecord settled_record(const Description& said, const Group& group);
-
-/// A description's function of a Family, its record's settle and norm_form.
-void translate_described(const Group& group, Translation& to);
-void settle_described(const Group& group, ModelRecord& record);
-void form_described_norm(const Group& group, std::string_view name, Norm& norm, bool& bare);
+/// Whether it is a tensor of attention.
+bool is_of_attention(std::string_view key);
 
 } // namespace mha::naming

@@ -3,6 +3,7 @@
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/step_functions.hpp>
 #include <mha/load/families/windows.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -93,13 +94,12 @@ void step_modernbert_positions(Translation& to, const JsonTree&) {
 }
 
 /// The head's activation has a key of its own.
-void settle_modernbert_head(const Group& group, ModelRecord& record, const JsonTree&) {
+void settle_modernbert_head(const Group& group, Description& said, const JsonTree&) {
   const std::string act = group.configured("classifier_activation").value_or("gelu");
-  for (const std::string_view known : {"gelu", "relu", "silu", "gelu_new", "gelu_pytorch_tanh"})
-    if (act == known) record.head_activation = known;
-  if (record.head_activation != act)
+  if (!is_one_of(act, {"gelu", "relu", "silu", "gelu_new", "gelu_pytorch_tanh"}))
     fail("{}: config.json says classifier_activation {}, which is not known here",
          group.contents->name, act);
+  said.head_activation.constant = act;
 }
 
 } // namespace mha::naming

@@ -71,10 +71,11 @@ std::string Group::parent(std::size_t levels) const {
 }
 
 std::optional<std::size_t> Group::number() const {
-  return layer_number(prefix);
+  return layer ? layer : layer_number(prefix);
 }
 
 bool Group::within(std::initializer_list<std::string_view> parts) const {
+  if (description) return false; // which says what the names mean
   const auto has = [&](std::string_view part) {
     for (std::size_t at = 0; (at = prefix.find(part, at)) != std::string::npos; ++at) {
       const std::size_t end = at + part.size();
@@ -222,13 +223,13 @@ bool Group::is_model(std::initializer_list<std::string_view> types) const {
 }
 
 std::string Translation::source_of(std::string_view name) const {
-  const io::Entry* entry = group_.find(name);
-  const bool presented = entry && !entry->own_name.empty() &&
-                         (group_.description || family_.present); // the file's names
+  if (const io::Entry* entry = group_.find(name)) return source_of(*entry);
+  return fmt::format("{}: {}{}", group_.contents->name, group_.prefix, name);
+}
+
+std::string Translation::source_of(const io::Entry& entry) const {
   return fmt::format("{}: {}", group_.contents->name,
-                     presented ? entry->own_name
-                     : entry   ? entry->name
-                               : group_.prefix + std::string(name));
+                     family_.present ? entry.name_in_file() : entry.name);
 }
 
 void Translation::take(std::string_view canonical, std::string_view name) {
@@ -263,13 +264,19 @@ void Translation::take_fused(std::string_view module, std::string_view order) {
 }
 
 void Translation::put(std::string_view canonical, Tensor tensor, std::string_view name) {
-  const Shape shape = group_.shape(name);
-  std::string source = source_of(name);
-  if (!shape.empty() && shape != tensor.shape())
-    source +=
-        Shape(shape.rbegin(), shape.rend()) == tensor.shape() ? ", transposed," : ", a part of it,";
-  mha::NamedTensor part{std::move(tensor), std::move(source)};
+  if (const io::Entry* entry = group_.find(name)) return put(canonical, std::move(tensor), *entry);
+  mha::NamedTensor part{std::move(tensor), source_of(name)};
   part.from = source_of(name);
+  parts[std::string(canonical)] = std::move(part);
+}
+
+void Translation::put(std::string_view canonical, Tensor tensor, const io::Entry& stored) {
+  const Shape &shape = stored.shape, reversed(shape.rbegin(), shape.rend());
+  std::string source = source_of(stored);
+  if (!group_.description && !shape.empty() && shape != tensor.shape())
+    source += reversed == tensor.shape() ? ", transposed," : ", a part of it,";
+  mha::NamedTensor part{std::move(tensor), std::move(source)};
+  part.from = source_of(stored);
   parts[std::string(canonical)] = std::move(part);
 }
 
@@ -341,22 +348,9 @@ std::optional<std::size_t> Translation::head_width() const {
   return std::nullopt;
 }
 
-void Translation::normalises(NormKind kind, std::span<const std::string> modules, Keys eps_keys,
-                             double eps) {
-  norm.kind = kind;
-  norm.file = group_.contents->name;
-  norm.module = *modules.begin();
-  for (const std::string& module : modules)
-    // LayerNorm's tensors were once called gamma and beta.
-    for (const auto& [of_weight, of_bias] : {std::pair(".weight", ".bias"), {".gamma", ".beta"}}) {
-      const io::Entry* const weight = group_.elsewhere(module + of_weight);
-      if (!weight || norm.weight) continue;
-      norm.module = module, norm.weight = weight;
-      norm.bias = kind == NormKind::rms ? nullptr : group_.elsewhere(module + of_bias);
-      for (const io::Entry* entry : {norm.weight, norm.bias})
-        if (entry) group_.use(*entry);
-    }
-  if (!set_from_config("input_norm_eps", eps_keys)) set("input_norm_eps", fmt::format("{}", eps));
+void Translation::take_norm(const io::Entry* weight, const io::Entry* bias) {
+  if (weight) norm.weight = *weight, group_.use(*weight);
+  if (bias) norm.bias = *bias, group_.use(*bias);
 }
 
 void Translation::refuse(std::initializer_list<std::string_view> names,

@@ -3,9 +3,9 @@
 
 #include <mha/files/contents.hpp>
 #include <mha/load/assemble.hpp>
-#include <mha/load/families/model.hpp>
 #include <mha/load/families/reads.hpp>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,12 +29,13 @@ struct Description;
 /// The tensors of one attention layer, as a family names them: everything that begins with
 /// `prefix`.
 struct Group {
-  std::string prefix; ///< "model.layers.0.self_attn."
+  std::string prefix;                              ///< "model.layers.0.self_attn."
+  std::optional<std::size_t> layer = std::nullopt; ///< its number, where the prefix does not say it
   const io::Contents* contents = nullptr;
   const Config* config = nullptr; ///< config.json, flattened; never null
   /// What was asked for; one of all layers of a file, or null.
   std::shared_ptr<Reads> reads = nullptr;
-  /// Of a model by description (description.hpp), which lives as long as this; else null.
+  /// Of a model that the user describes, whose words say everything; else null.
   std::shared_ptr<const Description> description = nullptr;
   /// Large tensors are not read: only names, shapes and settings count.
   bool outline = false;
@@ -122,8 +123,7 @@ struct InputNormalisation {
   NormKind kind = NormKind::unknown;
   std::string file;   ///< what holds it, for messages
   std::string module; ///< "model.layers.0.input_layernorm"
-  const io::Entry* weight = nullptr;
-  const io::Entry* bias = nullptr;
+  std::optional<io::Entry> weight, bias;
   bool one_plus = false; ///< the file holds w, the layer multiplies by 1 + w
   bool needs_weight = true;
 };
@@ -147,6 +147,8 @@ public:
   void take_fused(std::string_view module, std::string_view order);
   /// A tensor made by the family (a part of a fused weight).
   void put(std::string_view canonical, Tensor tensor, std::string_view name);
+  /// The same of what the file stores as `stored`.
+  void put(std::string_view canonical, Tensor tensor, const io::Entry& stored);
   /// A tensor of the group, read; throws Error if it is not there.
   Tensor read(std::string_view name) const;
   /// A tensor elsewhere in the file, by its whole name, under a canonical name.
@@ -176,14 +178,8 @@ public:
   /// The width of a head, from the tensors taken so far and the heads.
   std::optional<std::size_t> head_width() const;
 
-  /// Attention's input was normalised by the first of `modules` that the file has (whole names).
-  /// The epsilon is config.json's, under one of the keys, or `eps`.
-  void normalises(NormKind kind, std::span<const std::string> modules, Keys eps_keys, double eps);
-  void normalises(NormKind kind, std::initializer_list<std::string> modules,
-                  std::initializer_list<std::string_view> eps_keys, double eps) {
-    normalises(kind, {modules.begin(), modules.size()}, Keys(eps_keys.begin(), eps_keys.size()),
-               eps);
-  }
+  /// The norm's tensors, of which nullptr is none.
+  void take_norm(const io::Entry* weight, const io::Entry* bias);
   void set_post_norm() { norm.kind = NormKind::none; }
 
   void note(Message text) { notes.emplace_back(std::move(text)); }
@@ -200,6 +196,7 @@ public:
                    std::string_view otherwise, std::string_view choose);
   /// What begins messages: "data/llama: model.layers.0.self_attn.q_proj.weight".
   std::string source_of(std::string_view name) const;
+  std::string source_of(const io::Entry& entry) const;
   const Group& group() const { return group_; }
 
   struct FamilySetting {
@@ -245,16 +242,18 @@ struct Family {
 
 /// Whether a group of a family's tensors is of it.
 bool is_of(const Family& family, const Group& group);
-/// Reads a layer as the family describes it.
-void translate(const Family& family, const Group& group, Translation& to);
+/// Reads a layer as the group's description says, else the family's file.
+void read_layer(const Family& family, const Group& group, Translation& to);
+/// The tensors alone of a layer that the user describes, which are held against each other.
+void read_described_tensors(const Group& group, Translation& to);
 /// Whether the family says what stands around attention.
 bool has_whole_model(const Family& family);
 /// The model_types whose whole model it describes; "": any.
 std::string_view whole_models_of(const Family& family);
-/// What stands around attention in the model that the layer is of.
-ModelRecord record_of(const Family& family, const Group& group);
-/// What stands before a block's number in names, below the model.
-std::string_view layers_of(const Family& family, const Group& group);
+/// What is said of the whole model that the layer is of. Throws Error where it is not computed.
+std::shared_ptr<const Description> model_of(const Family& family, const Group& group);
+/// What stands before a block's number in a family's names, below the model.
+std::string_view layers_of(const Family& family);
 
 /// All families, the more particular before the more general.
 std::span<const Family* const> families();

@@ -118,9 +118,7 @@ void step_graph(Translation& to, const JsonTree&) {
   set_relative_bias(group, to);
   to.norm.file = group.contents->name;
   to.norm.module = group.prefix + "norm";
-  to.norm.weight = group.find("norm.weight"), to.norm.bias = group.find("norm.bias");
-  for (const io::Entry* entry : {to.norm.weight, to.norm.bias})
-    if (entry) group.use(*entry);
+  to.take_norm(group.find("norm.weight"), group.find("norm.bias"));
   if (to.norm.kind == NormKind::unknown) to.norm.kind = NormKind::none;
 }
 

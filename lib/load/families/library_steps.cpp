@@ -175,9 +175,7 @@ void step_transformer_lens(Translation& to, const JsonTree&) {
   // ln1 has w and b; folded into the weights it has neither, and still divides.
   const std::string norm = group.parent() + "ln1";
   const std::string type = group.configured("normalization_type").value_or("");
-  to.norm.weight = group.elsewhere(norm + ".w"), to.norm.bias = group.elsewhere(norm + ".b");
-  for (const io::Entry* entry : {to.norm.weight, to.norm.bias})
-    if (entry) group.use(*entry);
+  to.take_norm(group.elsewhere(norm + ".w"), group.elsewhere(norm + ".b"));
   if (to.norm.bias || type.starts_with("LN"))
     to.norm.kind = NormKind::layer;
   else if (to.norm.weight || type.starts_with("RMS"))
@@ -191,18 +189,22 @@ void step_transformer_lens(Translation& to, const JsonTree&) {
 }
 
 /// What it says of what stands around attention.
-void settle_transformer_lens(const Group& group, ModelRecord& record, const JsonTree&) {
+void settle_transformer_lens(const Group& group, Description& said, const JsonTree&) {
   const std::string type = group.configured("normalization_type").value_or("");
-  record.norm = type.starts_with("LN")    ? InputNorm::layer
-                : type.starts_with("RMS") ? InputNorm::rms
-                                          : InputNorm::none;
-  record.norm_is_bare = type.ends_with("Pre");
-  if (record.norm == InputNorm::none) record.pre_mlp_norm = record.last_norm = "";
+  const bool none = !type.starts_with("LN") && !type.starts_with("RMS");
+  const auto settle = [&](DescribedNorm& norm) {
+    norm.kind = none ? "none" : type.starts_with("LN") ? "layer" : "rms";
+    norm.affine = !type.ends_with("Pre");
+  };
+  settle(said.norm_form);
+  for (auto& [key, norm] : said.norms)
+    if (key != "mlp.inner_norm") settle(norm);
+  if (none) std::erase_if(said.norms, [](const auto& norm) { return norm.second.kind == "none"; });
   // As HookedTransformer: -1 and 0 are no cap.
-  if (group.configured_number({record.softcap_key}).value_or(0) <= 0) record.softcap_key = "";
-  record.causal = one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
+  if (said.softcap.number(group).value_or(0) <= 0) said.softcap = {};
+  said.predicts_next = one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
   if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
-    record.positions = "";
+    said.tensors.erase("embed.position");
 }
 
 /// {"W_q": MODULE, …}: head_1 … head_n of each module (Julia counts from 1).

@@ -3,12 +3,12 @@
 #include <mha/load/families/family_text.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/load/described_file.hpp>
 #include <mha/load/described_names.hpp>
-#include <mha/load/described_tensors.hpp>
 #include <mha/load/families/condition.hpp>
 #include <mha/load/families/steps.hpp>
-#include <mha/load/model_reader.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
 
@@ -21,14 +21,20 @@ namespace mha::naming {
 
 namespace {
 
+/// Projections whose columns lie side by side in one tensor, of heads: how many columns each has.
+struct Parts {
+  std::size_t groups = 1;         ///< each with columns of all parts
+  std::vector<std::size_t> sizes; ///< heads of each part in a group
+};
+
 class LayerReader {
 public:
   LayerReader(const Description& said, const Group& group, Translation& to)
-      : said_(said), group_(group), to_(to) {}
+      : said_(said), group_(group), to_(to), file_(said, group) {}
 
   void read() {
     for (const Message& why : said_.refusals) fail("{}: {}", group_.contents->name, why);
-    for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
+    read_tensors();
     for (const auto& [name, value] : said_.settings) set(name, value);
     for (const std::string& key : said_.known_keys) group_.says(key);
     to_.notes.insert(to_.notes.end(), said_.notes.begin(), said_.notes.end());
@@ -40,12 +46,17 @@ public:
     take_norm();
   }
 
+  void read_tensors() {
+    if (!said_.is_family) width_ = file_.stream_width().value_or(0);
+    for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
+  }
+
 private:
   /// In the order of the table of tensors: of several that are wrong the first is named.
   std::vector<const DescribedTensor*> attention_in_order() const {
     std::vector<const DescribedTensor*> list;
     for (const auto& [key, tensor] : said_.tensors)
-      if (is_of_layer(key) && !key.starts_with("mlp.")) list.push_back(&tensor);
+      if (is_of_attention(key)) list.push_back(&tensor);
     std::ranges::stable_sort(
         list, {}, [](const DescribedTensor* tensor) { return find_tensor_name(tensor->key); });
     return list;
@@ -58,100 +69,215 @@ private:
     return "";
   }
 
+  void put(const std::string& canonical, const io::Entry& entry, const io::Entry& stored) {
+    to_.put(canonical, group_.read(entry), stored);
+  }
+
   void take(const DescribedTensor& tensor) {
-    const std::string name = name_in_module(tensor.name);
-    if (name.empty()) return;
-    if (!tensor.key.starts_with("W_")) {
-      if (tensor.key != "q_norm" && tensor.key != "k_norm") return to_.take(tensor.key, name);
-      to_.take(tensor.key + ".weight", name), to_.take(tensor.key + ".bias", bias_beside(name));
-      return;
+    if (!tensor.values.empty()) {
+      const io::Entry values = values_entry(said_.file, tensor.values);
+      return put(tensor.key, values, values);
     }
-    if (tensor.groups > 0) return take_groups(tensor, name);
-    if (tensor.layout == "oi")
-      to_.take_linear(tensor.key, name);
-    else if (tensor.layout == "iho" && group_.shape(name).size() == 3)
-      to_.put(tensor.key, permuted(to_.read(name), {1, 0, 2}), name);
-    else
-      to_.take(tensor.key, name);
+    const io::Entry* const stored = file_.weight(tensor);
+    if (!stored && (said_.is_family || tensor.optional)) return;
+    if (!tensor.key.starts_with("W_")) return take_other(tensor);
+    const io::Entry W = file_.matrix(tensor);
+    const std::optional<io::Entry> b = bias_of(tensor, W);
+    const std::string bias_key = "b" + tensor.key.substr(1);
+    const bool whole = (tensor.split.empty() || tensor.key == "W_qkv") && tensor.groups == 0 &&
+                       (!tensor.by_head || tensor.split == std::vector<std::string>{"q", "k", "v"});
+    if (!whole) return take_split(tensor, W, b, *stored);
+    put(tensor.key, W, *stored);
+    if (b) put(bias_key, *b, *file_.bias(tensor));
     if (tensor.key == "W_qkv")
       to_.set("qkv_order",
-              tensor.by_head ? "per_group" : fmt::format("{}", fmt::join(tensor.split, "")));
-    take_bias(tensor, tensor.bias ? name_in_module(*tensor.bias) : bias_beside(name));
+              tensor.by_head ? "per_group" : fmt::format("{}", fmt::join(tensor.split, "")),
+              said_.file);
   }
 
-  /// The parts of one tensor whose outputs lie in groups side by side, each with all parts.
-  void take_groups(const DescribedTensor& tensor, const std::string& name) {
-    const Shape shape = group_.shape(name);
-    if (shape.size() != 2 || shape[0] % (tensor.split.size() * tensor.groups) != 0)
-      fail("{} is {}: rows for {} blocks of queries, values and keys expected", to_.source_of(name),
-           to_string(shape), tensor.groups);
-    const io::Entry turned = turned_entry(*group_.find(name), tensor.layout, "io");
-    const std::vector<std::size_t> sizes(tensor.split.size(), 1);
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      to_.put("W_" + tensor.split[i], group_.read(grouped_entry(turned, tensor.groups, sizes, i)),
-              name);
+  /// Biases of their own, norms of queries and keys, sinks: as they lie.
+  void take_other(const DescribedTensor& tensor) {
+    const io::Entry entry = file_.as_it_lies(tensor), &stored = *file_.weight(tensor);
+    if (tensor.key != "q_norm" && tensor.key != "k_norm") return put(tensor.key, entry, stored);
+    put(tensor.key + ".weight", entry, stored);
+    if (const auto bias = file_.bias_of(tensor))
+      put(tensor.key + ".bias", *bias, *file_.bias(tensor));
   }
 
-  void take_bias(const DescribedTensor& tensor, const std::string& name) {
-    if (name.empty()) return;
+  std::optional<io::Entry> bias_of(const DescribedTensor& tensor, const io::Entry& W) {
+    if (said_.is_family) return bias_by_rule(tensor);
+    require_width(tensor, W);
+    // A bias of its own here is one that layers may lack, or values.
+    if (said_.tensor("b" + tensor.key.substr(1))) return std::nullopt;
+    const std::optional<io::Entry> b = file_.bias_of(tensor);
+    const bool by_heads = W.shape.size() == 3 && tensor.key != "W_o";
+    if (b) file_.require_bias(tensor, *b, W.shape.back() * (by_heads ? W.shape[0] : 1));
+    return b;
+  }
+
+  void require_width(const DescribedTensor& tensor, const io::Entry& W) const {
+    const std::size_t axes = W.shape.size();
+    if (tensor.key == "W_o") return file_.require_axis(tensor, W, axes - 1, width_, "gives");
+    if (tensor.key.find("_b") == std::string::npos)
+      file_.require_axis(tensor, W, axes - 2, width_, "takes");
+  }
+
+  /// The bias as the family's rule has it: missing, it is lost; too many, it is not read.
+  std::optional<io::Entry> bias_by_rule(const DescribedTensor& tensor) {
+    const std::string name =
+        tensor.bias ? name_in_module(*tensor.bias) : bias_beside(name_in_module(tensor.name));
+    if (name.empty()) return std::nullopt;
     const BiasRule& rule = tensor.key == "W_o" ? said_.output_bias : said_.qkv_bias;
     const Bias wanted = rule.of(group_);
-    const bool there = group_.has(name);
+    const io::Entry* const entry = group_.find(name);
     const auto config_says = [&](std::string_view otherwise) {
       return group_.configured(rule.key) ? std::string_view(rule.key) : otherwise;
     };
-    if (wanted == Bias::always && !there)
+    if (wanted == Bias::always && !entry)
       fail("{}: {}{} is missing, {}", group_.contents->name, group_.prefix, name,
            rule.key.empty() ? std::string("which models of this kind have")
                             : fmt::format("though config.json says {}", config_says("no other")));
-    if (wanted == Bias::never && there)
-      return to_.pass_over_with_warning(
+    if (wanted == Bias::never && entry) {
+      to_.pass_over_with_warning(
           name,
           rule.key.empty()
               ? std::string("models of this kind have none")
               : fmt::format("config.json {} {}",
                             group_.configured(rule.key) ? "denies" : "does not say", rule.key));
-    to_.take("b" + tensor.key.substr(1), name);
+      return std::nullopt;
+    }
+    return entry ? std::optional(*entry) : std::nullopt;
+  }
+
+  void take_split(const DescribedTensor& tensor, const io::Entry& W,
+                  const std::optional<io::Entry>& b, const io::Entry& stored) {
+    const Parts parts = parts_of(tensor);
+    std::size_t all = 0, before = 0;
+    for (const std::size_t size : parts.sizes) all += parts.groups * size;
+    const bool splits = W.shape.size() == 2 && W.shape[1] % all == 0;
+    if (!splits && said_.is_family)
+      fail("{}: {} is {}: rows for {} blocks of queries, values and keys expected",
+           group_.contents->name, stored.name, to_string(stored.shape), tensor.groups);
+    if (!splits)
+      fail("{}: {}: {}, read as {}, gives {} numbers, which do not split into {} parts of heads",
+           tensor.where, group_.contents->name, W.own_name, tensor.layout, W.shape.back(), all);
+    for (std::size_t i = 0; i < tensor.split.size(); ++i) {
+      const std::size_t count = W.shape[1] / all * parts.groups * parts.sizes[i];
+      const auto part = [&](const io::Entry& entry) {
+        return parts.groups == 1 ? columns_entry(entry, before, count)
+                                 : grouped_entry(entry, parts.groups, parts.sizes, i);
+      };
+      put("W_" + tensor.split[i], part(W), stored);
+      if (b) put("b_" + tensor.split[i], part(*b), *file_.bias(tensor));
+      before += count;
+    }
+  }
+
+  Parts parts_of(const DescribedTensor& tensor) const {
+    Parts parts;
+    if (said_.is_family) { // as many heads of each
+      parts.groups = std::max<std::size_t>(tensor.groups, 1);
+      parts.sizes.assign(tensor.split.size(), 1);
+      return parts;
+    }
+    std::size_t heads = 1, kv_heads = 1;
+    if (is_one_of("q", tensor.split) || tensor.by_head || tensor.groups > 0) {
+      heads = count_of(tensor, "num_heads", 0);
+      kv_heads = count_of(tensor, "num_kv_heads", heads);
+    }
+    if (heads % kv_heads != 0)
+      fail("{}: {} heads do not share {} key/value heads", tensor.where, heads, kv_heads);
+    parts.groups = tensor.groups > 0 ? tensor.groups : tensor.by_head ? kv_heads : 1;
+    if (heads % parts.groups != 0 || kv_heads % parts.groups != 0)
+      fail("{}: {} heads and {} key/value heads do not split into {} groups", tensor.where, heads,
+           kv_heads, parts.groups);
+    for (const std::string& part : tensor.split)
+      parts.sizes.push_back((part == "q" ? heads : kv_heads) / parts.groups);
+    return parts;
+  }
+
+  std::size_t count_of(const DescribedTensor& tensor, const char* setting,
+                       std::size_t otherwise) const {
+    std::optional<double> count;
+    if (const auto option = to_.option(setting)) {
+      DescribedValue given;
+      given.where = "options", given.constant = *option;
+      count = given.number(group_);
+    } else if (const auto said = said_.settings.find(setting); said != said_.settings.end()) {
+      count = said->second.number(group_, group_.number().value_or(0));
+    } else if (otherwise > 0) {
+      return otherwise;
+    }
+    if (!count || !(*count >= 1 && *count <= 1e6) || *count != std::floor(*count))
+      fail("{}: {} must be known to split it; say it in settings, or give <{}>", tensor.where,
+           setting, setting);
+    return static_cast<std::size_t>(*count);
   }
 
   void set(const std::string& name, const DescribedValue& value) {
+    const std::size_t layer = group_.number().value_or(0);
+    if (!value.layers.empty()) {
+      value.value(group_, layer); // throws Error for a layer that has none
+      return set(name, value.layers[layer]);
+    }
     const std::vector<std::string_view> keys(value.keys.begin(), value.keys.end());
-    if (!keys.empty() && to_.set_from_config(name, keys)) return;
+    const bool configured = said_.is_family ? !keys.empty() && to_.set_from_config(name, keys)
+                                            : std::ranges::any_of(keys, [&](std::string_view key) {
+                                                return to_.set_from_config(name, {key});
+                                              });
+    if (configured) return;
     if (value.constant)
-      to_.set(name, *value.constant, value.from);
+      to_.set(name, *value.constant, value.from.empty() ? said_.file : value.from);
     else if (!value.optional)
-      value.value(group_, group_.number().value_or(0));
+      value.value(group_, layer);
   }
 
-  /// What stands before the names of a norm: the block's prefix, attention's, or what is above it.
-  std::string whole_module(std::string_view name) const {
-    for (const auto& [mark, prefix] :
-         {std::pair<std::string_view, std::string>(attention_mark, group_.prefix),
-          {above_mark, group_.parent()}})
-      if (name.starts_with(mark)) return prefix + std::string(name.substr(mark.size()));
-    const std::string block = block_prefix(group_, said_.record.layers);
-    return (block.empty() ? group_.parent(said_.attention_depth) : block) + std::string(name);
-  }
-
+  /// The norm before attention, which is the layer's own.
   void take_norm() {
-    const bool after =
-        said_.record.shape == BlockShape::post || said_.record.shape == BlockShape::post_inside;
-    const auto at = said_.norms.find("norm");
-    if (after || (said_.norm_is_said && at == said_.norms.end())) return to_.set_post_norm();
-    if (at == said_.norms.end()) return;
-    const DescribedNorm& norm = at->second;
-    std::vector<std::string> modules;
-    for (std::string_view name : split_at(norm.weight, '|')) modules.push_back(whole_module(name));
-    const double eps =
-        norm.eps.constant ? parse_number<double>(*norm.eps.constant).value_or(1e-5) : 1e-5;
-    const std::vector<std::string_view> keys(norm.eps.keys.begin(), norm.eps.keys.end());
-    to_.normalises(norm.kind == "rms" ? NormKind::rms : NormKind::layer, modules, keys, eps);
-    to_.norm.one_plus = norm.one_plus, to_.norm.needs_weight = norm.affine;
+    const DescribedNorm* const norm = said_.norm("norm");
+    const bool before = said_.normalises_before();
+    if (!before || (!norm && (said_.norm_is_said || !said_.is_family))) return to_.set_post_norm();
+    if (!norm) return;
+    if (norm->optional && !file_.weight(*norm)) return to_.set_post_norm();
+    InputNormalisation& to = to_.norm;
+    to.kind = norm->kind == "rms"     ? NormKind::rms
+              : norm->kind == "batch" ? NormKind::affine
+                                      : NormKind::layer;
+    to.file = group_.contents->name;
+    to.one_plus = norm->one_plus, to.needs_weight = norm->affine;
+    take_norm_parts(*norm);
+    if (norm->kind != "batch" && !said_.is_family)
+      return to_.set("input_norm_eps", fmt::format("{}", epsilon_of(*norm, group_)), said_.file);
+    const std::vector<std::string_view> keys(norm->eps.keys.begin(), norm->eps.keys.end());
+    const auto otherwise = parse_number<double>(norm->eps.constant.value_or("1e-5"));
+    if (norm->kind != "batch" && !to_.set_from_config("input_norm_eps", keys))
+      to_.set("input_norm_eps", fmt::format("{}", otherwise.value_or(1e-5)));
+  }
+
+  void take_norm_parts(const DescribedNorm& norm) {
+    InputNormalisation& to = to_.norm;
+    to.module = norm.weight;
+    if (!said_.is_family) {
+      const auto [weight, bias] = file_.norm(norm, width_);
+      to_.take_norm(weight ? &*weight : nullptr, bias ? &*bias : nullptr);
+    } else { // a missing one is refused where it is applied
+      to.module = file_.whole_name("norm", split_at(norm.weight, '|')[0]);
+      for (const std::string_view name : split_at(norm.weight, '|')) {
+        DescribedNorm one = norm;
+        one.weight = name;
+        const io::Entry* const weight = file_.weight(one);
+        if (!weight) continue;
+        to.module = file_.whole_name("norm", name);
+        return to_.take_norm(weight, norm.kind == "rms" ? nullptr : file_.bias(one));
+      }
+    }
   }
 
   const Description& said_;
   const Group& group_;
   Translation& to_;
+  DescribedFile file_;
+  std::size_t width_ = 0; ///< of the stream; 0: not known
 };
 
 } // namespace
@@ -161,40 +287,22 @@ Bias BiasRule::of(const Group& group) const {
   return group.is_true({key}, otherwise) ? Bias::always : Bias::never;
 }
 
-void translate_family(const Description& said, const Group& group, Translation& to) {
-  LayerReader(said, group, to).read();
-}
-
-ModelRecord settled_record(const Description& said, const Group& group) {
-  for (const Message& why : said.refusals) fail("{}: {}", group.contents->name, why);
-  ModelRecord record = said.record;
-  for (const std::string& key : said.known_keys) group.says(key);
-  record.mlp_bias = said.mlp_bias.of(group), record.norm_bias = said.norm_bias.of(group);
-  if (said.token_scale.said()) {
-    const std::optional<std::string> scale = said.token_scale.value(group);
-    record.times_root_d = scale == "sqrt_d_model" || scale == "rounded_sqrt_d_model";
-    record.rounds_root_d = scale == "rounded_sqrt_d_model";
-    if (!record.times_root_d) record.embedding_scale = said.token_scale.number(group).value_or(1);
-  }
-  if (said.first_position.said())
-    record.first_position = static_cast<std::size_t>(said.first_position.number(group).value_or(0));
-  record.head_scale = said.head_scale.number(group).value_or(1);
-  record.residual_scale = said.residual_scale.number(group).value_or(1);
-  for (const DescribedStep& step : said.model_steps) {
-    const ModelStep* const known = find_named(model_steps(), step.name);
-    if (!known) step.arguments.refuse(fmt::format("there is no step '{}'", step.name));
-    known->settle(group, record, step.arguments);
-  }
-  return record;
+double epsilon_of(const DescribedNorm& norm, const Group& group) {
+  const double eps = norm.eps.number(group).value_or(1e-5);
+  return norm.kind == "std" ? eps * eps : eps;
 }
 
 bool is_of(const Family& family, const Group& group) {
   return is_recognised(family, group);
 }
 
-void translate(const Family& family, const Group& group, Translation& to) {
-  if (group.description) return translate_described(group, to);
-  translate_family(said_of(family, group, false), group, to);
+void read_layer(const Family& family, const Group& group, Translation& to) {
+  LayerReader(group.description ? *group.description : said_of(family, group, false), group, to)
+      .read();
+}
+
+void read_described_tensors(const Group& group, Translation& to) {
+  LayerReader(*group.description, group, to).read_tensors();
 }
 
 bool has_whole_model(const Family& family) {
@@ -205,15 +313,23 @@ std::string_view whole_models_of(const Family& family) {
   return family.whole_models == "*" ? "" : family.whole_models;
 }
 
-ModelRecord record_of(const Family& family, const Group& group) {
-  if (!group.description) return settled_record(said_of(family, group, true), group);
-  ModelRecord record = group.description->record;
-  settle_described(group, record);
-  return record;
+std::shared_ptr<const Description> model_of(const Family& family, const Group& group) {
+  if (group.description) return group.description;
+  const Description& said = said_of(family, group, true);
+  for (const Message& why : said.refusals) fail("{}: {}", group.contents->name, why);
+  for (const std::string& key : said.known_keys) group.says(key);
+  if (said.model_steps.empty()) return {std::shared_ptr<void>(), &said}; // lives with the program
+  auto settled = std::make_shared<Description>(said);
+  for (const DescribedStep& step : said.model_steps) {
+    const ModelStep* const known = find_named(model_steps(), step.name);
+    if (!known) step.arguments.refuse(fmt::format("there is no step '{}'", step.name));
+    known->settle(group, *settled, step.arguments);
+  }
+  return settled;
 }
 
-std::string_view layers_of(const Family& family, const Group& group) {
-  return group.description ? group.description->record.layers : layers_in(family);
+std::string_view layers_of(const Family& family) {
+  return layers_in(family);
 }
 
 } // namespace mha::naming

@@ -23,6 +23,11 @@ void Reads::use(std::string_view name) {
   insert_once(used_, name);
 }
 
+void Reads::pass_over(std::string_view name) {
+  const std::lock_guard hold(lock_);
+  insert_once(passed_over_, name);
+}
+
 void Reads::overrule(std::string_view key) {
   const std::lock_guard hold(lock_);
   insert_once(overruled_, key);
@@ -39,6 +44,10 @@ bool Reads::overruled(std::string_view key) const {
 bool Reads::used(std::string_view name) const {
   const std::lock_guard hold(lock_);
   return used_.contains(name);
+}
+bool Reads::passed_over(std::string_view name) const {
+  const std::lock_guard hold(lock_);
+  return passed_over_.contains(name);
 }
 Reads::Names Reads::settings() const {
   const std::lock_guard hold(lock_);

@@ -22,18 +22,22 @@ public:
   /// A tensor whose numbers are taken, or which a note says is passed over.
   void use(std::string_view name);
 
+  /// A tensor that is known to be no part of what is computed.
+  void pass_over(std::string_view name);
+
   /// A size's spelling whose value another spelling's takes the place of.
   void overrule(std::string_view key);
 
   bool asked_setting(std::string_view key) const;
   bool overruled(std::string_view key) const;
   bool used(std::string_view name) const;
+  bool passed_over(std::string_view name) const;
   Names settings() const;
   Names tensors() const;
 
 private:
   mutable std::mutex lock_;
-  Names settings_, tensors_, used_, overruled_;
+  Names settings_, tensors_, used_, passed_over_, overruled_;
 };
 
 } // namespace mha::naming

@@ -33,7 +33,7 @@ void step_roformer_table(Translation& to, const JsonTree& arguments);
 void step_word(Translation& to, const JsonTree& arguments);
 void step_bart_heads(Translation& to, const JsonTree& arguments);
 void step_modernbert_positions(Translation& to, const JsonTree& arguments);
-void settle_modernbert_head(const Group& group, ModelRecord& record, const JsonTree& arguments);
+void settle_modernbert_head(const Group& group, Description& said, const JsonTree& arguments);
 
 // latent_steps.cpp
 void step_latent_heads(Translation& to, const JsonTree& arguments);
@@ -64,7 +64,7 @@ void step_mpt_limits(Translation& to, const JsonTree& arguments);
 
 // t5_steps.cpp
 void step_t5_bias(Translation& to, const JsonTree& arguments);
-void settle_t5_feed_forward(const Group& group, ModelRecord& record, const JsonTree& arguments);
+void settle_t5_feed_forward(const Group& group, Description& said, const JsonTree& arguments);
 
 // library_steps.cpp
 bool stands_in_a_module(const Group& group);
@@ -73,7 +73,7 @@ bool has_kernels_of_matrices(const Group& group);
 void step_plain_vision(Translation& to, const JsonTree& arguments);
 void step_multihead_attention(Translation& to, const JsonTree& arguments);
 void step_transformer_lens(Translation& to, const JsonTree& arguments);
-void settle_transformer_lens(const Group& group, ModelRecord& record, const JsonTree& arguments);
+void settle_transformer_lens(const Group& group, Description& said, const JsonTree& arguments);
 void step_julia_heads(Translation& to, const JsonTree& arguments);
 void step_columns(Translation& to, const JsonTree& arguments);
 

@@ -23,10 +23,10 @@ struct LayerStep {
 };
 std::span<const LayerStep> layer_steps();
 
-/// A step of a whole model's record: "model_steps": {NAME: arguments}.
+/// A step of what is said of a whole model: "model_steps": {NAME: arguments}.
 struct ModelStep {
   std::string_view name;
-  void (*settle)(const Group& group, ModelRecord& record, const JsonTree& arguments);
+  void (*settle)(const Group& group, Description& said, const JsonTree& arguments);
 };
 std::span<const ModelStep> model_steps();
 

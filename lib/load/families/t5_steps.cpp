@@ -48,9 +48,9 @@ void step_t5_bias(Translation& to, const JsonTree&) {
 }
 
 /// "gated-gelu" is two factors, one through gelu_new.
-void settle_t5_feed_forward(const Group& group, ModelRecord& record, const JsonTree&) {
+void settle_t5_feed_forward(const Group& group, Description& said, const JsonTree&) {
   const std::string kind = group.configured("feed_forward_proj").value_or("");
-  const bool gated = kind.starts_with("gated-"), has_gate = !record.mlp_up.empty();
+  const bool gated = kind.starts_with("gated-"), has_gate = said.tensors.contains("mlp.up");
   const bool is_there = has_gate || group.beside("layer.1.DenseReluDense.wi.weight", 3);
   if (!kind.empty() && is_there && gated != has_gate)
     fail("{}: config.json says feed_forward_proj {}, but the feed-forward has {}",
@@ -58,14 +58,14 @@ void settle_t5_feed_forward(const Group& group, ModelRecord& record, const JsonT
   const std::string act = kind.substr(gated ? 6 : 0);
   constexpr std::string_view known[]{"relu", "silu", "gelu_new", "gelu"};
   if (act.empty()) {
-    if (has_gate) record.activation = "gelu_new";
+    if (has_gate) said.activation.constant = "gelu_new";
     return;
   }
   const auto at = std::ranges::find(known, act);
   if (at == std::end(known))
     fail("{}: config.json says feed_forward_proj {}: relu, gated-gelu or gated-silu expected",
          group.contents->name, kind);
-  record.activation = gated && act == "gelu" ? "gelu_new" : *at;
+  said.activation.constant = gated && act == "gelu" ? "gelu_new" : *at;
 }
 
 } // namespace mha::naming

@@ -1,5 +1,6 @@
 #include <mha/load/families/unread_by_description.hpp>
 
+#include <mha/layer/block.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/load/families/description.hpp>
 #include <mha/system/parse.hpp>
@@ -24,7 +25,7 @@ constexpr Deciding deciding[]{{"rope_theta", "rope_base"},   {"rotary_emb_base",
 
 /// The number that is taken where neither is there.
 double usual(std::string_view word) {
-  return word == "eps" ? ModelRecord().eps : Settings().rope_base;
+  return word == "eps" ? Norm().eps : Settings().rope_base;
 }
 
 /// Whether the description says the number itself, or has nothing that it would be of.

@@ -1,5 +1,6 @@
 #include <mha/load/families/unread_settings.hpp>
 
+#include <mha/load/families/description.hpp>
 #include <mha/load/families/own_names.hpp>
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/families/unread_by_description.hpp>
@@ -236,14 +237,14 @@ const Family* family_of_model(std::string_view name) {
 
 /// The class that computed the model and the model_type that is read here are two models'. Without
 /// a model_type the family's first one is read, whatever the class is.
-void note_other_architecture(const Config& config, const ModelRecord& record, bool whole,
+void note_other_architecture(const Config& config, std::string_view models, bool whole,
                              std::vector<Note>& notes) {
   const auto type = config.find("model_type"), made = config.find("architectures");
   if (made == config.end() || made->second == "null") return;
   const std::string_view first_class =
       std::string_view(made->second).substr(made->second.starts_with('[') ? 1 : 0);
   const std::string_view first = first_class.substr(0, first_class.find_first_of(",]"));
-  const std::string_view usual = record.models.substr(0, record.models.find(' '));
+  const std::string_view usual = models.substr(0, models.find(' '));
   if (first.empty()) return;
   if (type == config.end() || type->second == "null") {
     if (whole && !usual.empty() && model_of_name(first) != model_of_name(usual))
@@ -328,7 +329,8 @@ bool is_ignored_setting(std::string_view key, std::string_view value) {
          });
 }
 
-std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole) {
+std::vector<Note> unread_settings(const Found& layer, const Description& said, bool whole) {
+  const Group& group = layer.group;
   if (group.description) return unread_by_description(group);
   const Config& config = *group.config;
   std::string_view section; // of the text model
@@ -353,8 +355,8 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
     if (!overruled && group.reads && group.reads->asked_setting(key)) continue;
     // A whole model's are held against its tensors, under the spelling that counts.
     if (!overruled && is_size_of_whole_model(key)) continue;
-    const bool of_whole = is_one_of(key, of_whole_model) || key == record.softcap_key ||
-                          has_word(record.eps_keys, key); // of norms after attention
+    const bool of_whole = is_one_of(key, of_whole_model) || is_one_of(key, said.softcap.keys) ||
+                          is_one_of(key, said.norm_form.eps.keys); // of norms after attention
     if (!whole && of_whole) continue;
     const std::optional<std::string> name = name_in_file(group, key, value);
     if (!name || (!whole && name->find(".expert_") != name->npos)) continue;
@@ -362,7 +364,7 @@ std::vector<Note> unread_settings(const Group& group, const ModelRecord& record,
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", *name, beginning_of(value));
   }
   std::vector<Note> notes = doubts_of(group);
-  note_other_architecture(config, record, whole, notes);
+  note_other_architecture(config, whole_models_of(*layer.family), whole, notes);
   note_two_values(group, section, notes);
   note_lost_values(group, section, notes);
   if (count > most) list += fmt::format(" and {} more", count - most);
@@ -382,8 +384,9 @@ void note_unread_settings(const Found& layer, std::vector<Note>& notes) {
   // The keys of a file that has its own are told, whatever is known of the whole model.
   const bool whole = has_whole_model(*layer.family);
   if (!whole && layer.group.contents->format != "gguf") return;
-  const ModelRecord record = whole ? record_of(*layer.family, layer.group) : ModelRecord{};
-  for (Note& note : unread_settings(layer.group, record, false)) notes.push_back(std::move(note));
+  const auto said = whole && !layer.group.description ? model_of(*layer.family, layer.group)
+                                                      : std::make_shared<const Description>();
+  for (Note& note : unread_settings(layer, *said, false)) notes.push_back(std::move(note));
 }
 
 } // namespace mha::naming

@@ -12,7 +12,7 @@ namespace mha::naming {
 /// A warning that names the keys, with their values, that nothing of the group's family asked for
 /// and that are not known to change no number; another for a quantisation. Of a lone layer (not
 /// `whole`) the keys that only a whole model needs are not told.
-std::vector<Note> unread_settings(const Group& group, const ModelRecord& record, bool whole);
+std::vector<Note> unread_settings(const Found& layer, const Description& said, bool whole);
 
 /// The same of a lone layer, where its family's whole model is known.
 void note_unread_settings(const Found& layer, std::vector<Note>& notes);
