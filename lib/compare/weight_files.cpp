@@ -116,7 +116,7 @@ public:
   explicit Roles(const OpenedModel& model) : found_(model.found) {
     naming::Options options;
     for (const Found& layer : found_) {
-      naming::Translation read(layer.group, *layer.family, options);
+      naming::LayerReading read(layer.group, *layer.family, options);
       naming::read_layer(*layer.family, layer.group, read);
       add_attention(layer, read);
     }
@@ -138,7 +138,7 @@ private:
     weights_.push_back(std::move(weight));
   }
 
-  void add_attention(const Found& layer, const naming::Translation& read) {
+  void add_attention(const Found& layer, const naming::LayerReading& read) {
     const std::string at = fmt::format("layers.{}.", layer.id);
     const std::size_t heads = read.count("num_heads").value_or(0),
                       kv_heads = read.count("num_kv_heads").value_or(heads);
@@ -205,17 +205,22 @@ private:
 };
 
 void find_roles(OpenedModel& model, const WeightOptions& options) {
-  if (!model.found.empty()) return;
-  for (const naming::Family* family : naming::families())
+  if (!model.found.empty() || options.naming == "canonical") return;
+  for (const naming::FamilyRow* family : naming::families())
     if (family->present) family->present(model.contents, model.config);
+  const bool is_name = !options.naming.empty() && !is_description(options.naming);
   model.found = naming::find_layers(model.contents, model.config,
-                                    is_description(options.naming) ? "" : options.naming);
+                                    is_name ? &naming::family_named(options.naming) : nullptr);
 }
 
 /// A description is of the file whose tensors it names.
 void apply_description(OpenedModel& model, const WeightOptions& options) {
   if (!is_description(options.naming)) return;
-  const auto description = read_description(options.naming);
+  const auto [description, family] = read_naming(options.naming);
+  if (family) {
+    model.found = naming::find_layers(model.contents, model.config, family);
+    return;
+  }
   if (!has_described_tensors(*description, model.contents)) return;
   model.found = described_layers(description, model.contents, model.config, naming::Options(),
                                  std::make_shared<naming::Reads>());

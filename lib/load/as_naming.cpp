@@ -26,7 +26,7 @@ using naming::DescribedNorm;
 using naming::DescribedTensor;
 using naming::Found;
 using naming::Group;
-using naming::Translation;
+using naming::LayerReading;
 
 class Writer : NamedAttention {
 public:
@@ -126,7 +126,7 @@ private:
   }
 
   std::optional<Form> input_form() const {
-    const Translation& read = *layer_with_norm().translation;
+    const LayerReading& read = *layer_with_norm().read;
     const naming::InputNormalisation& norm = read.norm;
     if (norm.kind != naming::NormKind::layer && norm.kind != naming::NormKind::rms)
       return std::nullopt;
@@ -185,7 +185,7 @@ private:
   void add_norms(Json& to) {
     if (const auto form = input_form()) {
       const ReadAs& layer = layer_with_norm();
-      const naming::InputNormalisation& norm = layer.translation->norm;
+      const naming::InputNormalisation& norm = layer.read->norm;
       const auto entry = [](const std::optional<io::Entry>& of) { return of ? &*of : nullptr; };
       Json said = norm_json(*form, entry(norm.weight), entry(norm.bias), &layer);
       if (&layer != &layers_[0]) {
@@ -240,7 +240,7 @@ private:
   Json settings_of_layers() const {
     std::vector<std::string> names;
     for (const ReadAs& layer : layers_)
-      for (const auto& setting : layer.translation->settings)
+      for (const auto& setting : layer.read->settings)
         if (setting.name != "qkv_order" && !setting.name.starts_with("input_norm"))
           add_once(names, setting.name);
     std::ranges::sort(names, {}, [](std::string_view name) { return find_setting(name); });
@@ -250,7 +250,7 @@ private:
       std::set<std::string> keys;
       for (const ReadAs& layer : layers_) {
         std::string value = find_setting(name)->get(Settings()), key;
-        for (const auto& setting : layer.translation->settings)
+        for (const auto& setting : layer.read->settings)
           if (setting.name == name) value = setting.value, key = setting.key;
         values.push_back(Json::parse(typed_value(name, value))), keys.insert(key);
       }

@@ -115,7 +115,7 @@ void Sources::State::open_sources() {
 void Sources::State::present_contents() {
   if (is_description(request.naming) || request.naming == "canonical") return;
   for (std::size_t i = 0; i < contents.size(); ++i)
-    for (const naming::Family* family : naming::families()) {
+    for (const naming::FamilyRow* family : naming::families()) {
       if (!family->present) continue;
       io::Contents presented = contents[i];
       if (!family->present(presented, config)) continue;
@@ -124,8 +124,19 @@ void Sources::State::present_contents() {
     }
 }
 
+/// The layers of one family, or of all.
+void Sources::State::find_family(const naming::FamilyRow* only) {
+  for (const io::Contents& file : contents)
+    for (naming::Found& layer : naming::find_layers(file, config, only))
+      found.push_back(std::move(layer));
+  if (only && found.empty() && !contents.empty())
+    fail("<naming> {}: {} has no layer with the tensors of {}: {}", request.naming,
+         contents[0].name, only->title, only->needs);
+}
+
 void Sources::State::find_described() {
-  const std::shared_ptr<const naming::Description> description = read_description(request.naming);
+  const auto [description, family] = read_naming(request.naming);
+  if (family) return find_family(family);
   const auto reads = std::make_shared<naming::Reads>();
   for (std::size_t i = 0; i < contents.size(); ++i) {
     if (!has_described_tensors(*description, contents[i])) continue;
@@ -141,15 +152,8 @@ void Sources::State::find_layers() {
   if (is_description(request.naming))
     find_described();
   else if (request.naming != "canonical")
-    for (const io::Contents& file : contents)
-      for (naming::Found& layer : naming::find_layers(file, config, request.naming))
-        found.push_back(std::move(layer));
-  if (!request.naming.empty() && request.naming != "canonical" && !is_description(request.naming)) {
-    const naming::Family& family = naming::family_named(request.naming);
-    if (found.empty() && !contents.empty())
-      fail("<naming> {}: {} has no layer with the tensors of {}: {}", family.name, contents[0].name,
-           family.title, family.needs);
-  }
+    request.naming.empty() ? find_family(nullptr)
+                           : find_family(&naming::family_named(request.naming));
   if (!request.prefix.empty()) {
     const std::string prefix =
         request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";

@@ -48,7 +48,7 @@ void check_tensors(std::vector<Found> layers, const naming::Options& options) {
   for (Found& layer : layers) layer.group.outline = true;
   const WholeModel model(layers);
   for (std::size_t n = 0; n < layers.size(); ++n) {
-    naming::Translation parts(layers[n].group, *layers[n].family, options);
+    naming::LayerReading parts(layers[n].group, *layers[n].family, options);
     naming::read_described_tensors(layers[n].group, parts);
     model.block(n);
   }

@@ -67,10 +67,10 @@ public:
 
   /// Weight and bias of a norm of `width` numbers (0: any), what a batch norm's statistics say in
   /// them; nothing where it has none, or the layer lacks it.
-  struct NormParts {
+  struct NormTensors {
     std::optional<io::Entry> weight, bias;
   };
-  NormParts norm(const naming::DescribedNorm& norm, std::size_t width) const;
+  NormTensors norm(const naming::DescribedNorm& norm, std::size_t width) const;
 
   /// The width of the stream, as shapes say; nothing where none does.
   std::optional<std::size_t> stream_width() const;
@@ -94,8 +94,8 @@ private:
   std::vector<io::Entry> of_heads(const naming::DescribedTensor& tensor, const std::string& name,
                                   bool needed) const;
   io::Entry multiplied(const naming::DescribedTensor& tensor, const io::Entry& outputs) const;
-  NormParts batch_norm(const naming::DescribedNorm& norm, const io::Entry* weight,
-                       const io::Entry* bias) const;
+  NormTensors batch_norm(const naming::DescribedNorm& norm, const io::Entry* weight,
+                         const io::Entry* bias) const;
   std::string bias_name(const naming::DescribedTensor& tensor) const;
   void pass_over(std::string_view key, const std::string& name) const;
   void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,

@@ -145,7 +145,7 @@ io::Entry DescribedFile::rows_in_front() const {
   return below_entry(parts);
 }
 
-DescribedFile::NormParts DescribedFile::norm(const DescribedNorm& norm, std::size_t width) const {
+DescribedFile::NormTensors DescribedFile::norm(const DescribedNorm& norm, std::size_t width) const {
   const io::Entry *W = weight(norm), *b = norm.kind == "rms" ? nullptr : bias(norm);
   if (!W && norm.optional) return {};
   const std::string name = whole_name(norm.key, norm.weight);
@@ -172,7 +172,7 @@ DescribedFile::NormParts DescribedFile::norm(const DescribedNorm& norm, std::siz
          to_string(entry->shape), width);
   }
   if (norm.kind == "batch") return batch_norm(norm, W, b);
-  NormParts parts;
+  NormTensors parts;
   const auto plain = [](const io::Entry& entry) {
     return reshaped_entry(entry, {count_of(entry.shape)});
   };
@@ -187,9 +187,9 @@ DescribedFile::NormParts DescribedFile::norm(const DescribedNorm& norm, std::siz
 }
 
 /// Weight and bias of what a batch norm computes in inference.
-DescribedFile::NormParts DescribedFile::batch_norm(const DescribedNorm& norm,
-                                                   const io::Entry* weight,
-                                                   const io::Entry* bias) const {
+DescribedFile::NormTensors DescribedFile::batch_norm(const DescribedNorm& norm,
+                                                     const io::Entry* weight,
+                                                     const io::Entry* bias) const {
   const std::string module = norm.weight.substr(0, norm.weight.rfind('.') + 1);
   const auto statistic = [&](const std::string& name) -> const io::Entry& {
     const io::Entry& entry = needed(whole_name(norm.key, name), norm.where);

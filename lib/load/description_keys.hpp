@@ -40,7 +40,7 @@ inline constexpr std::array top_keys{
   Key{"residual_scale", value_schema, "multiplies what attention and feed-forward add to the stream"},
   Key{"some_layers_lack", R"({"type": "array", "items": {"type": "string"}})", "tensors that some layers lack on purpose"},
 };
-/// Of a family's file (lib/load/families), beside those of every description.
+/// Of a family's file (lib/load/families, or a user's), beside those of every description.
 inline constexpr std::array family_keys{
   Key{"models", text_schema, "the model_types whose attention it describes"},
   Key{"whole_models", text_schema, "those whose whole model it describes; *: any"},
@@ -62,6 +62,13 @@ inline constexpr std::array family_keys{
   Key{"note", R"({"type": "array"})", "said with every layer"},
   Key{"warn", R"({"type": "array"})", "a doubt, said with every layer"},
   Key{"refuse", R"({"type": "array"})", "why it is not computed"},
+};
+/// Words that put others together, and are gone once a layer's are.
+inline constexpr std::array case_keys{
+  Key{"like", text_schema, "the family whose words hold where this file says none"},
+  Key{"cases", R"({"type": "array"})", "words that hold when a condition does, each with \"when\""},
+  Key{"model_cases", R"({"type": "array"})", "the same of a whole model, whose conditions a lone layer does not ask"},
+  Key{"when", R"({"type": "object"})", "the condition of a case"},
 };
 /// Of a value that is an object.
 inline constexpr std::array value_keys{

@@ -64,10 +64,13 @@ Schema tensors_schema() {
 } // namespace
 
 std::string description_schema() {
-  Schema schema = object_of(description::top_keys);
+  Schema schema =
+      object_of(description::top_keys, description::family_keys, description::case_keys);
   schema["$schema"] = "http://json-schema.org/draft-07/schema#";
   schema["title"] = "A model's description, for mha-inspect --naming FILE.json";
-  schema["required"] = {"layers", "tensors"};
+  // Of one model, or of a family.
+  schema["anyOf"] = Schema::array(
+      {{{"required", {"layers", "tensors"}}}, {{"required", {"like"}}}, {{"required", {"needs"}}}});
   schema["properties"]["settings"] = settings_schema();
   schema["properties"]["tensors"] = tensors_schema();
   Schema& definitions = schema["definitions"] = Schema::object();

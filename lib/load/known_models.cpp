@@ -12,7 +12,7 @@
 namespace mha {
 
 using naming::Description;
-using naming::Family;
+using naming::FamilyRow;
 using naming::Found;
 using naming::Group;
 
@@ -134,9 +134,9 @@ std::string block_of(const Found& layer) {
   return block;
 }
 
-void refuse_strangers_in_block(const Found& layer, const naming::Translation& read,
+void refuse_strangers_in_block(const Found& layer, const naming::LayerReading& read,
                                const std::vector<std::string_view>& names) {
-  const Family& family = *layer.family;
+  const FamilyRow& family = *layer.family;
   const std::string block = block_of(layer), &own = layer.group.prefix;
   const bool whole = naming::has_whole_model(family);
   if (block.empty() || (!whole && family.beside.empty())) return;

@@ -24,7 +24,7 @@ void refuse_stranger(const naming::Found& layer, std::string_view tensor);
 
 /// The same for the first stranger among the names of the file that begin as the block's do, of
 /// which attention's own module is left out.
-void refuse_strangers_in_block(const naming::Found& layer, const naming::Translation& read,
+void refuse_strangers_in_block(const naming::Found& layer, const naming::LayerReading& read,
                                const std::vector<std::string_view>& names);
 
 /// What the names of a layer's block begin with: "model.layers.0."; "" without a number.

@@ -123,7 +123,7 @@ private:
     for (const Found* layer : layers_) {
       Group group = layer->group;
       group.outline = true;
-      naming::Translation parts(group, *layer->family, options);
+      naming::LayerReading parts(group, *layer->family, options);
       naming::read_layer(*layer->family, group, parts);
       naming::long_queries(parts); // known: each layer holds its positions against it
       const ModelReader reader(group, *said_);
@@ -293,7 +293,7 @@ void note_unread(const Group& group, const std::vector<std::string>& names,
                   group.contents->name, list)));
 }
 
-void note_unknown(const Found& layer, const naming::Translation& read,
+void note_unknown(const Found& layer, const naming::LayerReading& read,
                   const std::vector<std::string>& names, const std::vector<std::string>& told,
                   std::vector<Note>& notes) {
   const Group& group = layer.group;

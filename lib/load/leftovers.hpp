@@ -24,7 +24,7 @@ void note_unread(const naming::Group& group, const std::vector<std::string>& nam
 /// A warning about the tensors `names` in the module of a layer's attention, which no family knows
 /// and the layer is computed without; but those of `told`, by their names behind the prefix, and a
 /// rotation's frequencies where the layer rotates.
-void note_unknown(const naming::Found& layer, const naming::Translation& read,
+void note_unknown(const naming::Found& layer, const naming::LayerReading& read,
                   const std::vector<std::string>& names, const std::vector<std::string>& told,
                   std::vector<Note>& notes);
 

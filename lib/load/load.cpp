@@ -119,27 +119,27 @@ naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
   naming::require_computed(layer.group);
   const std::vector<std::string> unread = index->unread(layer);
   note_unread(layer.group, unread, to.notes);
-  naming::Translation translation(layer.group, *layer.family, options);
-  naming::read_layer(*layer.family, layer.group, translation);
-  if (!layer.group.description) queries = naming::long_queries(translation);
-  for (auto& [name, part] : translation.parts) {
+  naming::LayerReading read(layer.group, *layer.family, options);
+  naming::read_layer(*layer.family, layer.group, read);
+  if (!layer.group.description) queries = naming::long_queries(read);
+  for (auto& [name, part] : read.parts) {
     part.rows = true; // families hand on (in, out)
     add(parts, name, std::move(part));
   }
-  for (const auto& setting : translation.settings)
+  for (const auto& setting : read.settings)
     set(settings, setting.name, setting.value, setting.origin);
-  to.notes.insert(to.notes.end(), translation.notes.begin(), translation.notes.end());
+  to.notes.insert(to.notes.end(), read.notes.begin(), read.notes.end());
   if (!request.has_text()) {
     naming::note_unread_settings(layer, to.notes);
     if (!layer.group.description && layer.group.contents->format != "onnx") {
-      note_unknown(layer, translation, index->unknown(layer), unread, to.notes);
-      refuse_strangers_in_block(layer, translation, index->names_of_block(layer));
+      note_unknown(layer, read, index->unknown(layer), unread, to.notes);
+      refuse_strangers_in_block(layer, read, index->names_of_block(layer));
     }
   }
   to.naming = layer.family->title;
   if (layer.group.description && !request.has_text())
     for (Note& note : unclaimed_tensors(layer.group)) to.notes.push_back(std::move(note));
-  return std::move(translation.norm);
+  return std::move(read.norm);
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.

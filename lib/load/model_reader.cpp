@@ -144,6 +144,9 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
            said_.tensor("mlp.up")->where, file_.bias(*said_.tensor("mlp.up"))->name);
     const io::Entry* const there = file_.weight(*bias);
     if (there || !said_.is_family) mlp.product_bias = group_.read(file_.as_it_lies(*bias));
+    if (there && count_of(there->shape) != mlp.up.out())
+      fail("{}: {} is {}: {} expected", group_.contents->name, there->name, to_string(there->shape),
+           counted(mlp.up.out(), "numbers"));
   }
   mlp.inner = norm("mlp.inner_norm", mlp.in.out());
   mlp.out = linear("mlp.out", mlp.in.out(), width);

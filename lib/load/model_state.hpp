@@ -88,6 +88,7 @@ struct Sources::State {
   std::vector<const io::Contents*> others() const;
   void open_sources();
   void present_contents();
+  void find_family(const naming::FamilyRow* only);
   void find_described();
   void find_layers();
   void choose_layers();

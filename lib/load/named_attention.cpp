@@ -45,7 +45,7 @@ const io::Entry* NamedAttention::entry_of(const NamedTensor& part) const {
 
 std::map<std::string, NamedAttention::Said> NamedAttention::attention() {
   std::map<std::string, Said> to;
-  const naming::Translation& read = *layers_[0].translation;
+  const naming::LayerReading& read = *layers_[0].read;
   const std::string fused = add_fused(to, {"q", "k", "v"}) ? "qkv"
                             : add_fused(to, {"k", "v"})    ? "kv"
                                                            : "";
@@ -89,7 +89,7 @@ NamedAttention::Said NamedAttention::tensor_of(const std::string& key, const Nam
     if (!layout) cannot_say(group, fmt::format("how {} lies", name_in_file(*entry)));
     tensor.layout = *layout;
   }
-  const auto& parts = layers_[0].translation->parts;
+  const auto& parts = layers_[0].read->parts;
   const auto bias = parts.find("b" + key.substr(1));
   tensor.bias =
       bias_said(*entry, bias == parts.end() ? nullptr : entry_of(bias->second), &layers_[0]);
@@ -130,7 +130,7 @@ std::optional<NamedAttention::Said> NamedAttention::tensor_of_heads(const io::En
 
 bool NamedAttention::add_fused(std::map<std::string, Said>& to,
                                const std::vector<std::string>& letters) {
-  const auto& parts = layers_[0].translation->parts;
+  const auto& parts = layers_[0].read->parts;
   const io::Entry* entry = nullptr;
   for (const std::string& letter : letters) {
     const auto part = parts.find("W_" + letter);

@@ -32,8 +32,8 @@ void NamedLayers::add_layer(const Found& found, std::string block) {
       own.substr(0, own.size() - (found.group.prefix.size() - layer.block.size()));
   layers_.push_back(std::move(layer));
   ReadAs& kept = layers_.back();
-  kept.translation.emplace(kept.group, *family_, options_);
-  naming::read_layer(*family_, kept.group, *kept.translation);
+  kept.read.emplace(kept.group, *family_, options_);
+  naming::read_layer(*family_, kept.group, *kept.read);
 }
 
 std::vector<std::string> NamedLayers::layers_pattern() const {
@@ -62,9 +62,7 @@ std::string NamedLayers::below_block(const io::Entry& entry, const ReadAs& layer
 }
 
 const NamedLayers::ReadAs& NamedLayers::layer_with_norm() const {
-  const auto has_norm = [](const ReadAs& layer) {
-    return layer.translation->norm.weight.has_value();
-  };
+  const auto has_norm = [](const ReadAs& layer) { return layer.read->norm.weight.has_value(); };
   const auto at = std::ranges::find_if(layers_, has_norm);
   return at == layers_.end() ? layers_[0] : *at;
 }

@@ -21,7 +21,7 @@ protected:
   struct ReadAs {
     naming::Group group;
     std::string block, block_in_file; ///< "model.layers.3.", as read and in the file's own names
-    std::optional<naming::Translation> translation;
+    std::optional<naming::LayerReading> read;
   };
 
   /// `block`: what stands before the names of the layer's tensors, as it is read.
@@ -46,7 +46,7 @@ protected:
   /// What the family knows and does not read, with {layer} for a layer's number.
   std::vector<std::string> unclaimed() const;
 
-  const naming::Family* family_ = nullptr;
+  const naming::FamilyRow* family_ = nullptr;
   std::deque<ReadAs> layers_; // translations hold on to their groups
 
 private:

@@ -10,12 +10,18 @@ namespace mha {
 
 /// Whether what --naming says is a file, not a family.
 bool is_description(std::string_view naming);
+/// What the user's file says: of one model under its names; or of a family, which it is "like", or
+/// whose layers are found by names that each "needs". A family lives as long as the program.
+struct UserNaming {
+  std::shared_ptr<const naming::Description> description; ///< of one model; else null
+  const naming::FamilyRow* family = nullptr;
+};
 /// Throws Error with line and column for what is no JSON, for a key that is not known, for a value
 /// of another type, and for a description that contradicts itself.
-std::shared_ptr<const naming::Description> read_description(const std::string& path);
+UserNaming read_naming(const std::string& path);
 /// The same of what a family's file says for a layer, without its cases.
 std::shared_ptr<const naming::Description> described_family(const JsonTree& tree,
-                                                            const naming::Family& family);
+                                                            const naming::FamilyRow& family);
 /// A JSON schema of what it takes, as `info --schema` prints it.
 std::string description_schema();
 

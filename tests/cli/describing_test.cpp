@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -358,6 +359,71 @@ TEST_CASE("describing: a rotary base and an eps of config.json that nothing read
                       "\"config:rope_theta\"") != std::string::npos);
   said["settings"]["rope"] = "none";
   CHECK(errors().find("rope_base") == std::string::npos);
+}
+
+TEST_CASE("describing: a family's file says what it has otherwise than another", "[model]") {
+  const Folder folder;
+  const std::string path = folder.path("mine.json");
+  const auto logits = [&](const std::string& model, std::vector<std::string> extra) {
+    extra.insert(extra.begin(), {"show", model, "--ids", "5,30,7", "-s", "logits", "-f", "csv"});
+    const Result shown = run(extra);
+    INFO(shown.err);
+    CHECK(shown.code == 0);
+    return shown.out;
+  };
+  for (const auto& [model, family] : {std::pair("data/bard-llama", "llama"),
+                                      {"data/bard-gpt2", "gpt2"},
+                                      {"data/bard-bert", "bert"}}) {
+    std::ofstream(path) << "{\"like\": \"" << family << "\"}";
+    CHECK(logits(model, {"--naming", path}) == logits(model, {}));
+  }
+  // Names and a setting of its own, where its config says so: names as long as those that were.
+  const std::string model = folder.path("model");
+  std::filesystem::copy("data/bard-llama", model);
+  std::string file = text_of(model + "/model.safetensors");
+  for (const auto& [was, is] : {std::pair<std::string, std::string>("\\.mlp\\.", ".ffn."),
+                                {"self_attn\\.o_proj", "self_attn.w_proj"},
+                                {"model\\.norm\\.", "model.last."}})
+    file = std::regex_replace(file, std::regex(was), is);
+  std::ofstream(model + "/model.safetensors", std::ios::binary) << file;
+  nlohmann::json config = nlohmann::json::parse(text_of("data/bard-llama/config.json"));
+  config["model_type"] = "barder", config.erase("architectures");
+  std::ofstream(model + "/config.json") << config;
+  std::ofstream(path) << R"({
+    "title": "Barder", "like": "llama",
+    "needs": "q_proj.weight k_proj.weight v_proj.weight w_proj.weight",
+    "tensors": {"W_o": "w_proj.weight", "mlp.in": "ffn.gate_proj", "mlp.up": "ffn.up_proj",
+                "mlp.out": "ffn.down_proj"},
+    "final_norm": "last",
+    "cases": [{"when": {"model": "barder"}, "settings": {"scale": 0.5}}]})";
+  CHECK(run({"predict", model, "--ids", "5,30,7"}).code == 2);
+  CHECK(logits(model, {"--naming", path}) == logits("data/bard-llama", {"--scale", "0.5"}));
+  CHECK(run({"info", model, "--naming", path}).out.find("Barder") != std::string::npos);
+}
+
+TEST_CASE("describing: what is wrong with a family's file is told by its line") {
+  const Folder folder;
+  const auto says = [&](const std::string& text, const std::string& wanted) {
+    std::ofstream(folder.path("f.json")) << text;
+    const Result result = run({"info", "data/bard-llama", "--naming", folder.path("f.json")});
+    INFO(text << "\n" << result.err);
+    CHECK(result.code == 2);
+    std::string words, word; // lines are wrapped
+    std::istringstream lines(result.err);
+    while (lines >> word) words += (words.empty() ? "" : " ") + word;
+    CHECK(words.find(wanted) != std::string::npos);
+  };
+  says(R"({"like": "lama"})",
+       "f.json: line 1, column 2: no family is called 'lama'; did you mean 'llama'?");
+  says(R"({"like": 3})", "line 1, column 2: like must be text in quotes");
+  says(R"({"like": "llama", "bloc": "pre"})",
+       "'bloc' is no key of a family's file; did you mean 'block'?");
+  says(R"({"like": "llama", "cases": 5})", "line 1, column 19: cases must be a list");
+  says(R"({"like": "llama", "cases": [{"block": "pre"}]})", "a case has no \"when\"");
+  says(R"({"like": "llama", "cases": [{"when": {"mdel": "x"}}]})",
+       "line 1, column 39: 'mdel' is no condition; did you mean 'model'?");
+  says(R"({"like": "llama_like", "needs": ""})", "\"needs\" is missing");
+  says(R"({"like": "bert"})", "has no layer with the tensors of f: self.query.weight");
 }
 
 TEST_CASE("describing: info --schema is a JSON schema that knows every key") {

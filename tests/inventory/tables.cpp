@@ -27,7 +27,7 @@ struct FamilyWords {
 /// The one place that knows where families are listed.
 std::vector<FamilyWords> families() {
   std::vector<FamilyWords> list;
-  for (const naming::Family* family : naming::families())
+  for (const naming::FamilyRow* family : naming::families())
     list.push_back(
         {std::string(family->name), std::string(family->title), std::string(family->models)});
   return list;

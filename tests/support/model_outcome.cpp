@@ -58,9 +58,9 @@ Outcome compute_text(const io::Contents& model) {
 }
 
 Asked asked_of(io::Contents model) {
-  for (const naming::Family* family : naming::families())
+  for (const naming::FamilyRow* family : naming::families())
     if (family->present) family->present(model, model.config); // ALBERT's shared layers
-  const std::vector<naming::Found> found = naming::find_layers(model, model.config, "");
+  const std::vector<naming::Found> found = naming::find_layers(model, model.config);
   const WholeModel whole(found);
   std::vector<const naming::Found*> layers;
   for (const std::string& id : whole.layers())

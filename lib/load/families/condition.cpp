@@ -2,6 +2,7 @@
 
 #include <mha/load/families/steps.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -38,6 +39,20 @@ bool is_within(const JsonTree& words, const Group& group) {
 }
 
 } // namespace
+
+void require_condition(const JsonTree& condition) {
+  constexpr std::string_view words[]{"model",     "says",    "configured", "config", "has",
+                                     "beside",    "in_file", "within",     "ends",   "not",
+                                     "is_prefix", "format",  "number",     "test",   "all",
+                                     "any",       "is",      "default",    "above"};
+  if (!condition.is_object()) condition.refuse("a condition is an object");
+  for (const auto& [word, value] : condition.members) {
+    if (!is_one_of(word, words))
+      value.refuse(fmt::format("'{}' is no condition{}", word, did_you_mean(word, words)));
+    if (word == "not") require_condition(value);
+    if (word == "all" || word == "any") std::ranges::for_each(value.elements, require_condition);
+  }
+}
 
 bool Conditions::hold(const JsonTree& condition) {
   if (!condition.is_object()) condition.refuse("a condition is an object");

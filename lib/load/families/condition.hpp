@@ -45,4 +45,7 @@ private:
   std::optional<std::vector<std::string>> types_; ///< of the model, once a condition asks
 };
 
+/// Throws Error where a word of a condition is not known.
+void require_condition(const JsonTree& condition);
+
 } // namespace mha::naming

@@ -1,7 +1,7 @@
 #pragma once
-// What a model's tensors are called, how they lie and what is computed of them: a family's file
-// (load/families/NAME.json) or a user's, --naming FILE.json (docs/describing.md). Read from JSON by
-// load/read_description.hpp.
+// A description of models: what tensors are called, how they lie and what is computed of them, as a
+// family's file (load/families/NAME.json) or a user's says it, --naming FILE.json
+// (docs/describing.md). Read from JSON by load/read_description.hpp.
 
 #include <mha/layer/block.hpp>
 #include <mha/load/families/family.hpp>
@@ -140,7 +140,7 @@ struct Description {
   std::vector<std::string> known_keys; ///< of config.json, without effect
   std::vector<Note> notes;             ///< of every layer
   std::vector<Message> refusals;       ///< why it is not computed
-  Family family;                       ///< of a user's file
+  FamilyRow family;                    ///< of a user's file
 
   const DescribedTensor* tensor(std::string_view key) const;
   const DescribedNorm* norm(std::string_view key) const;

@@ -13,7 +13,7 @@ namespace mha::naming {
 /// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
 /// multiplied with, or relative_key_query: k, too. {"name": TENSOR, "by_config": false}:
 /// `by_config`, whether the table counts where the config does not say it.
-void step_relative_key(Translation& to, const JsonTree& arguments) {
+void step_relative_key(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const std::string name = text_in(arguments, "name").value_or("distance_embedding.weight");
   const bool by_config = flag_in(arguments, "by_config");
@@ -34,7 +34,7 @@ void step_relative_key(Translation& to, const JsonTree& arguments) {
 }
 
 /// RoFormer's table of sines and cosines lies in the file, and could be another.
-void step_roformer_table(Translation& to, const JsonTree&) {
+void step_roformer_table(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const io::Entry* const entry = group.elsewhere(
       group.prefix.substr(0, group.prefix.find("layer.")) + "embed_positions.weight");
@@ -56,7 +56,7 @@ void step_roformer_table(Translation& to, const JsonTree&) {
 }
 
 /// {"key", "words"}: config.json's key has another word than these two.
-void step_word(Translation& to, const JsonTree& arguments) {
+void step_word(LayerReading& to, const JsonTree& arguments) {
   const std::string key = text_in(arguments, "key").value_or("");
   std::string words = text_in(arguments, "words").value_or("");
   words.replace(words.find(' '), 1, " or ");
@@ -65,7 +65,7 @@ void step_word(Translation& to, const JsonTree& arguments) {
 }
 
 /// Without a number of heads of its own, the stack has that of num_attention_heads.
-void step_bart_heads(Translation& to, const JsonTree&) {
+void step_bart_heads(LayerReading& to, const JsonTree&) {
   if (!to.count("num_heads"))
     to.set_from_config("num_heads",
                        {"num_attention_heads", "attention_heads", "model.encoder_attention_heads"});
@@ -73,7 +73,7 @@ void step_bart_heads(Translation& to, const JsonTree&) {
 
 /// Most layers see a window to both sides, and rotate with a base of their own; a local base of
 /// null is the global one.
-void step_modernbert_positions(Translation& to, const JsonTree&) {
+void step_modernbert_positions(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const auto sees_window = [](const Group& of, std::size_t layer) {
     return layer % of.configured_count({"global_attn_every_n_layers"}, 1).value_or(3) != 0;

@@ -222,21 +222,21 @@ bool Group::is_model(std::initializer_list<std::string_view> types) const {
                              [&](const std::string& type) { return is_one_of(type, types); });
 }
 
-std::string Translation::source_of(std::string_view name) const {
+std::string LayerReading::source_of(std::string_view name) const {
   if (const io::Entry* entry = group_.find(name)) return source_of(*entry);
   return fmt::format("{}: {}{}", group_.contents->name, group_.prefix, name);
 }
 
-std::string Translation::source_of(const io::Entry& entry) const {
+std::string LayerReading::source_of(const io::Entry& entry) const {
   return fmt::format("{}: {}", group_.contents->name,
                      family_.present ? entry.name_in_file() : entry.name);
 }
 
-void Translation::take(std::string_view canonical, std::string_view name) {
+void LayerReading::take(std::string_view canonical, std::string_view name) {
   if (group_.has(name)) put(canonical, read(name), name);
 }
 
-void Translation::take_linear(std::string_view canonical, std::string_view name) {
+void LayerReading::take_linear(std::string_view canonical, std::string_view name) {
   const io::Entry* entry = group_.find(name);
   if (!entry) return;
   if (entry->shape.size() != 2)
@@ -244,8 +244,8 @@ void Translation::take_linear(std::string_view canonical, std::string_view name)
   put(canonical, group_.read_transposed(*entry), name);
 }
 
-void Translation::take_projections(std::string_view q, std::string_view k, std::string_view v,
-                                   std::string_view o) {
+void LayerReading::take_projections(std::string_view q, std::string_view k, std::string_view v,
+                                    std::string_view o) {
   for (const auto& [letter, module] :
        {std::pair("q", q), std::pair("k", k), std::pair("v", v), std::pair("o", o)}) {
     take_linear(fmt::format("W_{}", letter), fmt::format("{}.weight", module));
@@ -253,24 +253,24 @@ void Translation::take_projections(std::string_view q, std::string_view k, std::
   }
 }
 
-void Translation::take_output(std::string_view o) {
+void LayerReading::take_output(std::string_view o) {
   take_linear("W_o", fmt::format("{}.weight", o)), take("b_o", fmt::format("{}.bias", o));
 }
 
-void Translation::take_fused(std::string_view module, std::string_view order) {
+void LayerReading::take_fused(std::string_view module, std::string_view order) {
   take_linear("W_qkv", fmt::format("{}.weight", module));
   take("b_qkv", fmt::format("{}.bias", module));
   set("qkv_order", order);
 }
 
-void Translation::put(std::string_view canonical, Tensor tensor, std::string_view name) {
+void LayerReading::put(std::string_view canonical, Tensor tensor, std::string_view name) {
   if (const io::Entry* entry = group_.find(name)) return put(canonical, std::move(tensor), *entry);
   mha::NamedTensor part{std::move(tensor), source_of(name)};
   part.from = source_of(name);
   parts[std::string(canonical)] = std::move(part);
 }
 
-void Translation::put(std::string_view canonical, Tensor tensor, const io::Entry& stored) {
+void LayerReading::put(std::string_view canonical, Tensor tensor, const io::Entry& stored) {
   const Shape &shape = stored.shape, reversed(shape.rbegin(), shape.rend());
   std::string source = source_of(stored);
   if (!group_.description && !shape.empty() && shape != tensor.shape())
@@ -280,25 +280,25 @@ void Translation::put(std::string_view canonical, Tensor tensor, const io::Entry
   parts[std::string(canonical)] = std::move(part);
 }
 
-Tensor Translation::read(std::string_view name) const {
+Tensor LayerReading::read(std::string_view name) const {
   const io::Entry* entry = group_.find(name);
   if (!entry) fail("{} is missing", source_of(name));
   return group_.read(*entry);
 }
 
-void Translation::take_elsewhere(std::string_view canonical, std::string_view whole_name) {
+void LayerReading::take_elsewhere(std::string_view canonical, std::string_view whole_name) {
   if (const io::Entry* entry = group_.elsewhere(whole_name))
     parts[std::string(canonical)] = {group_.read(*entry),
                                      fmt::format("{}: {}", group_.contents->name, whole_name)};
 }
 
-void Translation::set(std::string_view setting, std::string_view value, std::string_view origin) {
+void LayerReading::set(std::string_view setting, std::string_view value, std::string_view origin) {
   settings.push_back(
       {std::string(setting), std::string(value),
        origin.empty() ? fmt::format("{} names", family_.title) : std::string(origin)});
 }
 
-bool Translation::set_from_config(std::string_view setting, Keys keys) {
+bool LayerReading::set_from_config(std::string_view setting, Keys keys) {
   const std::optional<std::string> value = group_.configured(keys);
   if (!value) return false;
   set(setting, *value, "config.json");
@@ -313,20 +313,20 @@ bool Translation::set_from_config(std::string_view setting, Keys keys) {
   return true;
 }
 
-std::optional<std::string> Translation::option(std::string_view setting) const {
+std::optional<std::string> LayerReading::option(std::string_view setting) const {
   const auto at = options_.find(setting);
   return at == options_.end() ? std::nullopt : std::optional(at->second);
 }
 
 std::optional<double>
-Translation::positive_number(std::initializer_list<std::string_view> keys) const {
+LayerReading::positive_number(std::initializer_list<std::string_view> keys) const {
   const std::optional<double> number = group_.configured_number(keys);
   if (number && !(*number > 0))
     fail("config.json: {} is {}: a number above 0 expected", *keys.begin(), *number);
   return number;
 }
 
-std::optional<std::size_t> Translation::count(std::string_view setting) const {
+std::optional<std::size_t> LayerReading::count(std::string_view setting) const {
   std::optional<std::string> text = option(setting);
   if (!text)
     for (const FamilySetting& own : settings)
@@ -337,7 +337,7 @@ std::optional<std::size_t> Translation::count(std::string_view setting) const {
   return setting == "num_heads" ? parsed.num_heads : parsed.num_kv_heads;
 }
 
-std::optional<std::size_t> Translation::head_width() const {
+std::optional<std::size_t> LayerReading::head_width() const {
   const std::size_t heads = count("num_heads").value_or(0);
   if (heads == 0) return std::nullopt;
   if (const auto q = parts.find("W_q"); q != parts.end() && q->second.tensor.rank() == 2)
@@ -348,18 +348,18 @@ std::optional<std::size_t> Translation::head_width() const {
   return std::nullopt;
 }
 
-void Translation::take_norm(const io::Entry* weight, const io::Entry* bias) {
+void LayerReading::take_norm(const io::Entry* weight, const io::Entry* bias) {
   if (weight) norm.weight = *weight, group_.use(*weight);
   if (bias) norm.bias = *bias, group_.use(*bias);
 }
 
-void Translation::refuse(std::initializer_list<std::string_view> names,
-                         std::string_view what) const {
+void LayerReading::refuse(std::initializer_list<std::string_view> names,
+                          std::string_view what) const {
   for (std::string_view name : names)
     if (group_.has(name)) fail("{}: {} is not supported", source_of(name), what);
 }
 
-void Translation::pass_over(std::initializer_list<std::string_view> names, std::string_view what) {
+void LayerReading::pass_over(std::initializer_list<std::string_view> names, std::string_view what) {
   for (std::string_view name : names)
     if (const io::Entry* entry = group_.find(name)) {
       group_.use(*entry);
@@ -367,16 +367,16 @@ void Translation::pass_over(std::initializer_list<std::string_view> names, std::
     }
 }
 
-void Translation::pass_over_with_warning(std::string_view name, std::string_view why) {
+void LayerReading::pass_over_with_warning(std::string_view name, std::string_view why) {
   const io::Entry* entry = group_.find(name);
   if (!entry) return;
   group_.use(*entry);
   warn(fmt::format("{}: passed over, as in Transformers: {}", source_of(name), why));
 }
 
-void Translation::note_square(std::string_view canonical, std::string_view name,
-                              std::string_view taken, std::string_view otherwise,
-                              std::string_view choose) {
+void LayerReading::note_square(std::string_view canonical, std::string_view name,
+                               std::string_view taken, std::string_view otherwise,
+                               std::string_view choose) {
   if (group_.configured("model_type")) return; // config.json says whose names these are
   const Shape shape = group_.shape(name);
   // A feed-forward widens: beside one, its first matrix shows how the file's lie, and was read so.

@@ -25,6 +25,11 @@ inline constexpr std::string_view text_sections[]{"text_config.", "language_conf
 using Options = std::map<std::string, std::string, std::less<>>;
 
 struct Description;
+} // namespace mha::naming
+namespace mha {
+struct JsonTree;
+}
+namespace mha::naming {
 
 /// The tensors of one attention layer, as a family names them: everything that begins with
 /// `prefix`.
@@ -114,7 +119,7 @@ private:
                 const std::string& value) const;
 };
 
-struct Family;
+struct FamilyRow;
 
 enum class NormKind : std::uint8_t { unknown, none, layer, rms, affine };
 
@@ -129,9 +134,9 @@ struct InputNormalisation {
 };
 
 /// What a family makes of a group: canonical tensors, the family's settings, remarks.
-class Translation {
+class LayerReading {
 public:
-  Translation(const Group& group, const Family& family, const Options& options)
+  LayerReading(const Group& group, const FamilyRow& family, const Options& options)
       : group_(group), family_(family), options_(options) {}
 
   /// A tensor as it is, under a canonical name; nothing happens if the group does not have it.
@@ -210,12 +215,12 @@ public:
 
 private:
   const Group& group_;
-  const Family& family_;
+  const FamilyRow& family_;
   const Options& options_;
 };
 
 /// What is known of a family before its file is parsed.
-struct Family {
+struct FamilyRow {
   std::string_view name;  ///< for --naming: "llama"
   std::string_view title; ///< for people: "LLaMA"
   /// The model_types of config.json whose attention this computes rightly, separated by spaces; a
@@ -237,43 +242,44 @@ struct Family {
   /// When a group with these names is of it (families/condition.hpp); "": always. Its tests are
   /// functions.
   std::string_view recognised = {};
-  std::string_view text = {}; ///< its file (families/NAME.json); "": a user's description
+  std::string_view text = {};     ///< its file (families/NAME.json); "": a user's description
+  const JsonTree* tree = nullptr; ///< of a user's file
 };
 
 /// Whether a group of a family's tensors is of it.
-bool is_of(const Family& family, const Group& group);
+bool is_of(const FamilyRow& family, const Group& group);
 /// Reads a layer as the group's description says, else the family's file.
-void read_layer(const Family& family, const Group& group, Translation& to);
+void read_layer(const FamilyRow& family, const Group& group, LayerReading& to);
 /// The tensors alone of a layer that the user describes, which are held against each other.
-void read_described_tensors(const Group& group, Translation& to);
+void read_described_tensors(const Group& group, LayerReading& to);
 /// Whether the family says what stands around attention.
-bool has_whole_model(const Family& family);
+bool has_whole_model(const FamilyRow& family);
 /// The model_types whose whole model it describes; "": any.
-std::string_view whole_models_of(const Family& family);
+std::string_view whole_models_of(const FamilyRow& family);
 /// What is said of the whole model that the layer is of. Throws Error where it is not computed.
-std::shared_ptr<const Description> model_of(const Family& family, const Group& group);
+std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group& group);
 /// What stands before a block's number in a family's names, below the model.
-std::string_view layers_of(const Family& family);
+std::string layers_of(const FamilyRow& family);
 
 /// All families, the more particular before the more general.
-std::span<const Family* const> families();
+std::span<const FamilyRow* const> families();
 /// By name; throws Error with the choices and "did you mean".
-const Family& family_named(std::string_view name);
+const FamilyRow& family_named(std::string_view name);
 
 /// A layer found in a file.
 struct Found {
   std::string id; ///< "0", "decoder.3.cross"; "" for a lone layer without a number
   Group group;
-  const Family* family = nullptr;
+  const FamilyRow* family = nullptr;
   bool is_chosen = false;    ///< the user said the family
   std::string stranger = {}; ///< a tensor of another layer of the file that no family here has
 };
 
-/// The layers that the contents hold, in the file's numbering. `only`: one family by name, or "".
-/// Ids are numbers where these tell the layers apart, else "encoder.0", "decoder.0",
+/// The layers that the contents hold, in the file's numbering. `only`: the family that the user
+/// chose. Ids are numbers where these tell the layers apart, else "encoder.0", "decoder.0",
 /// "decoder.0.cross", else the whole prefix.
 std::vector<Found> find_layers(const io::Contents& contents, const Config& config,
-                               std::string_view only);
+                               const FamilyRow* only = nullptr);
 
 /// The number in a prefix or id: "model.layers.12.self_attn." → 12, "encoder/layer_3/" → 3.
 std::optional<std::size_t> layer_number(std::string_view prefix);

@@ -52,21 +52,26 @@ JsonTree tree_of_text(std::string_view name, std::string_view text) {
   return read_json_tree(bytes, false);
 }
 
-/// The parsed text of a file, once it was needed.
-const JsonTree& tree_of(std::string_view name) {
+/// The parsed text of a file, once it was needed; nullptr: no file is called so.
+const JsonTree* tree_of(std::string_view name) {
   static std::mutex lock;
   static std::map<std::string_view, JsonTree> trees;
   const std::lock_guard hold(lock);
-  if (const auto at = trees.find(name); at != trees.end()) return at->second;
+  if (const auto at = trees.find(name); at != trees.end()) return &at->second;
   const FamilyText* const text = find_named(family_texts(), name);
-  if (!text) fail("no family's file is called '{}'", name);
-  return trees.emplace(text->name, tree_of_text(name, text->text)).first->second;
+  return text ? &trees.emplace(text->name, tree_of_text(name, text->text)).first->second : nullptr;
 }
 
-Levels levels_of(const Family& family) {
-  Levels levels{&tree_of(family.name)};
-  while (const JsonTree* like = levels.front()->find("like"))
-    levels.insert(levels.begin(), &tree_of(like->as_text("like")));
+Levels levels_of(const FamilyRow& family) {
+  Levels levels{family.tree ? family.tree : tree_of(family.name)};
+  while (const JsonTree* like = levels.front()->find("like")) {
+    const std::string& name = like->as_text("like");
+    const JsonTree* const tree = tree_of(name);
+    if (!tree)
+      like->refuse(fmt::format("no family is called '{}'{}", name,
+                               choices_for(name, names_of_rows(family_texts()))));
+    levels.insert(levels.begin(), tree);
+  }
   return levels;
 }
 
@@ -91,7 +96,7 @@ std::vector<Case> cases_of(const JsonTree& level, Conditions& conditions, bool w
 
 } // namespace
 
-bool is_recognised(const Family& family, const Group& group) {
+bool is_recognised(const FamilyRow& family, const Group& group) {
   if (family.recognised.empty()) return true;
   static std::mutex lock;
   static std::map<std::string_view, JsonTree> trees;
@@ -107,32 +112,37 @@ bool is_recognised(const Family& family, const Group& group) {
   return Conditions(group, Levels{}).hold(*when);
 }
 
-std::string_view layers_in(const Family& family) {
+std::string layers_in(const FamilyRow& family) {
+  const std::string layers = word_in(family, "layers");
+  return layers.substr(0, layers.find(".{"));
+}
+
+std::string word_in(const FamilyRow& family, std::string_view word) {
   const Levels levels = levels_of(family);
   for (auto level = levels.rbegin(); level != levels.rend(); ++level)
-    if (const JsonTree* const layers = (*level)->find("layers"))
-      return std::string_view(layers->text).substr(0, layers->text.find(".{"));
+    if (const JsonTree* const there = (*level)->find(word)) return there->as_text(word);
   return "";
 }
 
-const Family& family_named(std::string_view name) {
+const FamilyRow& family_named(std::string_view name) {
   if (const auto* family = find_named(families(), name)) return **family;
   fail("no naming is called '{}'{}", name, choices_for(name, names_of_rows(families())));
 }
 
-const Description& said_of(const Family& family, const Group& group, bool whole) {
+const Description& said_of(const FamilyRow& family, const Group& group, bool whole) {
   static std::mutex lock;
-  static std::map<std::string, std::shared_ptr<const Description>> made;
+  static std::map<std::pair<const FamilyRow*, std::string>, std::shared_ptr<const Description>>
+      made;
   const Levels levels = levels_of(family);
   Conditions conditions(group, levels);
   std::vector<std::vector<Case>> cases;
-  std::string key = fmt::format("{}{}", family.name, whole ? '+' : ' ');
+  std::string key(1, whole ? '+' : ' ');
   for (const JsonTree* level : levels) {
     cases.push_back(cases_of(*level, conditions, whole));
     for (const Case& one : cases.back()) key += one.holds ? '1' : '0';
   }
   const std::lock_guard hold(lock);
-  std::shared_ptr<const Description>& description = made[key];
+  std::shared_ptr<const Description>& description = made[{&family, key}];
   if (description) return *description;
   JsonTree tree;
   tree.kind = JsonTree::Kind::object, tree.where = levels.back()->where;

@@ -18,13 +18,15 @@ struct FamilyText {
 std::span<const FamilyText> family_texts();
 
 /// Whether a group with the family's names is of it.
-bool is_recognised(const Family& family, const Group& group);
+bool is_recognised(const FamilyRow& family, const Group& group);
 /// What stands before a block's number in names, below the model, but for a case that says
 /// otherwise.
-std::string_view layers_in(const Family& family);
+std::string layers_in(const FamilyRow& family);
+/// A word of its file, or of the nearest that it is like; "": none has it.
+std::string word_in(const FamilyRow& family, std::string_view word);
 
 /// What a family's file says for a layer. `whole`: of the whole model, too, whose cases may ask for
 /// further keys of config.json. The description lives as long as the program.
-const Description& said_of(const Family& family, const Group& group, bool whole);
+const Description& said_of(const FamilyRow& family, const Group& group, bool whole);
 
 } // namespace mha::naming

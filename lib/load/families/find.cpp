@@ -69,7 +69,7 @@ private:
 };
 
 /// All endings that a family knows.
-std::vector<std::string_view> endings_of(const Family& family) {
+std::vector<std::string_view> endings_of(const FamilyRow& family) {
   std::vector<std::string_view> list = words_of(family.knows);
   for (std::string_view needed : words_of(family.needs))
     for (std::string_view name : words_of(needed, "|")) list.push_back(name);
@@ -83,9 +83,9 @@ using Places = std::vector<std::size_t>;
 /// those of a few families, however many there are.
 class FamiliesByEnding {
 public:
-  FamiliesByEnding() {
-    for (std::size_t family = 0; family < families().size(); ++family)
-      for (std::string_view ending : endings_of(*families()[family])) {
+  explicit FamiliesByEnding(std::span<const FamilyRow* const> rows) : families_(rows.size()) {
+    for (std::size_t family = 0; family < rows.size(); ++family)
+      for (std::string_view ending : endings_of(*rows[family])) {
         std::vector<std::size_t>& list =
             ending.ends_with('#') ? numbered_ : by_last_parts_[last_parts(ending)];
         if (list.empty() || list.back() != family) list.push_back(family);
@@ -93,7 +93,7 @@ public:
   }
   /// The names among which each family's tensors are.
   std::vector<Places> places(const std::vector<std::string>& names) const {
-    std::vector<Places> places(families().size());
+    std::vector<Places> places(families_);
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::string_view name = names[i], two = last_parts(name), one = last_part(name);
       const auto add = [&](const std::vector<std::size_t>& list) {
@@ -108,13 +108,14 @@ public:
   }
 
 private:
+  std::size_t families_;
   std::unordered_map<std::string_view, std::vector<std::size_t>> by_last_parts_;
   std::vector<std::size_t> numbered_;
 };
 
 /// The groups of one family, by prefix; `names` are those of the tensors, dotted, and `places`
 /// those that the family may know.
-std::map<std::string, Group> groups_of(const Family& family, const io::Contents& contents,
+std::map<std::string, Group> groups_of(const FamilyRow& family, const io::Contents& contents,
                                        const std::vector<std::string>& names, const Places& places,
                                        const Config& config) {
   const Endings endings(endings_of(family));
@@ -132,7 +133,7 @@ std::map<std::string, Group> groups_of(const Family& family, const io::Contents&
   return groups;
 }
 
-bool is_complete(const Family& family, const Group& group) {
+bool is_complete(const FamilyRow& family, const Group& group) {
   const auto there = [&](std::string_view name) {
     return std::any_of(group.tensors.begin(), group.tensors.end(),
                        [&](const auto& tensor) { return prefix_of(tensor.first, name) == 0; });
@@ -216,19 +217,20 @@ std::optional<std::size_t> layer_number(std::string_view prefix) {
 }
 
 std::vector<Found> find_layers(const io::Contents& contents, const Config& config,
-                               std::string_view only) {
+                               const FamilyRow* only) {
   std::vector<Found> layers;
   std::set<std::string> taken;
   std::vector<std::string> names;
   for (const io::Entry& entry : contents.tensors) names.push_back(dotted(entry.name));
-  static const FamiliesByEnding by_ending;
-  const std::vector<Places> places = by_ending.places(names);
+  static const FamiliesByEnding of_all(families());
+  const std::span<const FamilyRow* const> rows = only ? std::span(&only, 1) : families();
+  const std::vector<Places> places =
+      only ? FamiliesByEnding(rows).places(names) : of_all.places(names);
   std::map<std::pair<std::string_view, std::string_view>, std::map<std::string, Group>> groups;
-  for (std::size_t f = 0; f < families().size(); ++f) {
-    const Family* family = families()[f];
-    if (!only.empty() && family->name != only) continue;
+  for (std::size_t f = 0; f < rows.size(); ++f) {
+    const FamilyRow* family = rows[f];
     // What a graph computes is said by the graph: names beside it say the same layers again.
-    if (only.empty() && contents.format == "onnx" && !layers.empty()) break;
+    if (contents.format == "onnx" && !layers.empty()) break;
     // Families of the same names have the same groups, each its own note of what it asked for.
     const auto [known, is_new] = groups.try_emplace({family->needs, family->knows});
     if (is_new) {
@@ -240,12 +242,12 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
     for (auto& [prefix, group] : known->second) {
       if (taken.count(prefix)) continue;
       group.reads = reads;
-      if (only.empty() && !is_of(*family, group)) continue;
+      if (!only && !is_of(*family, group)) continue;
       taken.insert(prefix);
-      layers.push_back({"", std::move(group), family, !only.empty()});
+      layers.push_back({"", std::move(group), family, only != nullptr});
     }
   }
-  if (only.empty() && !layers.empty() && layers[0].group.model_types().empty())
+  if (!only && !layers.empty() && layers[0].group.model_types().empty())
     for (const std::string stranger = tensor_of_hybrid(names); Found & found : layers)
       found.stranger = stranger;
   // Numbers in their order, not as text: 2 before 10.

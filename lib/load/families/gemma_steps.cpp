@@ -16,9 +16,9 @@ bool slides3(const Group& group, std::size_t layer) {
 }
 
 /// EmbeddingGemma sees what comes after a token, too: of a window of W keys W / 2 on each side.
-void see_both_sides(Translation& to) {
+void see_both_sides(LayerReading& to) {
   to.set("causal", "false", "config.json: use_bidirectional_attention");
-  for (Translation::FamilySetting& setting : to.settings) {
+  for (LayerReading::FamilySetting& setting : to.settings) {
     if (setting.name != "window_left") continue;
     const std::size_t W = parse_number<std::size_t>(setting.value).value_or(0) + 1;
     setting.value = std::to_string(W / 2);
@@ -37,7 +37,7 @@ bool computes_hidden_act(const Group& group) {
 }
 
 /// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.
-void step_query_scalar(Translation& to, const JsonTree& arguments) {
+void step_query_scalar(LayerReading& to, const JsonTree& arguments) {
   const std::optional<double> scalar = to.positive_number({"query_pre_attn_scalar"});
   const double usual = number_in(arguments, "default").value_or(256);
   to.set("scale", fmt::format("{}", 1 / std::sqrt(scalar.value_or(usual))),
@@ -47,7 +47,7 @@ void step_query_scalar(Translation& to, const JsonTree& arguments) {
 /// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
 /// {"two_keys": true}: Gemma 1, of which versions of Transformers read the two keys differently;
 /// those from 4.39 to 4.44 as here, where the file is not of Transformers 5.
-void step_gemma_activation(Translation& to, const JsonTree& arguments) {
+void step_gemma_activation(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const auto at = group.config->find("hidden_act");
   if (at != group.config->end() && at->second.starts_with("gelu")) group.says("hidden_act");
@@ -80,7 +80,7 @@ void step_gemma_activation(Translation& to, const JsonTree& arguments) {
 }
 
 /// null is no cap; only a config without the key means 50. A cap of 0 is a division by it.
-void step_gemma2_softcap(Translation& to, const JsonTree&) {
+void step_gemma2_softcap(LayerReading& to, const JsonTree&) {
   to.positive_number({"attn_logit_softcapping"});
   if (!to.set_from_config("softcap", {"attn_logit_softcapping"}) &&
       !to.group().says("attn_logit_softcapping"))
@@ -89,7 +89,7 @@ void step_gemma2_softcap(Translation& to, const JsonTree&) {
 
 /// Layers with a window rotate by a base of their own, without rope_scaling. Transformers' Gemma 3
 /// does not pass attn_logit_softcapping on: a cap would be another model.
-void step_gemma3_positions(Translation& to, const JsonTree&) {
+void step_gemma3_positions(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (const auto cap = to.number({"attn_logit_softcapping"}))
     to.warn(message("config.json says attn_logit_softcapping {}: not computed, as in "

@@ -69,30 +69,30 @@ bool has_own_head(const Group& group) {
 }
 
 /// Buffers of the causal mask, which are called as biases are.
-void step_mask_buffers(Translation& to, const JsonTree&) {
+void step_mask_buffers(LayerReading& to, const JsonTree&) {
   to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
   to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
 }
 
 /// {TENSOR: what it is}: known, and not read.
-void step_pass_over(Translation& to, const JsonTree& arguments) {
+void step_pass_over(LayerReading& to, const JsonTree& arguments) {
   for (const auto& [name, what] : arguments.members) to.pass_over({name}, what.as_text(name));
 }
 
 /// {TENSOR: what it is of}: not computed here.
-void step_unsupported(Translation& to, const JsonTree& arguments) {
+void step_unsupported(LayerReading& to, const JsonTree& arguments) {
   for (const auto& [name, what] : arguments.members) to.refuse({name}, what.as_text(name));
 }
 
 /// {"key", "name", "taken", "axes", "naming"}: a square matrix of which its name alone says how it
 /// lies.
-void step_square(Translation& to, const JsonTree& arguments) {
+void step_square(LayerReading& to, const JsonTree& arguments) {
   const auto text = [&](const char* name) { return text_in(arguments, name).value_or(""); };
   to.note_square(text("key"), text("name"), text("taken"), text("axes"), text("naming"));
 }
 
 /// c_attn of cross-attention holds keys and values, q_attn the queries.
-void step_gpt2_cross_attention(Translation& to, const JsonTree&) {
+void step_gpt2_cross_attention(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (!has_gpt2_shapes(group) || group.is_model({"gpt_bigcode"}))
     fail("{} is {}: (E, 2E) expected, keys and values", to.source_of("c_attn.weight"),
@@ -107,7 +107,7 @@ void step_gpt2_cross_attention(Translation& to, const JsonTree&) {
 
 /// 1/√d, unless scale_attn_weights is false, and 1/(layer + 1) if scale_attn_by_inverse_layer_idx
 /// is true.
-void step_gpt2_scale(Translation& to, const JsonTree&) {
+void step_gpt2_scale(LayerReading& to, const JsonTree&) {
   const bool scaled = to.is_true({"scale_attn_weights"}, true);
   if (!scaled) to.set("scale", "none", "config.json");
   if (!to.is_true({"scale_attn_by_inverse_layer_idx"})) return;
@@ -125,7 +125,7 @@ void step_gpt2_scale(Translation& to, const JsonTree&) {
 }
 
 /// Of a file without a model_type, the shape alone tells GPT-BigCode.
-void step_gpt_bigcode_doubt(Translation& to, const JsonTree&) {
+void step_gpt_bigcode_doubt(LayerReading& to, const JsonTree&) {
   to.warn(message(
       "{} has GPT-2's name and lies (out, in), as its shape {} says: read as GPT-BigCode; <naming> "
       "gpt2 or nanogpt reads it otherwise",
@@ -133,7 +133,7 @@ void step_gpt_bigcode_doubt(Translation& to, const JsonTree&) {
 }
 
 /// Local layers see a window of window_size keys.
-void step_gpt_neo_window(Translation& to, const JsonTree&) {
+void step_gpt_neo_window(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const std::size_t window = group.configured_count({"window_size"}, 1).value_or(256);
   group.configured("attention_types"); // where attention_layers says the same
@@ -146,13 +146,13 @@ void step_gpt_neo_window(Translation& to, const JsonTree&) {
   if (kind && *kind == "local") to.set("window_left", fmt::format("{}", window - 1), "config.json");
 }
 
-void step_gptj_rotary(Translation& to, const JsonTree&) {
+void step_gptj_rotary(LayerReading& to, const JsonTree&) {
   set_rotary_of_gptj(to);
 }
 
 /// {"japanese": false, "always": false}: the biases of GPT-NeoX, as attention_bias says; GPT-NeoX
 /// Japanese has none but the last layer's dense_bias, other kin always have theirs.
-void step_neox_biases(Translation& to, const JsonTree& arguments) {
+void step_neox_biases(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const bool japanese = flag_in(arguments, "japanese"), always = flag_in(arguments, "always"),
              biased = !japanese && (always || to.is_true({"attention_bias"}, true)),
@@ -170,7 +170,7 @@ void step_neox_biases(Translation& to, const JsonTree& arguments) {
 }
 
 /// Persimmon's layer norms of each head's queries and keys, unless qk_layernorm is false.
-void step_persimmon_norms(Translation& to, const JsonTree&) {
+void step_persimmon_norms(LayerReading& to, const JsonTree&) {
   if (!to.is_true({"qk_layernorm"}, true)) return;
   for (const std::string letter : {"q", "k"})
     for (const std::string part : {".weight", ".bias"}) {
@@ -185,7 +185,7 @@ void step_persimmon_norms(Translation& to, const JsonTree&) {
 }
 
 /// MPT: llm-foundry clips first and normalises then, all heads together.
-void step_mpt_limits(Translation& to, const JsonTree&) {
+void step_mpt_limits(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
     fail("{}: clip_qkv {} before the layer normalisation of queries and keys (q_ln) is not "

@@ -14,7 +14,7 @@ namespace mha::naming {
 namespace {
 
 /// W as the file has it, in, out: no copy.
-void take_onnx(const Group& group, Translation& to, std::string_view name) {
+void take_onnx(const Group& group, LayerReading& to, std::string_view name) {
   const io::Entry* entry = group.find(name);
   if (!entry) return;
   mha::NamedTensor part{group.read(*entry), to.source_of(name)};
@@ -56,7 +56,7 @@ bool may_be_bucket(std::size_t bucket, std::size_t distance, std::size_t buckets
 }
 
 /// T5's settings under which its formula gives the graph's buckets.
-void set_relative_bias(const Group& group, Translation& to) {
+void set_relative_bias(const Group& group, LayerReading& to) {
   const io::Entry* table = group.find("relative_bias");
   if (!table) return;
   const std::vector<std::size_t> before = buckets_said(group, "buckets_before"),
@@ -99,7 +99,7 @@ bool is_of_graph(const Group& group) {
   return group.contents->format == "onnx" || std::ranges::any_of(group.contents->scalars, is_node);
 }
 
-void step_graph(Translation& to, const JsonTree&) {
+void step_graph(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   for (const char* name : {"W_q", "W_k", "W_v", "W_o", "b_q", "b_k", "b_v", "b_o", "q_norm.weight",
                            "q_norm.bias", "k_norm.weight", "k_norm.bias", "bias", "mask", "sinks",

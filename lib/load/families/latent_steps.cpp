@@ -13,7 +13,7 @@ namespace {
 struct HeadWidths {
   std::optional<double> alone, shared;
 };
-HeadWidths widths_of_head(const Group& group, const Translation& to) {
+HeadWidths widths_of_head(const Group& group, const LayerReading& to) {
   HeadWidths parts{to.number({"qk_nope_head_dim"}), to.number({"qk_rope_head_dim"})};
   const Shape down = group.shape("kv_a_proj_with_mqa.weight"),
               norm = group.shape("kv_a_layernorm.weight");
@@ -26,7 +26,7 @@ HeadWidths widths_of_head(const Group& group, const Translation& to) {
 }
 
 /// 1/√d_k · g², g = 0.1 mscale_all_dim ln factor + 1 where rope_scaling has both.
-void set_scale(Translation& to, const HeadWidths& head) {
+void set_scale(LayerReading& to, const HeadWidths& head) {
   const std::optional<double> mscale = rope_number(to, "mscale_all_dim"),
                               factor = rope_number(to, "factor");
   if (mscale.value_or(0) == 0 || factor.value_or(1) <= 1 || !head.alone || !head.shared) return;
@@ -39,7 +39,7 @@ void set_scale(Translation& to, const HeadWidths& head) {
 
 /// The last qk_rope_head_dim dimensions of a head rotate, in neighbours unless rope_interleave is
 /// false.
-void step_latent_heads(Translation& to, const JsonTree&) {
+void step_latent_heads(LayerReading& to, const JsonTree&) {
   const HeadWidths head = widths_of_head(to.group(), to);
   set_rotary(to, {.style = to.is_true({"rope_interleave"}, true) ? "interleaved" : "half"});
   if (head.shared) to.set("rope_dims", fmt::format("{}", *head.shared));

@@ -28,7 +28,7 @@ Tensor third(const Tensor& fused, std::size_t rank, std::size_t which, const std
 
 /// The tables of a rotary model tell how many dimensions are rotated, and by their second row in
 /// which pairs: neighbours have the same angle, or dimension i and i + d/2.
-void set_rotary_table(const Group& group, Translation& to) {
+void set_rotary_table(const Group& group, LayerReading& to) {
   const Shape shape = group.shape("rotary_sin");
   if (shape.size() != 2 || shape[0] < 2 || shape[1] < 4) return;
   const Tensor sines = to.read("rotary_sin");
@@ -42,7 +42,7 @@ void set_rotary_table(const Group& group, Translation& to) {
 }
 
 /// Newer files hold no tables: the config says it all.
-void set_rotary_config(Translation& to) {
+void set_rotary_config(LayerReading& to) {
   to.set("rope", to.is_true({"rotary_adjacent_pairs"}) ? "interleaved" : "half", "config.json");
   to.set_from_config("rope_dims", {"rotary_dim"});
   to.set_from_config("rope_base", {"rotary_base"});
@@ -59,7 +59,7 @@ std::string one_of(const Group& group, std::string_view key,
 }
 
 /// head_1 … head_n as (n, dim, d_h).
-Tensor stacked(const Translation& to, const std::string& name, std::size_t heads) {
+Tensor stacked(const LayerReading& to, const std::string& name, std::size_t heads) {
   Tensor all;
   for (std::size_t h = 0; h < heads; ++h) {
     const std::string head = fmt::format("{}.head_{}", name, h + 1);
@@ -99,7 +99,7 @@ bool has_kernels_of_matrices(const Group& group) {
 
 /// timm's name of the model: others of its models have these names, too, and rotate queries and
 /// keys, or attend in windows, over channels, or with further parts.
-void step_plain_vision(Translation& to, const JsonTree&) {
+void step_plain_vision(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (group.beside("merger.ln_q.weight", 3))
     fail("{}: {} is of Qwen2-VL's vision tower, which rotates queries and keys: not supported",
@@ -118,7 +118,7 @@ void step_plain_vision(Translation& to, const JsonTree&) {
 
 /// in_proj_weight (3E, E) by rows q, k, v; or q_proj_weight, k_proj_weight, v_proj_weight where
 /// keys and values have widths of their own; always one in_proj_bias.
-void step_multihead_attention(Translation& to, const JsonTree&) {
+void step_multihead_attention(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   std::size_t which = 0;
   for (const char* letter : {"q", "k", "v"}) {
@@ -146,7 +146,7 @@ void step_multihead_attention(Translation& to, const JsonTree&) {
 }
 
 /// What HookedTransformerConfig says of attention.
-void step_transformer_lens(Translation& to, const JsonTree&) {
+void step_transformer_lens(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (one_of(group, "attention_dir", {"causal", "bidirectional"}) == "bidirectional")
     to.set("causal", "false", "config.json");
@@ -208,7 +208,7 @@ void settle_transformer_lens(const Group& group, Description& said, const JsonTr
 }
 
 /// {"W_q": MODULE, …}: head_1 … head_n of each module (Julia counts from 1).
-void step_julia_heads(Translation& to, const JsonTree& arguments) {
+void step_julia_heads(LayerReading& to, const JsonTree& arguments) {
   std::size_t heads = 0;
   while (to.group().has(fmt::format("PQ.head_{}", heads + 1))) ++heads;
   if (heads == 0) fail("{} is missing: the heads count from 1", to.source_of("PQ.head_1"));
@@ -217,7 +217,7 @@ void step_julia_heads(Translation& to, const JsonTree& arguments) {
 }
 
 /// Tokens are columns, and X is added.
-void step_columns(Translation& to, const JsonTree&) {
+void step_columns(LayerReading& to, const JsonTree&) {
   to.set("residual", "true");
   to.set("columns", "true");
 }

@@ -10,7 +10,8 @@ namespace mha::naming {
 namespace {
 
 /// MODULE.norms.0.weight, MODULE.norms.1.weight …: one a head, on top of each other.
-void take_norms_of_heads(Translation& to, const std::string& canonical, const std::string& module) {
+void take_norms_of_heads(LayerReading& to, const std::string& canonical,
+                         const std::string& module) {
   const Group& group = to.group();
   std::vector<Tensor> norms;
   while (const io::Entry* entry = group.elsewhere(
@@ -36,7 +37,7 @@ bool qk_norm_is_per_head(const Group& group) {
 }
 
 /// config.json's heads; without them, what the width of a head says.
-void step_llama_heads(Translation& to, const JsonTree&) {
+void step_llama_heads(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
   std::size_t width = group.configured_count({"head_dim"}, 1).value_or(0);
@@ -60,7 +61,7 @@ void step_llama_heads(Translation& to, const JsonTree&) {
 /// KEY, "eps": 1e-6, "layer": false}. q_norm is an RMS norm unless it has a bias or `layer`;
 /// q_layernorm is a layer norm, in StableLM one module a head (norms.N). Without `eps_key` the kind
 /// of norm says the key.
-void step_qk_norm(Translation& to, const JsonTree& arguments) {
+void step_qk_norm(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   // Transformers makes none of these, and leaves such tensors of a file aside.
   if (!flag_in(arguments, "made", true)) {
@@ -97,7 +98,7 @@ void step_qk_norm(Translation& to, const JsonTree& arguments) {
 }
 
 /// Command R+ has layer norms of each head's queries and keys, as use_qk_norm says.
-void step_cohere_qk_norm(Translation& to, const JsonTree&) {
+void step_cohere_qk_norm(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const bool normed = group.has("q_norm.weight");
   if (group.is_true({"use_qk_norm"}, normed) && !normed)
@@ -107,7 +108,7 @@ void step_cohere_qk_norm(Translation& to, const JsonTree&) {
 }
 
 /// The file always has both norms; {"of_heads": true}: each as wide as a head.
-void step_needs_qk_norm(Translation& to, const JsonTree& arguments) {
+void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const bool of_heads = flag_in(arguments, "of_heads", true);
   for (const char* name : {"q_norm.weight", "k_norm.weight"})

@@ -46,7 +46,7 @@ std::vector<std::string_view> keys_in(const JsonTree& arguments, std::string_vie
 
 /// "none", or {"style": "half", "part": 0.25, "base": 10000, "base_keys": "a b", "part_keys": "a
 /// b", "dims_key": "rotary_dim", "layer_type": "", "scaled": true}: see Rotary.
-void step_rotary(Translation& to, const JsonTree& arguments) {
+void step_rotary(LayerReading& to, const JsonTree& arguments) {
   if (arguments.is_text()) return set_no_rotary(to);
   Rotary rotary;
   rotary.style = arguments.find("style")->as_text("style");
@@ -63,7 +63,7 @@ void step_rotary(Translation& to, const JsonTree& arguments) {
 
 /// Some layers do not rotate (NoPE). {"style", "base", "layers"}: "listed" in no_rope_layers, or
 /// those with a window of the kind that a window's `layers` says.
-void step_alternating_rotary(Translation& to, const JsonTree& arguments) {
+void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const std::string layers = text_in(arguments, "layers").value_or("listed");
   const bool by_list = layers == "listed";
@@ -87,7 +87,7 @@ void step_alternating_rotary(Translation& to, const JsonTree& arguments) {
 }
 
 /// Ministral 3's length, which is of no effect.
-void step_long_positions(Translation& to, const JsonTree&) {
+void step_long_positions(LayerReading& to, const JsonTree&) {
   rope_number(to, "max_position_embeddings");
 }
 
@@ -97,7 +97,7 @@ bool layer_has_window(const Group& group) {
 
 /// {"layers": NAME, "width": 4096}: which layers see a window, and how wide it is where config.json
 /// is silent.
-void step_window(Translation& to, const JsonTree& arguments) {
+void step_window(LayerReading& to, const JsonTree& arguments) {
   const std::string layers = text_in(arguments, "layers").value_or("every");
   const NamedSlides* const row = find_named(all_slides, layers);
   if (!row) arguments.refuse(fmt::format("no layers are called '{}'", layers));

@@ -18,7 +18,7 @@ namespace {
 class RopeConfig {
 public:
   /// `scaled`: whether rope_scaling, too, is this layer's.
-  RopeConfig(const Translation& to, std::string_view layer_type, bool scaled = true)
+  RopeConfig(const LayerReading& to, std::string_view layer_type, bool scaled = true)
       : to_(to),
         layer_type_(layer_type.empty() ? own_layer_type() : std::string(layer_type)),
         scaled_(scaled) {}
@@ -124,7 +124,7 @@ private:
     if (scaled_ || layer_type_.empty()) list.push_back(fmt::format("rope_scaling.{}", key));
     return list;
   }
-  const Translation& to_;
+  const LayerReading& to_;
   std::string layer_type_;
   bool scaled_;
 };
@@ -140,7 +140,7 @@ constexpr ScalingName scaling_names[]{
 };
 
 /// "1.0,1.08" as numbers, under a canonical name.
-void put_factors(Translation& to, const RopeConfig& config, std::string_view key,
+void put_factors(LayerReading& to, const RopeConfig& config, std::string_view key,
                  const char* canonical) {
   const std::optional<std::string> list = config.text(key);
   if (!list) return;
@@ -155,7 +155,7 @@ void put_factors(Translation& to, const RopeConfig& config, std::string_view key
 }
 
 /// Longrope's divisors, and the tensors that they were made of where the config was.
-void take_factors(Translation& to, const RopeConfig& config) {
+void take_factors(LayerReading& to, const RopeConfig& config) {
   put_factors(to, config, "short_factor", "rope_short_factor");
   put_factors(to, config, "long_factor", "rope_long_factor");
   if (to.group().contents->format != "gguf") return;
@@ -165,7 +165,7 @@ void take_factors(Translation& to, const RopeConfig& config) {
 }
 
 /// The length trained on, and how much longer sequences become, where config.json says them.
-void set_lengths(Translation& to, const RopeConfig& config, std::string_view kind) {
+void set_lengths(LayerReading& to, const RopeConfig& config, std::string_view kind) {
   const std::optional<double> longest = to.positive_number({"max_position_embeddings"});
   std::optional<double> original = config.number("original_max_position_embeddings");
   if (!original) original = to.positive_number({"original_max_position_embeddings"});
@@ -193,7 +193,7 @@ void set_lengths(Translation& to, const RopeConfig& config, std::string_view kin
   if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
 }
 
-void set_scaling(Translation& to, const RopeConfig& config) {
+void set_scaling(LayerReading& to, const RopeConfig& config) {
   for (const char* setting : {"mrope_section", "mrope_interleaved"})
     if (const std::optional<std::string> value = config.text(setting))
       to.set(setting, *value, "config.json");
@@ -254,7 +254,7 @@ void set_scaling(Translation& to, const RopeConfig& config) {
 
 /// rotary_emb.inv_freq of older files is a buffer: Transformers computes the frequencies of the
 /// config, so that another one is told.
-void check_frequencies(Translation& to) {
+void check_frequencies(LayerReading& to) {
   const Group& group = to.group();
   const io::Entry* entry = nullptr;
   std::string_view name; // ESM's is below self
@@ -263,7 +263,7 @@ void check_frequencies(Translation& to) {
   if (!entry) return;
   double base = 10000;
   std::size_t dims = to.head_width().value_or(0);
-  for (const Translation::FamilySetting& setting : to.settings)
+  for (const LayerReading::FamilySetting& setting : to.settings)
     if (setting.name == "rope_base" || setting.name == "rope_dims") {
       const double value = parse_number<double>(setting.value).value_or(0);
       if (setting.name == "rope_base")
@@ -285,7 +285,7 @@ void check_frequencies(Translation& to) {
 
 } // namespace
 
-void set_rotary(Translation& to, const Rotary& rotary) {
+void set_rotary(LayerReading& to, const Rotary& rotary) {
   const RopeConfig config(to, rotary.layer_type, rotary.scaled);
   config.require_layer_type();
   const std::vector<std::string_view> all_base_keys{"rope_theta", "rotary_emb_base"},
@@ -348,7 +348,7 @@ std::optional<std::string> element(const std::string& list, std::size_t index) {
   return std::string(elements[index]);
 }
 
-void set_no_rotary(Translation& to) {
+void set_no_rotary(LayerReading& to) {
   to.set("rope", "none", "config.json: this layer");
 }
 
@@ -362,11 +362,11 @@ std::optional<std::string> position_embedding_type(const Group& group) {
   return type;
 }
 
-std::optional<double> rope_number(const Translation& to, std::string_view key) {
+std::optional<double> rope_number(const LayerReading& to, std::string_view key) {
   return RopeConfig(to, {}).number(key);
 }
 
-std::optional<LongQueries> long_queries(const Translation& to) {
+std::optional<LongQueries> long_queries(const LayerReading& to) {
   const double beta = rope_number(to, "llama_4_scaling_beta").value_or(0);
   std::optional<double> length = rope_number(to, "original_max_position_embeddings");
   if (beta == 0) return std::nullopt;
@@ -378,7 +378,7 @@ std::optional<LongQueries> long_queries(const Translation& to) {
                          : "llama_4_scaling_beta"};
 }
 
-void set_rotary_of_gptj(Translation& to) {
+void set_rotary_of_gptj(LayerReading& to) {
   set_rotary(to, {.style = "interleaved", .dims_key = "rotary_dim"});
   if (!to.group().configured("rotary_dim"))
     to.warn(message("config.json does not say rotary_dim: all dimensions of a head are rotated; "

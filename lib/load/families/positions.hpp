@@ -24,11 +24,11 @@ struct Rotary {
 
 /// Sets rope and what belongs to it. Needs W_q or W_qkv taken and the heads set, for the
 /// dimensions. Throws Error for a rope_scaling of an unknown kind, unless the user chose one.
-void set_rotary(Translation& to, const Rotary& rotary);
+void set_rotary(LayerReading& to, const Rotary& rotary);
 /// This layer of the model does not rotate (NoPE).
-void set_no_rotary(Translation& to);
+void set_no_rotary(LayerReading& to);
 /// A number of rope_scaling or rope_parameters.
-std::optional<double> rope_number(const Translation& to, std::string_view key);
+std::optional<double> rope_number(const LayerReading& to, std::string_view key);
 
 /// Ministral 3 and Mistral Large 3 multiply a query of position p by 1 + β ln(1 + ⌊p / length⌋):
 /// by 1 before that length.
@@ -37,11 +37,11 @@ struct LongQueries {
   std::string key; ///< what the file calls β
 };
 /// These, where the rope_parameters have a llama_4_scaling_beta.
-std::optional<LongQueries> long_queries(const Translation& to);
+std::optional<LongQueries> long_queries(const LayerReading& to);
 
 /// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions; a note where config.json is
 /// silent.
-void set_rotary_of_gptj(Translation& to);
+void set_rotary_of_gptj(LayerReading& to);
 
 /// BERT's position_embedding_type: absolute, relative_key or relative_key_query; nothing where
 /// config.json is silent. Throws Error for any other.

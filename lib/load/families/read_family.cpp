@@ -22,14 +22,14 @@ namespace mha::naming {
 namespace {
 
 /// Projections whose columns lie side by side in one tensor, of heads: how many columns each has.
-struct Parts {
+struct SideBySide {
   std::size_t groups = 1;         ///< each with columns of all parts
   std::vector<std::size_t> sizes; ///< heads of each part in a group
 };
 
 class LayerReader {
 public:
-  LayerReader(const Description& said, const Group& group, Translation& to)
+  LayerReader(const Description& said, const Group& group, LayerReading& to)
       : said_(said), group_(group), to_(to), file_(said, group) {}
 
   void read() {
@@ -151,7 +151,7 @@ private:
 
   void take_split(const DescribedTensor& tensor, const io::Entry& W,
                   const std::optional<io::Entry>& b, const io::Entry& stored) {
-    const Parts parts = parts_of(tensor);
+    const SideBySide parts = parts_of(tensor);
     std::size_t all = 0, before = 0;
     for (const std::size_t size : parts.sizes) all += parts.groups * size;
     const bool splits = W.shape.size() == 2 && W.shape[1] % all == 0;
@@ -173,8 +173,8 @@ private:
     }
   }
 
-  Parts parts_of(const DescribedTensor& tensor) const {
-    Parts parts;
+  SideBySide parts_of(const DescribedTensor& tensor) const {
+    SideBySide parts;
     if (said_.is_family) { // as many heads of each
       parts.groups = std::max<std::size_t>(tensor.groups, 1);
       parts.sizes.assign(tensor.split.size(), 1);
@@ -275,7 +275,7 @@ private:
 
   const Description& said_;
   const Group& group_;
-  Translation& to_;
+  LayerReading& to_;
   DescribedFile file_;
   std::size_t width_ = 0; ///< of the stream; 0: not known
 };
@@ -292,32 +292,37 @@ double epsilon_of(const DescribedNorm& norm, const Group& group) {
   return norm.kind == "std" ? eps * eps : eps;
 }
 
-bool is_of(const Family& family, const Group& group) {
+bool is_of(const FamilyRow& family, const Group& group) {
   return is_recognised(family, group);
 }
 
-void read_layer(const Family& family, const Group& group, Translation& to) {
+void read_layer(const FamilyRow& family, const Group& group, LayerReading& to) {
   LayerReader(group.description ? *group.description : said_of(family, group, false), group, to)
       .read();
 }
 
-void read_described_tensors(const Group& group, Translation& to) {
+void read_described_tensors(const Group& group, LayerReading& to) {
   LayerReader(*group.description, group, to).read_tensors();
 }
 
-bool has_whole_model(const Family& family) {
+bool has_whole_model(const FamilyRow& family) {
   return !family.whole_models.empty();
 }
 
-std::string_view whole_models_of(const Family& family) {
+std::string_view whole_models_of(const FamilyRow& family) {
   return family.whole_models == "*" ? "" : family.whole_models;
 }
 
-std::shared_ptr<const Description> model_of(const Family& family, const Group& group) {
+std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group& group) {
   if (group.description) return group.description;
   const Description& said = said_of(family, group, true);
   for (const Message& why : said.refusals) fail("{}: {}", group.contents->name, why);
   for (const std::string& key : said.known_keys) group.says(key);
+  // Of a lone layer, too, these count as read.
+  for (const DescribedValue* value :
+       {&said.token_scale, &said.first_position, &said.head_scale, &said.residual_scale})
+    value->value(group);
+  for (const BiasRule* rule : {&said.mlp_bias, &said.norm_bias}) rule->of(group);
   if (said.model_steps.empty()) return {std::shared_ptr<void>(), &said}; // lives with the program
   auto settled = std::make_shared<Description>(said);
   for (const DescribedStep& step : said.model_steps) {
@@ -328,7 +333,7 @@ std::shared_ptr<const Description> model_of(const Family& family, const Group& g
   return settled;
 }
 
-std::string_view layers_of(const Family& family) {
+std::string layers_of(const FamilyRow& family) {
   return layers_in(family);
 }
 

@@ -19,7 +19,7 @@ std::span<const GroupTest> group_tests();
 /// listed, in the file's order.
 struct LayerStep {
   std::string_view name;
-  void (*take)(Translation& to, const JsonTree& arguments);
+  void (*take)(LayerReading& to, const JsonTree& arguments);
 };
 std::span<const LayerStep> layer_steps();
 

@@ -22,7 +22,7 @@ std::string in_first_block(const std::string& prefix) {
 }
 
 /// The table has a row a bucket.
-void require_buckets(const Group& group, const Translation& to) {
+void require_buckets(const Group& group, const LayerReading& to) {
   const auto said = group.configured_count({"relative_attention_num_buckets"}, 1);
   const auto bias = to.parts.find("relative_bias");
   if (!said || bias == to.parts.end() || bias->second.tensor.rank() != 2) return;
@@ -33,7 +33,7 @@ void require_buckets(const Group& group, const Translation& to) {
 
 } // namespace
 
-void step_t5_bias(Translation& to, const JsonTree&) {
+void step_t5_bias(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const std::string shared = in_first_block(group.prefix) + std::string(table);
   to.take("relative_bias", table);

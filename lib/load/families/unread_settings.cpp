@@ -224,11 +224,11 @@ bool in_section(std::string_view key, std::string_view section) {
 }
 
 /// The family whose name a model's begins with, by the longest name; nullptr: of none.
-const Family* family_of_model(std::string_view name) {
+const FamilyRow* family_of_model(std::string_view name) {
   const std::string letters = bare_letters(name);
-  const Family* found = nullptr;
+  const FamilyRow* found = nullptr;
   std::size_t length = 0;
-  for (const Family* family : families()) {
+  for (const FamilyRow* family : families()) {
     const std::string own = bare_letters(family->name);
     if (own.size() > length && letters.starts_with(own)) found = family, length = own.size();
   }
@@ -254,8 +254,8 @@ void note_other_architecture(const Config& config, std::string_view models, bool
           beginning_of(made->second), usual)));
     return;
   }
-  const Family *const of_type = family_of_model(type->second), *const of_class =
-                                                                   family_of_model(first_class);
+  const FamilyRow *const of_type = family_of_model(type->second), *const of_class =
+                                                                      family_of_model(first_class);
   const bool differs = whole && !usual.empty() ? model_of_name(first) != model_of_name(type->second)
                                                : of_type && of_class && of_type != of_class;
   if (differs)

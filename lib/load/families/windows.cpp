@@ -35,7 +35,7 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
   return layer ? std::optional(slides(group, *layer)) : std::nullopt;
 }
 
-void set_window(Translation& to, Slides slides, std::size_t otherwise) {
+void set_window(LayerReading& to, Slides slides, std::size_t otherwise) {
   // llama.cpp writes 0 for none; Transformers would hide every key.
   const bool gguf = to.group().contents->format == "gguf";
   const auto given = to.group().configured_count({"sliding_window"}, gguf ? 0 : 1);

@@ -147,7 +147,7 @@ struct Drawn {
   Request request;
 };
 
-Drawn drawn_checkpoint(const naming::Family& family, Draw& draw) {
+Drawn drawn_checkpoint(const naming::FamilyRow& family, Draw& draw) {
   static const std::vector<std::string> prefixes{"",
                                                  "layers.1.",
                                                  "model.layers.0.self_attn.",
@@ -214,7 +214,7 @@ Drawn drawn_checkpoint(const naming::Family& family, Draw& draw) {
   return drawn;
 }
 
-void endure(const naming::Family& family, Endurance endurance) {
+void endure(const naming::FamilyRow& family, Endurance endurance) {
   const io::test::Folder folder;
   const std::string X = folder / "X.npy";
   io::test::write(X, "npy", {{"X", io::test::numbers(DType::f32, {5, d_model})}});
@@ -237,9 +237,10 @@ void endure(const naming::Family& family, Endurance endurance) {
 
 TEST_CASE("whatever a family's checkpoint holds is computed or refused in one line") {
   CHECK(words().size() > 100);
-  for (const naming::Family* family : naming::families()) endure(*family, {sanitized ? 20 : 100});
+  for (const naming::FamilyRow* family : naming::families())
+    endure(*family, {sanitized ? 20 : 100});
 }
 
 TEST_CASE("20,000 checkpoints of every family cost no time and no memory", "[naming][.mutations]") {
-  for (const naming::Family* family : naming::families()) endure(*family, {20'000, !sanitized});
+  for (const naming::FamilyRow* family : naming::families()) endure(*family, {20'000, !sanitized});
 }

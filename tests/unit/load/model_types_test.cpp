@@ -226,9 +226,9 @@ std::string refusal_of_text(const Model& model) {
   return "";
 }
 
-std::set<std::string> words_of_all(std::string_view (*list_of)(const naming::Family&)) {
+std::set<std::string> words_of_all(std::string_view (*list_of)(const naming::FamilyRow&)) {
   std::set<std::string> all;
-  for (const naming::Family* family : naming::families())
+  for (const naming::FamilyRow* family : naming::families())
     for (const std::string& word : words_of<std::string>(list_of(*family))) all.insert(word);
   for (const char* own : {"*", "attention-only", "mingpt", "nanogpt"}) all.erase(own);
   return all;
@@ -261,7 +261,8 @@ TEST_CASE("model_type: layers that are computed, by the settings of a canonical 
                                              Contains("of images or sound"));
   }
   // Whatever a naming lists stands in the table, and a whole model's reference is in tests/models.
-  for (const std::string& type : words_of_all([](const naming::Family& f) { return f.models; })) {
+  for (const std::string& type :
+       words_of_all([](const naming::FamilyRow& f) { return f.models; })) {
     INFO(type);
     CHECK(listed.count(type) == 1);
   }
@@ -275,7 +276,7 @@ TEST_CASE("model_type: layers that are computed, by the settings of a canonical 
 TEST_CASE("model_type: the page lists those of every naming") {
   std::ifstream file(in_source("docs/families.md"));
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  for (const naming::Family* family : naming::families()) {
+  for (const naming::FamilyRow* family : naming::families()) {
     if (family->models.empty() || family->models == "*") continue;
     const auto code = [](std::string_view type) { return fmt::format("`{}`", type); };
     CHECK_THAT(page, Contains(fmt::format("\n- `{}`: {}\n", family->name,
