@@ -74,7 +74,7 @@ void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
   if (rotates.value_or(true))
     set_rotary(to, {.style = style, .base = number_in(arguments, "base").value_or(10000)});
   else
-    set_no_rotary(to);
+    set_no_rotary(to), know_rotary(to);
   if (rotates) return;
   if (row && flag_in(arguments, "by_window"))
     to.warn(message(

@@ -351,6 +351,11 @@ std::optional<std::string> element(const std::string& list, std::size_t index) {
 void set_no_rotary(LayerReading& to) {
   to.set("rope", "none", "config.json: this layer");
 }
+void know_rotary(const LayerReading& to) {
+  to.number({"rope_theta"});
+  if (to.group().contents->format == "gguf") to.number({"rotary_dim"});
+  if (!to.group().outline) RopeConfig(to, {}).know_all(); // else another layer asks for it
+}
 
 std::optional<std::string> position_embedding_type(const Group& group) {
   constexpr std::string_view known[]{"absolute", "relative_key", "relative_key_query"};

@@ -27,6 +27,8 @@ struct Rotary {
 void set_rotary(LayerReading& to, const Rotary& rotary);
 /// This layer of the model does not rotate (NoPE).
 void set_no_rotary(LayerReading& to);
+/// What the config says of the layers that rotate, of one that does not.
+void know_rotary(const LayerReading& to);
 /// A number of rope_scaling or rope_parameters.
 std::optional<double> rope_number(const LayerReading& to, std::string_view key);
 
