@@ -19,6 +19,8 @@ constexpr std::string_view four_norms_mlp =
     "post_attention_norm=post_attention_layernorm ffn_norm=pre_feedforward_layernorm "
     "post_ffw_norm=post_feedforward_layernorm ffn_gate=mlp.gate_proj ffn_up=mlp.up_proj "
     "ffn_down=mlp.down_proj";
+constexpr std::string_view ungated_mlp =
+    "ffn_norm=post_attention_layernorm ffn_up=mlp.up_proj ffn_down=mlp.down_proj";
 constexpr std::string_view experts =
     "ffn_gate_inp=mlp.gate ffn_gate_exps=mlp.experts.#.gate_proj ffn_up_exps=mlp.experts.#.up_proj "
     "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_inp_shexp=mlp.shared_expert_gate "
@@ -47,20 +49,22 @@ constexpr GgufArchitecture llama_like(std::string_view name, std::string_view mo
 }
 /// Rows of q and k were put in the order of the original LLaMA, whose pairs are neighbours.
 constexpr GgufArchitecture permuted_llama(std::string_view name, std::string_view model_type,
+                                          std::string_view mlp = llama_mlp,
                                           std::string_view more = {}) {
-  GgufArchitecture row = llama_like(name, model_type, llama_mlp, more);
+  GgufArchitecture row = llama_like(name, model_type, mlp, more);
   row.neighbours = true;
   return row;
 }
-constexpr GgufArchitecture gemma_like(std::string_view name, std::string_view model_type,
-                                      std::string_view mlp) {
+/// Norms are stored + 1.
+constexpr GgufArchitecture raised_norms(std::string_view name, std::string_view model_type,
+                                        std::string_view mlp) {
   GgufArchitecture row = llama_like(name, model_type, mlp);
   row.norms_plus_1 = true;
   return row;
 }
 
 constexpr GgufArchitecture gguf_rows[]{
-    permuted_llama("llama", "llama", mixtral_experts),
+    permuted_llama("llama", "llama", llama_mlp, mixtral_experts),
     permuted_llama("mistral3", "ministral3"),
     permuted_llama("smollm3", "smollm3"),
     permuted_llama("granite", "granite"),
@@ -68,14 +72,28 @@ constexpr GgufArchitecture gguf_rows[]{
     permuted_llama("baichuan", "llama"),
     permuted_llama("xverse", "llama"),
     permuted_llama("minicpm", "granite"),
+    permuted_llama("internlm2", "llama"),
+    permuted_llama("arcee", "arcee", ungated_mlp),
     llama_like("qwen2", "qwen2"),
     llama_like("qwen2moe", "qwen2_moe", llama_mlp, experts),
     llama_like("qwen2vl", "qwen2_vl"),
     llama_like("qwen3", "qwen3"),
     llama_like("qwen3moe", "qwen3_moe", llama_mlp, experts),
     llama_like("olmo2", "olmo2", four_norms_mlp),
+    llama_like("exaone", "llama"),
+    llama_like("exaone4", "exaone4", four_norms_mlp),
+    llama_like("ernie4_5", "ernie4_5"),
+    llama_like("eurobert", "eurobert"),
+    llama_like("jais2", "jais2", ungated_mlp),
     llama_like("stablelm", "stablelm"),
     llama_like("command-r", "cohere"),
+    llama_like("cohere2", "cohere2"),
+    llama_like("seed_oss", "seed_oss",
+               "post_attention_norm=post_attention_layernorm ffn_gate=mlp.gate_proj "
+               "ffn_up=mlp.up_proj ffn_down=mlp.down_proj"),
+    llama_like("glm4", "glm4",
+               "post_attention_norm=post_self_attn_layernorm ffn_norm=post_attention_layernorm "
+               "post_ffw_norm=post_mlp_layernorm ffn_up=mlp.gate_up_proj ffn_down=mlp.down_proj"),
     llama_like("starcoder2", "starcoder2",
                "ffn_norm=post_attention_layernorm ffn_up=mlp.c_fc ffn_down=mlp.c_proj"),
     llama_like("gpt-oss", "gpt_oss",
@@ -92,9 +110,10 @@ constexpr GgufArchitecture gguf_rows[]{
                "ffn_down_exps=mlp.experts.#.down_proj ffn_gate_shexp=mlp.shared_experts.gate_proj "
                "ffn_up_shexp=mlp.shared_experts.up_proj "
                "ffn_down_shexp=mlp.shared_experts.down_proj"),
-    gemma_like("gemma", "gemma", llama_mlp),
-    gemma_like("gemma2", "gemma2", four_norms_mlp),
-    gemma_like("gemma3", "gemma3_text", four_norms_mlp),
+    raised_norms("gemma", "gemma", llama_mlp),
+    raised_norms("gemma2", "gemma2", four_norms_mlp),
+    raised_norms("gemma3", "gemma3_text", four_norms_mlp),
+    raised_norms("nemotron", "nemotron", ungated_mlp),
     {.name = "phi3",
      .model_type = "phi3",
      .blocks = "model.layers",

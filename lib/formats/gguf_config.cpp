@@ -56,7 +56,9 @@ private:
 
   /// The vocabulary, and whether there is a head of its own.
   void take_ends() {
-    settings_.set_flag("tie_word_embeddings", !settings_.has("output.weight"));
+    // EuroBERT's files are made for embeddings: they have no head, whatever the checkpoint had.
+    if (!is("eurobert"))
+      settings_.set_flag("tie_word_embeddings", !settings_.has("output.weight"));
     const auto rows = [&](const char* name) -> std::optional<double> {
       const GgufTensor* const tensor = settings_.tensor(name);
       if (!tensor || tensor->shape.size() != 2) return std::nullopt;
@@ -83,13 +85,22 @@ private:
   }
 
   void take_window() {
-    const std::optional<double> window = number("attention.sliding_window");
+    std::optional<double> window = number("attention.sliding_window");
+    constexpr double layers_of_largest = 64; // EXAONE 4's, which has a window by itself
+    if (is("exaone4") && !window && number("block_count") == layers_of_largest) window = 4096;
+    if (is("exaone4") && window > 0.0) settings_.set_number("sliding_window", *window);
     if (is(gguf_windowed) || is(gguf_alternating)) {
       // Gemma 2 alone has one by itself.
       if (!window && !is("gemma2")) settings_.set("sliding_window", "null");
       // Files of Mistral call themselves LLaMA, whose models have no window.
       if (is("llama") && window) settings_.set("model_type", "mistral");
-      if (is("gpt-oss") && !window)
+      // A window of 0 is none: every layer of EXAONE 4 rotates then, and no token of Cohere 2's
+      // layers sees another, nor itself.
+      if (is("exaone4") && window == 0.0) settings_.set("sliding_window", "null");
+      if (is("cohere2") && window == 0.0)
+        settings_.refuse("attention.sliding_window",
+                         "which is not computed here: a window expected");
+      if (is("gpt-oss cohere2") && !window)
         settings_.refuse("attention.sliding_window",
                          "is missing, without which models of this kind are not computed");
     }
@@ -100,7 +111,7 @@ private:
   void take_pattern(bool windowed) {
     const GgufValue* const pattern = settings_.value("attention.sliding_window_pattern");
     const bool is_list = pattern && pattern->is_array;
-    const auto usual = is("gemma3") ? 6 : is("olmo2") ? 4 : 2;
+    const auto usual = is("gemma3") ? 6 : is("olmo2 cohere2 exaone4") ? 4 : 2;
     const std::int64_t every =
         pattern && !is_list ? settings_.file()
                                   .integer(settings_.whole("attention.sliding_window_pattern"))
@@ -155,7 +166,7 @@ private:
     if (is("deepseek2")) take_latent_widths();
     if (is("qwen3moe") && !settings_.value("expert_weights_norm"))
       settings_.set_flag("norm_topk_prob", true);
-    if (is("command-r")) {
+    if (is("command-r cohere2")) {
       settings_.set_flag("use_qk_norm", settings_.has("blk.0.attn_q_norm.weight"));
       // Without the key, or at 0, llama.cpp leaves the logits as they are.
       if (!settings_.number_but_0("logit_scale")) settings_.set("logit_scale", "1");
@@ -164,10 +175,16 @@ private:
 
   void take_causality() {
     const std::optional<bool> causal = settings_.flag("attention.causal");
-    if (is("bert") && !causal)
-      settings_.doubt("attention.causal", "is missing: false, as of BERT, is taken");
+    if (is("bert eurobert") && !causal)
+      settings_.doubt("attention.causal", fmt::format("is missing: false, as of {}, is taken",
+                                                      is("bert") ? "BERT" : "EuroBERT"));
     if (is("bert"))
       settings_.set_flag("is_decoder", causal.value_or(false));
+    else if (is("eurobert") && causal == true)
+      settings_.refuse("attention.causal",
+                       "which is not computed here for this architecture: false expected");
+    else if (is("eurobert"))
+      return;
     else if (causal == false)
       settings_.refuse("attention.causal",
                        "which is not computed here for this architecture: true expected");

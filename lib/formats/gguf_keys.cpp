@@ -41,7 +41,9 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.layer_norm_epsilon", "layer_norm_epsilon", "gpt2 starcoder bloom falcon mpt"},
     {"attention.layer_norm_epsilon", "norm_epsilon", "starcoder2"},
     {"attention.layer_norm_epsilon", "", "olmo"},
-    {"attention.layer_norm_epsilon", "layer_norm_eps", "gptneox bert phi2 stablelm command-r"},
+    {"attention.layer_norm_epsilon", "norm_eps", "nemotron"},
+    {"attention.layer_norm_epsilon", "layer_norm_eps",
+     "gptneox bert phi2 stablelm command-r cohere2 jais2"},
     {"attention.causal", ""},
     {"pooling_type", ""}, // of embeddings, after the last layer
     {"attention.scale", "", "gemma2 gemma3"},
@@ -62,7 +64,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"rope.freq_base", "rotary_emb_base", "gptneox"},
     {"rope.freq_base", "rope_theta"},
     {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
-    {"rope.dimension_sections", "", "qwen2vl"},
+    {"rope.dimension_sections", "", "qwen2vl glm4"},
     {"rope.scale_linear", ""},
     {"rope.scaling.type", ""},
     {"rope.scaling.factor", ""},
@@ -77,7 +79,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
     {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3"},
     {"logit_scale", "logits_scaling", "granite minicpm"},
-    {"logit_scale", "logit_scale", "command-r"},
+    {"logit_scale", "logit_scale", "command-r cohere2"},
     {"embedding_scale", "embedding_multiplier", "granite minicpm"},
     {"residual_scale", "residual_multiplier", "granite minicpm"},
     {"use_parallel_residual", "", "stablelm"}, // its norms tell

@@ -23,12 +23,13 @@ bool is_of_gguf_file(std::string_view whole_key);
 
 /// The architectures that have RMS norms; the others' are layer norms.
 inline constexpr std::string_view gguf_rms_normed =
-    "llama mistral3 smollm3 granite baichuan xverse minicpm qwen2 qwen2moe qwen2vl qwen3 qwen3moe "
-    "olmo2 gpt-oss deepseek2 gemma gemma2 gemma3 phi3";
+    "llama mistral3 smollm3 granite baichuan xverse minicpm internlm2 arcee qwen2 qwen2moe qwen2vl "
+    "qwen3 qwen3moe olmo2 exaone exaone4 ernie4_5 eurobert seed_oss glm4 gpt-oss deepseek2 gemma "
+    "gemma2 gemma3 phi3";
 /// Those whose layers do not rotate.
 inline constexpr std::string_view gguf_unrotated = "gpt2 starcoder bloom mpt bert";
 /// Those in which some layers have a window, by a pattern.
-inline constexpr std::string_view gguf_alternating = "gemma2 gemma3 olmo2 gpt-oss";
+inline constexpr std::string_view gguf_alternating = "gemma2 gemma3 olmo2 gpt-oss cohere2 exaone4";
 /// Those with a window in every layer, where the file has one.
 inline constexpr std::string_view gguf_windowed = "llama mistral3 phi3 starcoder2";
 

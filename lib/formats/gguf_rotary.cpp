@@ -45,7 +45,7 @@ std::optional<double> head_width(const GgufSettings& settings) {
 void take_dimensions(GgufSettings& settings) {
   const std::optional<double> width = head_width(settings),
                               rotated = settings.number("rope.dimension_count");
-  if (!rotated && width && settings.is("stablelm gptneox phi2"))
+  if (!rotated && width && settings.is("stablelm gptneox phi2 nemotron glm4"))
     settings.set_number("rotary_dim", *width);
   if (!rotated && settings.is("deepseek2"))
     settings.doubt("rope.dimension_count", "is missing: what the tensors say is taken");
@@ -61,7 +61,7 @@ void take_dimensions(GgufSettings& settings) {
 void take_window_rotary(GgufSettings& settings) {
   if (!settings.is(gguf_alternating)) return;
   if (const auto own = settings.number("rope.freq_base_swa");
-      own && settings.is("gemma2 gpt-oss") &&
+      own && settings.is("gemma2 gpt-oss cohere2 exaone4") &&
       *own != settings.number("rope.freq_base").value_or(10000))
     settings.refuse("rope.freq_base_swa",
                     "which is not computed here: the base of the other layers expected");
@@ -76,7 +76,7 @@ void take_window_rotary(GgufSettings& settings) {
 /// Time, height, width, and a fourth section that text has none of.
 void take_sections(GgufSettings& settings) {
   const GgufValue* const list =
-      settings.is("qwen2vl") ? settings.value("rope.dimension_sections") : nullptr;
+      settings.is("qwen2vl glm4") ? settings.value("rope.dimension_sections") : nullptr;
   if (!list) return;
   std::string sections;
   double sum = 0;
@@ -85,7 +85,11 @@ void take_sections(GgufSettings& settings) {
     sections += fmt::format("{}{}", i > 0 ? "," : "", one);
     sum += one;
   }
-  if (list->count > 4 || list->integer(3).value_or(0) != 0)
+  // GLM-4V's files with sections have q's and k's rows as halves.
+  if (settings.is("glm4") && sum > 0)
+    settings.refuse("rope.dimension_sections",
+                    "which is not computed here for this architecture: 0 of each expected");
+  else if (list->count > 4 || list->integer(3).value_or(0) != 0)
     settings.refuse("rope.dimension_sections",
                     "which is not computed here: time, height and width, and 0, expected");
   else if (sum > 0)

@@ -226,6 +226,10 @@ LLAMA_BLOCK = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "se
                "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 FOUR_NORMS = LLAMA_BLOCK | {"post_attention_layernorm": "post_attention_norm",
                             "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+GLM4_BLOCK = {name: own for name, own in LLAMA_BLOCK.items() if not name.startswith("mlp.")} | {
+    "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm", "mlp.gate_up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down"}
+SEED_BLOCK = LLAMA_BLOCK | {"post_attention_layernorm": "post_attention_norm"}
 NEOX_MLP = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.dense_h_to_4h": "ffn_up",
             "mlp.dense_4h_to_h": "ffn_down"}
 GPT2 = ({"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm", "lm_head": "output"},
@@ -243,6 +247,10 @@ MODELS = {  # model_type -> architecture, names outside of blocks, in blocks, wh
     "granite": ("granite", LLAMA, LLAMA_BLOCK, "model.layers"), "smollm3": ("smollm3", LLAMA, LLAMA_BLOCK, "model.layers"),
     "stablelm": ("stablelm", LLAMA, LLAMA_BLOCK, "model.layers"), "cohere": ("command-r", LLAMA, LLAMA_BLOCK, "model.layers"),
     "olmo": ("olmo", LLAMA, LLAMA_BLOCK, "model.layers"), "olmo2": ("olmo2", LLAMA, FOUR_NORMS, "model.layers"),
+    **{name: (name, LLAMA, LLAMA_BLOCK, "model.layers") for name in ("arcee", "cohere2", "ernie4_5", "jais2", "nemotron")},
+    "eurobert": ("eurobert", {name: own for name, own in LLAMA.items() if own != "output"}, LLAMA_BLOCK, "model.layers"),
+    "exaone4": ("exaone4", LLAMA, FOUR_NORMS, "model.layers"), "glm4": ("glm4", LLAMA, GLM4_BLOCK, "model.layers"),
+    "seed_oss": ("seed_oss", LLAMA, SEED_BLOCK, "model.layers"),
     "starcoder2": ("starcoder2", LLAMA, LLAMA_BLOCK | {"mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}, "model.layers"),
     "phi": ("phi2", {"model.embed_tokens": "token_embd", "model.final_layernorm": "output_norm", "lm_head": "output"},
             LLAMA_BLOCK | {"self_attn.dense": "attn_output", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down"}, "model.layers"),
@@ -267,14 +275,14 @@ KEYS = {"block_count": ("num_hidden_layers", "n_layer"), "embedding_length": ("h
         "attention.head_count": ("num_attention_heads", "n_head"),
         "attention.head_count_kv": ("num_key_value_heads", "num_kv_heads"), "attention.key_length": ("head_dim",),
         "attention.value_length": ("head_dim",), "attention.layer_norm_rms_epsilon": ("rms_norm_eps",),
-        "attention.layer_norm_epsilon": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"),
+        "attention.layer_norm_epsilon": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"),
         "attention.sliding_window": ("sliding_window",), "attention.sliding_window_pattern": ("sliding_window_pattern",),
         "rope.freq_base": ("rope_theta", "rotary_emb_base"), "rope.freq_base_swa": ("rope_local_base_freq",),
         "attn_logit_softcapping": ("attn_logit_softcapping",), "final_logit_softcapping": ("final_logit_softcapping",),
         "use_parallel_residual": ("use_parallel_residual",), "logit_scale": ("logit_scale", "logits_scaling"),
         "embedding_scale": ("embedding_multiplier",), "residual_scale": ("residual_multiplier",),
         "attention.scale": ("attention_multiplier",)}
-PERMUTED = ("llama", "granite", "olmo", "smollm3")  # rows of q and k in the order of LLaMA's makers
+PERMUTED = ("llama", "granite", "olmo", "smollm3", "arcee")  # rows of q and k in the order of LLaMA's makers
 
 
 def pairs_of_halves(w, heads):
@@ -293,6 +301,7 @@ def parts_of_groups(w, heads, key_heads):
 
 def keys_of(config, architecture):
     keys = {"general.architecture": architecture, "general.name": "a test"}
+    config = (config.get("rope_parameters") or {}) | config  # Transformers 5
     for key, names in KEYS.items():
         for name in names:
             v = config.get(name)
@@ -321,8 +330,10 @@ def keys_of(config, architecture):
         ratio = config["max_position_embeddings"] / original
         keys[f"{architecture}.rope.scaling.attn_factor"] = float((1 + np.log(ratio) / np.log(original)) ** 0.5) \
             if ratio > 1 else 1.0
-    if architecture == "bert":
-        keys["bert.attention.causal"] = False
+    if architecture in ("bert", "eurobert"):
+        keys[f"{architecture}.attention.causal"] = False
+    if architecture == "exaone4" and config.get("sliding_window"):
+        keys["exaone4.attention.sliding_window_pattern"] = [kind == "sliding_attention" for kind in config["layer_types"]]
     if architecture == "olmo":  # whose config has none
         keys["olmo.attention.layer_norm_epsilon"] = 1e-5
     if "query_pre_attn_scalar" in config:
@@ -428,7 +439,7 @@ def convert(config, tensors, kind):
             array = pairs_of_halves(array, heads if own == "attn_q" else key_heads)
         if architecture in ("gptneox", "bloom", "falcon") and own == "attn_qkv":
             array = parts_of_groups(array, heads, key_heads if architecture == "falcon" else heads)
-        if architecture.startswith("gemma") and own.endswith("_norm"):
+        if (architecture.startswith("gemma") or architecture == "nemotron") and full.endswith("_norm.weight"):
             array = array + 1
         result[full] = (BLOCKS[used].number if used in BLOCKS else PLAIN[used][0], array.shape, encode(used, array))
     return result, rounded

@@ -16,6 +16,16 @@ constexpr GgufTraits gguf_trait_rows[]{
     {.name = "baichuan", .rope = "neighbours", .mlp = "", .key_heads = 4},
     {.name = "xverse", .rope = "neighbours", .key_heads = 4},
     {.name = "minicpm", .rope = "neighbours"},
+    {.name = "internlm2", .rope = "neighbours"},
+    {.name = "arcee", .rope = "neighbours", .mlp = "relu2"},
+    {.name = "ernie4_5", .rope = "neighbours"},
+    {.name = "exaone"},
+    {.name = "exaone4", .block = "inside", .qk_norm = "head"},
+    {.name = "eurobert", .more = "headless"},
+    {.name = "seed_oss", .biases = "qkv"},
+    {.name = "nemotron", .norm = "layer", .mlp = "relu2"},
+    {.name = "jais2", .norm = "layer", .mlp = "relu2", .biases = "qkv o mlp"},
+    {.name = "glm4", .rope = "neighbours", .block = "sandwich", .mlp = "fused", .biases = "qkv"},
     {.name = "qwen2", .biases = "qkv"},
     {.name = "qwen2moe", .mlp = "", .biases = "qkv"},
     {.name = "qwen2vl", .mlp = "", .biases = "qkv"},
@@ -24,6 +34,7 @@ constexpr GgufTraits gguf_trait_rows[]{
     {.name = "olmo2", .block = "inside", .qk_norm = "whole"},
     {.name = "stablelm", .norm = "layer"},
     {.name = "command-r", .rope = "neighbours", .norm = "weight", .block = "one"},
+    {.name = "cohere2", .rope = "neighbours", .norm = "weight", .block = "one"},
     {.name = "starcoder2", .norm = "layer", .mlp = "tanh", .biases = "qkv o mlp"},
     {.name = "gpt-oss", .mlp = "", .biases = "qkv o", .more = "sinks"},
     {.name = "deepseek2", .rope = "neighbours", .mlp = "", .key_heads = 4, .more = "latent"},
@@ -77,7 +88,7 @@ constexpr GgufTraits gguf_trait_rows[]{
      .mlp = "erf",
      .biases = "qkv o mlp",
      .key_heads = 4,
-     .more = "positions types embedding_norm"},
+     .more = "positions types embedding_norm headless"},
 };
 
 bool has_gguf_word(std::string_view list, std::string_view word) {
@@ -101,14 +112,16 @@ public:
     for (std::size_t layer = 0; layer < S::layers; ++layer) add_block(layer);
     if (traits.block == "post") return;
     if (traits.norm != "bare") norm("output_norm");
-    if (!tied()) matrix("output", S::words, S::width, traits.has("head"));
+    if (!tied() && !traits.has("headless"))
+      matrix("output", S::words, S::width, traits.has("head"));
   }
   GgufFile file;
 
 private:
   bool is(std::string_view names) const { return has_gguf_word(names, traits_.name); }
   bool tied() const {
-    return is("gemma gemma2 gemma3 command-r gpt2 bloom mpt starcoder2 smollm3 starcoder");
+    return is("gemma gemma2 gemma3 command-r cohere2 ernie4_5 gpt2 bloom mpt starcoder2 smollm3 "
+              "starcoder");
   }
 
   void set(const std::string& key, GgufKeyValue value) {
@@ -127,11 +140,11 @@ private:
         1e-5F);
     if (!traits_.rope.empty() && traits_.more != "latent") {
       set("rope.freq_base", 700.F);
-      set("rope.dimension_count", number(is("stablelm phi2 gptneox") ? 4 : S::head));
+      set("rope.dimension_count", number(is("stablelm phi2 gptneox nemotron glm4") ? 4 : S::head));
     }
-    if (is("gemma2 gemma3 gpt-oss")) set("attention.sliding_window", number(3));
+    if (is("gemma2 gemma3 gpt-oss cohere2 exaone4")) set("attention.sliding_window", number(3));
     // So that one of two layers sees everything.
-    if (is("gemma3")) set("attention.sliding_window_pattern", number(2));
+    if (is("gemma3 cohere2 exaone4")) set("attention.sliding_window_pattern", number(2));
     if (is("gemma gemma2 gemma3 gpt-oss")) {
       set("attention.key_length", number(S::head));
       set("attention.value_length", number(S::head));
@@ -142,10 +155,10 @@ private:
       set("embedding_scale", 3.F), set("attention.scale", 0.25F);
     }
     if (is("baichuan")) set("block_count", number(32)); // of which the file has two
-    if (is("command-r")) set("logit_scale", 0.5F);
+    if (is("command-r cohere2")) set("logit_scale", 0.5F);
     if (is("gptneox")) set("use_parallel_residual", true);
     if (is("mpt")) set("attention.max_alibi_bias", 8.F);
-    if (is("bert")) set("attention.causal", false);
+    if (is("bert eurobert")) set("attention.causal", false);
     if (is("qwen2vl")) set("rope.dimension_sections", std::vector<std::uint32_t>{1, 1, 1, 0});
     if (traits_.more != "latent") return;
     set("attention.q_lora_rank", number(10)), set("attention.kv_lora_rank", number(8));
@@ -204,7 +217,7 @@ private:
       return norm(blk + "attn_output_norm"), norm(blk + "layer_output_norm");
     if (traits_.block != "inside") norm(blk + "attn_norm");
     if (traits_.block == "pre" || traits_.block == "two" || traits_.block == "sandwich")
-      norm(blk + "ffn_norm");
+      norm(blk + (is("seed_oss") ? "post_attention_norm" : "ffn_norm"));
     if (traits_.block == "sandwich" || traits_.block == "inside")
       norm(blk + "post_attention_norm"), norm(blk + "post_ffw_norm");
   }

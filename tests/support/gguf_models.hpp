@@ -19,14 +19,16 @@ struct GgufTraits {
   std::string_view norm = "rms";
   /// "pre", "one" and "two" (beside each other, with as many norms), "sandwich", "inside", "post".
   std::string_view block = "pre";
-  /// "silu", "gelu" (of a gate), "fused" (silu, gate and up in one); "tanh", "erf" without a gate;
+  /// "silu", "gelu" (of a gate), "fused" (silu, gate and up in one); "tanh", "erf", "relu2" without
+  /// a gate;
   /// "": the feed-forward has experts, and attention alone is computed.
   std::string_view mlp = "silu";
   std::string_view biases = {};  ///< of "qkv", "o", "mlp", "head"
   std::string_view qk_norm = {}; ///< "head", "whole"
   bool fused = false;            ///< attn_qkv
   std::size_t key_heads = 2;
-  std::string_view more = {}; ///< "positions", "types", "embedding_norm", "sinks", "latent"
+  std::string_view more =
+      {}; ///< "positions", "types", "embedding_norm", "sinks", "latent", "headless"
 
   bool is_whole() const { return !mlp.empty(); }
   bool has(std::string_view word) const;

@@ -23,9 +23,10 @@ public:
     for (std::size_t layer = 0; layer < GgufSizes::layers; ++layer) x = block(layer, x);
     if (traits_.block == "post") return x; // BERT's file has no head
     x = normed(x, "output_norm");
+    if (traits_.has("headless")) return x;
     const bool own = file_.tensors.contains("output.weight");
     Array z = linear(x, own ? "output" : "token_embd");
-    if (is("command-r")) scale(z, or_1(number("logit_scale", 0)));
+    if (is("command-r cohere2")) scale(z, or_1(number("logit_scale", 0)));
     if (is("granite")) scale(z, 1 / or_1(number("logit_scale", 0)));
     if (const double factor = number("logit_scale", 0); is("minicpm"))
       scale(z, 1 / (factor == 0 ? GgufSizes::width / 256.0 : factor));
@@ -155,22 +156,29 @@ private:
 
   /// Whether a layer has a window: of each group of `period` the last has none, 0: all have one.
   bool slides(std::size_t n) const {
-    const std::size_t period = count("attention.sliding_window_pattern", is("gemma3")  ? 6
-                                                                         : is("olmo2") ? 4
-                                                                                       : 2);
+    const std::size_t period =
+        count("attention.sliding_window_pattern", is("gemma3")                  ? 6
+                                                  : is("olmo2 cohere2 exaone4") ? 4
+                                                                                : 2);
     const GgufKeyValue* const list = find("attention.sliding_window_pattern");
     if (list && std::holds_alternative<std::vector<bool>>(*list))
       return std::get<std::vector<bool>>(*list)[n];
     return period == 0 || n % period < period - 1;
   }
+  std::size_t window_of_some() const {
+    const bool largest = is("exaone4") && count("block_count", 0) == 64;
+    return count("attention.sliding_window", is("gemma2") || largest ? 4096 : 0);
+  }
   std::size_t window(std::size_t n) const {
-    const std::size_t width = count("attention.sliding_window", is("gemma2") ? 4096 : 0);
+    const std::size_t width = window_of_some();
     if (is("llama mistral3 phi3 starcoder2")) return width;
-    return is("gemma2 gemma3 olmo2 gpt-oss") && slides(n) ? width : 0;
+    return is("gemma2 gemma3 olmo2 gpt-oss cohere2 exaone4") && slides(n) ? width : 0;
   }
 
   void set_rotary(reference::Layer& layer, std::size_t n) const {
     if (traits_.rope.empty() || (is("granite") && !flag("rope.scaling.finetuned", true))) return;
+    if (is("cohere2") && !slides(n)) return;
+    if (is("exaone4") && window_of_some() && !slides(n)) return;
     layer.rope = traits_.rope == "halves" ? reference::Rope::half : reference::Rope::interleaved;
     layer.rope_dims = count("rope.dimension_count", static_cast<double>(layer.d_k));
     layer.rope_base = number("rope.freq_base", 10000);
@@ -284,7 +292,11 @@ private:
         for (std::size_t i = 0; i < half; ++i) both(t, i) = silu(up(t, i)) * up(t, half + i);
       up = both;
     } else {
-      for (double& number : up.values) number = traits_.mlp == "tanh" ? tanh(number) : erf(number);
+      const auto relu2 = [](double z) { return z > 0 ? z * z : 0; };
+      for (double& number : up.values)
+        number = traits_.mlp == "tanh"  ? tanh(number)
+                 : traits_.mlp == "erf" ? erf(number)
+                                        : relu2(number);
     }
     return linear(up, blk(n) + "ffn_down");
   }
@@ -306,11 +318,14 @@ private:
     double adds = 1;
     if (is("granite")) adds = or_1(number("residual_scale", 0));
     if (is("minicpm")) adds = number("residual_scale", 1.4 / std::sqrt(GgufSizes::layers));
-    if (file_.tensors.contains(at + "post_attention_norm.weight"))
+    const bool seed = is("seed_oss"); // whose norm before the feed-forward has that name
+    if (!seed && file_.tensors.contains(at + "post_attention_norm.weight"))
       a = normed(a, at + "post_attention_norm");
     scale(a, adds);
     const Array y = sum(x, a);
-    Array f = mlp(n, traits_.block == "inside" ? y : normed(y, at + "ffn_norm"));
+    Array f = mlp(n, traits_.block == "inside"
+                         ? y
+                         : normed(y, at + (seed ? "post_attention_norm" : "ffn_norm")));
     if (file_.tensors.contains(at + "post_ffw_norm.weight")) f = normed(f, at + "post_ffw_norm");
     scale(f, adds);
     return sum(y, f);

@@ -90,6 +90,15 @@ TEST_CASE("GGUF: what few files of an architecture have is computed as llama.cpp
         {"rope.scaling.factor", 4.F},
         {"rope.scaling.attn_factor", 1.25F}}},
       {"bert", {{"attention.causal", true}}},
+      {"arcee", {}, {}, {{"rope_freqs.weight", {3}}}},
+      {"exaone", {{"rope.dimension_count", four}}},
+      {"exaone4", {{"attention.sliding_window", 0U}}},
+      {"exaone4", {{"attention.sliding_window_pattern", std::vector<bool>{false, true}}}},
+      {"cohere2", {{"attention.sliding_window_pattern", 1U}}},
+      {"cohere2", {{"rope.dimension_count", four}}},
+      {"nemotron", {{"rope.scaling.type", linear}, {"rope.scaling.factor", 4.F}}},
+      {"glm4", {{"rope.freq_base", 90.F}}},
+      {"ernie4_5", {}, {}, {{"output.weight", {11, 24}}}},
   };
   for (const Changed& one : all) {
     const GgufFile file = one.file();
@@ -101,6 +110,25 @@ TEST_CASE("GGUF: what few files of an architecture have is computed as llama.cpp
     CHECK(same_numbers(outcome.numbers, GgufRuns::reference_of(traits, file)));
     CHECK(outcome.numbers != runs.run(traits, gguf_model(traits)).numbers);
   }
+}
+
+TEST_CASE("GGUF: EXAONE 4 of 64 layers has a window by itself, and smaller ones have none",
+          "[gguf][keys]") {
+  const GgufRuns runs;
+  const GgufTraits& traits = gguf_traits_of("exaone4");
+  GgufFile file = gguf_model(traits);
+  for (const char* key : {"sliding_window", "sliding_window_pattern"})
+    file.keys.erase(std::string("exaone4.attention.") + key);
+  const std::vector<double> every_layer_rotates = runs.run(traits, file, true).numbers;
+  CHECK(same_numbers(every_layer_rotates, GgufRuns::reference_of(traits, file, true)));
+  // Of four layers the last does not rotate: here the second of two.
+  file.keys["exaone4.block_count"] = 64U;
+  file.keys["exaone4.attention.sliding_window_pattern"] = 2U;
+  const GgufOutcome largest = runs.run(traits, file, true);
+  CHECK(largest.error == "");
+  CHECK(largest.said == "");
+  CHECK(same_numbers(largest.numbers, GgufRuns::reference_of(traits, file, true)));
+  CHECK(largest.numbers != every_layer_rotates);
 }
 
 TEST_CASE("GGUF: latent attention's keys and values in two tensors are the matrix's bits",
@@ -152,6 +180,18 @@ TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
   CHECK(told({"gpt2", {{"attention.causal", false}}}, true) ==
         "FILE: gpt2.attention.causal is false, which is not computed here for this architecture: "
         "true expected" +
+            describe);
+  CHECK(told({"eurobert", {{"attention.causal", true}}}) ==
+        "FILE: eurobert.attention.causal is true, which is not computed here for this "
+        "architecture: false expected" +
+            describe);
+  CHECK(told({"glm4", {{"rope.dimension_sections", std::vector<std::uint32_t>{1, 1, 0, 0}}}}) ==
+        "FILE: glm4.rope.dimension_sections is 1,1,0,0, which is not computed here for this "
+        "architecture: 0 of each expected" +
+            describe);
+  CHECK(told({"cohere2", {{"attention.sliding_window", 0U}}}) ==
+        "FILE: cohere2.attention.sliding_window is 0, which is not computed here: a window "
+        "expected" +
             describe);
   CHECK(told({"llama", {{"feed_forward_length", std::vector<std::uint32_t>{20, 18}}}}) ==
         "FILE: llama.feed_forward_length is 20,18, which is not computed here: the same in every "

@@ -69,12 +69,12 @@ private:
   }
   static void run_whole(const std::string& path, const GgufTraits& traits, GgufOutcome& outcome) {
     const Model model(path, {.dtype = DType::f64});
-    // BERT's file has no head: the last layer's result stands for its logits.
-    const bool headless = traits.block == "post";
-    const Run run =
-        model.run(model.tokens(gguf_ids),
-                  {.keep = {headless ? "layers.1.resid_post" : "logits"}, .threads = 1});
-    take(run.tensor(headless ? "layers.1.resid_post" : "logits"), outcome.numbers);
+    // A file without a head: what is behind the last layer stands for its logits.
+    const std::string last = !traits.has("headless")  ? "logits"
+                             : traits.block == "post" ? "layers.1.resid_post"
+                                                      : "final";
+    const Run run = model.run(model.tokens(gguf_ids), {.keep = {last}, .threads = 1});
+    take(run.tensor(last), outcome.numbers);
     for (const Note& note : run.notes()) outcome.said += note.text + "\n";
   }
   void run_layer(const std::string& path, const char* layer, GgufOutcome& outcome) const {
