@@ -18,7 +18,7 @@ public:
   GgufConfig(const Gguf& file, const GgufArchitecture& architecture)
       : settings_(file, architecture.name) {
     settings_.set("model_type", architecture.model_type);
-    for (const auto& [key, value] : file.keys) take_key(key, value);
+    for (const auto& [key, value] : file.keys) take_key(key);
     for (const GgufKey& row : gguf_vocabulary_keys())
       if (const GgufValue* const there = file.find(row.key))
         settings_.set(std::string(row.config), there->written());
@@ -28,6 +28,11 @@ public:
     take_window();
     take_gguf_rotary(settings_);
     take_model();
+    refuse_beyond_limits();
+    for (const auto& [key, value] : file.keys)
+      if (!is_of_gguf_file(key) && !find_gguf_key(own(key), settings_.architecture()) &&
+          !settings_.was_read(own(key)))
+        settings_.keep(key, value);
   }
   GgufSettings settings_;
 
@@ -35,14 +40,16 @@ private:
   bool is(std::string_view architectures) const { return settings_.is(architectures); }
   std::optional<double> number(std::string_view key) const { return settings_.number(key); }
 
-  void take_key(const std::string& whole_key, const GgufValue& value) {
-    if (whole_key == "general.architecture" || is_of_gguf_file(whole_key)) return;
+  /// A key behind "llama."; "" of another one.
+  std::string_view own(std::string_view whole_key) const {
     const std::string prefix = settings_.whole("");
-    const std::string_view key = whole_key.starts_with(prefix)
-                                     ? std::string_view(whole_key).substr(prefix.size())
-                                     : std::string_view();
+    return whole_key.starts_with(prefix) ? whole_key.substr(prefix.size()) : std::string_view();
+  }
+
+  void take_key(std::string_view whole_key) {
+    const std::string_view key = own(whole_key);
     const GgufKey* const row = find_gguf_key(key, settings_.architecture());
-    if (!row) return settings_.keep(whole_key, value);
+    if (!row) return;
     // Of these factors 0 stands for none.
     const bool factor = key == "attention.scale" || key == "attention.clamp_kqv" ||
                         key == "logit_scale" || key == "embedding_scale" || key == "residual_scale";
@@ -57,8 +64,7 @@ private:
   /// The vocabulary, and whether there is a head of its own.
   void take_ends() {
     // EuroBERT's files are made for embeddings: they have no head, whatever the checkpoint had.
-    if (!is("eurobert"))
-      settings_.set_flag("tie_word_embeddings", !settings_.has("output.weight"));
+    if (!is("eurobert")) settings_.set_flag("tie_word_embeddings", !settings_.has("output.weight"));
     const auto rows = [&](const char* name) -> std::optional<double> {
       const GgufTensor* const tensor = settings_.tensor(name);
       if (!tensor || tensor->shape.size() != 2) return std::nullopt;
@@ -79,32 +85,37 @@ private:
         is(gguf_rms_normed) ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
     const std::optional<double> eps = number(norm);
     if (!eps) settings_.doubt(norm, "is missing: that of most models of this kind is taken");
-    // OLMo's norms have no setting.
-    if (is("olmo") && eps && static_cast<float>(*eps) != 1e-5F)
-      settings_.refuse(norm, "which is not computed here: 1e-05 expected");
+  }
+
+  void refuse_beyond_limits() {
+    for (const GgufLimit& limit : gguf_limits()) {
+      if (!limit.architectures.empty() && !is(limit.architectures)) continue;
+      const std::optional<double> there = number(limit.key);
+      const bool fits = there ? static_cast<float>(*there) == static_cast<float>(limit.only) ||
+                                    (limit.or_0 && there == 0.0)
+                              : !limit.needs;
+      if (!fits) settings_.refuse(limit.key, limit.why);
+    }
   }
 
   void take_window() {
-    std::optional<double> window = number("attention.sliding_window");
-    constexpr double layers_of_largest = 64; // EXAONE 4's, which has a window by itself
-    if (is("exaone4") && !window && number("block_count") == layers_of_largest) window = 4096;
-    if (is("exaone4") && window > 0.0) settings_.set_number("sliding_window", *window);
-    if (is(gguf_windowed) || is(gguf_alternating)) {
-      // Gemma 2 alone has one by itself.
-      if (!window && !is("gemma2")) settings_.set("sliding_window", "null");
-      // Files of Mistral call themselves LLaMA, whose models have no window.
-      if (is("llama") && window) settings_.set("model_type", "mistral");
-      // A window of 0 is none: every layer of EXAONE 4 rotates then, and no token of Cohere 2's
-      // layers sees another, nor itself.
-      if (is("exaone4") && window == 0.0) settings_.set("sliding_window", "null");
-      if (is("cohere2") && window == 0.0)
-        settings_.refuse("attention.sliding_window",
-                         "which is not computed here: a window expected");
-      if (is("gpt-oss cohere2") && !window)
-        settings_.refuse("attention.sliding_window",
-                         "is missing, without which models of this kind are not computed");
-    }
-    if (is(gguf_alternating)) take_pattern(window.value_or(is("gemma2") ? 4096 : 0) > 0);
+    if (!is(gguf_windowed) && !is(gguf_alternating)) return;
+    const std::optional<double> there = number("attention.sliding_window");
+    // Gemma 2 has one by itself, and the largest EXAONE 4.
+    const bool largest = is("exaone4") && number("block_count") == 64;
+    const double window = there.value_or(is("gemma2") || largest ? 4096 : 0);
+    if (largest && !there) settings_.set_number("sliding_window", window);
+    // Without a window every layer of EXAONE 4 rotates.
+    if (window == 0 && (!there || is("exaone4"))) settings_.set("sliding_window", "null");
+    // Files of Mistral call themselves LLaMA, whose models have no window.
+    if (is("llama") && there) settings_.set("model_type", "mistral");
+    if (is("gpt-oss cohere2") && !there)
+      settings_.refuse("attention.sliding_window",
+                       "is missing, without which models of this kind are not computed");
+    // No token of Cohere 2's sees another then, nor itself.
+    if (is("cohere2") && there == 0.0)
+      settings_.refuse("attention.sliding_window", "which is not computed here: a window expected");
+    if (is(gguf_alternating)) take_pattern(window > 0);
   }
 
   /// Which layers have a window, as layer_types.
@@ -147,22 +158,9 @@ private:
                                                          (key_heads > 1 && key_heads < heads));
       settings_.set_flag("multi_query", key_heads == 1);
     }
-    if (is("starcoder")) {
-      settings_.set_flag("multi_query", key_heads == 1);
-      if (key_heads != 1)
-        settings_.refuse("attention.head_count_kv",
-                         "which is not computed here for this architecture: 1 expected");
-    }
-    // The larger one has ALiBi, of which no key tells.
-    if (is("baichuan") && number("block_count") != 32)
-      settings_.refuse("block_count", "which is not computed here for this architecture: 32, of "
-                                      "the model of 7 billion, expected");
-    if (is("mpt")) {
-      const double slope = number("attention.max_alibi_bias").value_or(0);
-      settings_.set_flag("attn_config.alibi", slope > 0);
-      if (slope > 0 && slope != 8)
-        settings_.refuse("attention.max_alibi_bias", "which is not computed here: 8 expected");
-    }
+    if (is("starcoder")) settings_.set_flag("multi_query", key_heads == 1);
+    if (is("mpt"))
+      settings_.set_flag("attn_config.alibi", number("attention.max_alibi_bias").value_or(0) > 0);
     if (is("deepseek2")) take_latent_widths();
     if (is("qwen3moe") && !settings_.value("expert_weights_norm"))
       settings_.set_flag("norm_topk_prob", true);

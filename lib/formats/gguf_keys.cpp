@@ -32,31 +32,22 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.head_count_kv", "num_key_value_heads"},
     {"attention.key_length", "", "deepseek2"},
     {"attention.key_length", "head_dim"},
-    {"attention.value_length", ""}, // held against the tensors
-    {"attention.key_length_mla", "", "deepseek2"},
-    {"attention.value_length_mla", "", "deepseek2"},
+    {"attention.value_length", "", "deepseek2"},
     {"attention.q_lora_rank", "", "deepseek2"}, // which the tensors tell
     {"attention.kv_lora_rank", "", "deepseek2"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", gguf_rms_normed},
     {"attention.layer_norm_epsilon", "layer_norm_epsilon", "gpt2 starcoder bloom falcon mpt"},
     {"attention.layer_norm_epsilon", "norm_epsilon", "starcoder2"},
-    {"attention.layer_norm_epsilon", "", "olmo"},
     {"attention.layer_norm_epsilon", "norm_eps", "nemotron"},
     {"attention.layer_norm_epsilon", "layer_norm_eps",
      "gptneox bert phi2 stablelm command-r cohere2 jais2"},
-    {"attention.causal", ""},
     {"pooling_type", ""}, // of embeddings, after the last layer
-    {"attention.scale", "", "gemma2 gemma3"},
     {"attention.scale", "attention_multiplier", "granite"},
     {"attention.clamp_kqv", "attn_config.clip_qkv", "mpt"},
     {"attention.clamp_kqv", "clip_qkv", "olmo"},
-    {"attention.max_alibi_bias", "", "mpt"},
     {"attention.sliding_window", "", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe"}, // is not in use
     {"attention.sliding_window", "sliding_window", gguf_windowed},
     {"attention.sliding_window", "sliding_window", gguf_alternating},
-    {"attention.sliding_window_pattern", "", gguf_alternating},
-    {"attention.temperature_scale", "", "mistral3 deepseek2"},
-    {"attention.temperature_length", "", "deepseek2"},
     {"rope.dimension_count", "", gguf_unrotated},
     {"rope.dimension_count", "qk_rope_head_dim", "deepseek2"},
     {"rope.dimension_count", "rotary_dim"},
@@ -64,18 +55,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"rope.freq_base", "rotary_emb_base", "gptneox"},
     {"rope.freq_base", "rope_theta"},
     {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
-    {"rope.dimension_sections", "", "qwen2vl glm4"},
-    {"rope.scale_linear", ""},
-    {"rope.scaling.type", ""},
-    {"rope.scaling.factor", ""},
-    {"rope.scaling.original_context_length", ""},
-    {"rope.scaling.attn_factor", ""},
     {"rope.scaling.finetuned", ""},
-    {"rope.scaling.yarn_beta_fast", ""},
-    {"rope.scaling.yarn_beta_slow", ""},
-    {"rope.scaling.yarn_ext_factor", ""},
-    {"rope.scaling.yarn_attn_factor", ""},
-    {"rope.scaling.yarn_log_multiplier", "", "mistral3 deepseek2"},
     {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
     {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3"},
     {"logit_scale", "logits_scaling", "granite minicpm"},
@@ -96,6 +76,33 @@ constexpr GgufKey gguf_key_rows[]{
     {"expert_weights_scale", "routed_scaling_factor"},
     {"leading_dense_block_count", "first_k_dense_replace"},
 };
+
+constexpr GgufLimit gguf_limit_rows[]{
+    // The larger one has ALiBi, of which no key tells.
+    {.key = "block_count",
+     .architectures = "baichuan",
+     .only = 32,
+     .why = "which is not computed here for this architecture: 32, of the model of 7 billion, "
+            "expected",
+     .needs = true},
+    {.key = "attention.head_count_kv",
+     .architectures = "starcoder",
+     .only = 1,
+     .why = "which is not computed here for this architecture: 1 expected",
+     .needs = true},
+    {.key = "attention.layer_norm_epsilon",
+     .architectures = "olmo",
+     .only = 1e-5,
+     .why = "which is not computed here: 1e-05 expected"},
+    {.key = "attention.max_alibi_bias",
+     .architectures = "mpt",
+     .only = 8,
+     .why = "which is not computed here: 8 expected",
+     .or_0 = true},
+    // The last blocks predict further tokens, from what the model makes of the text.
+    {.key = "nextn_predict_layers", .only = 0, .why = "which is not computed here: 0 expected"},
+};
+
 constexpr GgufKey gguf_vocabulary_rows[]{{"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                          {"tokenizer.ggml.eos_token_id", "eos_token_id"},
                                          {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
@@ -104,8 +111,8 @@ constexpr std::string_view gguf_file_sections[]{"general.", "tokenizer.", "split
 
 } // namespace
 
-std::span<const GgufKey> gguf_keys() {
-  return gguf_key_rows;
+std::span<const GgufLimit> gguf_limits() {
+  return gguf_limit_rows;
 }
 std::span<const GgufKey> gguf_vocabulary_keys() {
   return gguf_vocabulary_rows;

@@ -7,13 +7,22 @@
 namespace mha::io {
 
 /// A key after "llama." and its name in config.json: of the first row whose architectures, where it
-/// says some, have this one. "": no number depends on it, or the reader of a group of keys takes
-/// it.
+/// says some, have this one. "": no number depends on it by itself. A key without a row is told,
+/// unless a reader of GgufSettings asks for it.
 struct GgufKey {
   std::string_view key, config, architectures = {};
 };
 
-std::span<const GgufKey> gguf_keys();
+/// A key that changes numbers in a way that is not computed here, but at one value. Where it is
+/// missing nothing is refused, unless llama.cpp `needs` it.
+struct GgufLimit {
+  std::string_view key, architectures = {}; ///< "": all
+  double only = 0;
+  std::string_view why; ///< goes on after the key's value
+  bool needs = false, or_0 = false;
+};
+std::span<const GgufLimit> gguf_limits();
+
 /// Keys of the vocabulary that a config.json has, too, by their whole names.
 std::span<const GgufKey> gguf_vocabulary_keys();
 /// The row of a key, after "llama.", for an architecture; nullptr: nothing here reads it.

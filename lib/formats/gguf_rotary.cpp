@@ -61,8 +61,7 @@ void take_dimensions(GgufSettings& settings) {
 void take_window_rotary(GgufSettings& settings) {
   if (!settings.is(gguf_alternating)) return;
   if (const auto own = settings.number("rope.freq_base_swa");
-      own && settings.is("gemma2 gpt-oss cohere2 exaone4") &&
-      *own != settings.number("rope.freq_base").value_or(10000))
+      own && !settings.is("gemma3") && *own != settings.number("rope.freq_base").value_or(10000))
     settings.refuse("rope.freq_base_swa",
                     "which is not computed here: the base of the other layers expected");
   for (const auto& [own, key] : {std::pair("rope.dimension_count_swa", "rope.dimension_count"),
@@ -99,15 +98,20 @@ void take_sections(GgufSettings& settings) {
 /// rope.scaling.*, rope_freqs and rope_factors as one scaling.
 class GgufScaling {
 public:
+  /// Asks for all of its keys, whichever of them count.
   explicit GgufScaling(GgufSettings& settings) : settings_(settings) {
-    type_ = settings.file().text(settings.whole("rope.scaling.type")).value_or("linear");
+    type_ = settings.text("rope.scaling.type").value_or("linear");
     // A factor of 0 is none, and an old file has the other key.
     const bool old = !settings.value("rope.scaling.factor");
-    factor_ = settings.number_but_0(old ? "rope.scale_linear" : "rope.scaling.factor").value_or(1);
+    const std::optional<double> old_factor = settings.number_but_0("rope.scale_linear");
+    factor_ = (old ? old_factor : settings.number_but_0("rope.scaling.factor")).value_or(1);
     if (type_ == "none") factor_ = 1;
     attention_ = settings.number("rope.scaling.attn_factor").value_or(1);
     original_ = settings.number("rope.scaling.original_context_length");
     if (!original_) original_ = settings.number("context_length");
+    for (const char* key : {"beta_fast", "beta_slow", "ext_factor", "attn_factor"})
+      settings.value(std::string("rope.scaling.yarn_") + key);
+    if (settings.is("mistral3 deepseek2")) settings.value("rope.scaling.yarn_log_multiplier");
   }
 
   void take() {
@@ -204,11 +208,12 @@ private:
   void take_temperature() {
     if (!settings_.is("mistral3 deepseek2")) return;
     const auto beta = settings_.number_but_0("attention.temperature_scale");
+    const auto length =
+        settings_.is("deepseek2") ? settings_.number("attention.temperature_length") : std::nullopt;
     if (!beta) return;
     settings_.copy("attention.temperature_scale", "rope_scaling.llama_4_scaling_beta");
     if (settings_.is("mistral3")) return set_original(original_);
-    if (const auto length = settings_.number("attention.temperature_length");
-        length && (!original_ || *original_ == *length))
+    if (length && (!original_ || *original_ == *length))
       set_original(length);
     else
       settings_.refuse("attention.temperature_scale", "which is not computed here");
@@ -223,6 +228,7 @@ private:
 } // namespace
 
 void take_gguf_rotary(GgufSettings& settings) {
+  GgufScaling scaling(settings);
   if (settings.is(gguf_unrotated)) return;
   if (!settings.value("rope.freq_base"))
     settings.set(settings.is("gptneox") ? "rotary_emb_base" : "rope_theta", "10000");
@@ -232,7 +238,7 @@ void take_gguf_rotary(GgufSettings& settings) {
   take_dimensions(settings);
   take_window_rotary(settings);
   take_sections(settings);
-  GgufScaling(settings).take();
+  scaling.take();
 }
 
 } // namespace mha::io

@@ -44,6 +44,7 @@ void GgufSettings::set_number(const std::string& name, double value) {
 
 const GgufValue* GgufSettings::value(std::string_view key) const {
   constexpr std::uint64_t most = 4096;
+  read_.emplace(key);
   const GgufValue* value = file_.find(whole(key));
   if (value && value->is_array && value->count > most)
     fail("{}: {} has {} elements: one a layer expected, at most {}", shown(file_.name), whole(key),
@@ -62,7 +63,12 @@ std::optional<double> GgufSettings::number_but_0(std::string_view key) const {
 }
 
 std::optional<bool> GgufSettings::flag(std::string_view key) const {
+  value(key);
   return file_.boolean(whole(key));
+}
+std::optional<std::string_view> GgufSettings::text(std::string_view key) const {
+  value(key);
+  return file_.text(whole(key));
 }
 
 const GgufTensor* GgufSettings::tensor(std::string_view name) const {

@@ -3,6 +3,8 @@
 
 #include <mha/formats/gguf.hpp>
 
+#include <set>
+
 namespace mha::io {
 
 /// Keys are named as after "llama."; messages get them whole.
@@ -22,13 +24,16 @@ public:
   void set_number(const std::string& name, double value);
   void set_flag(const std::string& name, bool value) { set(name, value ? "true" : "false"); }
 
-  /// The value of a key; throws Error for a list longer than models have layers.
+  /// The value of a key, which counts as read from then on; throws Error for a list longer than
+  /// models have layers.
   const GgufValue* value(std::string_view key) const;
   /// A number; of a list of one a layer, the first.
   std::optional<double> number(std::string_view key) const;
   /// The same, where 0 stands for none.
   std::optional<double> number_but_0(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
+  std::optional<std::string_view> text(std::string_view key) const;
+  bool was_read(std::string_view key) const { return read_.contains(key); }
   const GgufTensor* tensor(std::string_view name) const;
   bool has(std::string_view name) const { return tensor(name) != nullptr; }
 
@@ -44,6 +49,7 @@ public:
 private:
   const Gguf& file_;
   std::string architecture_, prefix_;
+  mutable std::set<std::string, std::less<>> read_;
 };
 
 /// Refuses heads and widths that the first block's tensors do not have.

@@ -189,6 +189,9 @@ TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
         "FILE: glm4.rope.dimension_sections is 1,1,0,0, which is not computed here for this "
         "architecture: 0 of each expected" +
             describe);
+  CHECK(told({"exaone4", {{"nextn_predict_layers", 1U}}}) ==
+        "FILE: exaone4.nextn_predict_layers is 1, which is not computed here: 0 expected" +
+            describe);
   CHECK(told({"cohere2", {{"attention.sliding_window", 0U}}}) ==
         "FILE: cohere2.attention.sliding_window is 0, which is not computed here: a window "
         "expected" +
