@@ -29,6 +29,7 @@ public:
     take_gguf_rotary(settings_);
     take_model();
     refuse_beyond_limits();
+    refuse_tensors();
     for (const auto& [key, value] : file.keys)
       if (!is_of_gguf_file(key) && !find_gguf_key(own(key), settings_.architecture()) &&
           !settings_.was_read(own(key)))
@@ -98,6 +99,14 @@ private:
     }
   }
 
+  /// Numbers beside the weights, of types that are scaled as a whole.
+  void refuse_tensors() {
+    for (const GgufTensor& tensor : settings_.file().tensors)
+      if (tensor.name.ends_with(".scale") || tensor.name.ends_with(".input_scale"))
+        settings_.refuse_tensor(tensor.name,
+                                "is a factor beside a weight, which is not computed here");
+  }
+
   void take_window() {
     if (!is(gguf_windowed) && !is(gguf_alternating)) return;
     const std::optional<double> there = number("attention.sliding_window");
@@ -164,8 +173,9 @@ private:
     if (is("deepseek2")) take_latent_widths();
     if (is("qwen3moe") && !settings_.value("expert_weights_norm"))
       settings_.set_flag("norm_topk_prob", true);
-    if (is("command-r cohere2")) {
+    if (is("command-r"))
       settings_.set_flag("use_qk_norm", settings_.has("blk.0.attn_q_norm.weight"));
+    if (is("command-r cohere2")) {
       // Without the key, or at 0, llama.cpp leaves the logits as they are.
       if (!settings_.number_but_0("logit_scale")) settings_.set("logit_scale", "1");
     }

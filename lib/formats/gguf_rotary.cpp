@@ -119,6 +119,13 @@ public:
                             *const shorts = settings_.tensor("rope_factors_short.weight"),
                             *const divisors = settings_.tensor("rope_freqs.weight");
     const bool divides = (lengths && shorts) || divisors;
+    if (!lengths != !shorts)
+      settings_.refuse_tensor((lengths ? lengths : shorts)->name,
+                              "stands alone, which is not computed here: one for long and one for "
+                              "short texts expected");
+    if (divides && settings_.is("gemma3"))
+      settings_.refuse_tensor((divisors ? divisors : lengths)->name,
+                              "is of layers with and without a window, which is not computed here");
     if (divides && type_ == "yarn" && factor_ != 1)
       settings_.refuse("rope.scaling.type", "beside divisors of the frequencies, which is not "
                                             "computed here: one of the two expected");

@@ -95,6 +95,10 @@ void GgufSettings::refuse(std::string_view key, std::string_view why) {
                      there ? fmt::format("is {}, {}", told(*there), why) : std::string(why));
 }
 
+void GgufSettings::refuse_tensor(std::string_view tensor, std::string_view why) {
+  config.try_emplace(in_section(refused_section, tensor), why);
+}
+
 void GgufSettings::doubt(std::string_view key, std::string_view why) {
   set(in_section(doubted_section, whole(key)), why);
 }

@@ -43,6 +43,8 @@ public:
   void keep(const std::string& whole_key, const GgufValue& value);
   /// No layer is computed, as `key` says what is not computed here; `why` goes on after its value.
   void refuse(std::string_view key, std::string_view why);
+  /// The same of a tensor.
+  void refuse_tensor(std::string_view tensor, std::string_view why);
   /// `why` is told with the key.
   void doubt(std::string_view key, std::string_view why);
 

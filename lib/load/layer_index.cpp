@@ -83,11 +83,17 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
   const std::vector<std::string_view>& names = sorted_names(*group.contents);
   for (auto at = std::ranges::lower_bound(names, prefix);
        at != names.end() && at->starts_with(prefix); ++at) {
-    // BERT's norm of the sum stands in attention's module, behind attention.
-    const bool norm_of_sum = at->find("LayerNorm", prefix.size()) != std::string_view::npos;
-    const io::Entry* const entry = group.contents->find(*at);
-    if (entry && !norm_of_sum && !of_family_.contains(entry)) unknown.emplace_back(*at);
+    // BERT's norm of the sum stands in attention's module, behind attention; GPT-2's masks do.
+    const bool norm_of_sum = at->find("LayerNorm", prefix.size()) != std::string_view::npos,
+               mask = at->ends_with("attn.bias") || at->ends_with("masked_bias");
+    if (group.contents->find(*at) && !norm_of_sum && !mask) unknown.emplace_back(*at);
   }
+  // What a GGUF has beyond the names of its architecture keeps its own name.
+  const std::string own = fmt::format("blk.{}.attn", group.number().value_or(0));
+  if (group.contents->format == "gguf")
+    for (auto at = std::ranges::lower_bound(names, own); at != names.end() && at->starts_with(own);
+         ++at)
+      unknown.emplace_back(*at);
   return unknown;
 }
 

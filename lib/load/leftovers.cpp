@@ -300,10 +300,17 @@ void note_unknown(const Found& layer, const naming::LayerReading& read,
   const bool rotates = std::ranges::any_of(read.settings, [](const auto& setting) {
     return setting.name == "rope" && setting.value != "none";
   });
+  const std::string bias = read.norm.module + ".bias";
+  if (!read.norm.module.empty() && !read.norm.bias && group.contents->find(bias))
+    notes.push_back(warning(
+        fmt::format("{}: passed over, though of the norm before attention: {}. If the model "
+                    "computes with it, its numbers are others",
+                    group.contents->name, bias)));
   std::vector<std::string> unknown;
   for (const std::string& name : names)
     if (!group.reads->used(name) && !(rotates && name.ends_with("inv_freq")) &&
-        std::ranges::find(told, name.substr(group.prefix.size())) == told.end())
+        (!name.starts_with(group.prefix) ||
+         std::ranges::find(told, name.substr(group.prefix.size())) == told.end()))
       unknown.push_back(name);
   if (unknown.empty()) return;
   refuse_stranger(layer, unknown[0]);

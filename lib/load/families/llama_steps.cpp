@@ -71,6 +71,8 @@ void step_qk_norm(LayerReading& to, const JsonTree& arguments) {
       to.pass_over_with_warning(name, "models of this kind have none");
     return;
   }
+  // Other models have these norms by another family's names.
+  const std::optional<std::string> said = text_in(arguments, "eps_key");
   bool there = false, is_layer_norm = flag_in(arguments, "layer");
   for (const std::string letter : {"q", "k"})
     for (const std::string kind : {"norm", "layernorm"}) {
@@ -79,17 +81,21 @@ void step_qk_norm(LayerReading& to, const JsonTree& arguments) {
       const bool one_a_head = group.has(module + ".norms.0.weight");
       if (!group.has(weight) && !one_a_head) continue;
       there = true;
-      is_layer_norm = is_layer_norm || kind == "layernorm" || group.has(module + ".bias");
+      // Of the models that are known none has a bias here but by the other name.
+      const bool without = said && kind == "norm";
+      is_layer_norm =
+          is_layer_norm || kind == "layernorm" || (!without && group.has(module + ".bias"));
       if (one_a_head)
         take_norms_of_heads(to, canonical, module);
       else
         to.take(canonical, weight);
-      to.take(letter + "_norm.bias", module + ".bias");
+      if (without)
+        to.pass_over_with_warning(module + ".bias", "models of this kind have none");
+      else
+        to.take(letter + "_norm.bias", module + ".bias");
     }
   if (!there) return;
   if (is_layer_norm) to.set("qk_norm", "layer");
-  // Other models have these norms by another family's names.
-  const std::optional<std::string> said = text_in(arguments, "eps_key");
   const std::string key = said.value_or(is_layer_norm ? "layer_norm_eps" : "rms_norm_eps");
   const double usual = !said && is_layer_norm ? 1e-5 : 1e-6,
                eps = number_in(arguments, "eps").value_or(usual);

@@ -163,6 +163,76 @@ TEST_CASE("GGUF: latent attention's keys and values in two tensors are the matri
   CHECK(outcome.numbers == runs.run(traits, whole).numbers);
 }
 
+TEST_CASE("GGUF: a tensor more is computed with as llama.cpp does, told or refused",
+          "[gguf][keys]") {
+  const GgufRuns runs;
+  using Size = GgufSizes;
+  std::size_t told = 0, changed = 0;
+  for (const GgufTraits& traits : gguf_traits()) {
+    const std::size_t q = Size::heads * Size::head, k = traits.key_heads * Size::head;
+    const GgufFile base = gguf_model(traits);
+    const GgufOutcome before = runs.run(traits, base), lone = runs.run(traits, base, true);
+    const std::pair<std::string, reference::Shape> all[]{
+        {"attn_q.bias", {q}},
+        {"attn_k.bias", {k}},
+        {"attn_v.bias", {k}},
+        {"attn_qkv.bias", {q + 2 * k}},
+        {"attn_output.bias", {Size::width}},
+        {"attn_norm.bias", {Size::width}},
+        {"attn_norm_2.weight", {Size::width}},
+        {"attn_q_norm.weight", {Size::head}},
+        {"attn_k_norm.weight", {k}},
+        {"attn_q_norm.bias", {Size::head}},
+        {"attn_sinks.weight", {Size::heads}},
+        {"attn_sub_norm.weight", {q}},
+        {"attn_gate.weight", {q, Size::width}},
+        {"attn_rel_b.weight", {Size::heads, 4}},
+        {"attn_output_norm.weight", {Size::width}},
+        {"attn_q.scale", {1}},
+        {"ffn_up.scale", {1}},
+        {"ffn_gate.bias", {Size::wide}},
+        {"ffn_up.bias", {Size::wide}},
+        {"ffn_down.bias", {Size::width}},
+        {"ffn_norm.bias", {Size::width}},
+        {"ffn_sub_norm.weight", {Size::wide}},
+        {"post_attention_norm.weight", {Size::width}},
+        {"post_ffw_norm.weight", {Size::width}},
+        {"layer_output_norm.weight", {Size::width}},
+        {"layer_output_scale.weight", {1}},
+        {"cross_attn_q.weight", {q, Size::width}},
+    };
+    for (const auto& [name, shape] : all) {
+      GgufFile file = base;
+      for (const char* blk : {"blk.0.", "blk.1."}) {
+        reference::Array& array = file.tensors[blk + name] = reference::Array(shape);
+        for (std::size_t i = 0; i < array.values.size(); ++i)
+          array.values[i] = static_cast<float>(1.5 + std::sin(static_cast<double>(i)));
+      }
+      for (const bool alone : {false, true}) {
+        // A layer of attention alone has that and the norm before it, if any.
+        const bool behind = (name == "attn_norm.bias" && traits.block == "inside") ||
+                            name == "attn_output_norm.weight";
+        if ((alone || !traits.is_whole()) && (!name.starts_with("attn") || behind)) continue;
+        const GgufOutcome after = runs.run(traits, file, alone);
+        INFO(traits.name << (alone ? " alone: " : ": ") << name);
+        if (!(after.error + after.said).empty()) {
+          ++told;
+        } else {
+          CHECK(after.numbers != (alone ? lone : before).numbers);
+          // The reference knows neither Falcon's second norm nor layer norms of queries and keys.
+          const bool known =
+              name != "attn_norm_2.weight" && traits.name != "command-r" && traits.name != "mpt";
+          if (known)
+            CHECK(same_numbers(after.numbers, GgufRuns::reference_of(traits, file, alone)));
+          ++changed;
+        }
+      }
+    }
+  }
+  CHECK(told > 900);
+  CHECK(changed > 100);
+}
+
 TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
   const GgufRuns runs;
   const auto told = [&](const Changed& one, bool alone = false) {
@@ -188,6 +258,13 @@ TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
   CHECK(told({"glm4", {{"rope.dimension_sections", std::vector<std::uint32_t>{1, 1, 0, 0}}}}) ==
         "FILE: glm4.rope.dimension_sections is 1,1,0,0, which is not computed here for this "
         "architecture: 0 of each expected" +
+            describe);
+  CHECK(told({"llama", {}, {}, {{"blk.1.ffn_up.scale", {1}}}}) ==
+        "FILE: blk.1.ffn_up.scale is a factor beside a weight, which is not computed here" +
+            describe);
+  CHECK(told({"phi3", {}, {}, {{"rope_factors_long.weight", {3}}}}) ==
+        "FILE: rope_factors_long.weight stands alone, which is not computed here: one for long and "
+        "one for short texts expected" +
             describe);
   CHECK(told({"exaone4", {{"nextn_predict_layers", 1U}}}) ==
         "FILE: exaone4.nextn_predict_layers is 1, which is not computed here: 0 expected" +
