@@ -16,8 +16,8 @@ namespace mha::naming {
 namespace {
 
 /// What a config says of training, generation, other heads and software: no number of a forward
-/// pass depends on it.
-constexpr std::string_view ignored[]{
+/// pass depends on it. "NAME." is an object, "NAME=VALUE" only with that value without effect.
+constexpr std::string_view without_effect[]{
     // The writer of the file: a program and its version.
     "architectures", "model_type", "model_name", "_name_or_path", "name_or_path", "torch_dtype",
     "dtype", "transformers_version", "tokenizer_class", "tokenizer_name", "prefix",
@@ -74,124 +74,55 @@ constexpr std::string_view ignored[]{
     "max_position_embeddings", "original_max_position_embeddings", "n_positions", "n_ctx",
     "max_sequence_length", "max_seq_len", "max_seq_length", "model_max_length", "seq_length",
     "block_size", "context_length", "sliding_window_size", "rotary_scaling_factor_trained",
-    "initial_context_length"};
-
-/// Objects of whose members the same is true.
-constexpr std::string_view ignored_objects[]{"id2label.",
-                                             "label2id.",
-                                             "task_specific_params.",
-                                             "auto_map.",
-                                             "custom_pipelines.",
-                                             "vision_config.",
-                                             "audio_config.",
-                                             "image_processor.",
-                                             "generation_config.",
-                                             "sentence_transformers.",
-                                             "tokenizer_config.",
-                                             "init_config.",
-                                             "text_encoder."};
-
-/// Keys that change nothing at this value, and that are told at another.
-constexpr std::pair<std::string_view, std::string_view> neutral[]{
-    {"is_encoder_decoder", "false"},
-    {"mlp_type", "default"},
-    {"norm_type", "layer_norm"},
-    {"use_embedding_sharing", "true"},
-    {"use_gated_activation", "true"},
-    {"use_parallel_block", "true"},
-    {"use_parallel_embedding", "false"},
-    {"position_embedding_type", "rope_gptj"},
-    {"order_of_interleaved_layers", "local_attn_first"},
-    {"is_folding_model", "false"},
-    {"attn_config.prefix_lm", "false"},
-    {"attn_config.qk_ln", "false"},
-    {"is_decoder", "false"},
-    {"add_cross_attention", "false"},
-    {"attention_bias", "false"},
-    {"mlp_bias", "false"},
-    {"lm_head_bias", "false"},
-    {"use_bias", "false"},
-    {"use_qkv_bias", "false"},
-    {"bias", "false"},
-    {"qk_layernorm", "false"},
-    {"use_qk_norm", "false"},
-    {"alibi", "false"},
-    {"use_mrope", "false"},
-    {"use_sliding_window", "false"},
-    {"use_bidirectional_attention", "false"},
-    {"scale_embedding", "false"},
-    {"logits_scaling", "1"},
-    {"residual_multiplier", "1"},
-    {"embedding_multiplier", "1"},
-    {"logit_scale", "1"},
-    {"full_attn_mod", "1"},
-    {"interpolate_factor", "1"},
-    {"rotary", "true"},
-    {"scale_attn_weights", "true"},
-    {"scale_attn_by_inverse_layer_idx", "false"},
-    {"position_embedding_type", "absolute"},
-    {"clip_qkv", "0"},
-    {"_sliding_window_pattern", "6"}, // Gemma 3's, which Transformers writes beside layer_types
-    {"layer_norm_elementwise_affine", "true"},
-    {"hidden_act_fused", "false"},
-    {"final_rms", "true"},
-    {"use_local_attn", "false"},
-    {"use_normalization_before_and_after", "false"},
-    {"use_ntk_by_parts_rope", "false"},
-    {"use_NTK_by_parts_rope", "false"},
-    {"attn_scores_soft_cap", "-1"},
-    {"output_logits_soft_cap", "-1"},
-    {"experts_per_token", "0"},
-    {"net_structure_type", "0"},
-    {"gap_size", "0"},
-    {"num_memory_blocks", "0"},
-    {"down_scale_factor", "1"},
-};
+    "initial_context_length",
+    // Objects: of their members the same is true.
+    "id2label.", "label2id.", "task_specific_params.", "auto_map.", "custom_pipelines.",
+    "vision_config.", "audio_config.", "image_processor.", "generation_config.",
+    "sentence_transformers.", "tokenizer_config.", "init_config.", "text_encoder.",
+    // Nothing at this value, and told at another. Gemma 3's pattern stands beside layer_types.
+    "is_encoder_decoder=false", "mlp_type=default", "norm_type=layer_norm",
+    "use_embedding_sharing=true", "use_gated_activation=true", "use_parallel_block=true",
+    "use_parallel_embedding=false", "position_embedding_type=rope_gptj",
+    "order_of_interleaved_layers=local_attn_first", "is_folding_model=false",
+    "attn_config.prefix_lm=false", "attn_config.qk_ln=false", "is_decoder=false",
+    "add_cross_attention=false", "attention_bias=false", "mlp_bias=false", "lm_head_bias=false",
+    "use_bias=false", "use_qkv_bias=false", "bias=false", "qk_layernorm=false", "use_qk_norm=false",
+    "alibi=false", "use_mrope=false", "use_sliding_window=false",
+    "use_bidirectional_attention=false", "scale_embedding=false", "logits_scaling=1",
+    "residual_multiplier=1", "embedding_multiplier=1", "logit_scale=1", "full_attn_mod=1",
+    "interpolate_factor=1", "rotary=true", "scale_attn_weights=true",
+    "scale_attn_by_inverse_layer_idx=false", "position_embedding_type=absolute", "clip_qkv=0",
+    "_sliding_window_pattern=6", "layer_norm_elementwise_affine=true", "hidden_act_fused=false",
+    "final_rms=true", "use_local_attn=false", "use_normalization_before_and_after=false",
+    "use_ntk_by_parts_rope=false", "use_NTK_by_parts_rope=false", "attn_scores_soft_cap=-1",
+    "output_logits_soft_cap=-1", "experts_per_token=0", "net_structure_type=0", "gap_size=0",
+    "num_memory_blocks=0", "down_scale_factor=1"};
 
 /// What a whole model needs beside its layers' attention and its sizes.
-constexpr std::string_view of_whole_model[]{"d_vocab_out",
-                                            "tie_word_embeddings",
-                                            "type_vocab_size",
-                                            "embedding_size",
-                                            "hidden_act",
-                                            "hidden_activation",
-                                            "activation_function",
-                                            "activation",
-                                            "act_fn",
-                                            "final_logit_softcapping",
-                                            "output_logits_soft_cap",
-                                            "mlp_bias",
-                                            "use_parallel_residual",
-                                            "parallel_attn_mlp",
-                                            "gated_mlp",
-                                            "attn_only",
-                                            "embedding_multiplier",
-                                            "residual_multiplier",
-                                            "logits_scaling",
-                                            "num_local_experts",
-                                            "num_experts",
-                                            "num_experts_per_tok",
-                                            "mlp_type",
-                                            "norm_type",
-                                            "positional_embedding_type",
-                                            "layer_types",
-                                            "d_ffn",
-                                            "shared_intermediate_size",
-                                            "moe_intermediate_size",
-                                            "shared_expert_intermediate_size",
-                                            "n_routed_experts",
-                                            "n_shared_experts",
-                                            "routed_scaling_factor",
-                                            "first_k_dense_replace",
-                                            "decoder_sparse_step",
-                                            "mlp_only_layers",
-                                            "norm_topk_prob"};
+constexpr std::string_view of_whole_model =
+    "d_vocab_out tie_word_embeddings type_vocab_size embedding_size hidden_act hidden_activation "
+    "activation_function activation act_fn final_logit_softcapping output_logits_soft_cap mlp_bias "
+    "use_parallel_residual parallel_attn_mlp gated_mlp attn_only embedding_multiplier "
+    "residual_multiplier logits_scaling num_local_experts num_experts num_experts_per_tok mlp_type "
+    "norm_type positional_embedding_type layer_types d_ffn shared_intermediate_size "
+    "moe_intermediate_size shared_expert_intermediate_size n_routed_experts n_shared_experts "
+    "routed_scaling_factor first_k_dense_replace decoder_sparse_step mlp_only_layers "
+    "norm_topk_prob";
 
 /// A size that a lone layer has no use for, or has from its tensors.
 bool is_size_of_whole_model(std::string_view key) {
   const auto spellings = size_spellings(key);
   return !spellings.empty() && spellings[0] != "num_attention_heads" &&
          spellings[0] != "num_key_value_heads";
+}
+
+/// Whether a description of a whole model reads it for what stands around attention.
+bool is_read_by_model(const Description& said, std::string_view key) {
+  return std::ranges::any_of(
+      std::initializer_list<const DescribedValue*>{
+          &said.softcap, &said.head_scale, &said.token_scale, &said.residual_scale,
+          &said.activation, &said.head_activation, &said.norm_form.eps}, // of later norms, too
+      [&](const DescribedValue* value) { return is_one_of(key, value->keys); });
 }
 
 /// Of a family without windows: each layer has full attention.
@@ -201,13 +132,14 @@ bool is_full_attention_alone(std::string_view list) {
                              [](std::string_view kind) { return kind == "full_attention"; });
 }
 
-bool is_neutral(std::string_view key, std::string_view value) {
-  return value == "null" || value == "{}" || value.empty() ||
-         (key == "layer_types" && is_full_attention_alone(value)) ||
-         std::ranges::any_of(neutral, [&](const auto& known) {
-           return known.first == key &&
-                  (known.second == value || value == fmt::format("{}.0", known.second));
-         });
+/// Whether a word of the list says so of a key with its value: 1.0 is 1.
+bool says_so(std::string_view word, std::string_view key, std::string_view value) {
+  if (word.ends_with('.') && key.starts_with(word)) return true;
+  if (!word.starts_with(key)) return false;
+  word.remove_prefix(key.size());
+  if (word.empty() || word == ".") return true;
+  return word[0] == '=' &&
+         (word.substr(1) == value || fmt::format("{}.0", word.substr(1)) == value);
 }
 
 /// A value for a message, cut at a character.
@@ -266,26 +198,15 @@ void note_other_architecture(const Config& config, std::string_view models, bool
 }
 
 /// Settings that have a number or a name in every model; null is a value that was lost.
-constexpr std::string_view never_null[]{"rms_norm_eps",
-                                        "layer_norm_eps",
-                                        "layer_norm_epsilon",
-                                        "norm_eps",
-                                        "norm_epsilon",
-                                        "layernorm_epsilon",
-                                        "rope_theta",
-                                        "rotary_emb_base",
-                                        "hidden_act",
-                                        "hidden_activation",
-                                        "activation_function",
-                                        "hidden_size",
-                                        "n_embd",
-                                        "num_attention_heads",
-                                        "n_head"};
+constexpr std::string_view never_null =
+    "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon layernorm_epsilon "
+    "rope_theta rotary_emb_base hidden_act hidden_activation activation_function hidden_size "
+    "n_embd num_attention_heads n_head";
 
 /// Of a setting that is asked for and null, the family's usual value is read.
 void note_lost_values(const Group& group, std::string_view section, std::vector<Note>& notes) {
   if (!group.reads) return;
-  for (const std::string_view key : never_null) {
+  for (const std::string_view key : words_of(never_null)) {
     const auto at = group.config->find(std::string(section) + std::string(key));
     if (at != group.config->end() && at->second == "null" && group.reads->asked_setting(key))
       notes.push_back(warning(
@@ -323,10 +244,10 @@ std::string model_of_name(std::string_view name) {
 }
 
 bool is_ignored_setting(std::string_view key, std::string_view value) {
-  return is_one_of(key, ignored) || is_neutral(key, value) ||
-         std::ranges::any_of(ignored_objects, [&](std::string_view object) {
-           return key.starts_with(object) || key == object.substr(0, object.size() - 1);
-         });
+  return value == "null" || value == "{}" || value.empty() ||
+         (key == "layer_types" && is_full_attention_alone(value)) ||
+         std::ranges::any_of(without_effect,
+                             [&](std::string_view word) { return says_so(word, key, value); });
 }
 
 std::vector<Note> unread_settings(const Found& layer, const Description& said, bool whole) {
@@ -355,9 +276,7 @@ std::vector<Note> unread_settings(const Found& layer, const Description& said, b
     if (!overruled && group.reads && group.reads->asked_setting(key)) continue;
     // A whole model's are held against its tensors, under the spelling that counts.
     if (!overruled && is_size_of_whole_model(key)) continue;
-    const bool of_whole = is_one_of(key, of_whole_model) || is_one_of(key, said.softcap.keys) ||
-                          is_one_of(key, said.norm_form.eps.keys); // of norms after attention
-    if (!whole && of_whole) continue;
+    if (!whole && (has_word(of_whole_model, key) || is_read_by_model(said, key))) continue;
     const std::optional<std::string> name = name_in_file(group, key, value);
     if (!name || (!whole && name->find(".expert_") != name->npos)) continue;
     if (++count <= most)
