@@ -296,10 +296,12 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
   add_tokens(request.tokens, "tokens", labels);
   add_tokens(request.key_tokens, "key_tokens", labels);
   const auto is_input = [](const auto& part) { return part.first.starts_with("X"); };
-  if (nothing_found && std::ranges::all_of(parts, is_input)) // a graph that says what to do instead
-    for (const io::Contents& file : contents)
+  if (nothing_found && std::ranges::all_of(parts, is_input)) {
+    for (const io::Contents& file : contents) // a graph that says what to do instead
       if (file.format == "onnx" && !file.notes.empty())
         fail("{}: {}", io::shown(file.name), file.notes.back());
+    if (!parts.empty() && identities.empty()) require_known_layers();
+  }
   if (request.results_given && holds_results_only(parts))
     for (auto& [name, part] : parts) part.bound = true;
   to.other_order = order_heads_and_tokens(parts, settings, to.notes);

@@ -118,6 +118,7 @@ struct Sources::State {
   /// Why a text finds no model to be computed by.
   Message why_no_model() const;
   void require_known_model() const;
+  void require_known_layers() const;
   void choose_ends();
   void choose_named_layers();
   bool binds(const io::Source& binding, const std::string& id) const;

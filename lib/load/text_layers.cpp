@@ -1,5 +1,6 @@
 // A whole model's layers: which of them a text is for, and what each gets.
 
+#include <mha/files/text.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/leftovers.hpp>
@@ -106,6 +107,24 @@ void Sources::State::require_known_model() const {
     if ((file.format == "checkpoint" && file.config.contains("model_type")) ||
         std::ranges::any_of(file.tensors, of_adapter))
       fail("{}", why_no_model());
+}
+
+/// Throws Error where an input alone was found beside weights of numbered layers: none of them has
+/// names that are known, and attention of the input itself is nobody's wish.
+void Sources::State::require_known_layers() const {
+  const auto is_weight = [](const io::Entry& entry) {
+    return is_floating(entry.dtype) && (entry.shape.size() == 2 || entry.shape.size() == 3) &&
+           naming::layer_number(entry.name) && canonical_name(entry.name, false).empty() &&
+           !find_stage(entry.name);
+  };
+  for (const io::Contents& file : contents)
+    if (const auto first = std::ranges::find_if(file.tensors, is_weight);
+        file.format != "onnx" && first != file.tensors.end())
+      fail(
+          "{}: none of its layers has names that are known here (the first weight is {}); bind one "
+          "layer's tensors instead: <X=FILE> <W_q=FILE:TENSOR@OI> …, or describe the model by "
+          "<naming> FILE.json<draft naming>; W_q=identity says that X is meant as it is",
+          file.name, io::shown(first->name));
 }
 
 void Sources::State::open_model() {

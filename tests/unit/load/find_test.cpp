@@ -114,3 +114,24 @@ TEST_CASE("config.json with a word where a number belongs") {
   window.linears("model.layers.0.self_attn.", projections, layer);
   CHECK_THROWS_WITH(window.load(layer), "config.json: sliding_window is 'wide': a number expected");
 }
+
+TEST_CASE("an input beside layers of unknown names is not attended to as it is") {
+  const CanonicalLayer layer; // weights of several layers, under names that nobody has
+  for (const char* module :
+       {"model.layers.0.attention.wqkv", "h.0.multi_head_attention.Wq", "layers.3.dec_attn.qkv_net",
+        "encoder.layer.0.attention.self.query_proj", "rwkv.blocks.1.attention.receptance",
+        "encoder.blocks.0.1.attention.q_head", "self_attention_4/to_queries"}) {
+    INFO(module);
+    for (const bool configured : {false, true}) {
+      Checkpoint file(configured ? R"({"num_attention_heads": 3})" : "");
+      file.linear(module, layer, "q").linear(std::string(module) + "_more", layer, "v");
+      CHECK_THROWS_WITH(file.load(layer, with("num_heads", "3")),
+                        Catch::Contains("none of its layers has names that are known here (the "
+                                        "first weight is " +
+                                        std::string(module)));
+      mha::Request meant = with("num_heads", "3");
+      meant.sources = {"W_q=identity"};
+      CHECK_NOTHROW(file.load(layer, meant));
+    }
+  }
+}
