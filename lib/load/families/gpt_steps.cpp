@@ -106,11 +106,12 @@ void step_gpt2_cross_attention(LayerReading& to, const JsonTree&) {
 }
 
 /// 1/√d, unless scale_attn_weights is false, and 1/(layer + 1) if scale_attn_by_inverse_layer_idx
-/// is true.
-void step_gpt2_scale(LayerReading& to, const JsonTree&) {
+/// is true. {"by_layer": false}: the model has no scale by the layer's number.
+void step_gpt2_scale(LayerReading& to, const JsonTree& arguments) {
   const bool scaled = to.is_true({"scale_attn_weights"}, true);
   if (!scaled) to.set("scale", "none", "config.json");
-  if (!to.is_true({"scale_attn_by_inverse_layer_idx"})) return;
+  if (!flag_in(arguments, "by_layer", true) || !to.is_true({"scale_attn_by_inverse_layer_idx"}))
+    return;
   const std::optional<std::size_t> layer = to.group().number(), width = to.head_width();
   if (!layer || !width) {
     to.warn(message(
@@ -194,6 +195,10 @@ void step_mpt_limits(LayerReading& to, const JsonTree&) {
          group.contents->name, *clip);
   if (const auto slope = to.number({"attn_config.alibi_bias_max"}); slope && *slope != 8)
     fail("{}: alibi_bias_max {} is not supported: 8 is", group.contents->name, *slope);
+  if (group.contents->format != "gguf" && !to.is_true({"attn_config.alibi"}, true) &&
+      !to.option("alibi"))
+    to.warn(message("config.json says attn_config.alibi false, so none is added; Transformers adds "
+                    "it to every model of this kind, and <alibi> mpt does so here"));
 }
 
 } // namespace mha::naming

@@ -95,13 +95,14 @@ bool layer_has_window(const Group& group) {
   return is_sliding(group, all_but_every_fourth).value_or(false);
 }
 
-/// {"layers": NAME, "width": 4096}: which layers see a window, and how wide it is where config.json
-/// is silent.
+/// {"layers": NAME, "width": 4096, "by_itself": false}: which layers see a window, how wide it is
+/// where config.json is silent, and whether it is in use where use_sliding_window is not there.
 void step_window(LayerReading& to, const JsonTree& arguments) {
   const std::string layers = text_in(arguments, "layers").value_or("every");
   const NamedSlides* const row = find_named(all_slides, layers);
   if (!row) arguments.refuse(fmt::format("no layers are called '{}'", layers));
-  set_window(to, row->slides, static_cast<std::size_t>(number_in(arguments, "width").value_or(0)));
+  set_window(to, row->slides, static_cast<std::size_t>(number_in(arguments, "width").value_or(0)),
+             flag_in(arguments, "by_itself", true));
 }
 
 } // namespace mha::naming

@@ -283,6 +283,18 @@ void check_frequencies(LayerReading& to) {
                         to.source_of(name), base, dims));
 }
 
+/// The family's base, where nothing says another. A file alone does not say which model of the
+/// family it is: their bases differ.
+void take_own_base(LayerReading& to, const Rotary& rotary) {
+  if (rotary.base != 10000) to.set("rope_base", fmt::format("{}", rotary.base));
+  const bool is_named = to.group().configured("model_type").has_value();
+  if (!is_named && !rotary.base_keys.empty() && to.group().contents->format != "gguf" &&
+      !to.option("rope_base") && to.option("rope") != "none")
+    to.warn(message("rotary embedding with base {}, as no config.json says the model_type or its "
+                    "rope_theta; <rope_base> or <config> chooses",
+                    rotary.base));
+}
+
 } // namespace
 
 void set_rotary(LayerReading& to, const Rotary& rotary) {
@@ -299,9 +311,8 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
   if (base)
     to.set("rope_base", *base, "config.json"), config.know_same("rope_theta", *base);
   else if (!to.set_from_config("rope_base",
-                               Keys(any && of_all_layers ? all_base_keys : rotary.base_keys)) &&
-           rotary.base != 10000)
-    to.set("rope_base", fmt::format("{}", rotary.base));
+                               Keys(any && of_all_layers ? all_base_keys : rotary.base_keys)))
+    take_own_base(to, rotary);
 
   // Rotated dimensions: their number, or their part of a head, cut off as Python's int() does.
   const std::string_view dims_key = any ? "rotary_dim" : rotary.dims_key;

@@ -35,13 +35,13 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
   return layer ? std::optional(slides(group, *layer)) : std::nullopt;
 }
 
-void set_window(LayerReading& to, Slides slides, std::size_t otherwise) {
+void set_window(LayerReading& to, Slides slides, std::size_t otherwise, bool by_itself) {
   // llama.cpp writes 0 for none; Transformers would hide every key.
   const bool gguf = to.group().contents->format == "gguf";
   const auto given = to.group().configured_count({"sliding_window"}, gguf ? 0 : 1);
   if (!given && to.group().says("sliding_window")) otherwise = 0; // null
-  // Qwen: a window in the config, not in use unless it says so.
-  const bool used = to.is_true({"use_sliding_window"}, slides != upper_layers);
+  // Qwen, SmolLM 3: a window in the config, not in use unless it says so.
+  const bool used = to.is_true({"use_sliding_window"}, by_itself && slides != upper_layers);
   if (slides == upper_layers) to.number({"max_window_layers"});
   const std::size_t window = given.value_or(otherwise);
   if (!used) {

@@ -14,8 +14,9 @@ using Slides = bool (*)(const Group& group, std::size_t layer);
 std::optional<bool> is_sliding(const Group& group, Slides slides);
 
 /// Sets window_left for sliding_window W: a query sees W keys, its own and W − 1 before.
-/// `otherwise`: W where config.json is silent; 0 = no window, as null is.
-void set_window(LayerReading& to, Slides slides, std::size_t otherwise = 0);
+/// `otherwise`: W where config.json is silent; 0 = no window, as null is. `by_itself`: it is in use
+/// where nothing says use_sliding_window.
+void set_window(LayerReading& to, Slides slides, std::size_t otherwise = 0, bool by_itself = true);
 
 /// Every layer; every second, from the first; from max_window_layers on, Qwen's 28 where
 /// config.json is silent; all but the fourth, eighth …

@@ -145,6 +145,14 @@ TEST_CASE("GPT-BigCode") {
   Checkpoint file(R"({"model_type": "gpt_bigcode", "n_head": 3, "multi_query": false})");
   file.fused("h.0.attn.c_attn", heads, by_group(heads.sizes)).linear("h.0.attn.c_proj", heads, "o");
   CHECK(difference(file.load(heads).layer, heads) == "");
+
+  Checkpoint by_layer(R"({"model_type": "gpt_bigcode", "n_head": 3, "multi_query": false,
+                          "scale_attn_by_inverse_layer_idx": true})"); // a key of GPT-2 alone
+  by_layer.fused("h.2.attn.c_attn", heads, by_group(heads.sizes));
+  by_layer.linear("h.2.attn.c_proj", heads, "o");
+  const mha::LoadedLayer told = by_layer.load(heads);
+  CHECK(difference(told.layer, heads) == "");
+  CHECK(notes_say(told, "not read here: scale_attn_by_inverse_layer_idx true"));
 }
 
 TEST_CASE("GPT-Neo: no scale, a window on local layers") {
@@ -259,4 +267,17 @@ TEST_CASE("MPT") {
   CanonicalLayer within = layer;
   within.set("clip_qkv", "6");
   CHECK(difference(clipped.load(layer).layer, within) == "");
+
+  const CanonicalLayer plain = causal({}, "");
+  Checkpoint without(R"({"model_type": "mpt", "n_heads": 3, "attn_config": {"alibi": false}})");
+  without.fused("blocks.0.attn.Wqkv", plain, one_after_the_other("qkv", plain.sizes));
+  without.linear("blocks.0.attn.out_proj", plain, "o");
+  const mha::LoadedLayer told = without.load(plain);
+  CHECK(difference(told.layer, plain) == "");
+  CHECK(notes_say(told, "attn_config.alibi false"));
+  CanonicalLayer biased = plain;
+  biased.set("alibi", "mpt");
+  const mha::LoadedLayer asked = without.load(plain, with("alibi", "mpt"));
+  CHECK(difference(asked.layer, biased) == "");
+  CHECK_FALSE(notes_say(asked, "attn_config.alibi false"));
 }

@@ -44,6 +44,24 @@ TEST_CASE("LLaMA with attention_bias, in bfloat16, under wrapped prefixes, witho
   }
 }
 
+TEST_CASE("a rotary base that no config.json says is told") {
+  const CanonicalLayer layer = rotary();
+  const auto tells = [&](const std::string& config, const char* option, const char* value) {
+    Checkpoint file(config);
+    file.linears("model.layers.0.self_attn.", projections, layer);
+    mha::Request request = with("num_heads", "6");
+    if (*option) request.settings.push_back({option, value});
+    return notes_say(file.load(layer, request), "rotary embedding with base 10000, as no config");
+  };
+  CHECK(tells("", "", ""));
+  CHECK(tells(R"({"num_attention_heads": 6})", "", ""));
+  CHECK_FALSE(tells("", "rope_base", "500000"));
+  CHECK_FALSE(tells("", "rope", "none"));
+  CHECK_FALSE(tells(R"({"rope_theta": 10000.0})", "", ""));
+  CHECK_FALSE(tells(
+      R"({"model_type": "llama", "num_attention_heads": 6, "num_key_value_heads": 2})", "", ""));
+}
+
 TEST_CASE("the frequency scalings of LLaMA") {
   CanonicalLayer layer = rotary();
   Checkpoint linear(
@@ -147,6 +165,24 @@ TEST_CASE("windows where config.json is silent are Transformers'") {
   CHECK(window_of(qwen, "27") == -1);
   CHECK(window_of(qwen, "28") == 4095);
   CHECK(window_of(qwen + R"(, "sliding_window": 3, "max_window_layers": 0)") == 2);
+  const std::string smollm3 = R"("model_type": "smollm3", "sliding_window": 3)";
+  CHECK(window_of(smollm3, "3") == -1);
+  CHECK(window_of(smollm3 + R"(, "use_sliding_window": true)", "3") == 2);
+  CHECK(window_of(smollm3 + R"(, "use_sliding_window": true)", "2") == -1);
+}
+
+TEST_CASE("OLMo 3 has windows, OLMo 2 none, whatever its config says") {
+  const CanonicalLayer layer = rotary().add("q_norm.weight", {24}).add("k_norm.weight", {8});
+  const auto window_of = [&](const std::string& type) {
+    Checkpoint file(R"({"num_attention_heads": 6, "sliding_window": 3, "model_type": ")" + type +
+                    "\"}");
+    file.linears("model.layers.0.self_attn.", projections, layer);
+    for (const char* name : {"q_norm.weight", "k_norm.weight"})
+      file.add(std::string("model.layers.0.self_attn.") + name, layer[name]);
+    return file.load(layer).layer.settings.window_left;
+  };
+  CHECK(window_of("olmo2") == -1);
+  CHECK(window_of("olmo3") == 2);
 }
 
 TEST_CASE("OLMo 2 normalises the whole projection") {
