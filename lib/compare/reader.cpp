@@ -204,9 +204,10 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
   if (!arranged.axes.empty() && !packed_name) result.rearranged = "read as " + arranged.axes;
   if (arranged.repeated)
-    result.rearranged += fmt::format("{}one of each group of key/value heads",
-                                     result.rearranged.empty() ? "" : ", ");
-  result.doubtful = arranged.doubtful;
+    result.rearranged +=
+        fmt::format("{}one of each {}", result.rearranged.empty() ? "" : ", ",
+                    arranged.tiled ? "of the tiled key/value heads" : "group of key/value heads");
+  result.doubtful = arranged.doubtful, result.tiled = arranged.tiled;
   return result;
 }
 

@@ -48,6 +48,20 @@ bool is_input(const Layer& layer, Stage stage) {
          (stage == Stage::x && layer.settings.input_norm == InputNorm::none);
 }
 
+/// Keys and values that were tiled for the query heads agree, head by head; which of them a query
+/// reads is seen in what is computed from them, or not at all.
+void add_tiled(const Layer& layer, const Diff& found, Outcome& outcome) {
+  const bool seen =
+      std::ranges::any_of(outcome.compared, [](Stage stage) { return stage >= Stage::scores; });
+  for (const StageDiff& row : found.stages)
+    if (row.reference->tiled && !seen)
+      outcome.not_compared.push_back(
+          {fmt::format("the order of {}'s heads", name_of(row.stage)),
+           fmt::format("query head h has {} there and {} here: save the scores or the output",
+                       fmt::format("h mod {}", layer.dims.H_kv),
+                       fmt::format("h / {}, rounded down,", layer.dims.group()))});
+}
+
 } // namespace
 
 std::string_view name_of(DiffStatus status) {
@@ -95,6 +109,7 @@ Outcome outcome_of(const Layer& layer, const Reference& reference, const Diff& f
     outcome.compared.push_back(row.stage);
     outcome.only_inputs = outcome.only_inputs && is_input(layer, row.stage);
   }
+  add_tiled(layer, found, outcome);
   if (!found.equal() || reference.has_misshapen())
     outcome.verdict = Verdict::differs;
   else if (outcome.compared.empty() || outcome.only_inputs || !outcome.not_compared.empty())

@@ -188,9 +188,15 @@ template <class F> bool are_repeated(const Tensor& tensor, F first) {
   return true;
 }
 
+/// A stage in the layer's own form.
+struct OwnForm {
+  Tensor value;
+  bool tiled = false; ///< see InferredAxes
+};
+
 /// The first of the query heads that share each key/value head, where they are all alike: those of
 /// a group, or, where an implementation tiles the heads, every H_kv-th. `tensor`: B, H, S, D.
-Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::string& where) {
+OwnForm one_of_each_group(const Layer& layer, const Tensor& tensor, const std::string& where) {
   const std::size_t group = layer.dims.group(), heads = layer.dims.H_kv;
   std::size_t step = group;
   if (!are_repeated(tensor, [&](std::size_t h) { return h / group * group; })) {
@@ -202,12 +208,12 @@ Tensor one_of_each_group(const Layer& layer, const Tensor& tensor, const std::st
   }
   std::vector<std::size_t> of_groups(heads);
   for (std::size_t h = 0; h < heads; ++h) of_groups[h] = h * step;
-  return at_positions(tensor, 1, of_groups);
+  return {at_positions(tensor, 1, of_groups), step != group};
 }
 
 /// A tensor whose axes are known, in the layer's own form.
-Tensor in_own_form(const Layer& layer, Stage stage, const Tensor& tensor, const Match& match,
-                   const std::string& where) {
+OwnForm in_own_form(const Layer& layer, Stage stage, const Tensor& tensor, const Match& match,
+                    const std::string& where) {
   const Lengths length(layer, stage, match.repeated);
   const std::string axes = unpacked(stage, match.axes),
                     to = unpacked(stage, own_axes(layer, stage));
@@ -218,14 +224,14 @@ Tensor in_own_form(const Layer& layer, Stage stage, const Tensor& tensor, const 
     std::string heads_first = "BHSD";
     std::vector<std::size_t> order;
     for (char letter : heads_first) order.push_back(axes.find(letter));
-    value = one_of_each_group(layer, permuted(value, order), where);
+    const auto [heads, tiled] = one_of_each_group(layer, permuted(value, order), where);
     order.clear();
     for (char letter : to) order.push_back(heads_first.find(letter));
-    return permuted(value, order).reshaped(layer.shape_of(stage));
+    return {permuted(heads, order).reshaped(layer.shape_of(stage)), tiled};
   }
   std::vector<std::size_t> order;
   for (char letter : to) order.push_back(axes.find(letter));
-  return permuted(value, order).reshaped(layer.shape_of(stage));
+  return {permuted(value, order).reshaped(layer.shape_of(stage))};
 }
 
 /// Whether some match but the first is no mere transposition of it: every square map would be one.
@@ -254,8 +260,8 @@ std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const T
   for (const Match& match : matches) {
     if (own_fits && is_map && match.axes == turned) continue;
     const bool is_own = match.axes == own && !match.repeated && !match.merged;
-    list.push_back({in_own_form(layer, stage, tensor, match, where), is_own ? "" : match.text(),
-                    match.repeated, false});
+    auto [value, tiled] = in_own_form(layer, stage, tensor, match, where);
+    list.push_back({std::move(value), is_own ? "" : match.text(), match.repeated, false, tiled});
   }
   if (list.empty()) return {infer_axes(layer, stage, tensor, where)}; // whose message is told
   list[0].doubtful = list.size() > 1;
@@ -279,8 +285,9 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
   if (!own && matches.size() > 1)
     fail("{} is {}, which fits {} in more than one way; say which: {}", where,
          to_string(tensor.shape()), name_of(stage), choices(matches));
-  return {in_own_form(layer, stage, tensor, matches[0], where), own ? "" : matches[0].text(),
-          matches[0].repeated, own && fits_tokens_first(layer, stage, matches)};
+  auto [value, tiled] = in_own_form(layer, stage, tensor, matches[0], where);
+  return {std::move(value), own ? "" : matches[0].text(), matches[0].repeated,
+          own && fits_tokens_first(layer, stage, matches), tiled};
 }
 
 InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
@@ -298,8 +305,9 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
     if (repeated && (!keys || info_of(stage).kind != Kind::token ||
                      layer.dims.H == layer.dims.H_kv || !has_packed_form(stage)))
       break;
-    if (is(arranged.tensor.shape(), order, Lengths(layer, stage, repeated), row))
-      return {in_own_form(layer, stage, arranged.tensor, match, where), axes, repeated, false};
+    if (!is(arranged.tensor.shape(), order, Lengths(layer, stage, repeated), row)) continue;
+    auto [value, tiled] = in_own_form(layer, stage, arranged.tensor, match, where);
+    return {std::move(value), axes, repeated, false, tiled};
   }
   fail("{} is {}, read as {}: {} is {} in this layer", where, to_string(tensor.shape()), axes,
        name_of(stage), to_string(layer.shape_of(stage)));

@@ -13,6 +13,7 @@ struct InferredAxes {
   std::string axes; ///< "BTHD" where they are not the table's, "(BH)TD" where the first are one
   bool repeated = false; ///< key/value heads came once per query head
   bool doubtful = false; ///< the shape would fit tokens first, too
+  bool tiled = false;    ///< of repeated ones: query head h has key/value head h mod H_kv there
 };
 
 /// Finds the axes of a tensor by its shape: those of the table (with or without the axis of one

@@ -4,6 +4,7 @@
 #include "support/run.hpp"
 #include <mha/compare/diff.hpp>
 #include <mha/compare/settle.hpp>
+#include <mha/compare/verdict.hpp>
 #include <mha/load/assemble.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/parts.hpp>
@@ -198,6 +199,36 @@ TEST_CASE("log-sum-exps with room for whole tiles of queries are read without it
     const Tensor wrong = with_one_wrong(padded, T - 1);
     CHECK_FALSE(outcome(layer, "lse", wrong, false)->found.equal());
   }
+}
+
+TEST_CASE("tiled keys and values agree only with what is computed from them") {
+  const Layer layer = layer_of({.batched = false});
+  const auto tiled = [&](Stage stage, bool in_groups) { // 2 heads, for 4 query heads
+    const std::vector<std::size_t> heads =
+        in_groups ? std::vector<std::size_t>{0, 0, 1, 1} : std::vector<std::size_t>{0, 1, 0, 1};
+    return at_positions(stage_of(layer, stage), 0, heads);
+  };
+  const auto verdict_of = [&](bool in_groups, bool with_scores) {
+    const test::Folder folder;
+    std::vector<std::string> files{
+        "k=" + folder.write("k.json", object("k", tiled(Stage::k, in_groups))),
+        "v=" + folder.write("v.json", object("v", tiled(Stage::v, in_groups)))};
+    if (with_scores)
+      files.push_back("scores=" +
+                      folder.write("s.json", object("scores", stage_of(layer, Stage::scores))));
+    Reference reference = read_reference(without_given(layer, Stage::scores), files, "");
+    settle(layer, reference);
+    return outcome_of(layer, reference, diff(layer, reference), {.whole = true, .stages = {}});
+  };
+  CHECK(verdict_of(true, false).verdict == Verdict::equal);
+  CHECK(verdict_of(true, true).verdict == Verdict::equal);
+  CHECK(verdict_of(false, true).verdict == Verdict::equal);
+  const auto open = verdict_of(false, false);
+  CHECK(open.verdict == Verdict::incomplete);
+  REQUIRE(open.not_compared.size() == 2);
+  CHECK(open.not_compared[0].text() ==
+        "the order of k's heads (query head h has h mod 2 there and h / 2, rounded down, here: "
+        "save the scores or the output)");
 }
 
 TEST_CASE("a shape that nothing explains is a difference in shape") {
