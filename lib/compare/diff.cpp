@@ -19,23 +19,6 @@ constexpr double much_larger = 20;
 /// What rounding spoils still points where it did: else its variances are not computed.
 constexpr double least_cosine = 0.9, least_cosine_in_float = 0.999;
 
-/// Files that hold stages and no weights: nothing says how what is missing was computed.
-bool holds_results_only(const Layer& layer) {
-  return layer.given_set.any() && layer.W_q.empty() && layer.W_k.empty() && layer.W_v.empty() &&
-         layer.W_o.empty();
-}
-
-/// Whether a stage may be compared: of results alone, one that lies between given ones, or is
-/// computed from such a one, would follow settings that are not known.
-bool is_known(const Layer& layer, Stage stage) {
-  if (layer.has_given(stage) || !holds_results_only(layer)) return true;
-  for (const Stage given : layer.given_set)
-    if (contains(ancestors_of(layer, given), stage)) return false;
-  const std::vector<Stage> inputs = inputs_of(layer, stage);
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [&](Stage input) { return is_known(layer, input); });
-}
-
 /// The value of one stage of an edited layer; nothing where that cannot be computed.
 std::optional<Tensor> value_in(const Layer& layer, Stage stage, std::size_t threads) {
   if (!contains(available_stages(layer), stage)) return std::nullopt;
@@ -78,11 +61,13 @@ public:
     allow_rounding();
     measure_pass();
     judges_.clear();
+    if (!pass_ || !pass_->whole)
+      for (StageDiff& row : result_.stages) judge_by_itself(row);
     for (StageDiff& row : result_.stages) {
       if (row.difference.within) continue;
       if (row.pass_rounding)
         row.own = false;
-      else if (!follows_earlier_layers())
+      else if (!follows_earlier_layers() && !row.own)
         recompute(row);
     }
     choose_first();
@@ -94,6 +79,7 @@ private:
   void allow_rounding();
   void choose_first();
   void recompute(StageDiff& row);
+  void judge_by_itself(StageDiff& row);
   ShownRoundingJudge& own_judge(const StageDiff& row);
   std::optional<Difference> without_rounding(const StageDiff& row, ShownRoundingJudge& judge,
                                              const Tensor& ours, double& allowed,
@@ -155,7 +141,7 @@ Difference Differ::against(const StageDiff& row, const Tensor& ours, Tolerance t
 void Differ::compare_all() {
   Comparison comparison(layer_);
   for (const ReferenceStage& theirs : reference_.stages) {
-    if (!is_known(layer_, theirs.stage)) {
+    if (!may_be_compared(layer_, theirs.stage)) {
       result_.not_compared.emplace_back(name_of(theirs.stage));
       continue;
     }
@@ -385,6 +371,22 @@ void Differ::recompute(StageDiff& row) {
     if (const auto left = without_rounding(row, judge, *value, allowed)) row.recomputed = *left;
   }
   row.own = !row.recomputed->within;
+}
+
+/// What rounding along the whole chain allows may be too much for one step: where the reference has
+/// what a step of a half type is computed from, the step's own rounding is all that it is allowed.
+/// Which of the scores a kernel rounds on the way to its weights is not seen, nor is what it adds.
+void Differ::judge_by_itself(StageDiff& row) {
+  if (!row.difference.within || row.rounding == 0 || !is_short(row.precision) ||
+      row.stage == Stage::biased)
+    return;
+  StageDiff alone = row;
+  recompute(alone);
+  const bool hides_scores = std::ranges::any_of(
+      alone.between, [](Stage stage) { return stage >= Stage::scores && stage <= Stage::masked; });
+  if (!alone.recomputed || alone.recomputed->within || hides_scores) return;
+  row = std::move(alone);
+  row.difference = *row.recomputed;
 }
 
 } // namespace

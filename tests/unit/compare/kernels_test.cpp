@@ -79,3 +79,30 @@ TEST_CASE("kernels: a row, tile or head that is off by 3 % is found in its place
   INFO(missed);
   CHECK(count == 0);
 }
+
+TEST_CASE("kernels: a row of a half type's output is judged by the heads it is made of",
+          "[kernels]") {
+  std::string missed;
+  std::size_t count = 0;
+  for (std::uint64_t i = 0; i < how_many_kernels(); ++i) {
+    kernels::Kernel kernel = kernels::kernel_of(9000 + first_kernel() + i, true);
+    kernel.stored = DType::bf16;
+    kernels::Port port = kernels::port_of(kernel);
+    const auto output = std::ranges::find(port.stages, Stage::output, &ReferenceStage::stage);
+    Reference reference;
+    const std::size_t rows = kernel.B * kernel.T, row = i % rows;
+    std::vector<float> numbers(output->value.as<float>().begin(), output->value.as<float>().end());
+    for (std::size_t d = 0; d < kernel.d_model; ++d) numbers[row * kernel.d_model + d] *= 1.03F;
+    output->value = convert(convert(Tensor::of<float>(output->value.shape(), numbers), DType::bf16),
+                            DType::f32);
+    reference.stages = port.stages;
+    const Diff found = diff(port.layer, reference);
+    const Difference& d =
+        std::ranges::find(found.stages, Stage::output, &StageDiff::stage)->difference;
+    if (found.first == Stage::output && d.at[0] * kernel.T + d.at[1] == row) continue;
+    ++count;
+    missed += "\n" + kernel.text() + told_of_kernel(found);
+  }
+  INFO(missed);
+  CHECK(count == 0);
+}

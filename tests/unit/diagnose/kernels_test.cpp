@@ -80,3 +80,21 @@ TEST_CASE("kernels: a logsumexp in base 2 is told by its factor", "[kernels][dia
     CHECK(d.changes[0].did.find("1.4427 = 1/ln 2") != std::string::npos);
   }
 }
+
+TEST_CASE("kernels: a wrong row of a half type's output is not taken for rounding",
+          "[kernels][diagnose]") {
+  for (const std::uint64_t number : {9001U, 9004U, 9010U, 9012U}) {
+    kernels::Kernel kernel = kernels::kernel_of(number, true);
+    kernel.stored = DType::bf16;
+    kernels::Port port = kernels::port_of(kernel);
+    const auto output = std::ranges::find(port.stages, Stage::output, &ReferenceStage::stage);
+    std::vector<float> numbers(output->value.as<float>().begin(), output->value.as<float>().end());
+    for (std::size_t d = 0; d < kernel.d_model; ++d) numbers[d] *= 1.03F;
+    output->value = convert(convert(Tensor::of<float>(output->value.shape(), numbers), DType::bf16),
+                            DType::f32);
+    const Diagnosis d = diagnose(port.layer, port.stages, false, 1);
+    INFO(text_of_kernel(kernel, d));
+    CHECK_FALSE(d.explained);
+    CHECK(d.unexplained == Stage::output);
+  }
+}
