@@ -218,6 +218,7 @@ void CauseSearch::branch(const State& state, Trials& trials) {
       for (const Changes& fit : explaining(state, trials, fits)) found.push_back(fit);
       keep_closest(trials, found);
     }
+    if (found.empty() && explained_by_itself(state, candidates)) return;
     if (found.empty() && state.so_far.changes.size() + 2 <= most_changes)
       found = explaining_pairs(state, trials, candidates);
   }
@@ -227,6 +228,18 @@ void CauseSearch::branch(const State& state, Trials& trials) {
   State next = state;
   next.so_far.unexplained.push_back(target.stage);
   settle_with(std::move(next), target.theirs, 0, 0);
+}
+
+/// Whether a change explains the step computed from the reference's own stages: what rounding made
+/// of those before it may stand in the way where its numbers are small beside them.
+bool CauseSearch::explained_by_itself(const State& state, const Changes& candidates) {
+  if (targets_[state.next].half || state.inputs.empty()) return false;
+  Trials by_itself = from_theirs(state);
+  const std::size_t before = complete_.size();
+  auto alone = alone_; // pairs are of what changes do to the stages as they are computed
+  go_on(state, by_itself, explaining(state, by_itself, candidates));
+  alone_ = std::move(alone);
+  return complete_.size() > before;
 }
 
 void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Changes>& found) {

@@ -57,6 +57,7 @@ private:
   Trials from_theirs(const State& state) const;
   void branch(const State& state, Trials& trials);
   Changes candidates_for(const State& state, const Trials& trials) const;
+  bool explained_by_itself(const State& state, const Changes& candidates);
   void go_on(const State& state, Trials& trials, const std::vector<Changes>& found);
   bool leaves_earlier_stages(const State& state, const Changes& changes) const;
   std::vector<Changes> explaining(const State& state, Trials& trials, const Changes& candidates);

@@ -171,7 +171,7 @@ std::vector<Mistake> other_mistakes() {
                               return joined;
                             }});
        }},
-      {"softmax.twice", "weights", [](Layer& l, Random&) { return l.causal = true; },
+      {"softmax.twice", "weights", always,
        [](I& o) {
          o.steps.push_back({"weights", [](const I&, const Stages& s) {
                               const Array& once = s.at("weights");

@@ -131,12 +131,11 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
                          each_number(value_of(edited, Stage::weights),
                                      [scale](double a) { return a * scale; }));
                   });
-  if (!layer.added.empty() || layer.settings.causal)
-    list.add_rows("softmax.twice", StageSet{Stage::weights}, "takes the softmax twice",
-                  "take the softmax once", [](Layer& edited) {
-                    give(edited, Stage::weights,
-                         softmax_over(value_of(edited, Stage::weights), false, false, true));
-                  });
+  list.add_rows("softmax.twice", StageSet{Stage::weights}, "takes the softmax twice",
+                "take the softmax once", [](Layer& edited) {
+                  give(edited, Stage::weights,
+                       softmax_over(value_of(edited, Stage::weights), false, false, true));
+                });
   list.all_rare();
   return list.take();
 }
