@@ -283,6 +283,15 @@ TEST_CASE("GPT-OSS: sinks, and a window on every second layer") {
   }
   CHECK(difference(file.load(even, "0").layer, even) == "");
   CHECK(difference(file.load(odd, "1").layer, odd) == "");
+
+  for (const char* type : {"llama", "mixtral", "gemma"}) { // have none
+    Checkpoint other(fmt::format(
+        R"({{"model_type": "{}", "num_attention_heads": 6, "num_key_value_heads": 2}})", type));
+    other.linears("model.layers.1.self_attn.", projections, rotary());
+    other.add("model.layers.1.self_attn.sinks", odd["sinks"]);
+    CHECK(notes_say(other.load(rotary(), "1"),
+                    "passed over, though in attention's module: model.layers.1.self_attn.sinks"));
+  }
 }
 
 TEST_CASE("Phi and Phi-3") {
