@@ -230,7 +230,12 @@ private:
 
   void add_layer(OnnxLayer layer, const std::string& path) {
     for (Entry& entry : layer.tensors) {
-      entry.name = unique(path + entry.name);
+      entry.name = path + entry.name;
+      if (!names_.insert(entry.name).second) { // a layer's part may be 1 + the weight of that name
+        const auto same = std::ranges::find(contents_.tensors, entry.name, &Entry::name);
+        if (same->own_name.empty()) same->own_name = same->name;
+        same->name = unique(same->name);
+      }
       contents_.tensors.push_back(std::move(entry));
     }
     for (auto& [name, value] : layer.settings)

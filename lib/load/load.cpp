@@ -118,7 +118,7 @@ naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
   if (!request.has_text()) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
   const std::vector<std::string> unread = index->unread(layer);
-  note_unread(layer.group, unread, to.notes);
+  if (layer.family->name != "onnx") note_unread(layer.group, unread, to.notes);
   naming::LayerReading read(layer.group, *layer.family, options);
   naming::read_layer(*layer.family, layer.group, read);
   if (!layer.group.description) queries = naming::long_queries(read);

@@ -2,6 +2,7 @@
 // numbers, and tensors of every type are read to its bits.
 
 #include "support/files.hpp"
+#include "support/onnx_models.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 using namespace mha;
@@ -207,6 +209,33 @@ TEST_CASE("names anonymous ONNX weights by their node, and keeps the others' nam
   const Result same = run({"diff", model, "X=" + x, "--against", folder.path("again.npz")});
   INFO(same.out << same.err);
   CHECK(same.code == 0);
+}
+
+namespace {
+
+std::string written(const Folder& folder, const onnx::ModelForm& form, bool with_config = true) {
+  const std::string path = folder.path("model.onnx");
+  std::ofstream(path, std::ios::binary) << form.graph.bytes();
+  if (with_config) std::ofstream(folder.path("config.json")) << form.config;
+  return path;
+}
+
+} // namespace
+
+TEST_CASE("a part of an ONNX layer is not the graph's weight of the same name", "[cli][onnx]") {
+  const auto forms = onnx::model_forms();
+  const auto gemma = std::ranges::find(forms, "gemma3", &onnx::ModelForm::name);
+  const Folder folder;
+  const std::string model = written(folder, *gemma);
+  const std::string name = "model.layers.0.self_attn.q_norm.weight";
+  const io::Contents contents = io::open(model);
+  const Tensor part = tensor_of(contents, name), own = tensor_of(contents, name + "_2");
+  REQUIRE(part.count() == own.count());
+  for (std::size_t i = 0; i < own.count(); ++i) // 1 + w
+    CHECK(value_at(part, i) == Approx(1 + value_at(own, i)).epsilon(1e-6));
+  const Result shown = run({"info", model, "-l", "0", "--headers"});
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.out + shown.err, !Catch::Contains("passed over"));
 }
 
 TEST_CASE("opens ONNX models with external data of gigabytes by their header", "[cli][onnx]") {

@@ -32,8 +32,8 @@ std::vector<Edge> edges(const Form& form);
 
 /// The form with nodes put into an edge; `make` adds them to a graph, before the node, and gives
 /// the name of what takes the edge's place.
-template <class Make> Form inserted(const Form& form, const Edge& edge, Make make) {
-  Form changed = form;
+template <class Any, class Make> Any inserted(const Any& form, const Edge& edge, Make make) {
+  Any changed = form;
   Graph& graph = changed.graph;
   std::vector<Node> after(graph.nodes.begin() + static_cast<std::ptrdiff_t>(edge.node),
                           graph.nodes.end());

@@ -139,6 +139,7 @@ std::string Graph::bytes() const {
         field(1, field(1, static_cast<std::int64_t>(input.type)) + field(2, axes));
     graph += field(11, field(1, input.name) + field(2, type));
   }
+  for (const std::string& name : outputs) graph += field(12, field(1, name));
   return field(1, std::int64_t{8}) + field(2, std::string("by hand")) + field(7, graph) +
          field(8, field(2, opset)) +
          field(8, field(1, std::string("com.microsoft")) + field(2, std::int64_t{1}));

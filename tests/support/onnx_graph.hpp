@@ -48,6 +48,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::map<std::string, Value> constants;
   std::vector<Input> inputs;
+  std::vector<std::string> outputs = {};
   std::int64_t opset = 18;
   std::string path; ///< before the names of nodes
 

@@ -1,0 +1,240 @@
+#include "support/onnx_models.hpp"
+
+#include "support/onnx_modules.hpp"
+
+#include <array>
+
+namespace onnx {
+
+namespace {
+
+ModelForm gpt2() {
+  Builder b("gpt2", {.D = 8});
+  const Sizes& s = b.s;
+  std::string x =
+      b.sum("transformer", b.gather("transformer.wte", {s.vocabulary, s.D}, "input_ids"),
+            b.gather("transformer.wpe", {most_positions, s.D}, b.positions()));
+  for (const std::string n : {"0", "1"}) {
+    const std::string h = "transformer.h." + n;
+    const std::string fused =
+        b.conv1d(h + ".attn.c_attn", b.layer_norm(h + ".ln_1", x, 1e-5), s.D, 3 * s.D);
+    b.in(h + ".attn");
+    std::vector<std::string> parts;
+    for (std::int64_t i = 0; i < 3; ++i)
+      parts.push_back(b.heads(b.g.add("Slice", {fused, b.g.integers({i * s.D}),
+                                                b.g.integers({(i + 1) * s.D}), b.g.integers({2})}),
+                              s.H));
+    const std::string heads =
+        b.attention(h + ".attn", parts[0], parts[1], parts[2], b.scale(), true);
+    x = b.sum(h, b.conv1d(h + ".attn.c_proj", heads, s.D, s.D), x);
+    const std::string in =
+        b.conv1d(h + ".mlp.c_fc", b.layer_norm(h + ".ln_2", x, 1e-5), s.D, s.wide);
+    x = b.sum(h, x, b.conv1d(h + ".mlp.c_proj", b.gelu_tanh(h + ".mlp.act", in), s.wide, s.D));
+  }
+  x = b.layer_norm("transformer.ln_f", x, 1e-5);
+  b.in("lm_head");
+  const std::string head = b.g.add("Transpose", {"transformer.wte.weight"}, {{"perm", Dims{1, 0}}});
+  return b.done(
+      b.g.add("MatMul", {x, head}),
+      R"({"model_type": "gpt2", "n_head": 2, "n_embd": 8, "n_layer": 2, "vocab_size": 17})");
+}
+
+ModelForm llama() {
+  Builder b("llama", {.H = 4, .kv = 2});
+  const Sizes& s = b.s;
+  std::string x = b.gather("model.embed_tokens", {s.vocabulary, s.D}, "input_ids");
+  for (const std::string n : {"0", "1"}) {
+    const std::string h = "model.layers." + n, at = h + ".self_attn";
+    const std::string X = b.rms_norm(h + ".input_layernorm", x, 1e-5, s.D);
+    const std::string q = b.linear(at + ".q_proj", X, s.D, s.H * s.d, false),
+                      k = b.linear(at + ".k_proj", X, s.D, s.kv * s.d, false),
+                      v = b.linear(at + ".v_proj", X, s.D, s.kv * s.d, false);
+    b.in(at);
+    const std::string heads =
+        b.attention(at, b.rotated(b.heads(q, s.H), s.d), b.rotated(b.heads(k, s.kv), s.d),
+                    b.heads(v, s.kv), b.scale(), true);
+    x = b.sum(h, x, b.linear(at + ".o_proj", heads, s.H * s.d, s.D, false));
+    const std::string y = b.rms_norm(h + ".post_attention_layernorm", x, 1e-5, s.D);
+    const std::string gate =
+        b.silu(h + ".mlp.act_fn", b.linear(h + ".mlp.gate_proj", y, s.D, s.wide, false));
+    const std::string up = b.linear(h + ".mlp.up_proj", y, s.D, s.wide, false);
+    b.in(h + ".mlp");
+    const std::string product = b.g.add("Mul", {gate, up});
+    x = b.sum(h, x, b.linear(h + ".mlp.down_proj", product, s.wide, s.D, false));
+  }
+  x = b.rms_norm("model.norm", x, 1e-5, s.D);
+  return b.done(
+      b.linear("lm_head", x, s.D, s.vocabulary, false),
+      R"({"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 12,
+                    "intermediate_size": 20, "num_hidden_layers": 2, "vocab_size": 17, "rms_norm_eps": 1e-5,
+                    "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": false})");
+}
+
+ModelForm bert() {
+  Builder b("bert", {.D = 8});
+  const Sizes& s = b.s;
+  b.g.inputs.push_back({"attention_mask", {"batch", "sequence"}, i64});
+  b.g.inputs.push_back({"token_type_ids", {"batch", "sequence"}, i64});
+  b.form.has_types = b.form.has_mask = true;
+  const std::string e = "bert.embeddings";
+  std::string x = b.gather(e + ".word_embeddings", {s.vocabulary, s.D}, "input_ids");
+  x = b.sum(e, x, b.gather(e + ".token_type_embeddings", {2, s.D}, "token_type_ids"));
+  x = b.sum(e, x, b.gather(e + ".position_embeddings", {most_positions, s.D}, b.positions()));
+  x = b.spelt_layer_norm(e + ".LayerNorm", x, 1e-12);
+  for (const std::string n : {"0", "1"}) {
+    const std::string h = "bert.encoder.layer." + n, at = h + ".attention";
+    const std::string q = b.linear(at + ".self.query", x, s.D, s.D, true),
+                      k = b.linear(at + ".self.key", x, s.D, s.D, true),
+                      v = b.linear(at + ".self.value", x, s.D, s.D, true);
+    b.in(at + ".self");
+    const std::string heads = b.attention(at + ".self", b.heads(q, s.H), b.heads(k, s.H),
+                                          b.heads(v, s.H), b.scale(), false);
+    const std::string out = b.linear(at + ".output.dense", heads, s.D, s.D, true);
+    x = b.spelt_layer_norm(at + ".output.LayerNorm", b.sum(at + ".output", out, x), 1e-12);
+    const std::string in = b.gelu(h + ".intermediate.intermediate_act_fn",
+                                  b.linear(h + ".intermediate.dense", x, s.D, s.wide, true));
+    const std::string made = b.linear(h + ".output.dense", in, s.wide, s.D, true);
+    x = b.spelt_layer_norm(h + ".output.LayerNorm", b.sum(h + ".output", made, x), 1e-12);
+  }
+  const std::string t = "cls.predictions.transform";
+  x = b.gelu(t + ".transform_act_fn", b.linear(t + ".dense", x, s.D, s.D, true));
+  x = b.spelt_layer_norm(t + ".LayerNorm", x, 1e-12);
+  b.in("cls.predictions.decoder");
+  const std::string head =
+      b.g.add("Transpose", {"bert.embeddings.word_embeddings.weight"}, {{"perm", Dims{1, 0}}});
+  const std::string y = b.g.add("MatMul", {x, head});
+  return b.done(
+      b.g.add("Add", {y, b.param("cls.predictions.bias", {s.vocabulary})}),
+      R"({"model_type": "bert", "num_attention_heads": 2, "hidden_size": 8, "num_hidden_layers": 2,
+                    "intermediate_size": 20, "vocab_size": 17, "max_position_embeddings": 32, "type_vocab_size": 2})");
+}
+
+ModelForm neox() {
+  Builder b("gpt_neox", {.d = 8, .D = 16});
+  const Sizes& s = b.s;
+  std::string x = b.gather("gpt_neox.embed_in", {s.vocabulary, s.D}, "input_ids");
+  for (const std::string n : {"0", "1"}) {
+    const std::string h = "gpt_neox.layers." + n, at = h + ".attention";
+    const std::string fused = b.linear(
+        at + ".query_key_value", b.layer_norm(h + ".input_layernorm", x, 1e-5), s.D, 3 * s.D, true);
+    b.in(at);
+    const std::string cut = b.g.add("Reshape", {fused, b.g.integers({0, 0, s.H, 3 * s.d})});
+    std::vector<std::string> parts;
+    for (std::int64_t i = 0; i < 3; ++i)
+      parts.push_back(
+          b.g.add("Transpose",
+                  {b.g.add("Slice", {cut, b.g.integers({i * s.d}), b.g.integers({(i + 1) * s.d}),
+                                     b.g.integers({3})})},
+                  {{"perm", Dims{0, 2, 1, 3}}}));
+    const std::string heads =
+        b.attention(at, b.rotated(parts[0], 2), b.rotated(parts[1], 2), parts[2], b.scale(), true);
+    const std::string out = b.linear(at + ".dense", heads, s.D, s.D, true);
+    const std::string in =
+        b.gelu(h + ".mlp.act",
+               b.linear(h + ".mlp.dense_h_to_4h",
+                        b.layer_norm(h + ".post_attention_layernorm", x, 1e-5), s.D, s.wide, true));
+    x = b.sum(h, b.sum(h, b.linear(h + ".mlp.dense_4h_to_h", in, s.wide, s.D, true), out), x);
+  }
+  x = b.layer_norm("gpt_neox.final_layer_norm", x, 1e-5);
+  return b.done(
+      b.linear("embed_out", x, s.D, s.vocabulary, false),
+      R"({"model_type": "gpt_neox", "num_attention_heads": 2, "hidden_size": 16, "num_hidden_layers": 2,
+                    "intermediate_size": 20, "vocab_size": 17, "rotary_pct": 0.25, "rotary_emb_base": 10000,
+                    "use_parallel_residual": true, "hidden_act": "gelu"})");
+}
+
+/// Norms before and behind both parts, or behind alone; of heads, or of all heads together; logits
+/// that are capped, or not.
+ModelForm normed_behind(const std::string& name) {
+  const bool gemma = name != "olmo2", third = name == "gemma3";
+  Builder b(name, {.H = 4, .kv = gemma ? 2 : 4});
+  const Sizes& s = b.s;
+  std::string x = b.gather("model.embed_tokens", {s.vocabulary, s.D}, "input_ids");
+  if (gemma) x = b.g.add("Mul", {x, b.g.number(std::sqrt(static_cast<float>(s.D)))});
+  const double eps = gemma ? 1e-6 : 1e-5;
+  for (const std::string n : {"0", "1"}) {
+    const std::string h = "model.layers." + n, at = h + ".self_attn";
+    const auto norm = [&](const std::string& module, const std::string& of) {
+      return b.rms_norm(h + "." + module, of, eps, s.D, gemma);
+    };
+    const std::string X = gemma ? norm("input_layernorm", x) : x;
+    std::string q = b.linear(at + ".q_proj", X, s.D, s.H * s.d, false),
+                k = b.linear(at + ".k_proj", X, s.D, s.kv * s.d, false);
+    const std::string v = b.linear(at + ".v_proj", X, s.D, s.kv * s.d, false);
+    if (!gemma) {
+      q = b.rms_operator(at + ".q_norm", q, eps, s.H * s.d);
+      k = b.rms_operator(at + ".k_norm", k, eps, s.kv * s.d);
+    }
+    b.in(at);
+    q = b.heads(q, s.H), k = b.heads(k, s.kv);
+    if (third) {
+      q = b.rms_norm(at + ".q_norm", q, eps, s.d, true);
+      k = b.rms_norm(at + ".k_norm", k, eps, s.d, true);
+    }
+    b.in(at);
+    const std::string heads =
+        b.attention(at, b.rotated(q, s.d), b.rotated(k, s.d), b.heads(v, s.kv), b.scale(), true,
+                    gemma && !third ? 50 : 0);
+    const std::string out = b.linear(at + ".o_proj", heads, s.H * s.d, s.D, false);
+    x = b.sum(h, x, norm("post_attention_layernorm", out));
+    const std::string y = gemma ? norm("pre_feedforward_layernorm", x) : x;
+    const std::string in = b.linear(h + ".mlp.gate_proj", y, s.D, s.wide, false);
+    const std::string gate =
+        gemma ? b.gelu_tanh(h + ".mlp.act_fn", in) : b.silu(h + ".mlp.act_fn", in);
+    const std::string up = b.linear(h + ".mlp.up_proj", y, s.D, s.wide, false);
+    b.in(h + ".mlp");
+    const std::string made =
+        b.linear(h + ".mlp.down_proj", b.g.add("Mul", {gate, up}), s.wide, s.D, false);
+    x = b.sum(h, x, norm("post_feedforward_layernorm", made));
+  }
+  x = b.rms_norm("model.norm", x, eps, s.D, gemma);
+  if (!gemma)
+    return b.done(
+        b.linear("lm_head", x, s.D, s.vocabulary, false),
+        R"({"model_type": "olmo2", "num_attention_heads": 4, "num_key_value_heads": 4, "hidden_size": 12,
+                      "intermediate_size": 20, "num_hidden_layers": 2, "vocab_size": 17, "rms_norm_eps": 1e-5,
+                      "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": false})");
+  b.in("lm_head");
+  const std::string head =
+      b.g.add("Transpose", {"model.embed_tokens.weight"}, {{"perm", Dims{1, 0}}});
+  b.in("");
+  std::string logits = b.g.add("MatMul", {x, head});
+  const std::string config =
+      R"("num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 12,
+      "intermediate_size": 20, "num_hidden_layers": 2, "vocab_size": 17, "head_dim": 4, "rms_norm_eps": 1e-6,
+      "rope_theta": 10000, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 4,
+      "sliding_window": 4096)";
+  if (third)
+    return b.done(logits, R"({"model_type": "gemma3_text", "rope_local_base_freq": 10000, )" +
+                              config + "}");
+  logits =
+      b.g.add("Mul", {b.g.add("Tanh", {b.g.add("Div", {logits, b.g.number(30)})}), b.g.number(30)});
+  return b.done(
+      logits,
+      R"({"model_type": "gemma2", "attn_logit_softcapping": 50, "final_logit_softcapping": 30, )" +
+          config + "}");
+}
+
+} // namespace
+
+std::vector<ModelForm> model_forms() {
+  std::vector<ModelForm> forms;
+  forms.push_back(gpt2());
+  forms.push_back(llama());
+  forms.push_back(bert());
+  forms.push_back(neox());
+  for (const char* name : {"gemma2", "gemma3", "olmo2"}) forms.push_back(normed_behind(name));
+  return forms;
+}
+
+std::optional<Value> logits_of(const ModelForm& form, const std::vector<int>& ids) {
+  const auto T = static_cast<std::int64_t>(ids.size());
+  std::map<std::string, Value> given{{"input_ids", {{1, T}, {ids.begin(), ids.end()}, i64}}};
+  if (form.has_mask) given["attention_mask"] = {{1, T}, std::vector<double>(ids.size(), 1), i64};
+  if (form.has_types) given["token_type_ids"] = {{1, T}, std::vector<double>(ids.size(), 0), i64};
+  const auto values = evaluate(form.graph, std::move(given));
+  const auto found = values.find(form.graph.outputs[0]);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+} // namespace onnx
