@@ -62,6 +62,8 @@ struct Entry {
   std::string_view type_name() const { return blocks ? blocks->name : name_of(dtype); }
 };
 
+struct KeptGraph;
+
 /// What a file, folder or checkpoint holds.
 struct Contents {
   std::string name;   ///< as the user wrote it, for messages
@@ -83,6 +85,8 @@ struct Contents {
   std::map<std::string, Message> remarks;
   /// What the run that wrote the file started from (Output::run); "" if the file does not say.
   std::string run;
+  /// The graph that an ONNX model is (formats/onnx_graph.hpp).
+  std::shared_ptr<const KeptGraph> graph = nullptr;
 
   /// The tensor of that name, or nullptr. The names are put in order once: a family asks for each
   /// of its tensors, and a file may hold tens of thousands. Thread-safe.

@@ -2,6 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>
+#include <mha/formats/onnx_graph.hpp>
 #include <mha/formats/onnx_lengths.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
@@ -40,17 +41,19 @@ std::string dotted_node(std::string_view name) {
 class OnnxContents {
 public:
   explicit OnnxContents(const Bytes& bytes)
-      : store_(bytes), model_(std::make_shared<const OnnxModel>(parse_onnx(bytes))) {
+      : graph_(std::make_shared<KeptGraph>(
+            KeptGraph{std::make_shared<const OnnxModel>(parse_onnx(bytes)),
+                      std::make_shared<OnnxStore>(bytes)})) {
     contents_.name = bytes.name;
     contents_.format = "onnx";
-    refuse_quantised(model_->graph.nodes);
-    for (const OnnxFunction& function : model_->functions) refuse_quantised(function.nodes);
-    flow_ = std::make_shared<OnnxFlow>(model_, store_, OnnxFlow::usual_length);
+    refuse_quantised(graph_->model->graph.nodes);
+    for (const OnnxFunction& function : graph_->model->functions) refuse_quantised(function.nodes);
+    flow_ = graph_->flow(OnnxFlow::usual_length);
     constexpr std::int64_t most = 4096;
     if (const std::int64_t wanted = flow_->wanted_length; wanted > 1 && wanted <= most)
-      flow_ = std::make_shared<OnnxFlow>(model_, store_, wanted);
-    flow_->of_length = [this](std::int64_t length, std::int64_t texts, bool padded) {
-      return std::make_shared<OnnxFlow>(model_, store_, length, texts, padded);
+      flow_ = graph_->flow(wanted);
+    flow_->of_length = [graph = graph_](std::int64_t length, std::int64_t texts, bool padded) {
+      return graph->flow(length, texts, padded);
     };
   }
 
@@ -58,6 +61,7 @@ public:
     add_about();
     add_tensors();
     add_layers();
+    contents_.graph = graph_;
     return std::move(contents_);
   }
 
@@ -75,13 +79,13 @@ private:
 
   void add_about() {
     std::string opsets;
-    for (const auto& [domain, version] : model_->opsets)
+    for (const auto& [domain, version] : graph_->model->opsets)
       opsets += fmt::format("{}{}{}", opsets.empty() ? "opset " : ", ",
                             domain.empty() ? "" : shown(domain) + " ", version);
     std::string about = fmt::format("ONNX {}", opsets.empty() ? "without an opset" : opsets);
-    if (!model_->producer.empty())
-      about += fmt::format(", written by {} {}", shown(model_->producer),
-                           shown(model_->producer_version));
+    if (!graph_->model->producer.empty())
+      about += fmt::format(", written by {} {}", shown(graph_->model->producer),
+                           shown(graph_->model->producer_version));
     contents_.notes.push_back(std::move(about));
     const std::vector<std::string_view> aside(flow_->set_aside.begin(), flow_->set_aside.end());
     if (!aside.empty())
@@ -140,8 +144,34 @@ private:
       if (entry.name != file_name) entry.own_name = file_name;
       entry.dtype = constant.array.dtype, entry.shape = constant.array.shape;
       entry.read = constant.array.read;
+      if (!constant.of_node) add_parameter(entry, constant.value);
       contents_.tensors.push_back(std::move(entry));
     }
+  }
+
+  /// A weight under its module's path, where its own name or that of the node that reads it has
+  /// one.
+  void add_parameter(const Entry& entry, int value) {
+    if (!is_floating(entry.dtype) || entry.name.find('/') != std::string::npos) return;
+    Entry parameter = entry;
+    if (!entry.own_name.empty()) {
+      const std::size_t dot = entry.name.rfind('.');
+      if (dot == std::string::npos) return;
+      const std::string module = entry.name.substr(0, dot + 1);
+      const std::vector<int>& readers = flow_->at(value).consumers;
+      if (readers.empty()) return;
+      const OnnxStep& reader = flow_->steps[static_cast<std::size_t>(readers.front())];
+      if (reader.is("MatMul") && entry.shape.size() == 2) {
+        parameter.name = module + "weight";
+        parameter.shape = {entry.shape[1], entry.shape[0]};
+        parameter.read = [read = entry.read] { return transposed_when_read(read()); };
+      } else if (reader.is("Add") && entry.shape.size() == 1) {
+        parameter.name = module + "bias";
+      } else {
+        return;
+      }
+    }
+    graph_->parameters.push_back(std::move(parameter));
   }
 
   void add_layers() {
@@ -151,15 +181,9 @@ private:
     OnnxOtherLengths other_lengths(*flow_);
     for (std::size_t i = 0; i < flow_->steps.size(); ++i) {
       const int step = static_cast<int>(i);
-      auto found = spelt_out_attention(*flow_, projections, step);
-      if (!found) found = attention_operator(*flow_, step);
+      auto found = onnx_layer_at(flow_, projections, step);
       if (!found) continue;
-      const auto* site = std::get_if<OnnxAttentionSite>(&*found);
-      std::variant<OnnxLayer, OnnxRefusal> read;
-      if (site)
-        read = onnx_layer(flow_, projections, *site);
-      else
-        read = std::get<OnnxRefusal>(*found);
+      std::variant<OnnxLayer, OnnxRefusal>& read = *found;
       if (auto* layer = std::get_if<OnnxLayer>(&read)) {
         if (auto why = other_lengths.refusal(step, *layer); !why.empty())
           read = OnnxRefusal{step, std::move(why)};
@@ -252,8 +276,7 @@ private:
     }
   }
 
-  OnnxStore store_;
-  std::shared_ptr<const OnnxModel> model_;
+  std::shared_ptr<KeptGraph> graph_;
   std::shared_ptr<OnnxFlow> flow_;
   Contents contents_;
   std::unordered_set<std::string> names_;

@@ -60,6 +60,7 @@ public:
     note_roundings(*q, *k, *v);
     layer_.path = path_of(q->columns.projection);
     layer_.heads = heads_;
+    layer_.inputs = {q->columns.projection.x, k->columns.projection.x, v->columns.projection.x};
     return std::move(layer_);
   }
 
@@ -273,6 +274,7 @@ private:
     };
     layer_.tensors.push_back(std::move(weight));
     const int bias = found->bias;
+    if (bias == to->bias) layer_.output = to->out;
     if (bias < 0) return;
     Entry entry;
     entry.name = "b_o";

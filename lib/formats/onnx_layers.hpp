@@ -59,6 +59,10 @@ struct OnnxLayer {
   std::vector<Message> remarks;
   std::optional<Message> needs;    ///< what it cannot be computed without
   std::vector<std::int64_t> heads; ///< which l of its site they are
+  /// The values that queries, keys and values are projected from, and the one that its output is;
+  /// -1: none is.
+  std::array<int, 3> inputs{-1, -1, -1};
+  int output = -1;
 };
 
 /// The site of a Softmax that stands between two products, or what stands between them that is no

@@ -1,6 +1,7 @@
 #include <mha/formats/onnx_lengths.hpp>
 
 #include <mha/formats/onnx_between.hpp>
+#include <mha/formats/onnx_graph.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>
@@ -39,11 +40,9 @@ OnnxOtherLengths::Length OnnxOtherLengths::make(std::int64_t length, std::int64_
 }
 
 std::variant<OnnxLayer, OnnxRefusal> OnnxOtherLengths::read(const Length& at, int step) const {
-  auto found = spelt_out_attention(*at.flow, *at.projections, step);
-  if (!found) found = attention_operator(*at.flow, step);
+  auto found = onnx_layer_at(at.flow, *at.projections, step);
   if (!found) return OnnxRefusal{step, "nothing is multiplied before it or after it"};
-  if (auto* refusal = std::get_if<OnnxRefusal>(&*found)) return std::move(*refusal);
-  return onnx_layer(at.flow, *at.projections, std::get<OnnxAttentionSite>(*found));
+  return std::move(*found);
 }
 
 std::string OnnxOtherLengths::refusal(int step, OnnxLayer& layer) {

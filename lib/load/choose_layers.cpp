@@ -126,9 +126,13 @@ void Sources::State::present_contents() {
 
 /// The layers of one family, or of all.
 void Sources::State::find_family(const naming::FamilyRow* only) {
-  for (const io::Contents& file : contents)
-    for (naming::Found& layer : naming::find_layers(file, config, only))
+  for (const io::Contents& file : contents) {
+    // For a text a graph's own layers are read, and the family says what stands around them.
+    const bool of_graph = file.graph && request.has_text();
+    for (naming::Found& layer :
+         naming::find_layers(file, config, of_graph ? &naming::family_named("onnx") : only))
       found.push_back(std::move(layer));
+  }
   if (only && found.empty() && !contents.empty())
     fail("<naming> {}: {} has no layer with the tensors of {}: {}", request.naming,
          contents[0].name, only->title, only->needs);

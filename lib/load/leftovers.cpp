@@ -97,7 +97,7 @@ public:
              group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name)) continue;
       refuse_quantised(group_.contents->name, name);
-      if (is_told_by_layer(name)) continue;
+      if (is_told_by_layer(name) || group_.contents->graph) continue; // a graph is held as a whole
       (is_of_adapter(name) ? adapters : others).push_back(name);
     }
     std::vector<Note> notes;

@@ -70,6 +70,7 @@ struct Sources::State {
   std::vector<std::string> chosen;
   std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
   std::shared_ptr<const WholeModel> whole;                 ///< that a text is for
+  std::unique_ptr<const io::Contents> named_graph; ///< of which `whole` is, where it is a graph's
   std::vector<Note> notes_of_model;                        ///< what is said of it with every layer
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable io::LastOpened opened;   ///< by a binding: {layer} asks a file for one after the other
@@ -114,6 +115,7 @@ struct Sources::State {
   void require_layers_of_bindings() const;
   void require_no_input() const;
   void open_model();
+  std::vector<naming::Found> name_graph_layers(const io::Contents& graph);
   void note_model(const std::vector<const naming::Found*>& layers);
   /// Why a text finds no model to be computed by.
   Message why_no_model() const;

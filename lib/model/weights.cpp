@@ -1,5 +1,7 @@
 #include <mha/model/weights.hpp>
 
+#include <filesystem>
+
 namespace mha {
 
 namespace {
@@ -12,12 +14,19 @@ DType precision_of(const WholeModel& model, std::optional<DType> asked) {
   return precision;
 }
 
+/// Where a model's tokenizer lies: in its folder or GGUF file, or beside its graph.
+std::string place_of(const io::Contents& file) {
+  if (!file.graph) return file.name;
+  const std::filesystem::path folder = std::filesystem::path(file.name).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
 } // namespace
 
 Weights::Weights(const Sources& sources)
     : model_(sources.model()),
       notes_of_sources_(sources.notes_of_model()),
-      folder_(model_->file().name),
+      folder_(place_of(model_->file())),
       dtype_(precision_of(*model_, sources.request().dtype)),
       kept_(std::make_shared<KeptWeights>(sources.request().memory)) {}
 

@@ -222,6 +222,53 @@ std::string written(const Folder& folder, const onnx::ModelForm& form, bool with
 
 } // namespace
 
+TEST_CASE("computes the whole model that the paths of an ONNX graph's nodes name", "[cli][onnx]") {
+  const std::vector<int> ids{3, 1, 4, 1, 5};
+  for (const onnx::ModelForm& form : onnx::model_forms()) {
+    INFO(form.name);
+    const Folder folder;
+    const std::string model = written(folder, form), out = folder.path("logits.npy");
+    const Result result =
+        run({"dump", model, "--ids", "3,1,4,1,5", "-s", "logits", "-q", "-o", out});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    CHECK_THAT(result.err, !Catch::Contains("warning"));
+    const Tensor found = io::open(out).tensors.at(0).read();
+    const std::optional<onnx::Value> wanted = onnx::logits_of(form, ids);
+    REQUIRE(wanted);
+    REQUIRE(found.count() == wanted->count());
+    double difference = 0;
+    for (std::size_t i = 0; i < found.count(); ++i)
+      difference = std::max(difference, std::abs(value_at(found, i) - wanted->data[i]));
+    CHECK(difference < 2e-5);
+    const Result info = run({"info", model, "--ids", "3,1", "--headers"});
+    CHECK_THAT(info.out, !Catch::Contains("ONNX graph "));
+    CHECK(run({"show", model, "--ids", "3,1,4", "-l", "1", "-s", "weights"}).code == 0);
+  }
+}
+
+TEST_CASE("refuses a whole model that an ONNX graph computes otherwise, by the node's name",
+          "[cli][onnx]") {
+  const auto forms = onnx::model_forms();
+  const auto llama = std::ranges::find(forms, "llama", &onnx::ModelForm::name);
+  const Folder folder;
+  const Result other = run({"predict", written(folder, *llama, false), "--ids", "1,2"});
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err, Catch::Contains("another epsilon than the model's, at "
+                                        "'/model/layers.0/post_attention_layernorm/") &&
+                            Catch::Contains("--config FILE"));
+  onnx::ModelForm changed = *llama;
+  for (onnx::Node& node : changed.graph.nodes)
+    if (node.op == "Sigmoid") node.op = "Tanh";
+  const Result activation = run({"predict", written(folder, changed), "--ids", "1,2"});
+  CHECK(activation.code == 2);
+  CHECK_THAT(activation.err, Catch::Contains("the activation is another one than the model's, at "
+                                             "'/model/layers.0/mlp/"));
+  const Result said = run({"predict", written(folder, *llama), "--ids", "1,2", "--naming", "gpt2"});
+  CHECK(said.code == 2);
+  CHECK(run({"predict", written(folder, *llama), "--ids", "1,2", "--naming", "llama"}).code == 0);
+}
+
 TEST_CASE("a part of an ONNX layer is not the graph's weight of the same name", "[cli][onnx]") {
   const auto forms = onnx::model_forms();
   const auto gemma = std::ranges::find(forms, "gemma3", &onnx::ModelForm::name);

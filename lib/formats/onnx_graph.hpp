@@ -1,0 +1,28 @@
+#pragma once
+// A graph that is kept beside what was read of it, so that a whole model can be held against it.
+
+#include <mha/formats/onnx_layers.hpp>
+
+namespace mha::io {
+
+struct KeptGraph {
+  std::shared_ptr<const OnnxModel> model;
+  std::shared_ptr<OnnxStore> store;
+  /// Its weights under the paths of their modules, as checkpoints have them: where an exporter left
+  /// one anonymous, "model.layers.0.mlp.up_proj.weight", (out, in), is what the node
+  /// /model/layers.0/mlp/up_proj/MatMul multiplies by.
+  std::vector<Entry> parameters = {};
+
+  /// What it computes for texts of this length.
+  std::shared_ptr<OnnxFlow> flow(std::int64_t length, std::int64_t texts = 1,
+                                 bool padded = false) const {
+    return std::make_shared<OnnxFlow>(model, *store, length, texts, padded);
+  }
+};
+
+/// The layer whose Softmax or operator a step is; nothing where it is none.
+std::optional<std::variant<OnnxLayer, OnnxRefusal>>
+onnx_layer_at(const std::shared_ptr<const OnnxFlow>& flow, const OnnxProjections& projections,
+              int step);
+
+} // namespace mha::io

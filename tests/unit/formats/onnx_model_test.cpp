@@ -1,0 +1,221 @@
+// Whole models by the paths of a graph's nodes: they compute the graph's logits, or are refused.
+
+#include "support/files.hpp"
+#include "support/onnx_forms.hpp"
+#include "support/onnx_models.hpp"
+#include "support/run.hpp"
+
+#include <mha/model.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <fstream>
+
+using namespace mha;
+using namespace mha::test;
+using onnx::Graph;
+using onnx::ModelForm;
+using onnx::Value;
+
+namespace {
+
+const std::vector<int> some_ids{3, 1, 4, 1, 5, 9, 2, 6};
+
+/// The logits that the library computes of a graph, or why it does not.
+struct ModelOutcome {
+  std::string error;
+  std::vector<double> logits;
+};
+
+ModelOutcome computed(const ModelForm& form, bool with_config, const std::vector<int>& ids) {
+  const Folder folder;
+  std::ofstream(folder.path("model.onnx"), std::ios::binary) << form.graph.bytes();
+  if (with_config) std::ofstream(folder.path("config.json")) << form.config;
+  ModelOutcome outcome;
+  try {
+    const Model model(folder.path("model.onnx"), {.dtype = DType::f64});
+    const Tensor logits =
+        model.run(model.tokens(ids), {.keep = {"logits"}, .threads = 1}).tensor("logits");
+    for (std::size_t i = 0; i < logits.count(); ++i) outcome.logits.push_back(value_at(logits, i));
+  } catch (const Error& error) {
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
+/// "" where these are the graph's numbers, or nothing was computed.
+std::string judged(const ModelForm& form, const ModelOutcome& found) {
+  if (!found.error.empty()) return "";
+  const std::optional<Value> wanted = onnx::logits_of(form, some_ids);
+  if (!wanted || wanted->count() != found.logits.size()) return "computed, and the graph is not";
+  double size = 0, difference = 0;
+  for (std::size_t i = 0; i < found.logits.size(); ++i) {
+    size = std::max(size, std::abs(wanted->data[i]));
+    difference = std::max(difference, std::abs(wanted->data[i] - found.logits[i]));
+  }
+  return difference <= 2e-6 * size ? "" : "differs by " + std::to_string(difference / size);
+}
+
+/// An operator that is put on an edge.
+struct Put {
+  const char* name;
+  std::string (*make)(Graph& g, const std::string& x, const onnx::Dims& shape);
+};
+const Put puts[]{
+    {"twice",
+     [](Graph& g, const std::string& x, const onnx::Dims&) {
+       return g.add("Mul", {x, g.number(1.25)});
+     }},
+    {"more",
+     [](Graph& g, const std::string& x, const onnx::Dims&) {
+       return g.add("Add", {x, g.number(0.25)});
+     }},
+    {"columns",
+     [](Graph& g, const std::string& x, const onnx::Dims& shape) {
+       return g.add("Mul", {x, g.constant(onnx::random_value({shape.back()}, 5))});
+     }},
+    {"tanh", [](Graph& g, const std::string& x, const onnx::Dims&) { return g.add("Tanh", {x}); }},
+    {"itself",
+     [](Graph& g, const std::string& x, const onnx::Dims&) {
+       return g.add("Add", {x, x});
+     }},
+    {"tokens turned",
+     [](Graph& g, const std::string& x, const onnx::Dims& shape) {
+       const std::int64_t axis = static_cast<std::int64_t>(shape.size()) - 2;
+       return g.add("Slice", {x, g.integers({-1}), g.integers({-1000}), g.integers({axis}),
+                              g.integers({-1})});
+     }},
+    {"columns turned",
+     [](Graph& g, const std::string& x, const onnx::Dims& shape) {
+       const std::int64_t axis = static_cast<std::int64_t>(shape.size()) - 1;
+       return g.add("Slice", {x, g.integers({-1}), g.integers({-1000}), g.integers({axis}),
+                              g.integers({-1})});
+     }},
+    {"clip",
+     [](Graph& g, const std::string& x, const onnx::Dims&) {
+       return g.add("Clip", {x, g.number(-0.5), g.number(0.5)});
+     }},
+    {"norm",
+     [](Graph& g, const std::string& x, const onnx::Dims& shape) {
+       return g.add("LayerNormalization", {x, g.constant(onnx::random_value({shape.back()}, 6))});
+     }},
+    {"nothing",
+     [](Graph& g, const std::string& x, const onnx::Dims&) { return g.add("Identity", {x}); }},
+};
+
+/// The graph's values of one text, for their shapes and types.
+std::map<std::string, Value> values_of(const ModelForm& form) {
+  const Value ids{{1, 5}, {1, 2, 3, 4, 5}, onnx::i64}, ones{{1, 5}, {1, 1, 1, 1, 1}, onnx::i64},
+      zeros{{1, 5}, {0, 0, 0, 0, 0}, onnx::i64};
+  return onnx::evaluate(form.graph,
+                        {{"input_ids", ids}, {"attention_mask", ones}, {"token_type_ids", zeros}});
+}
+
+/// Puts each operator on every `each`-th edge of real numbers. How many were computed.
+std::size_t put_on_edges(const ModelForm& form, std::size_t each, std::size_t& refused) {
+  const auto values = values_of(form);
+  std::size_t computed_rightly = 0, number = 0;
+  for (std::size_t node = 0; node < form.graph.nodes.size(); ++node)
+    for (std::size_t input = 0; input < form.graph.nodes[node].inputs.size(); ++input) {
+      const Value& at = values.at(form.graph.nodes[node].inputs[input]);
+      if (at.type != onnx::f32 || at.shape.size() < 2) continue;
+      for (const Put& put : puts) {
+        if (number++ % each != 0) continue;
+        const ModelForm changed =
+            onnx::inserted(form, {node, input}, [&](Graph& g, const std::string& x) {
+              return put.make(g, x, at.shape);
+            });
+        INFO(form.name << ": " << put.name << " before " << form.graph.nodes[node].name
+                       << ", input " << input);
+        const ModelOutcome found = computed(changed, true, some_ids);
+        CHECK(judged(changed, found) == "");
+        (found.error.empty() ? computed_rightly : refused) += 1;
+      }
+    }
+  return computed_rightly;
+}
+
+} // namespace
+
+TEST_CASE("a whole model by the paths of a graph's nodes computes its logits", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms())
+    for (const bool with_config : {true, false}) {
+      INFO(form.name << (with_config ? "" : " without config.json"));
+      const ModelOutcome found = computed(form, with_config, some_ids);
+      if (form.name == "llama" && !with_config) // 1e-6 where nothing says it
+        CHECK_THAT(found.error, Catch::Contains("another epsilon than the model's"));
+      else
+        CHECK(found.error == "");
+      CHECK(judged(form, found) == "");
+    }
+}
+
+TEST_CASE("a whole model that a graph computes otherwise is refused", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms()) {
+    std::size_t refused = 0;
+    const std::size_t right = put_on_edges(form, 23, refused);
+    CHECK(refused > 0);
+    CHECK(right > 0);
+  }
+}
+
+TEST_CASE("a whole model that a graph computes otherwise is refused, at every edge",
+          "[.every-edge]") {
+  for (const ModelForm& form : onnx::model_forms()) {
+    std::size_t refused = 0;
+    const std::size_t right = put_on_edges(form, 1, refused);
+    WARN(form.name << ": " << right << " computed, " << refused << " refused");
+  }
+}
+
+TEST_CASE("a whole model with other constants in its graph is refused", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms())
+    for (const auto& [name, value] : form.graph.constants) {
+      if (value.count() > 4) continue;
+      for (std::size_t i = 0; i < value.count(); ++i) {
+        ModelForm changed = form;
+        double& one = changed.graph.constants[name].data[i];
+        one = value.type == onnx::f32 ? one * 1.5 : one + 1;
+        INFO(form.name << ": " << name << " = " << value.data[i]);
+        const ModelOutcome found = computed(changed, true, some_ids);
+        if (found.error.empty() && onnx::logits_of(changed, some_ids)) // else nothing runs it
+          CHECK(judged(changed, found) == "");
+      }
+    }
+}
+
+TEST_CASE("a whole model whose positions end otherwise than its table is refused", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms()) {
+    const auto table = std::ranges::find_if(form.graph.nodes, [](const onnx::Node& node) {
+      return node.op == "Gather" && node.inputs[0].find("pe.weight") != std::string::npos;
+    });
+    if (table == form.graph.nodes.end()) continue;
+    const auto node = static_cast<std::size_t>(table - form.graph.nodes.begin());
+    for (const double last : {20.0, 100.0}) {
+      const ModelForm changed =
+          onnx::inserted(form, onnx::Edge{node, 1}, [&](Graph& g, const std::string& x) {
+            return g.add("Min", {x, g.constant({{}, {last}, onnx::i64})});
+          });
+      CHECK((computed(changed, true, some_ids).error == "") == (last == 100));
+    }
+  }
+}
+
+TEST_CASE("a whole model whose nodes have another's paths is refused", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms())
+    for (std::size_t i = 0; i < form.graph.nodes.size(); ++i)
+      for (std::size_t j = i + 1; j < form.graph.nodes.size(); ++j) {
+        const onnx::Node &a = form.graph.nodes[i], &b = form.graph.nodes[j];
+        if (a.op != "MatMul" || b.op != "MatMul" || !a.inputs[1].starts_with("onnx::") ||
+            !b.inputs[1].starts_with("onnx::"))
+          continue;
+        if (form.graph.constants.at(a.inputs[1]).shape !=
+            form.graph.constants.at(b.inputs[1]).shape)
+          continue;
+        ModelForm changed = form;
+        std::swap(changed.graph.nodes[i].name, changed.graph.nodes[j].name);
+        INFO(form.name << ": " << a.name << " and " << b.name);
+        CHECK(judged(changed, computed(changed, true, some_ids)) == "");
+      }
+}
