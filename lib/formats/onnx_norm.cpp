@@ -17,7 +17,7 @@ bool is_op(const OnnxStep* step, std::initializer_list<std::string_view> ops) {
 int before_casts(const OnnxFlow& flow, int value) {
   for (int i = 0; i < most_before; ++i) {
     const OnnxStep* made = flow.maker(value);
-    if (!is_op(made, {"Cast", "Identity"})) break;
+    if (!is_op(made, {"Cast", "Identity"}) || flow.at(flow.resolved(value)).whole) break;
     value = made->input(0);
   }
   return flow.resolved(value);

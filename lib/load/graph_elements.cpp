@@ -88,7 +88,7 @@ double activated(Activation activation, double x) {
 
 } // namespace
 
-void GraphReader::collect_leaves(int value, int depth, std::vector<int>& leaves) const {
+void GraphReader::collect_leaves(int value, int depth, std::vector<int>& leaves) {
   value = flow_->resolved(value);
   if (flow_->is_fixed(value)) return;
   if (projections_.of(value)) return add_once(leaves, value);
@@ -97,6 +97,8 @@ void GraphReader::collect_leaves(int value, int depth, std::vector<int>& leaves)
   require(step && shape && depth < most_steps, value,
           "it is made of other steps than an activation's");
   const bool keeps = keeps_places(*step);
+  if (const std::int64_t to = step->integer("to", 1); step->is("Cast") && (to == 10 || to == 16))
+    add_once(roundings_, static_cast<int>(step - flow_->steps.data()));
   for (std::size_t i = 0; i < (keeps ? 1 : step->inputs.size()); ++i) {
     const int input = step->inputs[i];
     if (input < 0 || flow_->is_fixed(input)) continue;
@@ -108,7 +110,7 @@ void GraphReader::collect_leaves(int value, int depth, std::vector<int>& leaves)
   }
 }
 
-std::vector<int> GraphReader::leaves_of(int value) const {
+std::vector<int> GraphReader::leaves_of(int value) {
   std::vector<int> leaves;
   collect_leaves(value, 0, leaves);
   return leaves;

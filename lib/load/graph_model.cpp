@@ -64,6 +64,7 @@ private:
   /// The layers of attention, in the order of their numbers, with the norms before them.
   void find_layers() {
     for (std::size_t i = 0; i < flow_.steps.size(); ++i) {
+      refuse_choice(flow_.steps[i]);
       auto found = io::onnx_layer_at(shared_, graph_.projections(), static_cast<int>(i));
       if (!found) continue;
       if (const auto* refusal = std::get_if<io::OnnxRefusal>(&*found))
@@ -81,6 +82,14 @@ private:
       fail("{}: the graph has {}, and its names say {}; {}", file_,
            counted(layers_.size(), "layers of attention"), model_.layers().size(), give_X_instead);
     for (const OnnxLayer& layer : layers_) norms_.push_back(norm_before(layer));
+  }
+
+  /// A graph may choose by its inputs what it computes, or how often.
+  void refuse_choice(const OnnxStep& step) const {
+    const bool chooses = step.is("If") && !flow_.is_fixed(step.input(0)),
+               repeats = step.is("Loop") || step.is("Scan");
+    if ((chooses || repeats) && !step.outputs.empty() && !flow_.is_fixed(step.outputs[0]))
+      graph_.refuse(step.outputs[0], "its inputs decide what is computed, or how often");
   }
 
   /// The norm that a layer takes from the graph.
@@ -102,30 +111,15 @@ private:
     return norm.present() ? graph_.normalised_from(reader) : reader;
   }
 
-  /// The value before steps that keep every number in its place.
-  const OnnxStep* maker_of_moved(int value) const {
-    const OnnxStep* step = flow_.maker(value);
-    while (step && is_one_of(step->node->op,
-                             {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten"}))
-      value = step->input(0), step = flow_.maker(value);
-    return step;
-  }
-
   /// The input of the graph that chooses the rows of a Gather. Throws Error.
   std::string_view rows_chosen_by(int gathered) const {
     const OnnxStep* step = flow_.maker(gathered);
     graph_.require(step && step->is("Gather") && step->integer("axis", 0) == 0, gathered,
                    "no row of a table is chosen where the model has one");
-    int index = flow_.resolved(step->input(1));
-    while (const OnnxStep* made = flow_.maker(index)) {
-      graph_.require(is_one_of(made->node->op,
-                               {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten"}),
-                     index, "token numbers are changed");
-      index = flow_.resolved(made->input(0));
-    }
+    const int index = graph_.before_moves(step->input(1));
     graph_.require(index >= 0 && flow_.at(index).is_input && flow_.shape(index) &&
                        io::onnx_count(*flow_.shape(index)) == graph_.tokens(),
-                   gathered, "its rows are not chosen by token numbers");
+                   gathered, "its rows are chosen by others than token numbers");
     return flow_.at(index).name;
   }
 
@@ -252,7 +246,7 @@ private:
   }
 
   /// The projection of a feed-forward's `in`, which an activation is of.
-  const OnnxProjection& in_of(const FeedForward& mlp, int value) const {
+  const OnnxProjection& in_of(const FeedForward& mlp, int value) {
     for (const int leaf : graph_.leaves_of(value))
       if (const OnnxProjection* found = graph_.projections().of(leaf);
           found && graph_.is_linear(*found, mlp.in))
@@ -308,7 +302,7 @@ private:
     const int x = graph_.require_linear(decoder_, head.decoder).x;
     return head.dense.present() ? dense_of(x).x : x;
   }
-  const OnnxProjection& dense_of(int reader) const {
+  const OnnxProjection& dense_of(int reader) {
     const ModelHead& head = model_.head();
     const std::vector<int> leaves = graph_.leaves_of(sum_before(reader, head.norm));
     graph_.require(leaves.size() == 1, reader, "the head's linear map is not the model's");

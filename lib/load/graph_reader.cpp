@@ -118,16 +118,25 @@ void GraphReader::require_sum(int value, std::int64_t width, const GraphSum& sum
 }
 
 bool GraphReader::keeps_places(const OnnxStep& step) const {
-  return is_one_of(step.node->op,
-                   {"Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}) &&
-         step.node->domain.empty();
+  if (!step.node->domain.empty()) return false;
+  if (step.is("Cast")) { // numbers to numbers, or indices to indices
+    const std::int64_t to = step.integer("to", 1);
+    const bool whole = flow_->at(flow_->resolved(step.input(0))).whole;
+    return whole ? to == 6 || to == 7 : to == 1 || to == 10 || to == 11 || to == 16;
+  }
+  return is_one_of(step.node->op, {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"});
+}
+
+int GraphReader::before_moves(int value) const {
+  value = flow_->resolved(value);
+  for (const OnnxStep* made = flow_->maker(value); made && keeps_places(*made);
+       made = flow_->maker(value))
+    value = flow_->resolved(made->input(0));
+  return value;
 }
 
 GraphSum GraphReader::settle(int value, std::int64_t width) {
-  int at = flow_->resolved(value);
-  for (const OnnxStep* made = flow_->maker(at); made && keeps_places(*made);
-       made = flow_->maker(at))
-    at = flow_->resolved(made->input(0));
+  const int at = before_moves(value);
   flow_->stops[static_cast<std::size_t>(at)] = true;
   GraphSum settled{{{at}}};
   require_sum(value, width, settled);

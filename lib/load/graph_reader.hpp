@@ -56,7 +56,9 @@ public:
   void require_numbers(int value, const Tensor& numbers) const;
 
   /// The projections whose elements a value is made of one by one, each at its own place.
-  std::vector<int> leaves_of(int value) const;
+  std::vector<int> leaves_of(int value);
+  /// The value before steps that keep every number in its place.
+  int before_moves(int value) const;
   /// Throws Error where a value's elements are no f of the elements of leaf `of`, times those of
   /// leaf `times` where that is one.
   void require_function(int value, int of, const std::function<double(double)>& f,
@@ -70,7 +72,7 @@ public:
 private:
   template <class Holds> bool holds(std::int64_t width, const Holds& at);
   bool is_sum(int value, std::int64_t width, const GraphSum& sum);
-  void collect_leaves(int value, int depth, std::vector<int>& leaves) const;
+  void collect_leaves(int value, int depth, std::vector<int>& leaves);
   bool keeps_places(const io::OnnxStep& step) const;
   double element(int value, const std::map<int, double>& leaves, int depth) const;
 

@@ -71,6 +71,8 @@ std::string attribute(const std::string& name, const Attribute& value) {
     return data + field(2, *number) + field(20, std::int64_t{1});
   if (const auto* text = std::get_if<std::string>(&value))
     return data + field(4, *text) + field(20, std::int64_t{3});
+  if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&value))
+    return data + field(6, (*body)->body()) + field(20, std::int64_t{5});
   if (const auto* held = std::get_if<Value>(&value))
     return data + field(5, tensor("", *held)) + field(20, std::int64_t{4});
   if (const auto* numbers = std::get_if<std::vector<float>>(&value)) {
@@ -116,7 +118,7 @@ std::string Graph::number(double one) {
   return constant({{}, {one}});
 }
 
-std::string Graph::bytes() const {
+std::string Graph::body() const {
   std::string graph;
   for (const Node& node : nodes) {
     std::string data;
@@ -140,7 +142,11 @@ std::string Graph::bytes() const {
     graph += field(11, field(1, input.name) + field(2, type));
   }
   for (const std::string& name : outputs) graph += field(12, field(1, name));
-  return field(1, std::int64_t{8}) + field(2, std::string("by hand")) + field(7, graph) +
+  return graph;
+}
+
+std::string Graph::bytes() const {
+  return field(1, std::int64_t{8}) + field(2, std::string("by hand")) + field(7, body()) +
          field(8, field(2, opset)) +
          field(8, field(1, std::string("com.microsoft")) + field(2, std::int64_t{1}));
 }

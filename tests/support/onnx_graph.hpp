@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -24,7 +25,9 @@ struct Value {
   std::size_t count() const { return data.size(); }
 };
 
-using Attribute = std::variant<std::int64_t, float, std::string, Dims, std::vector<float>, Value>;
+struct Graph;
+using Attribute = std::variant<std::int64_t, float, std::string, Dims, std::vector<float>, Value,
+                               std::shared_ptr<const Graph>>;
 
 struct Node {
   std::string op;
@@ -60,6 +63,8 @@ struct Graph {
   std::string number(double one);
 
   std::string bytes() const;
+  /// GraphProto, as a body of If has it.
+  std::string body() const;
 };
 
 /// All values of a graph by their names; what a node of an unknown operator gives, or one whose
