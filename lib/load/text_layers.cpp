@@ -181,7 +181,8 @@ std::vector<naming::Found> Sources::State::name_graph_layers(const io::Contents&
   if (is_file && request.config.empty() && std::filesystem::exists(beside, ignored))
     for (const auto& [key, value] : io::read_config(beside.string())) config.emplace(key, value);
   named_graph = std::make_unique<const io::Contents>(named_by_graph(graph));
-  std::vector<naming::Found> named = naming::find_layers(*named_graph, config, chosen_family(request.naming));
+  std::vector<naming::Found> named =
+      naming::find_layers(*named_graph, config, chosen_family(request.naming));
   if (named.empty())
     fail("{}: the paths of its nodes are no names of a whole model's layers that are known here; "
          "{}",
