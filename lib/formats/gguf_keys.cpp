@@ -36,6 +36,8 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.q_lora_rank", "", "deepseek2"}, // which the tensors tell
     {"attention.kv_lora_rank", "", "deepseek2"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", gguf_rms_normed},
+    {"attention.layer_norm_rms_epsilon", "", "nemotron"}, // converters write both
+    {"attention.layer_norm_epsilon", "", "exaone"},
     {"attention.layer_norm_epsilon", "layer_norm_epsilon", "gpt2 starcoder bloom falcon mpt"},
     {"attention.layer_norm_epsilon", "norm_epsilon", "starcoder2"},
     {"attention.layer_norm_epsilon", "norm_eps", "nemotron"},

@@ -218,6 +218,8 @@ constexpr Plain plain_keys[]{
     {"pooling_type"},
     {"tensor_data_layout"},
     {"context_length"},
+    {"attention.layer_norm_rms_epsilon", "nemotron"},
+    {"attention.layer_norm_epsilon", "exaone"},
     {"feed_forward_length", "bloom falcon mpt"},
     {"feed_forward_length", attention_alone},
     {"block_count", attention_alone},
