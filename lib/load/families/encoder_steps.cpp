@@ -1,5 +1,6 @@
 // Positions of BERT and its kin that config.json and a table in the file say together.
 
+#include <mha/files/text.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/step_functions.hpp>
 #include <mha/load/families/windows.hpp>
@@ -9,6 +10,22 @@
 #include <cmath>
 
 namespace mha::naming {
+
+namespace {
+
+/// BERT's position_embedding_type: absolute, relative_key or relative_key_query; nothing where
+/// config.json is silent. Throws Error for any other.
+std::optional<std::string> position_embedding_type(const Group& group) {
+  constexpr std::string_view known[]{"absolute", "relative_key", "relative_key_query"};
+  const std::optional<std::string> type = group.configured("position_embedding_type");
+  if (type && !is_one_of(*type, known))
+    fail("{}: config.json's position_embedding_type is '{}', which is not computed here: absolute, "
+         "relative_key or relative_key_query expected",
+         group.contents->name, io::shown(*type));
+  return type;
+}
+
+} // namespace
 
 /// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
 /// multiplied with, or relative_key_query: k, too. {"name": TENSOR, "by_config": false}:

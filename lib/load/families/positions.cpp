@@ -368,16 +368,6 @@ void know_rotary(const LayerReading& to) {
   if (!to.group().outline) RopeConfig(to, {}).know_all(); // else another layer asks for it
 }
 
-std::optional<std::string> position_embedding_type(const Group& group) {
-  constexpr std::string_view known[]{"absolute", "relative_key", "relative_key_query"};
-  const std::optional<std::string> type = group.configured("position_embedding_type");
-  if (type && !is_one_of(*type, known))
-    fail("{}: config.json's position_embedding_type is '{}', which is not computed here: absolute, "
-         "relative_key or relative_key_query expected",
-         group.contents->name, io::shown(*type));
-  return type;
-}
-
 std::optional<double> rope_number(const LayerReading& to, std::string_view key) {
   return RopeConfig(to, {}).number(key);
 }

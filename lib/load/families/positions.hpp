@@ -45,10 +45,6 @@ std::optional<LongQueries> long_queries(const LayerReading& to);
 /// silent.
 void set_rotary_of_gptj(LayerReading& to);
 
-/// BERT's position_embedding_type: absolute, relative_key or relative_key_query; nothing where
-/// config.json is silent. Throws Error for any other.
-std::optional<std::string> position_embedding_type(const Group& group);
-
 /// Element `index` of a list of config.json: "a,b,c".
 std::optional<std::string> element(const std::string& list, std::size_t index);
 
