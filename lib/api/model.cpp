@@ -6,7 +6,7 @@
 #include <mha/api/wishes.hpp>
 #include <mha/layer/members.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/load/model_state.hpp>
+#include <mha/load/layer_source.hpp>
 #include <mha/model/token_ids.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/system/parse.hpp>

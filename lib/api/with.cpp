@@ -8,7 +8,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/masks.hpp>
-#include <mha/load/model_state.hpp>
+#include <mha/load/layer_source.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
 

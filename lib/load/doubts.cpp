@@ -4,7 +4,7 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/spelling.hpp>
 #include <mha/layer/stage.hpp>
-#include <mha/load/model_state.hpp>
+#include <mha/load/layer_source.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/shell_word.hpp>
 #include <mha/system/words.hpp>

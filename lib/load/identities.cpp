@@ -6,7 +6,7 @@
 #include <mha/layer/spelling.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/load/doubts.hpp>
-#include <mha/load/model_state.hpp>
+#include <mha/load/layer_source.hpp>
 #include <mha/load/name_words.hpp>
 #include <mha/load/sizes.hpp>
 #include <mha/system/one_of.hpp>

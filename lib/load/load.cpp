@@ -10,8 +10,8 @@
 #include <mha/load/families/own_names.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/known_models.hpp>
+#include <mha/load/layer_source.hpp>
 #include <mha/load/leftovers.hpp>
-#include <mha/load/model_state.hpp>
 #include <mha/load/token_order.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/system/words.hpp>
@@ -96,8 +96,7 @@ std::string bound_name(const std::string& where, const std::string& typed, bool 
        did_you_mean(typed, names), names_hint);
 }
 
-void Sources::State::add(NamedTensors& parts, const std::string& name,
-                         mha::NamedTensor part) const {
+void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTensor part) const {
   const auto [at, added] = parts.emplace(name, part);
   if (added) return;
   if (at->second.bound && part.bound)
@@ -111,8 +110,8 @@ void Sources::State::add(NamedTensors& parts, const std::string& name,
   at->second = std::move(part);
 }
 
-naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
-                                                     ReadLayer& read_layer) const {
+naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
+                                                  ReadLayer& read_layer) const {
   auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
   if (!request.has_text()) std::ranges::move(of_model, std::back_inserter(to.notes));
@@ -143,8 +142,8 @@ naming::InputNormalisation Sources::State::add_found(const naming::Found& layer,
 }
 
 /// Canonical tensors that lie in the files without a family, or under layers.N.
-std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, NamedTensors& parts,
-                                                     Labels& labels, LoadedLayer& to) const {
+std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTensors& parts,
+                                                  Labels& labels, LoadedLayer& to) const {
   std::vector<UnknownTensor> unknown_tensors;
   const auto is_bound = [&](const io::Contents& file, const io::Entry& entry) {
     return std::any_of(bindings.begin(), bindings.end(), [&](const io::Source& binding) {
@@ -199,8 +198,8 @@ std::vector<UnknownTensor> Sources::State::add_loose(const std::string& id, Name
   return unknown_tensors;
 }
 
-void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
-                                  LoadedLayer& to) const {
+void LayerSource::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
+                               LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
     if (request.has_text() && !binds(binding, id)) continue;
     const io::Source source = io::with_layer(binding, id);
@@ -221,8 +220,8 @@ void Sources::State::add_bindings(const std::string& id, NamedTensors& parts, La
   }
 }
 
-void Sources::State::add_tokens(const std::string& text, const std::string& name,
-                                Labels& labels) const {
+void LayerSource::add_tokens(const std::string& text, const std::string& name,
+                             Labels& labels) const {
   if (text.empty()) return;
   if (text == "-" || file_exists(text)) {
     io::Source file;
@@ -260,7 +259,7 @@ void require_what_is_added(const naming::Found& layer, const NamedTensors& parts
 
 } // namespace
 
-ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) const {
+ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
   auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
   ++counts->made;
@@ -310,7 +309,7 @@ ReadLayer Sources::State::read(const std::string& id, const LayerInput* input) c
 }
 
 Sources::Sources(Request request) {
-  const auto state = std::make_shared<State>();
+  const auto state = std::make_shared<LayerSource>();
   state->request = std::move(request);
   state->open_sources();
   state->find_layers();
@@ -351,7 +350,7 @@ const std::vector<LayerListing>& Sources::layers() const {
 const std::vector<naming::Found>& Sources::found() const {
   return state_->found;
 }
-std::vector<const io::Contents*> Sources::State::others() const {
+std::vector<const io::Contents*> FoundLayers::others() const {
   std::vector<const io::Contents*> files;
   for (const io::Contents& file : contents)
     if (std::none_of(found.begin(), found.end(),

@@ -109,6 +109,8 @@ struct LayerListing {
   std::string id, prefix, naming;
 };
 
+struct LayerSource;
+
 /// The opened sources. Opening reads headers only. A copy is the same sources: what was read of a
 /// layer serves all, and several threads may load layers.
 class Sources {
@@ -163,8 +165,7 @@ public:
                                        const LayerInput* input = nullptr) const;
 
 private:
-  struct State;
-  std::shared_ptr<const State> state_;
+  std::shared_ptr<const LayerSource> state_;
 };
 
 } // namespace mha

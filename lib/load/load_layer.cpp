@@ -1,8 +1,8 @@
 // One layer of the sources: read once, kept for the next text or the next question, and put
 // together with its input.
 
+#include <mha/load/layer_source.hpp>
 #include <mha/load/lengths.hpp>
-#include <mha/load/model_state.hpp>
 #include <mha/load/whole_model.hpp>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ void require_short(const Layer& layer, const std::optional<naming::LongQueries>&
 } // namespace
 
 /// What stands around a layer's attention; null where the files are no whole model.
-std::shared_ptr<const TransformerBlock> Sources::State::block_of(const std::string& id) const {
+std::shared_ptr<const TransformerBlock> FoundLayers::block_of(const std::string& id) const {
   try {
     const WholeModel model(found);
     const auto at = std::ranges::find(model.layers(), id);
@@ -99,7 +99,7 @@ std::shared_ptr<const TransformerBlock> Sources::State::block_of(const std::stri
 }
 
 /// Whether these layers are a whole model's, which is found out once.
-bool Sources::State::takes_text() const {
+bool FoundLayers::takes_text() const {
   if (is_whole_model) return *is_whole_model;
   is_whole_model = false; // a layer by itself
   try {
@@ -111,7 +111,7 @@ bool Sources::State::takes_text() const {
 
 /// For the first layers: to look for each of thousands would take as many steps as there are pairs
 /// of layers and tensors.
-Message Sources::State::what_could_be_X(const std::string& id, std::size_t width) const {
+Message LayerSource::what_could_be_X(const std::string& id, std::size_t width) const {
   constexpr std::size_t most = 64;
   const bool looks = searched_for_X++ < most;
   const Message among =
@@ -122,7 +122,7 @@ Message Sources::State::what_could_be_X(const std::string& id, std::size_t width
 }
 
 /// X as the stream that enters a layer: normalised as the model does, with the block around it.
-void Sources::State::take_stream(ReadLayer& layer) const {
+void LayerSource::take_stream(ReadLayer& layer) const {
   const auto X = layer.parts.find("X");
   if (!request.X_is_stream || X == layer.parts.end()) return;
   Settings& settings = layer.settings;

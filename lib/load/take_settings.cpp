@@ -1,7 +1,7 @@
 // The settings of a layer: what the files say, then what the options say; and what they decide of
 // its input's norm.
 
-#include <mha/load/model_state.hpp>
+#include <mha/load/layer_source.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
@@ -106,7 +106,7 @@ Tensor one_plus(const Tensor& weight) {
 } // namespace
 
 /// Whether the number of heads needs no width of one: a setting or a tensor per head says it.
-bool Sources::State::says_heads(const Settings& settings, const NamedTensors& parts) const {
+bool OpenedFiles::says_heads(const Settings& settings, const NamedTensors& parts) const {
   const auto names_heads = [](std::string_view name) {
     const SettingInfo* info = find_setting(name);
     return (info && info->name == "num_heads") || same_setting(name) == "num_heads";
@@ -128,9 +128,8 @@ bool Sources::State::says_heads(const Settings& settings, const NamedTensors& pa
 
 /// Files' settings, then options. A later one wins over an earlier one and over what the model's
 /// family says; where they differ, a note says so.
-void Sources::State::add_settings(const std::string& id, Settings& settings,
-                                  const NamedTensors& parts, Identities& identities,
-                                  std::vector<Note>& notes) const {
+void LayerSource::add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
+                               Identities& identities, std::vector<Note>& notes) const {
   const bool knows_heads = says_heads(settings, parts);
   const auto is_layer = [&](std::size_t number) {
     return listing.empty() || std::ranges::any_of(listing, [&](const LayerListing& layer) {
@@ -184,8 +183,8 @@ void Sources::State::add_settings(const std::string& id, Settings& settings,
 
 /// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
 /// that normalises before attention gets a note.
-void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
-                              Settings& settings, LoadedLayer& to) const {
+void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
+                           Settings& settings, LoadedLayer& to) const {
   const bool before = norm.kind != naming::NormKind::unknown && norm.kind != naming::NormKind::none;
   if (settings.input_norm != InputNorm::checkpoint) {
     // Without its weights the file is a layer taken out of a model, and says nothing about X.
@@ -224,8 +223,8 @@ void Sources::State::add_norm(const naming::InputNormalisation& norm, NamedTenso
 }
 
 /// What is said to be the identity wins over files.
-void Sources::State::take_identities(const std::string& id, NamedTensors& parts,
-                                     Identities& identities) const {
+void LayerSource::take_identities(const std::string& id, NamedTensors& parts,
+                                  Identities& identities) const {
   for (const io::Source& said : identity_bindings) {
     if (request.has_text() && !binds(said, id)) continue;
     const std::string name = said_identity(said);
@@ -253,7 +252,7 @@ bool is_of_numbered_layer(std::string_view name) {
 
 /// The tensors beside a projection that is bound alone, without its file: what the layer lacks may
 /// be among them.
-std::vector<UnknownTensor> Sources::State::tensors_beside_bindings(const std::string& id) const {
+std::vector<UnknownTensor> OpenedFiles::tensors_beside_bindings(const std::string& id) const {
   std::map<std::string, std::vector<std::string>> bound; // names of tensors by their file
   std::vector<io::Source> files;
   if (request.has_text()) return {};

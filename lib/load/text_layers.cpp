@@ -4,9 +4,9 @@
 #include <mha/load/described.hpp>
 #include <mha/load/graph_model.hpp>
 #include <mha/load/known_models.hpp>
+#include <mha/load/layer_source.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_reader.hpp>
-#include <mha/load/model_state.hpp>
 #include <mha/load/patch_text.hpp>
 #include <mha/load/read_description.hpp>
 #include <mha/load/whole_model.hpp>
@@ -33,7 +33,7 @@ std::string stream_name(std::string_view name) {
 }
 
 /// Bindings that a text does not go with: it makes X itself.
-void Sources::State::require_no_input() const {
+void OpenedFiles::require_no_input() const {
   for (const io::Source& binding : bindings) {
     const std::string name = canonical_name(binding.name, false);
     if ((name.starts_with("X") || name == "x") && binding.name != "resid_pre")
@@ -43,7 +43,7 @@ void Sources::State::require_no_input() const {
 }
 
 /// A patch of a layer that there is not, or of none, would change nothing.
-void Sources::State::require_layers_of_bindings() const {
+void FoundLayers::require_layers_of_bindings() const {
   const auto require_layer = [&](const io::Source& binding) {
     if (!label_name(binding.name).empty()) return;
     const std::optional<std::size_t> number = naming::layer_number(binding.name);
@@ -67,7 +67,7 @@ bool is_of_adapter_alone(std::string_view name) {
 
 } // namespace
 
-Message Sources::State::why_no_model() const {
+Message FoundLayers::why_no_model() const {
   for (const io::Contents& file : contents)
     for (const io::Entry& entry : file.tensors)
       if (entry.name.find(".base_layer.") != std::string::npos)
@@ -101,7 +101,7 @@ Message Sources::State::why_no_model() const {
 
 /// Throws Error where nothing but a checkpoint and its input is given, and its model_type is not
 /// covered, or it is an adapter alone.
-void Sources::State::require_known_model() const {
+void FoundLayers::require_known_model() const {
   const auto is_input = [](const io::Source& binding) {
     return canonical_name(binding.name, false).starts_with("X");
   };
@@ -115,7 +115,7 @@ void Sources::State::require_known_model() const {
 
 /// Throws Error where an input alone was found beside weights of numbered layers: none of them has
 /// names that are known, and attention of the input itself is nobody's wish.
-void Sources::State::require_known_layers() const {
+void OpenedFiles::require_known_layers() const {
   const auto is_weight = [](const io::Entry& entry) {
     return is_floating(entry.dtype) && (entry.shape.size() == 2 || entry.shape.size() == 3) &&
            naming::layer_number(entry.name) && canonical_name(entry.name, false).empty() &&
@@ -131,7 +131,7 @@ void Sources::State::require_known_layers() const {
           file.name, io::shown(first->name));
 }
 
-void Sources::State::open_model() {
+void FoundLayers::open_model() {
   require_no_input();
   const auto checkpoint = std::find_if(contents.begin(), contents.end(), [&](const auto& file) {
     return std::any_of(found.begin(), found.end(),
@@ -174,7 +174,7 @@ const naming::FamilyRow* chosen_family(std::string_view name) {
 
 /// The layers of a graph by the names of its weights, which say what stands around them: what they
 /// compute is what the graph does.
-std::vector<naming::Found> Sources::State::name_graph_layers(const io::Contents& graph) {
+std::vector<naming::Found> FoundLayers::name_graph_layers(const io::Contents& graph) {
   const bool is_file = &graph < contents.data() + (contents.size() - request.in_memory.size());
   const auto beside = std::filesystem::path(graph.name).parent_path() / "config.json";
   std::error_code ignored;
@@ -205,7 +205,7 @@ std::vector<naming::Found> Sources::State::name_graph_layers(const io::Contents&
 }
 
 /// What the model leaves over, and options of the run.
-void Sources::State::note_model(const std::vector<const naming::Found*>& layers) {
+void FoundLayers::note_model(const std::vector<const naming::Found*>& layers) {
   notes_of_model = require_naming_fits(*layers[0]);
   std::ranges::move(leftovers_of(layers, options), std::back_inserter(notes_of_model));
   Message given;
@@ -227,7 +227,7 @@ PlaceLayers layers_of_stage(const std::string& name, std::size_t count) {
 }
 
 /// "layers.2.resid_pre" among the stages asked for chooses layer 2, where --layer does not.
-void Sources::State::choose_named_layers() {
+void FoundLayers::choose_named_layers() {
   std::size_t count = 0;
   for (const LayerListing& layer : listing)
     if (!layer.id.empty()) count = std::max(count, number_of(layer.id) + 1);
@@ -254,7 +254,7 @@ void Sources::State::choose_named_layers() {
 }
 
 /// The model's own stages are a "layer" without an id, behind the others.
-void Sources::State::choose_ends() {
+void FoundLayers::choose_ends() {
   choose_named_layers();
   bool of_layers = false, of_model = false;
   for (const std::string& name : request.stages) {
@@ -274,7 +274,7 @@ void Sources::State::choose_ends() {
 }
 
 /// Whether a binding is of this layer: it says its number, or there is but one chosen.
-bool Sources::State::binds(const io::Source& binding, const std::string& id) const {
+bool FoundLayers::binds(const io::Source& binding, const std::string& id) const {
   if (!label_name(binding.name).empty()) return true;
   if (const std::optional<std::size_t> number = naming::layer_number(binding.name))
     return *number == number_of(id);

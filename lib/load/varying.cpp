@@ -1,6 +1,6 @@
 // One tensor for several layers: only where nothing says that layers have their own.
 
-#include <mha/load/model_state.hpp>
+#include <mha/load/layer_source.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/layer/apply_axes.hpp>
@@ -28,7 +28,7 @@ Message one_for_all(const std::string& where, const std::string& name, const std
 
 } // namespace
 
-Message Sources::State::stack_of_maps() const {
+Message FoundLayers::stack_of_maps() const {
   const auto hint = [](const std::string& name, const Shape& shape, const Message& typed) {
     const bool is_map = axes_of(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
     if (!is_map || shape.size() != 4 || shape[0] < 2) return Message();
@@ -52,7 +52,7 @@ Message Sources::State::stack_of_maps() const {
   return {};
 }
 
-Message Sources::State::why_not_varying() const {
+Message FoundLayers::why_not_varying() const {
   if (chosen.size() < 2) return {};
   const std::string layers = fmt::format("{} layers ({}, {}{})", chosen.size(), chosen[0],
                                          chosen.size() > 2 ? "…, " : "", chosen.back());
@@ -80,7 +80,7 @@ Message Sources::State::why_not_varying() const {
   return {};
 }
 
-void Sources::State::require_varying() const {
+void FoundLayers::require_varying() const {
   if (request.same_x) return;
   if (const Message why = why_not_varying(); !why.empty()) throw Error(why);
 }

@@ -1,0 +1,197 @@
+// Which layers the files hold, and which of them are chosen.
+
+#include <mha/load/described.hpp>
+#include <mha/load/layer_source.hpp>
+#include <mha/load/read_description.hpp>
+#include <mha/load/whole_model.hpp>
+
+#include <mha/files/inputs.hpp>
+#include <mha/files/text.hpp>
+#include <mha/formats/folder.hpp>
+#include <mha/formats/formats.hpp>
+#include <mha/formats/shard_file.hpp>
+#include <mha/layer/apply_axes.hpp>
+#include <mha/layer/names.hpp>
+#include <mha/layer/select.hpp>
+#include <mha/layer/spelling.hpp>
+#include <mha/system/characters.hpp>
+#include <mha/system/one_of.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace mha {
+
+/// The layers of one family, or of all.
+void FoundLayers::find_family(const naming::FamilyRow* only) {
+  for (const io::Contents& file : contents) {
+    // For a text a graph's own layers are read, and the family says what stands around them.
+    const bool of_graph = file.graph && request.has_text();
+    for (naming::Found& layer :
+         naming::find_layers(file, config, of_graph ? &naming::family_named("onnx") : only))
+      found.push_back(std::move(layer));
+  }
+  if (only && found.empty() && !contents.empty())
+    fail("<naming> {}: {} has no layer with the tensors of {}: {}", request.naming,
+         contents[0].name, only->title, only->needs);
+}
+
+void FoundLayers::find_described() {
+  const auto [description, family] = read_naming(request.naming);
+  if (family) return find_family(family);
+  const auto reads = std::make_shared<naming::Reads>();
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    if (!has_described_tensors(*description, contents[i])) continue;
+    for (naming::Found& layer : described_layers(description, contents[i], config, options, reads))
+      found.push_back(std::move(layer));
+  }
+  if (found.empty() && !contents.empty())
+    fail("<naming> {}: {} has none of the tensors that it names", request.naming, contents[0].name);
+}
+
+void FoundLayers::find_layers() {
+  present_contents();
+  if (is_description(request.naming))
+    find_described();
+  else if (request.naming != "canonical")
+    request.naming.empty() ? find_family(nullptr)
+                           : find_family(&naming::family_named(request.naming));
+  if (!request.prefix.empty()) {
+    const std::string prefix =
+        request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";
+    std::erase_if(found, [&](const naming::Found& layer) {
+      return layer.group.prefix != prefix && !layer.group.prefix.starts_with(prefix);
+    });
+    if (found.empty()) fail("<prefix> {}: no attention layer's tensors begin so", request.prefix);
+  }
+  for (const naming::Found& layer : found)
+    listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
+  if (!found.empty()) return;
+
+  // Canonical names: one layer, or layers.0.W_q, layers.1.W_q …
+  std::set<std::pair<std::size_t, std::string>> numbered;
+  std::map<std::string, std::set<std::string>> layers_with; // a weight
+  bool lone = contents.empty();
+  for (const io::Contents& file : contents)
+    for (const io::Entry& entry : file.tensors) {
+      const std::string name = canonical_name(entry.name, false);
+      if (name.empty()) continue;
+      const auto number = naming::layer_number(entry.name);
+      if (!number) {
+        lone = true;
+        continue;
+      }
+      numbered.insert({*number, std::to_string(*number)});
+      if (const TensorInfo* info = find_tensor_name(name); info && info->role == TensorRole::weight)
+        layers_with[name].insert(std::to_string(*number));
+    }
+  for (const auto& [number, id] : numbered) {
+    listing.push_back({id, fmt::format("layers.{}.", id), "canonical"});
+    for (const auto& [name, layers] : layers_with)
+      if (layers.size() + 1 == numbered.size() && !layers.contains(id)) lacking[id].push_back(name);
+  }
+  if (listing.empty() && lone) listing.push_back({"", "", "canonical"});
+}
+
+/// A weight that every other layer has is the identity or zero in this one, which is rarely meant.
+void FoundLayers::note_lacking(const std::string& id, const NamedTensors& parts,
+                               std::vector<Note>& notes) const {
+  const auto at = lacking.find(id);
+  if (at == lacking.end()) return;
+  for (const std::string& name : at->second)
+    if (!parts.contains(name))
+      notes.push_back(warning(message(
+          "layers.{0}.{1} is missing, which every other layer has: layer {0} is computed without "
+          "it; to give it, <{1}=FILE>",
+          id, name)));
+}
+
+/// Bindings are opened when a layer asks for them, and the layers before it must not write there.
+void FoundLayers::note_inputs() const {
+  for (const io::Source& binding : bindings) {
+    if (!binding.memory.empty()) continue;
+    const bool one = binding.path.find("{layer}") == std::string::npos;
+    for (const std::string& id : chosen) {
+      io::note_later_input(io::with_layer(binding, id).path);
+      if (one) break;
+    }
+  }
+}
+
+namespace {
+
+bool are_numbers(const std::vector<std::string>& ids) {
+  return std::ranges::all_of(ids, is_number);
+}
+
+/// Throws Error: `what` of the layers that --layer wants is not there.
+[[noreturn]] void refuse_layer(const std::string& wanted, std::string_view what,
+                               const std::vector<std::string>& ids) {
+  if (what.find_first_of(",-:") != std::string_view::npos)
+    fail("<layer> {}: not all of these are there; the layers are {}", wanted,
+         io::ends_of_list(ids));
+  const std::vector<std::string_view> names(ids.begin(), ids.end());
+  fail("<layer> {}: there is no layer {}{}; the layers are {}", wanted, what,
+       are_numbers(ids) ? "" : did_you_mean(what, names), io::ends_of_list(ids));
+}
+
+/// A name, or where the ids are numbers, a list or ranges of them. Throws Error.
+std::vector<std::string> named_by(const std::string& wanted, const std::vector<std::string>& ids) {
+  if (wanted == "all") return ids;
+  if (is_one_of(wanted, ids)) return {wanted};
+  if (!are_numbers(ids)) refuse_layer(wanted, wanted, ids);
+  std::size_t highest = 0;
+  for (const std::string& id : ids) highest = std::max(highest, number_of(id));
+  constexpr std::size_t most = 1'000'000; // so many are not there, and would only be counted
+  if (highest > most) refuse_layer(wanted, wanted, ids);
+  Pick pick;
+  try {
+    pick = IndexList(wanted, message("<layer>")).resolve(highest + 1, "layers");
+  } catch (const Error&) {
+    refuse_layer(wanted, wanted, ids);
+  }
+  const std::set<std::string> present(ids.begin(), ids.end());
+  std::vector<std::string> named;
+  for (const std::size_t number : pick.indices) {
+    named.push_back(std::to_string(number));
+    if (!present.contains(named.back())) refuse_layer(wanted, named.back(), ids);
+  }
+  return named;
+}
+
+} // namespace
+
+/// Throws Error for a number of a layer that has none: it can only be for {layer} in bindings.
+void FoundLayers::check_number_of_lone(const std::string& wanted) const {
+  const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
+  const bool fills = numbered != bindings.end();
+  const bool one = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
+  if (one && (fills || wanted == "0")) return;
+  if (fills)
+    fail("<layer> {}: {}: {{layer}} stands for the layer's number, and {}", wanted, numbered->text,
+         why_missing(*numbered, "0"));
+  fail("<layer> {}: there is one layer, which has no number; leave <layer> out{}", wanted,
+       stack_of_maps());
+}
+
+void FoundLayers::choose_layers() {
+  std::vector<std::string> ids;
+  for (const LayerListing& layer : listing) ids.push_back(layer.id);
+  if (is_lone(ids))
+    if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty())
+      ids = std::move(bound);
+  if (request.has_text()) ids = whole->layers();
+  const std::string& wanted = request.layer;
+  if (wanted.empty()) {
+    chosen = layers_unasked(ids);
+  } else if (is_lone(ids)) {
+    check_number_of_lone(wanted);
+    chosen = {wanted};
+  } else {
+    chosen = named_by(wanted, ids);
+  }
+}
+
+} // namespace mha

@@ -1,0 +1,56 @@
+#pragma once
+// The layers that opened files hold, those that are chosen, and the whole model that they are of:
+// the inside of load/.
+
+#include <mha/load/families/positions.hpp>
+#include <mha/load/layer_index.hpp>
+#include <mha/load/opened_files.hpp>
+
+namespace mha {
+
+struct FoundLayers : OpenedFiles {
+  std::vector<naming::Found> found;
+  std::vector<LayerListing> listing;
+  std::vector<std::string> chosen;
+  std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
+  std::shared_ptr<const WholeModel> whole;                 ///< that a text is for
+  std::unique_ptr<const io::Contents> named_graph; ///< of which `whole` is, where it is a graph's
+  std::vector<Note> notes_of_model;                ///< what is said of it with every layer
+  std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
+  mutable std::optional<bool> is_whole_model; ///< takes_text(), once it was asked
+
+  void find_layers();
+  void choose_layers();
+  void choose_ends();
+  void open_model();
+  /// Throws Error where a tensor serves layers that each have their own of it, unless the request
+  /// says that it serves all.
+  void require_varying() const;
+  /// Which tensor that is, and how to say what is meant; "": there is none.
+  Message why_not_varying() const;
+  /// How to say that maps of four axes are a stack of layers, where there are such: "; if …", or
+  /// "".
+  Message stack_of_maps() const;
+  /// The files in which no family was recognised.
+  std::vector<const io::Contents*> others() const;
+  bool takes_text() const;
+  bool binds(const io::Source& binding, const std::string& id) const;
+  std::shared_ptr<const TransformerBlock> block_of(const std::string& id) const;
+  void note_inputs() const;
+  void note_lacking(const std::string& id, const NamedTensors& parts,
+                    std::vector<Note>& notes) const;
+  void require_known_model() const;
+
+private:
+  void find_family(const naming::FamilyRow* only);
+  void find_described();
+  void check_number_of_lone(const std::string& wanted) const;
+  void choose_named_layers();
+  std::vector<naming::Found> name_graph_layers(const io::Contents& graph);
+  void note_model(const std::vector<const naming::Found*>& layers);
+  void require_layers_of_bindings() const;
+  /// Why a text finds no model to be computed by.
+  Message why_no_model() const;
+};
+
+} // namespace mha
