@@ -12,13 +12,20 @@ namespace mha::naming {
 
 namespace {
 
-/// The sections of config.json that hold the settings of a group, in their order.
+bool has_section(const Config& config, std::string_view section) {
+  const auto first = config.lower_bound(std::string(section));
+  return first != config.end() && first->first.starts_with(section);
+}
+
+/// The sections of config.json that hold the settings of a group, in their order: of those for
+/// text the ones that are there, since every key is looked for in each.
 std::vector<std::string_view> sections_of(const Group& group) {
   const Config& config = *group.config;
-  const auto vision = config.lower_bound("vision_config.");
-  const bool has_vision = vision != config.end() && vision->first.starts_with("vision_config.");
-  if (has_vision && group.within({"vision", "visual"})) return {"vision_config."};
-  std::vector<std::string_view> sections(std::begin(text_sections), std::end(text_sections));
+  if (group.within({"vision", "visual"}) && has_section(config, "vision_config."))
+    return {"vision_config."};
+  std::vector<std::string_view> sections;
+  for (const std::string_view section : text_sections)
+    if (has_section(config, section)) sections.push_back(section);
   sections.emplace_back("");
   if (group.within({"decoder."}))
     sections.emplace_back("decoder.");
@@ -35,6 +42,15 @@ std::vector<std::string_view> sections_of_type(const Group& group) {
   std::erase(sections, "");
   sections.emplace_back("");
   return sections;
+}
+
+/// Whether one of the sections has this very key, and not to say null.
+bool says_value_in(const std::vector<std::string_view>& sections, const Config& config,
+                   std::string_view key) {
+  return std::ranges::any_of(sections, [&](std::string_view section) {
+    const auto at = config.find(std::string(section) + std::string(key));
+    return at != config.end() && at->second != "null";
+  });
 }
 
 bool same_value(const std::string& a, const std::string& b) {
@@ -111,12 +127,14 @@ Tensor Group::read_transposed(const io::Entry& entry) const {
 std::vector<std::string_view> Group::spellings(Keys keys) const {
   std::vector<std::string_view> all(keys.begin(), keys.end());
   if (description) return all; // says which key it means
+  const std::vector<std::string_view> sections = sections_of(*this);
+  const auto is_said = [&](std::string_view key) { return says_value_in(sections, *config, key); };
   // A key of the family counts, whatever another family's says beside it; of these, the first.
-  if (std::ranges::any_of(keys, [&](std::string_view key) { return says_value(key); })) return all;
+  if (std::ranges::any_of(keys, is_said)) return all;
   for (std::string_view key : keys)
     for (std::string_view other : size_spellings(key)) {
       add_once(all, other);
-      if (says_value(other)) return all;
+      if (is_said(other)) return all;
     }
   return all;
 }
@@ -172,11 +190,7 @@ bool Group::says(std::string_view key) const {
 }
 
 bool Group::says_value(std::string_view key) const {
-  const std::vector<std::string_view> sections = sections_of(*this);
-  return std::ranges::any_of(sections, [&](std::string_view section) {
-    const auto at = config->find(std::string(section) + std::string(key));
-    return at != config->end() && at->second != "null";
-  });
+  return says_value_in(sections_of(*this), *config, key);
 }
 
 std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) const {
