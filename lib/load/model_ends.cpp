@@ -36,7 +36,7 @@ Tensor WholeModel::no_tokens(const ModelReader& reader) const {
   } else {
     for (const auto& [key, tensor] : said_->tensors)
       if (const io::Entry* entry = naming::is_of_layer(key) ? file.weight(tensor) : nullptr) {
-        is_of(*entry);
+        is_of(key.starts_with("W_") || key.starts_with("mlp.") ? file.matrix(tensor) : *entry);
         break;
       }
   }

@@ -43,7 +43,9 @@ Tensor ModelReader::table(const char* key) const {
 }
 
 LinearMap ModelReader::linear(const char* key, std::size_t in, std::size_t out) const {
-  const DescribedTensor& tensor = *said_.tensor(key);
+  const DescribedTensor* const said = said_.tensor(key);
+  if (!said) fail("{}: {} says nothing of {}", group_.contents->name, said_.title, key);
+  const DescribedTensor& tensor = *said;
   const bool embeds = tensor.key == "embed.linear";
   const DescribedFile::Map map = embeds ? file_.embedding_map(tensor) : file_.map(tensor);
   said_.is_family ? check_linear(tensor, map, in, out) : check_described(tensor, map, in, out);
@@ -138,6 +140,8 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   mlp.activation = activation(said_.activation);
   read_factors(width, mlp);
   if (const DescribedTensor* bias = said_.tensor("mlp.product_bias")) {
+    if (mlp.up.W.empty())
+      fail("{}: {} says mlp.product_bias without mlp.up", group_.contents->name, said_.title);
     if (!mlp.up.b.empty())
       fail("{}: {} is a bias of mlp.up beside mlp.product_bias: one of them alone is covered here; "
            "\"bias\": false leaves it out",
@@ -187,6 +191,7 @@ TransformerBlock ModelReader::block(std::size_t width) const {
 void ModelReader::require_always() const {
   for (const std::string& name : said_.always) {
     const std::vector<std::string_view> spellings = words_of(name, "|");
+    if (spellings.empty()) continue;
     const auto is_there = [&](std::string_view own) {
       return group_.elsewhere(file_.block() + std::string(own));
     };

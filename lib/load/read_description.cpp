@@ -334,6 +334,17 @@ void require_family_words(const JsonTree& tree, std::string_view what) {
   keys.insert(keys.end(), description::family_keys.begin(), description::family_keys.end());
   keys.insert(keys.end(), description::case_keys.begin(), description::case_keys.end());
   description::require_known(tree, what, keys);
+  for (const char* own : {"present", "recognised", "num_layers"})
+    if (const JsonTree* there = tree.find(own))
+      there->refuse(fmt::format("{} is not of a user's family", own));
+  for (const char* object : {"tests", "biases", "returns", "steps", "model_steps", "settings"})
+    if (const JsonTree* there = tree.find(object); there && !there->is_object())
+      there->refuse(fmt::format("{} must be an object", object));
+  for (const char* list : {"known", "always", "some_layers_lack"})
+    if (const JsonTree* there = tree.find(list); there && !there->is_list())
+      there->refuse(fmt::format("{} must be a list", list));
+  if (const JsonTree* tests = tree.find("tests"))
+    for (const auto& [name, condition] : tests->members) naming::require_condition(condition);
   for (const char* list : {"cases", "model_cases"}) {
     const JsonTree* const cases = tree.find(list);
     if (cases && !cases->is_list()) cases->refuse(fmt::format("{} must be a list", list));
@@ -359,6 +370,9 @@ const naming::FamilyRow* family_of(const JsonTree& tree, const std::string& path
   family.title = word("title");
   if (!tree.find("title")) family.title = std::filesystem::path(path).stem().string();
   family.needs = word("needs"), family.knows = word("knows"), family.beside = word("beside");
+  if (!word("present").empty())
+    tree.refuse(
+        "it is like a family whose layers share their weights, which one of a user cannot be");
   if (family.needs.empty())
     tree.refuse("\"needs\" is missing: the names that a layer's module has, by which it is found");
   family.row.name = family.row.title = family.title;

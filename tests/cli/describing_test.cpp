@@ -405,7 +405,8 @@ TEST_CASE("describing: what is wrong with a family's file is told by its line") 
   const Folder folder;
   const auto says = [&](const std::string& text, const std::string& wanted) {
     std::ofstream(folder.path("f.json")) << text;
-    const Result result = run({"info", "data/bard-llama", "--naming", folder.path("f.json")});
+    const Result result =
+        run({"predict", "data/bard-llama", "--naming", folder.path("f.json"), "--ids", "5,6"});
     INFO(text << "\n" << result.err);
     CHECK(result.code == 2);
     std::string words, word; // lines are wrapped
@@ -422,8 +423,35 @@ TEST_CASE("describing: what is wrong with a family's file is told by its line") 
   says(R"({"like": "llama", "cases": [{"block": "pre"}]})", "a case has no \"when\"");
   says(R"({"like": "llama", "cases": [{"when": {"mdel": "x"}}]})",
        "line 1, column 39: 'mdel' is no condition; did you mean 'model'?");
+  says(R"({"like": "llama", "steps": {"rotary": true}})", "rotary has no style");
+  says(R"({"like": "llama", "tests": {"a": {"test": "a"}}, "cases": [{"when": {"test": "a"}}]})",
+       "test 'a' asks for itself");
+  says(R"({"like": "llama", "cases": [{"when": {"all": "x"}}]})",
+       "all must be a list of conditions");
+  says(R"({"like": "llama", "cases": [{"when": {"number": -1}}]})", "number is -1: a whole number");
+  says(R"({"like": "llama", "biases": 3})", "biases must be an object");
+  says(R"({"like": "albert"})", "layers share their weights");
   says(R"({"like": "llama_like", "needs": ""})", "\"needs\" is missing");
   says(R"({"like": "bert"})", "has no layer with the tensors of f: self.query.weight");
+}
+
+TEST_CASE(
+    "describing: a model that is described in full is told of nothing, all its layers are held") {
+  const Folder folder;
+  const std::string naming = folder.path("naming.json"), model = folder.path("model");
+  std::filesystem::copy(in_source("data/bard-llama"), model);
+  REQUIRE(run({"info", model, "--as-naming", "-o", naming}).code == 0);
+  CHECK(run({"info", model, "--naming", naming}).out.find("nothing in") == std::string::npos);
+  CHECK(run({"info", model, "--naming", naming, "--layer", "0", "--strict"}).code == 0);
+  // A norm of a later layer that the file lacks is told whatever is asked for.
+  std::string file = text_of(model + "/model.safetensors");
+  const std::string name = "layers.2.input_layernorm";
+  REQUIRE(file.find(name) != std::string::npos);
+  file.replace(file.find(name), name.size(), "layers.2.imput_layernorm");
+  std::ofstream(model + "/model.safetensors", std::ios::binary) << file;
+  const Result missing = run({"info", model, "--naming", naming, "--layer", "0"});
+  CHECK(missing.code == 2);
+  CHECK(missing.err.find("input_layernorm") != std::string::npos);
 }
 
 TEST_CASE("describing: info --schema is a JSON schema that knows every key") {

@@ -6,6 +6,7 @@
 #include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mha::naming {
 
@@ -49,8 +50,24 @@ void require_condition(const JsonTree& condition) {
   for (const auto& [word, value] : condition.members) {
     if (!is_one_of(word, words))
       value.refuse(fmt::format("'{}' is no condition{}", word, did_you_mean(word, words)));
-    if (word == "not") require_condition(value);
-    if (word == "all" || word == "any") std::ranges::for_each(value.elements, require_condition);
+    if (word == "not") {
+      require_condition(value);
+    } else if (word == "all" || word == "any") {
+      if (!value.is_list()) value.refuse(fmt::format("{} must be a list of conditions", word));
+      std::ranges::for_each(value.elements, require_condition);
+    } else if (word == "number" || word == "above") {
+      const double number = value.as_number(word);
+      constexpr double most = 4096;
+      if (!(number >= 0 && number <= most) || number != std::floor(number))
+        value.refuse(
+            fmt::format("{} is {}: a whole number from 0 to {} expected", word, number, most));
+    } else if (word == "default") {
+      value.as_boolean(word);
+    } else {
+      value.as_text(word);
+    }
+    if ((word == "is" || word == "default") && !condition.find("config"))
+      value.refuse(fmt::format("{} is of config", word));
   }
 }
 
@@ -69,7 +86,13 @@ bool Conditions::is_model(const JsonTree& words) {
 bool Conditions::passes(const JsonTree& name) {
   for (const JsonTree* level : levels_)
     if (const JsonTree* const tests = level->find("tests"))
-      if (const JsonTree* const own = tests->find(name.as_text("test"))) return hold(*own);
+      if (const JsonTree* const own = tests->find(name.as_text("test"))) {
+        constexpr std::size_t most = 32;
+        if (++depth_ > most) name.refuse(fmt::format("test '{}' asks for itself", name.text));
+        const bool holds = hold(*own);
+        --depth_;
+        return holds;
+      }
   const GroupTest* const test = find_named(group_tests(), name.as_text("test"));
   if (!test) name.refuse(fmt::format("there is no test '{}'", name.text));
   return test->holds(group_);

@@ -42,6 +42,7 @@ private:
 
   const Group& group_;
   const Levels& levels_;
+  std::size_t depth_ = 0;                         ///< of tests that ask other tests
   std::optional<std::vector<std::string>> types_; ///< of the model, once a condition asks
 };
 

@@ -76,7 +76,8 @@ void step_roformer_table(LayerReading& to, const JsonTree&) {
 void step_word(LayerReading& to, const JsonTree& arguments) {
   const std::string key = text_in(arguments, "key").value_or("");
   std::string words = text_in(arguments, "words").value_or("");
-  words.replace(words.find(' '), 1, " or ");
+  if (const std::size_t blank = words.find(' '); blank != words.npos)
+    words.replace(blank, 1, " or ");
   fail("{}: config.json says {} {}: {} expected", to.group().contents->name, key,
        to.group().configured(key).value_or(""), words);
 }

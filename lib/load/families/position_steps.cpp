@@ -49,7 +49,9 @@ std::vector<std::string_view> keys_in(const JsonTree& arguments, std::string_vie
 void step_rotary(LayerReading& to, const JsonTree& arguments) {
   if (arguments.is_text()) return set_no_rotary(to);
   Rotary rotary;
-  rotary.style = arguments.find("style")->as_text("style");
+  const JsonTree* const style = arguments.find("style");
+  if (!style) arguments.refuse("rotary has no style");
+  rotary.style = style->as_text("style");
   rotary.part = number_in(arguments, "part").value_or(rotary.part);
   rotary.base = number_in(arguments, "base").value_or(rotary.base);
   rotary.base_keys = keys_in(arguments, "base_keys", rotary.base_keys);

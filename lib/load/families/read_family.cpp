@@ -51,6 +51,12 @@ public:
     for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
   }
 
+  /// The norm before attention, whose tensors are held against the stream.
+  void read_norm() {
+    const DescribedNorm* const norm = said_.norm("norm");
+    if (norm && said_.normalises_before()) take_norm_parts(*norm);
+  }
+
 private:
   /// In the order of the table of tensors: of several that are wrong the first is named.
   std::vector<const DescribedTensor*> attention_in_order() const {
@@ -168,7 +174,9 @@ private:
                                  : grouped_entry(entry, parts.groups, parts.sizes, i);
       };
       put("W_" + tensor.split[i], part(W), stored);
-      if (b) put("b_" + tensor.split[i], part(*b), *file_.bias(tensor));
+      if (b)
+        put("b_" + tensor.split[i], part(reshaped_entry(*b, {mha::count_of(b->shape)})),
+            *file_.bias(tensor));
       before += count;
     }
   }
@@ -302,7 +310,9 @@ void read_layer(const FamilyRow& family, const Group& group, LayerReading& to) {
 }
 
 void read_described_tensors(const Group& group, LayerReading& to) {
-  LayerReader(*group.description, group, to).read_tensors();
+  LayerReader reader(*group.description, group, to);
+  reader.read_tensors();
+  reader.read_norm();
 }
 
 bool has_whole_model(const FamilyRow& family) {
