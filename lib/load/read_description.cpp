@@ -4,19 +4,16 @@
 #include <mha/load/description_embedding.hpp>
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
-#include <mha/load/families/condition.hpp>
-#include <mha/load/families/family_text.hpp>
 #include <mha/load/family_words.hpp>
 #include <mha/load/json_tree.hpp>
+#include <mha/load/user_family.hpp>
 #include <mha/system/named.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <deque>
 #include <filesystem>
-#include <mutex>
 
 namespace mha {
 
@@ -319,76 +316,11 @@ std::shared_ptr<const Description> described_family(const JsonTree& tree,
   return description;
 }
 
-namespace {
-
-/// A user's family, and the words that its row refers to.
-struct UserFamily {
-  JsonTree tree;
-  std::string title, needs, knows, beside;
-  naming::FamilyRow row;
-};
-
-/// Throws Error for a word of the file, or of a case, that is not known.
-void require_family_words(const JsonTree& tree, std::string_view what) {
-  std::vector<description::Key> keys(description::top_keys.begin(), description::top_keys.end());
-  keys.insert(keys.end(), description::family_keys.begin(), description::family_keys.end());
-  keys.insert(keys.end(), description::case_keys.begin(), description::case_keys.end());
-  description::require_known(tree, what, keys);
-  for (const char* own : {"present", "recognised", "num_layers"})
-    if (const JsonTree* there = tree.find(own))
-      there->refuse(fmt::format("{} is not of a user's family", own));
-  for (const char* object : {"tests", "biases", "returns", "steps", "model_steps", "settings"})
-    if (const JsonTree* there = tree.find(object); there && !there->is_object())
-      there->refuse(fmt::format("{} must be an object", object));
-  for (const char* list : {"known", "always", "some_layers_lack"})
-    if (const JsonTree* there = tree.find(list); there && !there->is_list())
-      there->refuse(fmt::format("{} must be a list", list));
-  if (const JsonTree* tests = tree.find("tests"))
-    for (const auto& [name, condition] : tests->members) naming::require_condition(condition);
-  for (const char* list : {"cases", "model_cases"}) {
-    const JsonTree* const cases = tree.find(list);
-    if (cases && !cases->is_list()) cases->refuse(fmt::format("{} must be a list", list));
-    if (!cases) continue;
-    for (const JsonTree& one : cases->elements) {
-      require_family_words(one, "a case");
-      const JsonTree* const when = one.find("when");
-      if (!when) one.refuse("a case has no \"when\"");
-      naming::require_condition(*when);
-    }
-  }
-}
-
-const naming::FamilyRow* family_of(const JsonTree& tree, const std::string& path) {
-  require_family_words(tree, "a family's file");
-  static std::mutex lock;
-  static std::deque<UserFamily> families; // whose addresses stay
-  const std::lock_guard hold(lock);
-  UserFamily& family = families.emplace_back();
-  family.tree = tree;
-  family.row.tree = &family.tree;
-  const auto word = [&](const char* name) { return naming::word_in(family.row, name); };
-  family.title = word("title");
-  if (!tree.find("title")) family.title = std::filesystem::path(path).stem().string();
-  family.needs = word("needs"), family.knows = word("knows"), family.beside = word("beside");
-  if (!word("present").empty())
-    tree.refuse(
-        "it is like a family whose layers share their weights, which one of a user cannot be");
-  if (family.needs.empty())
-    tree.refuse("\"needs\" is missing: the names that a layer's module has, by which it is found");
-  family.row.name = family.row.title = family.title;
-  family.row.needs = family.needs, family.row.knows = family.knows;
-  family.row.beside = family.beside;
-  family.row.models = family.row.whole_models = "*"; // the user chose it
-  return &family.row;
-}
-
-} // namespace
-
 UserNaming read_naming(const std::string& path) {
   const io::Bytes bytes = io::read_bytes(path);
   const JsonTree tree = read_json_tree(bytes);
   if (!tree.is_object()) tree.refuse("a description is an object");
-  if (tree.find("like") || tree.find("needs")) return {nullptr, family_of(tree, path)};
+  if (tree.find("like") || tree.find("needs")) return {nullptr, user_family(tree, path)};
   const auto description = std::make_shared<Description>();
   description->file = path, description->text = bytes.text();
   description->title = std::filesystem::path(path).stem().string();
