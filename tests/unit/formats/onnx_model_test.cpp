@@ -4,6 +4,7 @@
 #include "support/onnx_forms.hpp"
 #include "support/onnx_models.hpp"
 #include "support/run.hpp"
+#include "support/sanitizers.hpp"
 
 #include <mha/model.hpp>
 
@@ -193,9 +194,9 @@ TEST_CASE("a whole model by the paths of a graph's nodes computes its logits", "
 TEST_CASE("a whole model that a graph computes otherwise is refused", "[io][onnx]") {
   for (const ModelForm& form : onnx::model_forms()) {
     std::size_t refused = 0;
-    const std::size_t right = put_on_edges(form, 67, refused);
+    const std::size_t right = put_on_edges(form, sanitized ? 67 * 5 : 67, refused);
     CHECK(refused > 0);
-    CHECK(right > 0);
+    if (!sanitized) CHECK(right > 0);
   }
 }
 
@@ -210,7 +211,7 @@ TEST_CASE("a whole model that a graph computes otherwise is refused, at every ed
 }
 
 TEST_CASE("a whole model with other constants in its graph is refused", "[io][onnx]") {
-  for (const ModelForm& form : onnx::model_forms()) change_constants(form, 11);
+  for (const ModelForm& form : onnx::model_forms()) change_constants(form, sanitized ? 55 : 11);
 }
 
 TEST_CASE("a whole model whose positions end otherwise than its table is refused", "[io][onnx]") {
@@ -231,6 +232,7 @@ TEST_CASE("a whole model whose positions end otherwise than its table is refused
 }
 
 TEST_CASE("a whole model whose nodes have another's paths is refused", "[io][onnx]") {
+  std::size_t pairs = 0;
   for (const ModelForm& form : onnx::model_forms())
     for (std::size_t i = 0; i < form.graph.nodes.size(); ++i)
       for (std::size_t j = i + 1; j < form.graph.nodes.size(); ++j) {
@@ -241,6 +243,7 @@ TEST_CASE("a whole model whose nodes have another's paths is refused", "[io][onn
         if (form.graph.constants.at(a.inputs[1]).shape !=
             form.graph.constants.at(b.inputs[1]).shape)
           continue;
+        if (pairs++ % one_of != 0) continue;
         ModelForm changed = form;
         std::swap(changed.graph.nodes[i].name, changed.graph.nodes[j].name);
         INFO(form.name << ": " << a.name << " and " << b.name);
