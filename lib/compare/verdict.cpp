@@ -57,9 +57,9 @@ void add_tiled(const Layer& layer, const Diff& found, Outcome& outcome) {
     if (row.reference->tiled && !seen)
       outcome.not_compared.push_back(
           {fmt::format("the order of {}'s heads", name_of(row.stage)),
-           fmt::format("query head h has {} there and {} here: save the scores or the output",
-                       fmt::format("h mod {}", layer.dims.H_kv),
-                       fmt::format("h / {}, rounded down,", layer.dims.group()))});
+           fmt::format("query head h has h mod {} there and h / {}, rounded down, here: save the "
+                       "scores or the output",
+                       layer.dims.H_kv, layer.dims.group())});
 }
 
 } // namespace

@@ -208,9 +208,9 @@ void find_roles(OpenedModel& model, const WeightOptions& options) {
   if (!model.found.empty() || options.naming == "canonical") return;
   for (const naming::FamilyRow* family : naming::families())
     if (family->present) family->present(model.contents, model.config);
-  const bool is_name = !options.naming.empty() && !is_description(options.naming);
-  model.found = naming::find_layers(model.contents, model.config,
-                                    is_name ? &naming::family_named(options.naming) : nullptr);
+  model.found =
+      naming::find_layers(model.contents, model.config,
+                          is_description(options.naming) ? nullptr : chosen_family(options.naming));
 }
 
 /// A description is of the file whose tensors it names.

@@ -120,9 +120,7 @@ const io::Entry* DescribedFile::table(const DescribedTensor& tensor) const {
 naming::Bias DescribedFile::biased(const DescribedTensor& tensor) const {
   if (tensor.needs_bias) return naming::Bias::always;
   if (tensor.bias) return tensor.bias->empty() ? naming::Bias::never : naming::Bias::if_there;
-  if (tensor.key.starts_with("mlp.")) return said_.mlp_bias.of(group_);
-  if (!tensor.key.starts_with("W_")) return naming::Bias::if_there;
-  return (tensor.key == "W_o" ? said_.output_bias : said_.qkv_bias).of(group_);
+  return tensor.key.starts_with("mlp.") ? said_.mlp_bias.of(group_) : naming::Bias::if_there;
 }
 
 std::string DescribedFile::bias_name(const DescribedTensor& tensor) const {

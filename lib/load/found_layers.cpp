@@ -56,8 +56,7 @@ void FoundLayers::find_layers() {
   if (is_description(request.naming))
     find_described();
   else if (request.naming != "canonical")
-    request.naming.empty() ? find_family(nullptr)
-                           : find_family(&naming::family_named(request.naming));
+    find_family(chosen_family(request.naming));
   if (!request.prefix.empty()) {
     const std::string prefix =
         request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";

@@ -1,4 +1,4 @@
-// What stands before and after a whole model's layers: its embedding, last norm and head.
+// What is before and after a whole model's layers: its embedding, last norm and head.
 
 #include <mha/load/model_reader.hpp>
 #include <mha/load/whole_model.hpp>
@@ -102,10 +102,8 @@ void WholeModel::set_positions() {
 void WholeModel::read_last_norm(const ModelReader& reader) {
   last_norm_ = reader.norm("final_norm", width());
   if (!said_->is_family) return;
-  const DescribedNorm *const last = said_->norm("final_norm"), *const inner = said_->norm(
-                                                                   said_->normalises_before()
-                                                                       ? "mlp.norm"
-                                                                       : "norm");
+  const DescribedNorm* const last = said_->norm("final_norm");
+  const DescribedNorm* const inner = said_->norm(said_->normalises_before() ? "mlp.norm" : "norm");
   if (last && inner && last_norm_.kind == InputNorm::layer && last_norm_.bias.empty() &&
       reader.file().bias(*inner))
     fail("{}: {}.bias is missing, though the layers' norms have theirs",
@@ -115,8 +113,8 @@ void WholeModel::read_last_norm(const ModelReader& reader) {
 /// What makes logits of the last norm's result, unless the files lack it: a base model.
 void WholeModel::read_head(const ModelReader& reader) {
   const Group& group = layers_[0].group;
-  const DescribedTensor *const decoder = said_->tensor("head"), *const dense =
-                                                                    said_->tensor("head.dense");
+  const DescribedTensor* const decoder = said_->tensor("head");
+  const DescribedTensor* const dense = said_->tensor("head.dense");
   if (!decoder && !said_->tied) return;
   if (said_->is_family && dense && !reader.file().weight(*dense)) return note_lost_head(*dense);
   ModelHead head;

@@ -20,7 +20,7 @@ Tensor times_factor(const Tensor& weight, double factor) {
   return Tensor::of<double>(weight.shape(), numbers);
 }
 
-/// The feed-forward's name of a half of mlp.in_up.
+/// Of two maps side by side in one, that of the columns [first, first + count).
 LinearMap half_of(const LinearMap& both, std::size_t first, std::size_t count) {
   LinearMap half = both;
   half.W = columns_when_read(both.W, first, count);
@@ -202,8 +202,8 @@ void ModelReader::require_always() const {
 }
 
 const io::Entry* ModelReader::head_bias(bool tied) const {
-  const DescribedTensor *const head = said_.tensor("head"), *const other =
-                                                                said_.tensor("head.bias");
+  const DescribedTensor* const head = said_.tensor("head");
+  const DescribedTensor* const other = said_.tensor("head.bias");
   const io::Entry* const elsewhere = other ? file_.weight(*other) : nullptr;
   const io::Entry* const own = head ? file_.bias(*head) : nullptr;
   return !own || (tied && elsewhere) ? elsewhere : own;

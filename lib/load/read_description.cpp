@@ -307,6 +307,10 @@ bool is_description(std::string_view naming) {
   return naming.find('/') != std::string_view::npos || naming.ends_with(".json");
 }
 
+const naming::FamilyRow* chosen_family(std::string_view naming) {
+  return naming.empty() ? nullptr : &naming::family_named(naming);
+}
+
 std::shared_ptr<const Description> described_family(const JsonTree& tree,
                                                     const naming::FamilyRow& family) {
   const auto description = std::make_shared<Description>();
@@ -320,7 +324,7 @@ UserNaming read_naming(const std::string& path) {
   const io::Bytes bytes = io::read_bytes(path);
   const JsonTree tree = read_json_tree(bytes);
   if (!tree.is_object()) tree.refuse("a description is an object");
-  if (tree.find("like") || tree.find("needs")) return {nullptr, user_family(tree, path)};
+  if (tree.find("like") || tree.find("needs")) return {nullptr, user_family(bytes, tree)};
   const auto description = std::make_shared<Description>();
   description->file = path, description->text = bytes.text();
   description->title = std::filesystem::path(path).stem().string();

@@ -10,6 +10,8 @@ namespace mha {
 
 /// Whether what --naming says is a file, not a family.
 bool is_description(std::string_view naming);
+/// The family that a name chooses; nullptr: none is said. Throws Error with the choices.
+const naming::FamilyRow* chosen_family(std::string_view naming);
 /// What the user's file says: of one model under its names; or of a family, which it is "like", or
 /// whose layers are found by names that each "needs". A family lives as long as the program.
 struct UserNaming {

@@ -163,16 +163,7 @@ void FoundLayers::open_model() {
   require_layers_of_bindings();
 }
 
-namespace {
-
-/// The family of a name that the user gave; nullptr: none.
-const naming::FamilyRow* chosen_family(std::string_view name) {
-  return name.empty() ? nullptr : &naming::family_named(name);
-}
-
-} // namespace
-
-/// The layers of a graph by the names of its weights, which say what stands around them: what they
+/// The layers of a graph by the names of its weights, which say what is around them: what they
 /// compute is what the graph does.
 std::vector<naming::Found> FoundLayers::name_graph_layers(const io::Contents& graph) {
   const bool is_file = &graph < contents.data() + (contents.size() - request.in_memory.size());

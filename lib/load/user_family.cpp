@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
-#include <deque>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 namespace mha {
 
@@ -54,28 +56,30 @@ void require_family_words(const JsonTree& tree, std::string_view what) {
 
 } // namespace
 
-const naming::FamilyRow* user_family(const JsonTree& tree, const std::string& path) {
-  require_family_words(tree, "a family's file");
+const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree) {
   static std::mutex lock;
-  static std::deque<UserFamily> families; // whose addresses stay
+  static std::map<std::pair<std::string, std::string>, std::unique_ptr<const UserFamily>> families;
   const std::lock_guard hold(lock);
-  UserFamily& family = families.emplace_back();
-  family.tree = tree;
-  family.row.tree = &family.tree;
-  const auto word = [&](const char* name) { return naming::word_in(family.row, name); };
-  family.title = word("title");
-  if (!tree.find("title")) family.title = std::filesystem::path(path).stem().string();
-  family.needs = word("needs"), family.knows = word("knows"), family.beside = word("beside");
+  const std::pair<std::string, std::string> key(file.name, file.text());
+  if (const auto at = families.find(key); at != families.end()) return &at->second->row;
+  require_family_words(tree, "a family's file");
+  auto family = std::make_unique<UserFamily>();
+  family->tree = tree;
+  naming::FamilyRow& row = family->row;
+  row.tree = &family->tree;
+  const auto word = [&](const char* name) { return naming::word_in(row, name); };
+  family->title =
+      tree.find("title") ? word("title") : std::filesystem::path(file.name).stem().string();
+  family->needs = word("needs"), family->knows = word("knows"), family->beside = word("beside");
   if (!word("present").empty())
     tree.refuse(
         "it is like a family whose layers share their weights, which one of a user cannot be");
-  if (family.needs.empty())
+  if (family->needs.empty())
     tree.refuse("\"needs\" is missing: the names that a layer's module has, by which it is found");
-  family.row.name = family.row.title = family.title;
-  family.row.needs = family.needs, family.row.knows = family.knows;
-  family.row.beside = family.beside;
-  family.row.models = family.row.whole_models = "*"; // the user chose it
-  return &family.row;
+  row.name = row.title = family->title;
+  row.needs = family->needs, row.knows = family->knows, row.beside = family->beside;
+  row.models = row.whole_models = "*"; // the user chose it
+  return &families.emplace(key, std::move(family)).first->second->row;
 }
 
 } // namespace mha

@@ -4,12 +4,10 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/json_tree.hpp>
 
-#include <string>
-
 namespace mha {
 
-/// The family of a parsed file, which lives as long as the program. Throws Error with line and
-/// column for a word that is not known, or of another type.
-const naming::FamilyRow* user_family(const JsonTree& tree, const std::string& path);
+/// The family of a file that was parsed, one however often it is read, which lives as long as the
+/// program. Throws Error with line and column for a word that is not known, or of another type.
+const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree);
 
 } // namespace mha
