@@ -41,10 +41,12 @@ bool is_table(std::string_view key) {
 
 } // namespace
 
+std::string_view layers_word(std::string_view layers) {
+  return layers.substr(0, layers.find(".{"));
+}
+
 std::string_view layers_word(const Description& said) {
-  if (said.layers.empty()) return "";
-  return std::string_view(said.layers[0])
-      .substr(0, std::min(said.layers[0].find(".{"), said.layers[0].size()));
+  return said.layers.empty() ? std::string_view() : layers_word(said.layers[0]);
 }
 
 std::string block_prefix(const Group& group, std::string_view layers) {

@@ -1,6 +1,6 @@
 #pragma once
 // The tensors of a checkpoint as a description names them, seen from one layer: where its names
-// stand in the file, and entries that are turned, stacked, multiplied or folded when they are read.
+// are in the file, and entries that are turned, stacked, multiplied or folded when they are read.
 
 #include <mha/load/described_tensors.hpp>
 #include <mha/load/families/description.hpp>
@@ -13,11 +13,13 @@
 
 namespace mha {
 
-/// "transformer.h.0." of "transformer.h.0.attn." and "h"; "" if it does not stand there.
+/// "transformer.h.0." of "transformer.h.0.attn." and "h"; "" if it is not there.
 std::string block_prefix(const naming::Group& group, std::string_view layers);
 /// The same of the description's layers.
 std::string block_prefix(const naming::Group& group, const naming::Description& said);
-/// "h" of "h.{layer}."; "" where a description has no layers.
+/// "h" of "h.{layer}.".
+std::string_view layers_word(std::string_view layers);
+/// The same of a description; "" where it has no layers.
 std::string_view layers_word(const naming::Description& said);
 
 /// What messages about a model's tensors end with.
@@ -27,8 +29,8 @@ class DescribedFile {
 public:
   DescribedFile(const naming::Description& said, const naming::Group& group);
 
-  /// "transformer.h.0." and "transformer.", which stand before the names of a family's blocks and
-  /// ends; "" where the layer stands alone.
+  /// "transformer.h.0." and "transformer.", which are before the names of a family's blocks and
+  /// ends; "" where the layer is alone.
   const std::string& block() const { return block_; }
   const std::string& model() const { return model_; }
   /// The whole name of a tensor of `key` that the description calls `name`, without its ending.
@@ -39,13 +41,13 @@ public:
   const io::Entry* bias(const naming::DescribedTensor& tensor) const;
   const io::Entry* weight(const naming::DescribedNorm& norm) const;
   const io::Entry* bias(const naming::DescribedNorm& norm) const;
-  /// The tokens' table stands elsewhere where models share it.
+  /// The tokens' table is elsewhere where models share it.
   const io::Entry* table(const naming::DescribedTensor& tensor) const;
   /// Whether the module has a bias: as its own word says, else the rule of its kind.
   naming::Bias biased(const naming::DescribedTensor& tensor) const;
 
   /// A weight read as (in, out), or of heads (heads, in, out), and the bias of its outputs. Throws
-  /// Error where one is missing that has to be there, or lies otherwise.
+  /// Error where one is missing that has to be there, or is stored otherwise.
   io::Entry matrix(const naming::DescribedTensor& tensor) const;
   std::optional<io::Entry> bias_of(const naming::DescribedTensor& tensor) const;
   struct Map {
@@ -62,8 +64,8 @@ public:
   io::Entry rows_in_front() const;
   /// Rows of positions that are computed, of a stream of this width (0: not known).
   io::Entry sinusoid(std::size_t width) const;
-  /// A tensor as it lies, or those of the heads, stacked.
-  io::Entry as_it_lies(const naming::DescribedTensor& tensor) const;
+  /// A tensor as it is stored, or those of the heads, stacked.
+  io::Entry as_stored(const naming::DescribedTensor& tensor) const;
 
   /// Weight and bias of a norm of `width` numbers (0: any), what a batch norm's statistics say in
   /// them; nothing where it has none, or the layer lacks it.

@@ -38,7 +38,7 @@ io::Entry DescribedFile::turned(const DescribedTensor& tensor, const io::Entry& 
     if (tensor.layout == "oi" && entry.shape.size() != 2)
       fail("{}: {} is {}: a matrix expected, (out, in)", group_.contents->name, entry.name,
            to_string(entry.shape));
-    // How another one lies is held against the other projections'.
+    // How another one is stored is held against the other projections'.
     if (entry.shape.size() != tensor.layout.size()) return entry;
   } else {
     require_rank(tensor, entry, tensor.layout.size());
@@ -117,7 +117,7 @@ io::Entry DescribedFile::multiplied(const DescribedTensor& tensor, const io::Ent
   return multiplied_entry(outputs, by);
 }
 
-io::Entry DescribedFile::as_it_lies(const DescribedTensor& tensor) const {
+io::Entry DescribedFile::as_stored(const DescribedTensor& tensor) const {
   if (head_mark_in(tensor.name) == std::string::npos) return needed(tensor, weight(tensor));
   return stacked_entry(of_heads(tensor, tensor.name, true));
 }

@@ -186,7 +186,7 @@ void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) c
       b = group.read(*entry);
     }
   const DescribedTensor* const other = said_->tensor("head.bias");
-  if (b.empty() && other && !said_->is_family) reader.file().as_it_lies(*other); // is missing
+  if (b.empty() && other && !said_->is_family) reader.file().as_stored(*other); // is missing
   if (b.empty() && other && !head.dense.b.empty())
     fail("{}: {} is missing, though the head has its other bias", file, other->name);
   if (!b.empty() && b.count() != head.decoder.out())

@@ -147,7 +147,7 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
            "\"bias\": false leaves it out",
            said_.tensor("mlp.up")->where, file_.bias(*said_.tensor("mlp.up"))->name);
     const io::Entry* const there = file_.weight(*bias);
-    if (there || !said_.is_family) mlp.product_bias = group_.read(file_.as_it_lies(*bias));
+    if (there || !said_.is_family) mlp.product_bias = group_.read(file_.as_stored(*bias));
     if (there && count_of(there->shape) != mlp.up.out())
       fail("{}: {} is {}: {} expected", group_.contents->name, there->name, to_string(there->shape),
            counted(mlp.up.out(), "numbers"));

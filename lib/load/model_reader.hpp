@@ -15,7 +15,7 @@ inline const Message or_describe_it = message(
 /// does not fit.
 class ModelReader {
 public:
-  /// Throws Error where the layer does not stand as in a whole model.
+  /// Throws Error where the layer is not in its place in a whole model.
   ModelReader(const naming::Group& group, const naming::Description& said);
 
   /// Where the description's names stand in the file.

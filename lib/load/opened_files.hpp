@@ -30,7 +30,8 @@ struct OpenedFiles {
   std::vector<io::Source> bindings;
   std::vector<io::Source> identity_bindings; ///< W_o=identity
   std::vector<io::Contents> contents; ///< of plain sources; not changed once layers are found
-  std::vector<io::Contents> as_files; ///< as they lie, where `contents` present them otherwise
+  std::vector<io::Contents>
+      as_files; ///< as they are stored, where `contents` present them otherwise
   naming::Config config;
   naming::Options options;       ///< request.settings by their own names
   mutable io::LastOpened opened; ///< by a binding: {layer} asks a file for one after the other

@@ -114,7 +114,7 @@ void FoundLayers::require_known_model() const {
 }
 
 /// Throws Error where an input alone was found beside weights of numbered layers: none of them has
-/// names that are known, and attention of the input itself is nobody's wish.
+/// names that are known, and attention of the input itself is not what anyone wants.
 void OpenedFiles::require_known_layers() const {
   const auto is_weight = [](const io::Entry& entry) {
     return is_floating(entry.dtype) && (entry.shape.size() == 2 || entry.shape.size() == 3) &&
@@ -184,7 +184,7 @@ std::vector<naming::Found> FoundLayers::name_graph_layers(const io::Contents& gr
   if (ids != ids_of_names)
     fail("{}: the graph has {} of attention that are read, and the paths of its nodes name {}; {}",
          graph.name, counted(ids.size(), "layers"), ids_of_names.size(), give_X_instead);
-  // What config.json says of the heads, where it lies beside.
+  // What config.json says of the heads, where it is beside.
   for (const char* setting : {"num_heads", "num_kv_heads"}) {
     std::set<std::string> values;
     for (const naming::Found& layer : found)

@@ -120,10 +120,6 @@ Tensor Group::read(const io::Entry& entry) const {
                                                   : entry.read();
 }
 
-Tensor Group::read_transposed(const io::Entry& entry) const {
-  return transposed_when_read(read(entry));
-}
-
 std::vector<std::string_view> Group::spellings(Keys keys) const {
   std::vector<std::string_view> all(keys.begin(), keys.end());
   if (description) return all; // says which key it means

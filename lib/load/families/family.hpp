@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+namespace mha {
+struct JsonTree;
+}
+
 namespace mha::naming {
 
 /// Keys of config.json, of which the first that is there counts.
@@ -25,11 +29,6 @@ inline constexpr std::string_view text_sections[]{"text_config.", "language_conf
 using Options = std::map<std::string, std::string, std::less<>>;
 
 struct Description;
-} // namespace mha::naming
-namespace mha {
-struct JsonTree;
-}
-namespace mha::naming {
 
 /// The tensors of one attention layer, as a family names them: everything that begins with
 /// `prefix`.
@@ -58,8 +57,6 @@ struct Group {
   const io::Entry* elsewhere(std::string_view whole_name) const;
   /// The numbers of a tensor of the file; as an outline those of a large one are any.
   Tensor read(const io::Entry& entry) const;
-  /// The same, transposed.
-  Tensor read_transposed(const io::Entry& entry) const;
   /// A tensor that is known, and whose numbers are not needed.
   void use(const io::Entry& entry) const;
   /// Whether a tensor with this name after parent(levels) is in the file.
@@ -141,15 +138,6 @@ public:
 
   /// A tensor as it is, under a canonical name; nothing happens if the group does not have it.
   void take(std::string_view canonical, std::string_view name);
-  /// A weight stored (out, in), as nn.Linear does: transposed.
-  void take_linear(std::string_view canonical, std::string_view name);
-  /// W_q … W_o and their biases from four modules' .weight (out, in) and .bias.
-  void take_projections(std::string_view q, std::string_view k, std::string_view v,
-                        std::string_view o);
-  /// The output projection alone: W_o and b_o.
-  void take_output(std::string_view o);
-  /// W_qkv (out, in) and b_qkv of one module, whose outputs lie in `order` (the setting qkv_order).
-  void take_fused(std::string_view module, std::string_view order);
   /// A tensor made by the family (a part of a fused weight).
   void put(std::string_view canonical, Tensor tensor, std::string_view name);
   /// The same of what the file stores as `stored`.
@@ -258,7 +246,8 @@ bool has_whole_model(const FamilyRow& family);
 std::string_view whole_models_of(const FamilyRow& family);
 /// What is said of the whole model that the layer is of. Throws Error where it is not computed.
 std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group& group);
-/// What stands before a block's number in a family's names, below the model.
+/// What is before a block's number in a family's names, below the model, but for a case that says
+/// otherwise.
 std::string layers_of(const FamilyRow& family);
 
 /// All families, the more particular before the more general.

@@ -1,5 +1,6 @@
 #include <mha/load/families/family_text.hpp>
 
+#include <mha/load/described_file.hpp>
 #include <mha/load/families/condition.hpp>
 #include <mha/load/read_description.hpp>
 #include <mha/system/named.hpp>
@@ -112,9 +113,8 @@ bool is_recognised(const FamilyRow& family, const Group& group) {
   return Conditions(group, Levels{}).hold(*when);
 }
 
-std::string layers_in(const FamilyRow& family) {
-  const std::string layers = word_in(family, "layers");
-  return layers.substr(0, layers.find(".{"));
+std::string layers_of(const FamilyRow& family) {
+  return std::string(layers_word(word_in(family, "layers")));
 }
 
 std::string word_in(const FamilyRow& family, std::string_view word) {

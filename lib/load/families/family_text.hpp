@@ -19,9 +19,6 @@ std::span<const FamilyText> family_texts();
 
 /// Whether a group with the family's names is of it.
 bool is_recognised(const FamilyRow& family, const Group& group);
-/// What stands before a block's number in names, below the model, but for a case that says
-/// otherwise.
-std::string layers_in(const FamilyRow& family);
 /// A word of its file, or of the nearest that it is like; "": none has it.
 std::string word_in(const FamilyRow& family, std::string_view word);
 

@@ -22,33 +22,6 @@ void LayerReading::take(std::string_view canonical, std::string_view name) {
   if (group_.has(name)) put(canonical, read(name), name);
 }
 
-void LayerReading::take_linear(std::string_view canonical, std::string_view name) {
-  const io::Entry* entry = group_.find(name);
-  if (!entry) return;
-  if (entry->shape.size() != 2)
-    fail("{} is {}: a matrix expected, (out, in)", source_of(name), to_string(entry->shape));
-  put(canonical, group_.read_transposed(*entry), name);
-}
-
-void LayerReading::take_projections(std::string_view q, std::string_view k, std::string_view v,
-                                    std::string_view o) {
-  for (const auto& [letter, module] :
-       {std::pair("q", q), std::pair("k", k), std::pair("v", v), std::pair("o", o)}) {
-    take_linear(fmt::format("W_{}", letter), fmt::format("{}.weight", module));
-    take(fmt::format("b_{}", letter), fmt::format("{}.bias", module));
-  }
-}
-
-void LayerReading::take_output(std::string_view o) {
-  take_linear("W_o", fmt::format("{}.weight", o)), take("b_o", fmt::format("{}.bias", o));
-}
-
-void LayerReading::take_fused(std::string_view module, std::string_view order) {
-  take_linear("W_qkv", fmt::format("{}.weight", module));
-  take("b_qkv", fmt::format("{}.bias", module));
-  set("qkv_order", order);
-}
-
 void LayerReading::put(std::string_view canonical, Tensor tensor, std::string_view name) {
   if (const io::Entry* entry = group_.find(name)) return put(canonical, std::move(tensor), *entry);
   mha::NamedTensor part{std::move(tensor), source_of(name)};

@@ -103,7 +103,7 @@ private:
 
   /// Biases of their own, norms of queries and keys, sinks: as they lie.
   void take_other(const DescribedTensor& tensor) {
-    const io::Entry entry = file_.as_it_lies(tensor), &stored = *file_.weight(tensor);
+    const io::Entry entry = file_.as_stored(tensor), &stored = *file_.weight(tensor);
     if (tensor.key != "q_norm" && tensor.key != "k_norm") return put(tensor.key, entry, stored);
     put(tensor.key + ".weight", entry, stored);
     if (const auto bias = file_.bias_of(tensor))
@@ -341,10 +341,6 @@ std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group
     known->settle(group, *settled, step.arguments);
   }
   return settled;
-}
-
-std::string layers_of(const FamilyRow& family) {
-  return layers_in(family);
 }
 
 } // namespace mha::naming
