@@ -56,7 +56,7 @@ std::string file_of_tokens(const std::vector<std::string>& against) {
 
 } // namespace
 
-OpenedModel open_compared(Request& request, const std::vector<std::string>& against,
+OpenedModel open_compared(RunRequest& request, const std::vector<std::string>& against,
                           Common& common) {
   try {
     return open_model(request, common);
@@ -65,7 +65,7 @@ OpenedModel open_compared(Request& request, const std::vector<std::string>& agai
         request.layer.empty() && !request.has_text() && refers_to(error.message(), "which layer");
     if (!no_text) throw;
     if (const std::string path = file_of_tokens(against); !path.empty()) {
-      Request of_reference = request;
+      RunRequest of_reference = request;
       of_reference.text.ids = {path};
       try {
         OpenedModel model = open_model(of_reference, common);

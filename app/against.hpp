@@ -17,7 +17,7 @@ void require_against(std::string_view command, const std::vector<std::string>& a
 /// open_model. A model's layers that are left without an input are computed for the tokens that the
 /// reference has (input_ids), which `request` has then and a note says; where it has none, the
 /// error says --text and --ids.
-OpenedModel open_compared(Request& request, const std::vector<std::string>& against,
+OpenedModel open_compared(RunRequest& request, const std::vector<std::string>& against,
                           Common& common);
 
 /// What the layers are of, where a text makes their inputs; else nothing.

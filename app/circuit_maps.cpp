@@ -34,7 +34,7 @@ void write_array(const CircuitMaps& maps, const std::vector<render::GridPanel>& 
 
 } // namespace
 
-void draw_circuits(const Request& request, const CircuitMaps& maps, const std::string& form,
+void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std::string& form,
                    Common& common) {
   const char* const name = maps.ov ? "ov" : "qk";
   for (const std::string_view placeholder : all_placeholders)

@@ -22,7 +22,7 @@ struct CircuitMaps {
 
 /// Draws them: a panel a head, rows the query's token (of OV: the one that is attended to), columns
 /// the key's (of OV: the one whose logit it is). `form` is text, png or svg.
-void draw_circuits(const Request& request, const CircuitMaps& maps, const std::string& form,
+void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std::string& form,
                    Common& common);
 
 /// Throws Error for an offset of a layer whose QK does not depend on it.

@@ -99,6 +99,11 @@ public:
   /// What is looked at when every option is set; throws UsageError for options that do not go
   /// together.
   void check(std::function<void()> text_style) { checks_.push_back(std::move(text_style)); }
+  /// What is looked at when the command has run.
+  void at_end(std::function<void()> check) { ends_.push_back(std::move(check)); }
+  void end() const {
+    for (const std::function<void()>& check : ends_) check();
+  }
   /// Options that change nothing wherever `why` gives a reason: each of them is an error then,
   /// "--tokens: REASON".
   void unused(std::vector<std::string> names, std::function<std::string()> why) {
@@ -133,7 +138,7 @@ private:
   bool rare_ = false;
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
-  std::vector<std::function<void()>> checks_;
+  std::vector<std::function<void()>> checks_, ends_;
   std::vector<std::pair<std::vector<std::string>, std::function<std::string()>>> unused_;
   std::shared_ptr<std::vector<std::string>> given_ = std::make_shared<std::vector<std::string>>();
   std::string positional_name_, positional_help_;

@@ -139,7 +139,7 @@ void DiffRun::require_some(const std::string& id, const Reference& reference,
   if (whole_ && (compared_ || id != model_.chosen().back()))
     return; // of a whole model, a reference may have some layers alone
   if (whole_ && holds_weights(files_)) {
-    Request theirs = question_.request;
+    RunRequest theirs = question_.request;
     theirs.sources = question_.against, theirs.settings.clear();
     fail("--against {}: it is a checkpoint, not what one computed: save its stages, and compare "
          "with them: mha-inspect dump {} -o theirs.npz, then --against theirs.npz",

@@ -14,7 +14,7 @@ namespace mha::app {
 
 /// What is asked of a run.
 struct DiffQuestion {
-  Request request;
+  RunRequest request;
   std::vector<std::string> against;
   std::vector<std::string> stages; ///< --stage, as typed
   Tolerances tolerances;

@@ -41,7 +41,7 @@ ShownPlace place_of(const Layer& layer, const StageDiff& row, bool alone) {
 }
 
 /// Whether a source binds the stage, which any command takes as it is then.
-bool is_bound(const Request& request, Stage stage) {
+bool is_bound(const RunRequest& request, Stage stage) {
   return std::ranges::any_of(request.sources, [&](const std::string& text) {
     const io::Source source = io::parse_source(text);
     if (source.name.empty()) return false;
@@ -66,7 +66,7 @@ std::string bound_alone(const LoadedLayer& loaded, Stage stage) {
 
 std::string next_steps(const DiffQuestion& question, const LoadedLayer& loaded, const Diff& diff) {
   if (!diff.first) return "";
-  const Request& request = question.request;
+  const RunRequest& request = question.request;
   const auto row = std::ranges::find(diff.stages, *diff.first, &StageDiff::stage);
   const Layer& layer = loaded.layer;
   const std::string sources = retyped(request, loaded.id), stage(mha::name_of(row->stage));

@@ -78,8 +78,8 @@ TextGroup TextEffects::all_texts() const {
   return {0, model_.texts()};
 }
 
-TextLayers TextEffects::layers_of(const TextGroup& group) const {
-  return TextLayers(model_.sources(), group.texts);
+std::shared_ptr<const TextLayers> TextEffects::layers_of(const TextGroup& group) const {
+  return model_.text_layers(group.texts);
 }
 
 void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string& settings) {
@@ -111,7 +111,7 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
 void TextEffects::compute_replacement_means(const TextGroups& groups) {
   const auto means = std::make_shared<StageMeans>();
   for (std::size_t n = 0; n < groups.count(); ++n)
-    add_to_means(layers_of(groups.group(n)), asked_.effects, *means);
+    add_to_means(*layers_of(groups.group(n)), asked_.effects, *means);
   asked_.effects.means = means;
 }
 
@@ -146,7 +146,8 @@ void TextEffects::measure_pass(const TextLayers& layers) {
 }
 
 void TextEffects::group(const TextGroup& group, EffectRows* rows) {
-  const TextLayers layers = layers_of(group);
+  const std::shared_ptr<const TextLayers> made = layers_of(group);
+  const TextLayers& layers = *made;
   EffectsRequest& asked = asked_.effects;
   asked.places.clear();
   for (const auto& [text, position] : places_)
@@ -155,10 +156,8 @@ void TextEffects::group(const TextGroup& group, EffectRows* rows) {
   if (asked.places.empty()) return; // texts of a masked model that hide no token
   asked.first_text = group.first;
   if (asked.ablation == Ablation::resample && group.texts != model_.texts()) {
-    asked.next = std::make_shared<const TextLayers>(
-        model_.sources(),
-        std::make_shared<const Texts>(*model_.texts(), group.first + 1,
-                                      group.texts->lengths().size(), "--text", true));
+    asked.next = model_.text_layers(std::make_shared<const Texts>(
+        *model_.texts(), group.first + 1, group.texts->lengths().size(), "--text", true));
   }
   if (common_.timings) measure_pass(layers);
   const WorkCount work;

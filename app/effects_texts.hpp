@@ -65,7 +65,7 @@ private:
   void compute_replacement_means(const TextGroups& groups);
   void measure_pass(const TextLayers& layers);
   TextGroup all_texts() const;
-  TextLayers layers_of(const TextGroup& group) const;
+  std::shared_ptr<const TextLayers> layers_of(const TextGroup& group) const;
   void save(const EffectRows* rows, StateWriter& state) const;
   void load(EffectRows* rows, StateReader& state);
 

@@ -15,14 +15,14 @@ namespace mha::app {
 /// is what rounding does.
 class ExactPass {
 public:
-  explicit ExactPass(const Request& request) : request_(request) {}
+  explicit ExactPass(const RunRequest& request) : request_(request) {}
 
   /// Stages of the layer `id`, those of the wanted that can be computed.
   std::map<Stage, Tensor> stages(const std::string& id, const std::vector<Stage>& wanted,
                                  std::size_t threads);
 
 private:
-  Request request_;
+  RunRequest request_;
   std::optional<OpenedModel> model_;
 };
 

@@ -15,7 +15,8 @@ bool is_picture(const std::string& form) {
 } // namespace
 
 /// What is said of a figure, where one is drawn.
-void FigureOptions::check(const std::string& form, const Request& request, const Common& common) {
+void FigureOptions::check(const std::string& form, const RunRequest& request,
+                          const Common& common) {
   if (title && no_title) throw UsageError("--title and --no-title: give one of them");
   if (zoom && !(*zoom > 0))
     throw UsageError(fmt::format("--zoom is {}: more than 0 expected", *zoom));

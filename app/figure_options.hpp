@@ -18,7 +18,7 @@ struct FigureOptions {
 
   /// Throws UsageError for options that contradict each other, or that `form` does not take: "text"
   /// and the formats of tables are no pictures; fills in the style.
-  void check(const std::string& form, const Request& request, const Common& common);
+  void check(const std::string& form, const RunRequest& request, const Common& common);
   /// The title of a figure that is called `by_default`; "": none.
   std::string title_of(std::string by_default) const;
 

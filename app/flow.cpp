@@ -161,7 +161,7 @@ void add_to_files(const LoadedLayer& loaded, const Tensor& map, const FlowOption
 }
 
 /// Computes the map for the layers that --layer chose; a rollout needs all earlier ones, too.
-std::vector<FlowFile> compute_flow_files(Request request, const FlowOptions& options,
+std::vector<FlowFile> compute_flow_files(RunRequest request, const FlowOptions& options,
                                          Common& common) {
   const bool is_rollout = options.kind->kind == FlowKind::rollout;
   const std::string layer_option = request.layer;
@@ -253,7 +253,7 @@ const FlowInfo* flow_among(const std::vector<std::string>& stages) {
   return found;
 }
 
-void draw_flow(Request request, const FlowOptions& options, Common& common) {
+void draw_flow(RunRequest request, const FlowOptions& options, Common& common) {
   const std::vector<FlowFile> files = compute_flow_files(std::move(request), options, common);
   const Stopwatch watch(common.write_s);
   std::vector<std::vector<render::GridPanel>> pictures;
@@ -272,14 +272,14 @@ void draw_flow(Request request, const FlowOptions& options, Common& common) {
   }
 }
 
-void print_flow(Request request, const FlowOptions& options, Common& common) {
+void print_flow(RunRequest request, const FlowOptions& options, Common& common) {
   for (const FlowFile& file : compute_flow_files(std::move(request), options, common)) {
     const Stopwatch watch(common.write_s);
     print_file(file, options, common.color);
   }
 }
 
-void dump_flow(Request request, const FlowOptions& options, Common& common) {
+void dump_flow(RunRequest request, const FlowOptions& options, Common& common) {
   for (const FlowFile& file : compute_flow_files(std::move(request), options, common)) {
     const Stopwatch watch(common.write_s);
     write_flow_file(file, options, options.form);

@@ -25,8 +25,8 @@ const FlowInfo* flow_among(const std::vector<std::string>& stages);
 
 /// Computes it for the chosen layers and draws, prints or writes it, by `form`. Layers before the
 /// first chosen one are computed for a rollout.
-void draw_flow(Request request, const FlowOptions& options, Common& common);
-void print_flow(Request request, const FlowOptions& options, Common& common);
-void dump_flow(Request request, const FlowOptions& options, Common& common);
+void draw_flow(RunRequest request, const FlowOptions& options, Common& common);
+void print_flow(RunRequest request, const FlowOptions& options, Common& common);
+void dump_flow(RunRequest request, const FlowOptions& options, Common& common);
 
 } // namespace mha::app

@@ -116,14 +116,14 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
 
 } // namespace
 
-OpenedModel open_one_or_all(const Request& request, std::string& reason) {
+OpenedModel open_one_or_all(const RunRequest& request, std::string& reason) {
   try {
     return OpenedModel(request);
   } catch (const Error& error) {
     if (!request.layer.empty()) throw;
     reason = console_text(error);
   }
-  Request all = request;
+  RunRequest all = request;
   all.layer = "all", all.same_x = true; // nothing is computed
   try {
     return OpenedModel(all);
@@ -132,7 +132,7 @@ OpenedModel open_one_or_all(const Request& request, std::string& reason) {
   }
 }
 
-Inventory take_inventory(const Request& request, bool ranges, std::size_t threads) {
+Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t threads) {
   Inventory inventory;
   OpenedModel model = open_one_or_all(request, inventory.reason);
   inventory.notes = idle_options(request, model.sources());

@@ -53,11 +53,11 @@ struct Inventory {
 
 /// Opens the sources with the chosen layer; where the choice of one of several layers is missing,
 /// with all layers, and `reason` becomes the message of that error. Throws Error for other errors.
-OpenedModel open_one_or_all(const Request& request, std::string& reason);
+OpenedModel open_one_or_all(const RunRequest& request, std::string& reason);
 
 /// Opens the sources and lists them; with `ranges` the tensors are read, too. Throws Error for a
 /// broken file, not for files that make no layer.
-Inventory take_inventory(const Request& request, bool ranges, std::size_t threads);
+Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t threads);
 
 std::string inventory_text(const Inventory& inventory, const render::TextStyle& text_style);
 std::string inventory_json(const Inventory& inventory);

@@ -28,9 +28,9 @@ struct Lent {
 };
 
 /// The files as a layer's sources.
-Request request_of(const LoadedLayer& ours, const ReferenceFiles& against, const Lent& lent,
-                   const std::string& layer) {
-  Request request;
+RunRequest request_of(const LoadedLayer& ours, const ReferenceFiles& against, const Lent& lent,
+                      const std::string& layer) {
+  RunRequest request;
   request.layer = layer;
   for (const std::string& text : against.texts())
     request.sources.push_back(io::with_layer(io::parse_source(text), ours.id).path);

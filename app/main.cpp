@@ -88,7 +88,7 @@ int run(std::vector<std::string> arguments) {
     }
     // A command that is not computed on all processes (ranks) runs on the first one only.
     const int code = command.together || world().is_first() ? run_command() : 0;
-    require_patches_read();
+    cli.end();
     io::require_unchanged_inputs();
     return code;
   } catch (const UsageError& error) {

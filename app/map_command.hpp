@@ -10,7 +10,7 @@
 namespace mha::app {
 
 struct MapCommand {
-  Request request;
+  RunRequest request;
   std::vector<std::string> stages;
   Selection selection;
   OutputOptions output;

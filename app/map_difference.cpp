@@ -36,19 +36,11 @@ bool MinusOptions::asked() const {
          head || batch;
 }
 
-Request MinusOptions::request_of(const Request& first) const {
-  Request request = first;
+RunRequest MinusOptions::request_of(const RunRequest& first) const {
+  RunRequest request = first;
   if (!sources.empty()) request.sources = sources;
   if (!layer.empty()) request.layer = layer;
-  request.patches.clear(), request.patch_layer = nullptr;
-  if (patcher) {
-    for (const std::string& patch : patches)
-      if (patch != "none") request.patches.push_back(patch);
-    request.patch_layer = [own = patcher](Layer& to, const std::string& id, const Sources& from,
-                                          const std::vector<Note>& said) {
-      return own->patch(to, id, from, said);
-    };
-  }
+  request.patches = patcher;
   if (texts.empty() && ids.empty()) return request;
   if (!first.has_text())
     fail("--minus-text is of a whole model's text, and the first side has none; give it --text");

@@ -20,7 +20,7 @@ struct MinusOptions {
   bool asked() const;
   /// The first side's request with what differs. Its patches are its own: none without
   /// --minus-patch.
-  Request request_of(const Request& first) const;
+  RunRequest request_of(const RunRequest& first) const;
   Selection selection_of(const Selection& first) const;
   /// " − layer 5 head 3", behind the first side's title.
   std::string title() const;

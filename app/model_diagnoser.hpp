@@ -30,7 +30,7 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
 
 class ModelDiagnoser {
 public:
-  ModelDiagnoser(const Request& request, OpenedModel& model,
+  ModelDiagnoser(const RunRequest& request, OpenedModel& model,
                  const std::vector<std::string>& against, Common& common,
                  const render::TextStyle& text_style)
       : request_(request),
@@ -85,7 +85,7 @@ private:
   Tensor predicted();
   std::shared_ptr<const Layer> other_layer(std::size_t number);
 
-  const Request& request_;
+  const RunRequest& request_;
   OpenedModel& model_;
   const Texts& texts_;
   ReferenceFiles files_;

@@ -322,7 +322,7 @@ ModelDiagnosis ModelDiagnoser::run() {
   return std::move(diagnoses_);
 }
 
-ModelDiagnosis diagnose_model(const Request& request, OpenedModel& model,
+ModelDiagnosis diagnose_model(const RunRequest& request, OpenedModel& model,
                               const std::vector<std::string>& against, Common& common,
                               const render::TextStyle& text_style) {
   return ModelDiagnoser(request, model, against, common, text_style).run();

@@ -26,7 +26,7 @@ struct ModelDiagnosis {
 /// Diagnoses every layer that the request chooses, of a model that a text is given for, and, where
 /// no layer is chosen, its embedding and its end. Throws Error where the reference has nothing of
 /// them.
-ModelDiagnosis diagnose_model(const Request& request, OpenedModel& model,
+ModelDiagnosis diagnose_model(const RunRequest& request, OpenedModel& model,
                               const std::vector<std::string>& against, Common& common,
                               const render::TextStyle& text_style);
 

@@ -33,7 +33,7 @@ bool are_words(std::string_view values) {
 }
 
 /// One option per row of the settings table.
-void add_settings(Cli& cli, Request& request) {
+void add_settings(Cli& cli, RunRequest& request) {
   cli.group("Settings of the layer, where they differ from what the files say", true);
   for (const SettingInfo& info : settings_table()) {
     Option option;
@@ -95,8 +95,8 @@ const char* const sources_help =
     "standard "
     "input; in any order, a binding wins.";
 
-void add_layer(Cli& cli, Request& request, bool required) {
-  request.text.wording = Wording::command_line;
+void add_layer(Cli& cli, RunRequest& request, bool required) {
+  request.wording = Wording::command_line;
   cli.positionals("SOURCE...", sources_help, request.sources, required);
   cli.group("The layer");
   cli.value("--layer,-l", "N", request.layer,
@@ -132,9 +132,8 @@ void add_layer(Cli& cli, Request& request, bool required) {
   add_settings(cli, request);
 }
 
-void add_text(Cli& cli, Request& request, bool numbers) {
+void add_text(Cli& cli, RunRequest& request, bool numbers) {
   Text& text = request.text;
-  text.wording = Wording::command_line;
   cli.group(numbers ? "A text for a whole model, which computes every layer's X" : "The text");
   const auto repeated = [&](const char* name, const char* value, const char* help,
                             std::vector<std::string>& target, Completes completes) {
@@ -283,7 +282,7 @@ Note idle_gguf_order() {
   return warning("--gguf-order changes nothing: none of the files is GGUF");
 }
 
-std::vector<Note> idle_options(const Request& request, const Sources& sources) {
+std::vector<Note> idle_options(const RunRequest& request, const Sources& sources) {
   std::vector<Note> notes;
   if (request.gguf_order && std::ranges::none_of(sources.contents(), [](const io::Contents& file) {
         return file.format == "gguf";
@@ -300,7 +299,7 @@ std::vector<Note> idle_options(const Request& request, const Sources& sources) {
   return notes;
 }
 
-OpenedModel open_model(const Request& request, Common& common) {
+OpenedModel open_model(const RunRequest& request, Common& common) {
   const Stopwatch watch(common.read_s);
   OpenedModel model(request);
   model.threads = common.threads;

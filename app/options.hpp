@@ -12,14 +12,14 @@ namespace mha::app {
 
 /// The layer: SOURCES, --layer, --naming, … and one option per setting, straight into the request.
 /// Long: declared after a command's own options, before add_common().
-void add_layer(Cli& cli, Request& request, bool required = true);
+void add_layer(Cli& cli, RunRequest& request, bool required = true);
 /// Warnings of options of files that the opened ones leave nothing to do.
-std::vector<Note> idle_options(const Request& request, const Sources& sources);
+std::vector<Note> idle_options(const RunRequest& request, const Sources& sources);
 /// What is said of --gguf-order where no file is GGUF.
 Note idle_gguf_order();
 /// The text that a whole model's layers are computed for: part of add_layer().
 /// `numbers`: with --ids.
-void add_text(Cli& cli, Request& request, bool numbers = true);
+void add_text(Cli& cli, RunRequest& request, bool numbers = true);
 /// What a SOURCE can be, for help.
 extern const char* const sources_help;
 
@@ -54,7 +54,7 @@ struct Common {
 void add_common(Cli& cli, Common& common, bool computes = true);
 
 /// Opens the sources, and reads the texts that there are, in time that is reading.
-OpenedModel open_model(const Request& request, Common& common);
+OpenedModel open_model(const RunRequest& request, Common& common);
 /// Reads one layer, whose computation, if it takes long, a bar will show: its notes go to standard
 /// error (none with --quiet; with --strict a warning is an error), those of several layers once at
 /// the end (layer_notes.hpp), its time to read_s; what computing its input takes, to compute_s.

@@ -19,7 +19,7 @@ bool has_value_of(const Layer& layer, const ReferenceStage& known, std::size_t t
   return found.within || found.cosine > 0.9999;
 }
 
-std::string other_layer_in(Request all, const std::string& layer, const ReferenceStage& known,
+std::string other_layer_in(RunRequest all, const std::string& layer, const ReferenceStage& known,
                            const Common& common) {
   Common quietly = common;
   quietly.quiet = true, quietly.strict = quietly.progress = false;
@@ -42,16 +42,16 @@ std::string other_layer_in(Request all, const std::string& layer, const Referenc
 
 } // namespace
 
-std::string other_layer_of(const Request& request, const std::string& layer,
+std::string other_layer_of(const RunRequest& request, const std::string& layer,
                            const Reference& reference, Stage stage, const Common& common) {
   const ReferenceStage* known = reference.find(stage);
   if (!known || request.layer.empty()) return "";
-  Request all = request;
+  RunRequest all = request;
   all.same_x = true;
   return other_layer_in(std::move(all), layer, *known, common);
 }
 
-std::string other_layer_of_text(const Request& request, const std::string& layer,
+std::string other_layer_of_text(const RunRequest& request, const std::string& layer,
                                 const ReferenceStage& known, const Common& common) {
   return known.in_part ? "" : other_layer_in(request, layer, known, common);
 }

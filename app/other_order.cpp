@@ -14,7 +14,7 @@ namespace {
 constexpr double alike = 0.5, clearly = 0.2;
 
 /// The request with these bindings in the place of those without axes, or beside its files.
-Request with_bindings(Request request, const std::vector<std::string>& bindings) {
+RunRequest with_bindings(RunRequest request, const std::vector<std::string>& bindings) {
   for (const std::string& binding : bindings) {
     const std::string typed = binding.substr(0, binding.rfind('@'));
     const auto at = std::ranges::find(request.sources, typed);
@@ -36,12 +36,12 @@ double likeness(const Diff& found) {
 
 } // namespace
 
-bool takes_other_order(OpenedModel& model, Request& request, const LoadedLayer& loaded,
+bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLayer& loaded,
                        const Diff* found, const ReferenceFiles& against, Common& common) {
   if (model.texts() || loaded.other_order.empty() || (found && found->equal())) return false;
   const double here = found ? likeness(*found) : -1;
   try {
-    Request other = with_bindings(request, loaded.other_order);
+    RunRequest other = with_bindings(request, loaded.other_order);
     OpenedModel other_model(other);
     const LoadedLayer turned = other_model.load(loaded.id);
     const Reference reference = load_readings(turned, against, common).front();

@@ -11,7 +11,7 @@ namespace mha::app {
 /// it does not point that of the layer as it is read. Then `model` and `request` have the axes, and
 /// a note says them; else a note says how they may be given. `found`: how the layer compares as it
 /// is read; null: the reference does not fit it. Returns whether the order was changed.
-bool takes_other_order(OpenedModel& model, Request& request, const LoadedLayer& loaded,
+bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLayer& loaded,
                        const Diff* found, const ReferenceFiles& against, Common& common);
 
 } // namespace mha::app

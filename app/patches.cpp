@@ -4,13 +4,7 @@
 
 namespace mha::app {
 
-namespace {
-
-std::shared_ptr<Patcher> patcher; // of the command that runs
-
-} // namespace
-
-void add_patches(Cli& cli, Request& request) {
+void add_patches(Cli& cli, RunRequest& request) {
   Option option;
   option.name = "--patch";
   option.value_name = "PLACE=VALUE";
@@ -19,19 +13,17 @@ void add_patches(Cli& cli, Request& request) {
                 "number, zero, mean, a file, from 'another text'; again: several";
   option.repeats = true;
   option.set = [&request](const std::string& text) {
-    if (!patcher) patcher = std::make_shared<Patcher>();
-    patcher->add(text);
-    request.patches.push_back(text);
-    request.patch_layer = [](Layer& layer, const std::string& id, const Sources& sources,
-                             const std::vector<Note>& said) {
-      return patcher->patch(layer, id, sources, said);
-    };
+    if (!request.patches) request.patches = std::make_shared<Patcher>();
+    request.patches->add(text);
   };
   cli.add(std::move(option));
+  cli.at_end([&request] {
+    if (request.patches) request.patches->require_read();
+  });
 }
 
-void require_patches_read() {
-  if (patcher) patcher->require_read();
+std::vector<std::string> typed_patches(const RunRequest& request) {
+  return request.patches ? request.patches->typed() : std::vector<std::string>();
 }
 
 } // namespace mha::app

@@ -15,7 +15,7 @@ namespace mha::app {
 namespace {
 
 /// What reproduces a change, typed after the request: settings replace its own.
-void type_reproduction(Request& request, const Reproduction& reproduction) {
+void type_reproduction(RunRequest& request, const Reproduction& reproduction) {
   for (const SettingValue& setting : reproduction.settings.values()) {
     std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.name; });
     request.settings.emplace_back(setting.name, setting.shown);
@@ -32,10 +32,11 @@ double rounded_up(double value) {
 
 } // namespace
 
-std::string proof_of(const Request& request, const std::string& layer, const Diagnosis& diagnosis,
-                     const std::vector<std::string>& against, const Common& common) {
+std::string proof_of(const RunRequest& request, const std::string& layer,
+                     const Diagnosis& diagnosis, const std::vector<std::string>& against,
+                     const Common& common) {
   if (!diagnosis.explained || diagnosis.equal) return "";
-  Request typed = request;
+  RunRequest typed = request;
   for (const Change& change : diagnosis.changes) {
     if (change.reproduction.empty()) return "";
     type_reproduction(typed, change.reproduction);

@@ -1,12 +1,13 @@
 #include "retype.hpp"
 
+#include "patches.hpp"
 #include <mha/render/text.hpp>
 
 #include <algorithm>
 
 namespace mha::app {
 
-std::string retyped(const Request& request, const std::string& layer_id) {
+std::string retyped(const RunRequest& request, const std::string& layer_id) {
   std::string out;
   const auto add = [&](const std::string& word) { out += (out.empty() ? "" : " ") + word; };
   const auto option = [&](const char* name, const std::string& value) {
@@ -29,7 +30,7 @@ std::string retyped(const Request& request, const std::string& layer_id) {
   option("--naming", request.naming);
   option("--config", request.config);
   if (request.gguf_order) add("--gguf-order");
-  for (const std::string& patch : request.patches) option("--patch", patch);
+  for (const std::string& patch : typed_patches(request)) option("--patch", patch);
   option("--tokens", request.tokens);
   option("--key-tokens", request.key_tokens);
   if (request.dtype) add(fmt::format("--dtype {}", name_of(*request.dtype)));

@@ -229,7 +229,7 @@ void add_text_stats(Cli& cli, TextStatsOptions& options) {
 namespace {
 
 /// Throws UsageError for options that change nothing, or that many texts cannot have.
-void check_text_stats(const Request& request, const TextStatsRequest& asked) {
+void check_text_stats(const RunRequest& request, const TextStatsRequest& asked) {
   if (!request.has_text())
     throw UsageError("--by, --spread and --top-texts are about texts: --text-file FILE "
                      "--each-line, or several --text");
@@ -260,7 +260,7 @@ bool has_positions(const IndexList& query, const Texts& text) {
 
 } // namespace
 
-int run_text_stats(Request request, const TextStatsRequest& asked, Common& common) {
+int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& common) {
   check_text_stats(request, asked);
   request.keeps_layers = true;
   const std::string form = form_of(asked.output);

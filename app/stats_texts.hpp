@@ -32,6 +32,6 @@ struct TextStatsRequest {
 };
 
 /// Computes and writes them. Texts are computed some at a time. Throws Error without a text.
-int run_text_stats(Request request, const TextStatsRequest& asked, Common& common);
+int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& common);
 
 } // namespace mha::app

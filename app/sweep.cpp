@@ -22,11 +22,11 @@ constexpr std::array axes{SweepAxis::layer, SweepAxis::head, SweepAxis::query, S
 
 /// The texts of a pass one by one, each without the padding that a batch would need.
 std::vector<std::shared_ptr<const TextLayers>>
-one_by_one(const Sources& sources, const Texts& texts, const std::string& source) {
+one_by_one(const OpenedModel& model, const Texts& texts, const std::string& source) {
   std::vector<std::shared_ptr<const TextLayers>> list;
   for (std::size_t b = 0; b < texts.ids().size(); ++b) {
     const auto one = std::make_shared<const Texts>(texts, b, 1, source, false);
-    list.push_back(std::make_shared<const TextLayers>(sources, one));
+    list.push_back(model.text_layers(one));
   }
   return list;
 }
@@ -34,9 +34,8 @@ one_by_one(const Sources& sources, const Texts& texts, const std::string& source
 std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& model,
                                 const Common& common) {
   const Texts& texts = *model.texts();
-  const Text& typed = model.sources().request().text;
+  const Text& typed = model.request().text;
   Text other = options.other;
-  other.wording = typed.wording;
   if (!options.path.empty()) other.files = {options.path};
   other.each_line = !options.path.empty() && typed.each_line;
   other.special = typed.special;
@@ -44,8 +43,8 @@ std::vector<SweepPair> pairs_of(const SweepOptions& options, const OpenedModel& 
   for (const Note& note : from.notes())
     if (!is_one_of(note, texts.notes()))
       report_notes({{message("--patch-from: {}", note.message), note.severity}}, common);
-  const auto here = one_by_one(model.sources(), texts, "--text"),
-             there = one_by_one(model.sources(), from, "--patch-from");
+  const auto here = one_by_one(model, texts, "--text"),
+             there = one_by_one(model, from, "--patch-from");
   if (here.size() != there.size())
     fail("{} and {} of --patch-from: texts are paired one to one", counted(here.size(), "texts"),
          there.size());

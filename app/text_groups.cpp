@@ -1,5 +1,6 @@
 #include "text_groups.hpp"
 
+#include "patches.hpp"
 #include "progress_bar.hpp"
 #include <mha/load/patch_text.hpp>
 
@@ -53,15 +54,15 @@ void take_times(Common& common, const Common& own) {
   common.read_s = own.read_s, common.compute_s = own.compute_s, common.weights = own.weights;
 }
 
-std::string patch_of_all(const Request& request) {
-  for (const std::string& typed : request.patches)
+std::string patch_of_all(const RunRequest& request) {
+  for (const std::string& typed : typed_patches(request))
     if (const PatchText patch = parse_patch(typed);
         patch.value == "mean" || patch.value.starts_with("from"))
       return typed;
   return "";
 }
 
-void require_own_patches(const Request& request, std::string_view option) {
+void require_own_patches(const RunRequest& request, std::string_view option) {
   if (const std::string typed = patch_of_all(request); !typed.empty())
     fail("--patch '{}': {} computes some texts at a time, and this value is of all of them or of "
          "others; give a number or a file",

@@ -38,8 +38,8 @@ Common common_of_group(Common common, bool first);
 void take_times(Common& common, const Common& own);
 
 /// The first patch whose value is of all texts, or of others; "" where there is none.
-std::string patch_of_all(const Request& request);
+std::string patch_of_all(const RunRequest& request);
 /// Throws Error for patches whose values are of all texts or of others: a group has not got them.
-void require_own_patches(const Request& request, std::string_view option);
+void require_own_patches(const RunRequest& request, std::string_view option);
 
 } // namespace mha::app

@@ -9,7 +9,7 @@ namespace mha::app {
 namespace {
 
 /// What says something of a layer says nothing of two files' weights.
-void require_two_files(const Request& request, const std::vector<std::string>& against) {
+void require_two_files(const RunRequest& request, const std::vector<std::string>& against) {
   if (!against.empty())
     throw UsageError("--weights compares two sources, A and B: leave out --against");
   if (request.sources.size() != 2)
@@ -19,14 +19,14 @@ void require_two_files(const Request& request, const std::vector<std::string>& a
     if (!io::parse_source(source).name.empty())
       throw UsageError(fmt::format("{}: --weights compares two files or folders", source));
   if (request.has_text() || !request.settings.empty() || !request.layer.empty() ||
-      !request.prefix.empty() || !request.patches.empty() || request.dtype)
+      !request.prefix.empty() || request.patches || request.dtype)
     throw UsageError("--weights compares all tensors of two files: a text, a layer, a patch or a "
                      "setting changes nothing; leave them out");
 }
 
 } // namespace
 
-int diff_two_checkpoints(const Request& request, const std::vector<std::string>& against,
+int diff_two_checkpoints(const RunRequest& request, const std::vector<std::string>& against,
                          const OutputOptions& output, const Common& common) {
   require_two_files(request, against);
   const WeightOptions options{request.naming, request.config, request.gguf_order};

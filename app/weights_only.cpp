@@ -5,14 +5,14 @@ namespace mha::app {
 namespace {
 
 /// The request in float64.
-Request of_weights(Request request) {
+RunRequest of_weights(RunRequest request) {
   request.dtype = DType::f64;
   request.same_x = true; // nothing is computed
   return request;
 }
 
 /// A lone layer, or every layer of several.
-OpenedModel layers_of(Request request) {
+OpenedModel layers_of(RunRequest request) {
   const std::string chosen = request.layer;
   request.layer = "all";
   try {
@@ -26,18 +26,18 @@ OpenedModel layers_of(Request request) {
 
 } // namespace
 
-OpenedWeights::OpenedWeights(const Request& request, std::string_view command, Common& common) {
+OpenedWeights::OpenedWeights(const RunRequest& request, std::string_view command, Common& common) {
   if (request.has_text())
     throw UsageError(
         fmt::format("{} reads weights alone: the text changes nothing; leave it out", command));
-  if (!request.patches.empty())
+  if (request.patches)
     throw UsageError(
         fmt::format("{} reads weights alone: --patch changes nothing; leave it out", command));
   if (request.dtype)
     throw UsageError(fmt::format("{} computes in float64: --dtype changes nothing", command));
   const Stopwatch watch(common.read_s);
   try {
-    Request model = of_weights(request);
+    RunRequest model = of_weights(request);
     model.text.ids = {"0"}; // a model is opened for a text; of this one nothing is computed
     for (const std::string input : {"X=", "X_kv=", "X_k=", "X_v="}) // of no weight
       std::erase_if(model.sources,

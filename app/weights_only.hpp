@@ -15,7 +15,7 @@ class OpenedWeights {
 public:
   /// All layers, unless the request chooses some, in float64. Throws UsageError where a text,
   /// patches or a precision are given, which change nothing.
-  OpenedWeights(const Request& request, std::string_view command, Common& common);
+  OpenedWeights(const RunRequest& request, std::string_view command, Common& common);
 
   /// The layers; of a whole model as for a text of one token.
   OpenedModel& layers() { return *opened_; }

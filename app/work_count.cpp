@@ -11,7 +11,8 @@ MoreTimings passes_of(const WorkCount& work, const OpenedModel& model, std::size
   const double operations = work.operations();
   const Uncounted unit(model.sources());
   const WorkCount one;
-  const TextLayers layers(model.sources(), model.texts());
+  const std::shared_ptr<const TextLayers> made = model.text_layers();
+  const TextLayers& layers = *made;
   Advance way;
   way.threads = threads;
   const Layer ends = layers.ends(advance(layers, layers.embedded(), layers.count(), way).x);

@@ -11,7 +11,7 @@ namespace mha::app {
 namespace {
 
 struct BenchCommand {
-  Request request;
+  RunRequest request;
   std::vector<std::string> stages;
   std::optional<std::size_t> repeat;
   OutputOptions output;

@@ -19,7 +19,7 @@ namespace mha::app {
 namespace {
 
 struct CircuitsCommand {
-  Request request;
+  RunRequest request;
   Selection selection;
   OutputOptions output;
   FigureOptions figure;

@@ -22,7 +22,7 @@ namespace mha::app {
 namespace {
 
 struct Convert {
-  Request request;
+  RunRequest request;
   OutputOptions output;
   std::string dtype;
   Common common;
@@ -43,7 +43,7 @@ private:
 };
 
 /// The sources with one layer, or with all of several; nothing where they cannot be opened.
-std::optional<Sources> opened_with_layers(Request request) {
+std::optional<Sources> opened_with_layers(RunRequest request) {
   const auto opened = [&]() -> std::optional<Sources> {
     try {
       return Sources(request);
@@ -58,7 +58,7 @@ std::optional<Sources> opened_with_layers(Request request) {
 
 /// Whether a file holds a model, or tensors that are no layer's, and is no layer's own file: of one
 /// layer a checkpoint folder and what NumPy and safetensors hold are.
-bool holds_model(const io::Contents& contents, const Request& request) {
+bool holds_model(const io::Contents& contents, const RunRequest& request) {
   constexpr std::string_view formats[] = {"pytorch", "torchscript", "gguf", "onnx"};
   if (is_one_of(contents.format, formats)) return true;
   const std::optional<Sources> sources = opened_with_layers(request);

@@ -23,7 +23,7 @@ namespace mha::app {
 namespace {
 
 struct DiagnoseCommand {
-  Request request;
+  RunRequest request;
   std::vector<std::string> against;
   OutputOptions output;
   Common common;

@@ -22,7 +22,7 @@ namespace mha::app {
 namespace {
 
 struct DumpCommand {
-  Request request;
+  RunRequest request;
   std::vector<std::string> stages;
   Selection selection;
   OutputOptions output;

@@ -21,7 +21,7 @@ namespace mha::app {
 namespace {
 
 struct EffectsCommand {
-  Request request;
+  RunRequest request;
   Selection selection;
   OutputOptions output;
   std::string ablate = "zero", align, set, answer, versus, grid;

@@ -16,7 +16,7 @@ namespace mha::app {
 namespace {
 
 struct Explain {
-  Request request;
+  RunRequest request;
   Selection selection;
   Common common;
   OutputOptions output;

@@ -16,7 +16,7 @@ namespace mha::app {
 namespace {
 
 struct Info {
-  Request request;
+  RunRequest request;
   OutputOptions output;
   bool headers = false, schema = false, as_naming = false;
   std::shared_ptr<const std::vector<std::string>> given; ///< options
@@ -45,7 +45,8 @@ std::string Info::description_of(const Sources& sources) const {
     return std::nullopt;
   };
   const bool described = !sources.found().empty() && sources.found()[0].group.description;
-  const bool whole = described || (!sources.found().empty() && naming::has_whole_model(*sources.found()[0].family));
+  const bool whole = described || (!sources.found().empty() &&
+                                   naming::has_whole_model(*sources.found()[0].family));
   if (!whole)
     if (std::optional<std::string> text = draft()) return *std::move(text);
   try {

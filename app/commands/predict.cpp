@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t most_predicted = 4096;
 
 struct Predict {
-  Request request;
+  RunRequest request;
   Selection selection;
   OutputOptions output;
   std::optional<std::size_t> top, precision;
@@ -144,7 +144,8 @@ void Predict::write_part(const OpenedModel& model) {
   if (all || each_layer)
     throw UsageError("--of shows what one part writes: --all and --each-layer change nothing");
   const Texts& text = *model.texts();
-  const TextLayers layers(model.sources(), model.texts());
+  const std::shared_ptr<const TextLayers> made = model.text_layers();
+  const TextLayers& layers = *made;
   render::PartView view;
   view.part = of, view.top = top.value_or(10), view.precision = precision;
   std::vector<PartLogits> parts;
@@ -238,7 +239,7 @@ void Predict::predict_all(const OpenedModel& model) {
     const Stopwatch watch(common.write_s);
     files.add(std::move(predictions));
   };
-  if (text.lengths().size() < 2 || !request.patches.empty()) {
+  if (text.lengths().size() < 2 || request.patches) {
     expect_layers(model, common);
     predict_group({0, model.texts()}, true);
   } else {

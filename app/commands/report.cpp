@@ -15,7 +15,7 @@ namespace mha::app {
 namespace {
 
 struct ReportCommand {
-  Request request;
+  RunRequest request;
   Selection selection;
   OutputOptions output;
   double max_size = 24;
@@ -57,7 +57,7 @@ void ReportCommand::compute_effects(const OpenedModel& model) {
   const Stopwatch watch(common.compute_s);
   EffectsRequest asked;
   asked.places = predicted_places(*model.texts(), std::nullopt), asked.threads = common.threads;
-  effects_ = effects(TextLayers(model.sources(), model.texts()), asked);
+  effects_ = effects(*model.text_layers(), asked);
 }
 
 /// Means over the predictions of the page's batch item.

@@ -30,7 +30,7 @@ struct OverviewPart {
 };
 
 struct Show {
-  Request request;
+  RunRequest request;
   std::vector<std::string> stages;
   Selection selection;
   OutputOptions output;

@@ -10,7 +10,7 @@ namespace mha::app {
 namespace {
 
 struct Stages {
-  Request request;
+  RunRequest request;
   OutputOptions output;
   Common common;
 

@@ -29,7 +29,7 @@ namespace {
 using StatsFiles = std::map<std::string, std::vector<render::StatsRow>>;
 
 struct Stats : StatsChoice {
-  Request request;
+  RunRequest request;
   MeasureRequest measuring;
   std::optional<std::size_t> precision;
   OutputOptions output;

@@ -13,7 +13,7 @@ namespace {
 
 struct TokensCommand {
   std::vector<std::string> sources;
-  Request request; ///< whose text it is
+  RunRequest request; ///< whose text it is
   OutputOptions output;
   Common common;
 

@@ -152,8 +152,8 @@ struct Request {
   std::size_t threads = 0;
 };
 
-mha::Request request_of(const Request& given) {
-  mha::Request request;
+mha::RunRequest request_of(const Request& given) {
+  mha::RunRequest request;
   request.sources = given.sources;
   for (const Memory& memory : given.memory) request.in_memory.push_back(contents_of(memory));
   for (const auto& [name, array] : given.bound) request.bound.emplace_back(name, tensor_of(array));
@@ -171,7 +171,7 @@ mha::Request request_of(const Request& given) {
 
 /// Computes what is asked for; (title, [(id, naming, {stage: array}, [(warning, note)])]).
 py::tuple run(const Request& given) {
-  mha::Request request = request_of(given);
+  mha::RunRequest request = request_of(given);
   std::string title;
   std::vector<Computed> layers;
   {
@@ -218,7 +218,7 @@ py::tuple run_layer(const mha::Layer& layer, const std::string& id,
 
 /// One layer of sources: (title, id, naming, [(warning, note)], layer).
 py::tuple load(const Request& given) {
-  mha::Request request = request_of(given);
+  mha::RunRequest request = request_of(given);
   request.X_is_stream = true;
   std::string title;
   mha::LoadedLayer loaded;
@@ -239,7 +239,7 @@ py::tuple load(const Request& given) {
 
 /// The ids of the layers that the sources hold.
 std::vector<std::string> layers(const Request& given) {
-  mha::Request request = request_of(given);
+  mha::RunRequest request = request_of(given);
   const mha::python::Unlocked free;
   return mha::api::visiting([&] {
     request.text = {};

@@ -86,10 +86,10 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
     request.sources = {folder};
     request.settings = options.settings;
     request.dtype = options.dtype, request.naming = options.naming;
-    request.opens_model = true, request.memory = options.memory;
+    request.for_texts = true;
     request.shows_ends = request.keeps_layers = true;
     state_->sources = Sources(std::move(request));
-    state_->weights = std::make_shared<const Weights>(*state_->sources);
+    state_->weights = std::make_shared<const Weights>(*state_->sources, options.memory);
     state_->folder = std::move(folder);
     state_->take_one_token();
     // A setting that contradicts the files is an error here, not of the first run; without settings

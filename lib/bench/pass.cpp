@@ -135,9 +135,9 @@ template <class T> PassSpeed measure(const TextLayers& layers, std::size_t threa
 } // namespace
 
 PassSpeed bench_pass(const OpenedModel& model, std::optional<std::size_t> repeat) {
-  const TextLayers layers(model.sources(), model.texts());
+  const std::shared_ptr<const TextLayers> layers = model.text_layers();
   return by_precision(model.texts()->weights()->dtype(),
-                      [&]<class T>(T) { return measure<T>(layers, model.threads, repeat); });
+                      [&]<class T>(T) { return measure<T>(*layers, model.threads, repeat); });
 }
 
 } // namespace mha

@@ -110,6 +110,12 @@ Input input_of(const Layer& layer, Stage stage) {
   return {layer.has_given(Stage::x) ? "x" : "X", dims.T, dims.d_model};
 }
 
+/// Whether X does not split into the heads of q, k or v.
+bool lacks_heads(const Layer& layer, Stage stage) {
+  return stage == Stage::v ? layer.dims.d_v == 0
+                           : (stage == Stage::q || stage == Stage::k) && layer.dims.d_k == 0;
+}
+
 /// Whether q, k or v would have to be made of an input that does not fit: other tokens than it has,
 /// or no W to change its width. Widths are checked where a layer is assembled only as far as its
 /// first steps are not replaced by stages that are given.
@@ -144,15 +150,10 @@ bool can_compute(const Layer& layer, Stage stage, const StageSet& available) {
   switch (stage) {
   case Stage::x:
     return !layer.X.empty();
-  case Stage::q:
-    if (layer.dims.d_k == 0) return false; // X does not split into the heads
-    break;
   case Stage::k:
-    if (layer.dims.d_k == 0) return false;
     if (!layer.X_k.empty()) return true;
     break;
   case Stage::v:
-    if (layer.dims.d_v == 0) return false;
     if (!layer.X_v.empty()) return true;
     break;
   case Stage::residual:
@@ -170,8 +171,8 @@ StageSet available_stages(const Layer& layer) {
   StageSet available;
   for (const StageInfo& info : stages())
     if (layer.has_given(info.stage) ||
-        (can_compute(layer, info.stage, available) && !lacks_output_projection(layer, info.stage) &&
-         !lacks_fitting_input(layer, info.stage) &&
+        (!lacks_heads(layer, info.stage) && can_compute(layer, info.stage, available) &&
+         !lacks_output_projection(layer, info.stage) && !lacks_fitting_input(layer, info.stage) &&
          !(info.stage == Stage::scaled && lacks_scale(layer))))
       available.add(info.stage);
   // A given concatenation can be split again.

@@ -19,8 +19,8 @@ StageSet possible_ancestors(Stage stage, const StageSet& given);
 StageSet possible_descendants(StageSet of);
 /// Whether a stage is another one, or may be computed from it.
 bool follows(Stage stage, Stage other);
-/// Whether the tensors and stages that a stage is computed from are there, itself not being given.
-/// `available` holds the stages before it that are.
+/// Whether the tensors and stages that a stage is computed from are there, itself not being given,
+/// whatever their sizes are. `available` holds the stages before it that are.
 bool can_compute(const Layer& layer, Stage stage, const StageSet& available);
 /// Whether `scaled` would have to be computed with a scale of 1/√ of a width that is 0, or unknown.
 bool lacks_scale(const Layer& layer);

@@ -32,7 +32,9 @@ bool has_rope(const Layer& layer) {
   return layer.settings.rope != Rope::none;
 }
 bool has_other_keys(const Layer& layer) {
-  return layer.dims.S_all != layer.dims.S;
+  const bool has_sizes = layer.dims.S_all > 0 || layer.dims.S > 0;
+  return has_sizes ? layer.dims.S_all != layer.dims.S
+                   : !layer.k_past.empty() || !layer.k_extra.empty() || layer.settings.zero_attn;
 }
 bool has_softcap(const Layer& layer) {
   return layer.settings.softcap != 0;

@@ -102,16 +102,14 @@ private:
   /// Which results of the files start the computation. One that was bound always does; one that was
   /// merely found does only where what it is computed from is missing.
   void choose_given() {
-    Layer probe; // only what is there, no sizes yet
-    probe.settings = layer_.settings;
-    probe.dims.S = probe.dims.S_all = probe.dims.H = probe.dims.d_k = probe.dims.d_v = 1;
+    Layer unsized; // what is there
+    unsized.settings = layer_.settings;
     for (const TensorInfo& info : layer_tensors())
       if (const auto part = parts_.find(std::string(info.name)); part != parts_.end())
-        info.of(probe) = part->second.tensor;
-    if (const NamedTensor* both = find("X_kv")) probe.X_k = probe.X_v = both->tensor;
-    if (const NamedTensor* both = find("W_kv_a")) probe.W_c_kv = both->tensor;
-    if (find("bias")) probe.bias.emplace_back();
-    if (find("k_past") || find("k_extra") || layer_.settings.zero_attn) probe.dims.S_all = 2;
+        info.of(unsized) = part->second.tensor;
+    if (const NamedTensor* both = find("X_kv")) unsized.X_k = unsized.X_v = both->tensor;
+    if (const NamedTensor* both = find("W_kv_a")) unsized.W_c_kv = both->tensor;
+    if (find("bias")) unsized.bias.emplace_back();
     const bool fused = find("W_qkv") != nullptr;
     // No weight is the identity, but a result that is there is a better guess than that.
     const auto projected = [&](Stage stage) {
@@ -142,10 +140,10 @@ private:
     for (const StageInfo& info : stages()) {
       const Stage stage = info.stage;
       const auto candidate = candidates.find(stage);
-      const bool computable = can_compute(probe, stage, available);
+      const bool computable = can_compute(unsized, stage, available);
       if (candidate != candidates.end()) {
         if (parts_.at(candidate->second).bound || !computable || !projected(stage)) {
-          probe.given_set.add(stage);
+          unsized.given_set.add(stage);
           given_[stage] = candidate->second;
         } else {
           passed_over += fmt::format("{}{}", passed_over.empty() ? "" : ", ", candidate->second);
@@ -153,7 +151,7 @@ private:
           parts_.erase(candidate->second);
         }
       }
-      if (computable || probe.has_given(stage)) available.add(stage);
+      if (computable || unsized.has_given(stage)) available.add(stage);
     }
     if (!passed_over.empty())
       notes_.emplace_back(message(

@@ -28,7 +28,7 @@ namespace mha {
 void FoundLayers::find_family(const naming::FamilyRow* only) {
   for (const io::Contents& file : contents) {
     // For a text a graph's own layers are read, and the family says what stands around them.
-    const bool of_graph = file.graph && request.has_text();
+    const bool of_graph = file.graph && request.for_texts;
     for (naming::Found& layer :
          naming::find_layers(file, config, of_graph ? &naming::family_named("onnx") : only))
       found.push_back(std::move(layer));
@@ -181,7 +181,7 @@ void FoundLayers::choose_layers() {
   if (is_lone(ids))
     if (std::vector<std::string> bound = numbered_by_bindings(); !bound.empty())
       ids = std::move(bound);
-  if (request.has_text()) ids = whole->layers();
+  if (request.for_texts) ids = whole->layers();
   const std::string& wanted = request.layer;
   if (wanted.empty()) {
     chosen = layers_unasked(ids);

@@ -114,7 +114,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
                                                   ReadLayer& read_layer) const {
   auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
-  if (!request.has_text()) std::ranges::move(of_model, std::back_inserter(to.notes));
+  if (!request.for_texts) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
   const std::vector<std::string> unread = index->unread(layer);
   if (layer.family->name != "onnx") note_unread(layer.group, unread, to.notes);
@@ -128,7 +128,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
   for (const auto& setting : read.settings)
     set(settings, setting.name, setting.value, setting.origin);
   to.notes.insert(to.notes.end(), read.notes.begin(), read.notes.end());
-  if (!request.has_text()) {
+  if (!request.for_texts) {
     naming::note_unread_settings(layer, to.notes);
     if (!layer.group.description && layer.group.contents->format != "onnx") {
       note_unknown(layer, read, index->unknown(layer), unread, to.notes);
@@ -136,7 +136,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     }
   }
   to.naming = layer.family->title;
-  if (layer.group.description && !request.has_text())
+  if (layer.group.description && !request.for_texts)
     for (Note& note : unclaimed_tensors(layer.group)) to.notes.push_back(std::move(note));
   return std::move(read.norm);
 }
@@ -177,7 +177,7 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
               unknown.push_back(at);
         continue;
       }
-      if (checkpoint && request.has_text()) continue; // left over, which the model tells
+      if (checkpoint && request.for_texts) continue; // left over, which the model tells
       if (checkpoint && !id.empty() && !is_input(name)) {
         to.notes.push_back(warning(message(
             "{}: passed over: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
@@ -201,13 +201,13 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
 void LayerSource::add_bindings(const std::string& id, NamedTensors& parts, Labels& labels,
                                LoadedLayer& to) const {
   for (const io::Source& binding : bindings) {
-    if (request.has_text() && !binds(binding, id)) continue;
+    if (request.for_texts && !binds(binding, id)) continue;
     const io::Source source = io::with_layer(binding, id);
     if (const std::string label = label_name(binding.name); !label.empty()) {
       labels.take(label, io::read_label_lists(source), source.path);
       continue;
     }
-    const std::string name = bound_name(binding.text, binding.name, request.has_text());
+    const std::string name = bound_name(binding.text, binding.name, request.for_texts);
     const io::Entry entry = io::bound_entry(source, opened);
     AppliedAxes arranged = apply_axes(name, entry.read(), source.axes, number_of(id), source.text);
     if (name == "X") parts.erase("X"); // resid_pre of a whole model's layer
@@ -234,7 +234,7 @@ void LayerSource::add_tokens(const std::string& text, const std::string& name,
     io::read_bytes(text); // says that there is no such file
   } else {
     const std::vector<std::string> words = words_of<std::string>(text, blanks);
-    labels.take(name, {words, {}}, setting_in_words(name, request.text.wording));
+    labels.take(name, {words, {}}, setting_in_words(name, request.wording));
     if (words.empty()) fail("<{}> is '{}': a file or words expected", name, text);
   }
 }
@@ -313,7 +313,7 @@ Sources::Sources(Request request) {
   state->request = std::move(request);
   state->open_sources();
   state->find_layers();
-  const bool of_text = state->request.has_text();
+  const bool of_text = state->request.for_texts;
   if (of_text) state->open_model();
   state->choose_layers();
   if (of_text) state->choose_ends();

@@ -7,10 +7,8 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/layer_input.hpp>
 #include <mha/load/source.hpp>
-#include <mha/load/text.hpp>
 #include <mha/system/note.hpp>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +19,7 @@ namespace mha {
 class Sources;
 class WholeModel;
 
-/// What the command line says about the layer.
+/// Which layers are read, of which files, and how.
 struct Request {
   std::vector<std::string> sources; ///< as typed
   /// What a program holds in memory, read as a file's contents, behind the files.
@@ -41,13 +39,9 @@ struct Request {
   /// Stages in files that hold no weight, mask or other part of a layer are taken as they are, as
   /// if they were bound: two dumps can be compared.
   bool results_given = false;
-  /// What a whole model's layers are computed for; without a text, layers are read as files say.
-  Text text;
-  /// Whether the sources are a whole model, opened without a text: texts come later.
-  bool opens_model = false;
-  /// Bytes that the packed weights kept from one pass to the next may take; none: half of what is
-  /// free.
-  std::optional<std::size_t> memory;
+  /// Layers get their inputs from texts: the sources are a whole model. Otherwise they are read as
+  /// files say.
+  bool for_texts = false;
   /// Of a whole model: the stages asked for; none: all. Those of the model itself (embed, final,
   /// logits) are a "layer" without an id, which `shows_ends` offers where no layer is chosen.
   std::vector<std::string> stages;
@@ -57,16 +51,8 @@ struct Request {
   bool X_is_stream = false;
   /// Several texts are computed: what was read of a layer is kept for the next one.
   bool keeps_layers = false;
-
-  /// Patches as typed, and what puts them on a layer when it is made (model/patcher.hpp): it hands
-  /// back what is to be known of their values, but for what was `said` already.
-  std::vector<std::string> patches;
-  std::function<std::vector<Note>(Layer& layer, const std::string& id, const Sources& sources,
-                                  const std::vector<Note>& said)>
-      patch_layer;
-
-  /// Whether layers get their inputs from texts. Throws Error as Text::given() does.
-  bool has_text() const { return text.given() || opens_model; }
+  /// In which a layer says where its X, its labels and its settings are from.
+  Wording wording = Wording::program;
 };
 
 /// Where one tensor of the layer came from, for `info`.
@@ -131,7 +117,7 @@ public:
   /// How messages call the input: the first source ("data/induction").
   std::string title() const;
 
-  /// The whole model that texts are for; null where none is opened (Request::has_text).
+  /// The whole model that texts are for; null where none is opened (Request::for_texts).
   const std::shared_ptr<const WholeModel>& model() const;
   /// What is said with every layer of a text: what the model leaves over, and options of the run.
   const std::vector<Note>& notes_of_model() const;
@@ -153,11 +139,6 @@ public:
                    std::vector<SourceTensor>* tensors = nullptr) const;
   /// What stands around the layers, for texts.
   LoadedLayer load_ends(const LayerInput& input, std::shared_ptr<const ModelEnds> ends) const;
-  /// Puts the request's patches on a layer; of what stands behind the last, `id` is empty. Hands
-  /// back what is to be known of their values, such as of the text that they are from, once, and
-  /// without what was `said` already.
-  std::vector<Note> put_patches(Layer& layer, const std::string& id,
-                                const std::vector<Note>& said) const;
   /// How often layers were made and computed, for all texts.
   const std::shared_ptr<LayerCounts>& counts() const;
   /// The tensors of a layer, no precision chosen.

@@ -134,7 +134,7 @@ void LayerSource::take_stream(ReadLayer& layer) const {
 
 LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool keeps,
                           std::vector<SourceTensor>* parts) const {
-  std::unique_lock hold(state_->reading);
+  const std::lock_guard hold(state_->reading);
   keeps = keeps || state_->request.keeps_layers;
   std::optional<ReadLayer> read = state_->kept.find(id, !keeps);
   const bool is_new = !read;
@@ -168,16 +168,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   require_short(layer, queries, state_->found.empty() ? "" : state_->found[0].group.contents->name);
   if (layer.block && layer.block->mlp.present()) layer.dims.d_ff = layer.block->mlp.in.out();
   if (keep) state_->kept.keep(id, std::move(*read), layer);
-  hold.unlock();
-  std::vector<Note> of_patches = put_patches(layer, id, loaded.notes);
-  std::ranges::move(of_patches, std::back_inserter(loaded.notes));
   return loaded;
-}
-
-std::vector<Note> Sources::put_patches(Layer& layer, const std::string& id,
-                                       const std::vector<Note>& said) const {
-  if (!state_->request.patch_layer) return {};
-  return state_->request.patch_layer(layer, id, *this, said);
 }
 
 std::vector<Sources::SourceTensor> Sources::tensors_of(const std::string& id,

@@ -169,7 +169,7 @@ Message OpenedFiles::why_missing(const io::Source& numbered, const std::string& 
 
 /// All layers that there are, where none is asked for: one, unless a text is given.
 std::vector<std::string> OpenedFiles::layers_unasked(const std::vector<std::string>& ids) const {
-  if (request.has_text()) return ids;
+  if (request.for_texts) return ids;
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
   if (is_lone(ids) && numbered != bindings.end())
     fail("{}: {{layer}} stands for the layer's number, and {}; give <layer> N", numbered->text,

@@ -177,7 +177,7 @@ void LayerSource::add_settings(const std::string& id, Settings& settings, const 
   }
   for (const auto& [name, value] : request.settings) {
     const SettingInfo* info = find_setting(name);
-    overrule(name, value, setting_in_words(info ? info->name : name, request.text.wording));
+    overrule(name, value, setting_in_words(info ? info->name : name, request.wording));
   }
 }
 
@@ -199,7 +199,7 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);
-    if (!request.has_text())
+    if (!request.for_texts)
       to.notes.push_back(
           fmt::format("{} normalises after attention: input_norm checkpoint is none", to.naming));
     return;
@@ -226,7 +226,7 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
 void LayerSource::take_identities(const std::string& id, NamedTensors& parts,
                                   Identities& identities) const {
   for (const io::Source& said : identity_bindings) {
-    if (request.has_text() && !binds(said, id)) continue;
+    if (request.for_texts && !binds(said, id)) continue;
     const std::string name = said_identity(said);
     if (const auto part = parts.find(name); part != parts.end()) {
       if (part->second.bound)
@@ -255,7 +255,7 @@ bool is_of_numbered_layer(std::string_view name) {
 std::vector<UnknownTensor> OpenedFiles::tensors_beside_bindings(const std::string& id) const {
   std::map<std::string, std::vector<std::string>> bound; // names of tensors by their file
   std::vector<io::Source> files;
-  if (request.has_text()) return {};
+  if (request.for_texts) return {};
   for (const io::Source& binding : bindings) {
     const io::Source source = io::with_layer(binding, id);
     if (!source.memory.empty() || source.raw_shape || !label_name(binding.name).empty()) continue;

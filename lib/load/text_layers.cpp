@@ -334,7 +334,6 @@ LoadedLayer Sources::load_ends(const LayerInput& input,
            counted(layer.tokens.size(), "labels"), counted(dims.T, "tokens"));
   }
   layer.key_tokens = layer.tokens;
-  std::ranges::move(put_patches(layer, "", input.notes), std::back_inserter(loaded.notes));
   return loaded;
 }
 

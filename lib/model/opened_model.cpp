@@ -1,6 +1,7 @@
 #include <mha/model/opened_model.hpp>
 
 #include <mha/forward/attention.hpp>
+#include <mha/model/patcher.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/system/clock.hpp>
 
@@ -18,19 +19,51 @@ public:
   void observe(const Slice&) override {}
 };
 
-std::shared_ptr<const Texts> opened_texts(const Sources& sources) {
+std::shared_ptr<const RunRequest> of_its_texts(RunRequest request) {
+  request.for_texts = request.has_text();
+  return std::make_shared<const RunRequest>(std::move(request));
+}
+
+std::shared_ptr<const Texts> opened_texts(const Sources& sources, const RunRequest& request) {
   if (!sources.model()) return nullptr;
-  return std::make_shared<const Texts>(std::make_shared<const Weights>(sources),
-                                       sources.request().text);
+  return std::make_shared<const Texts>(std::make_shared<const Weights>(sources, request.memory),
+                                       request.text);
 }
 
 } // namespace
 
-OpenedModel::OpenedModel(Request request)
-    : sources_(std::move(request)), texts_(opened_texts(sources_)) {}
+OpenedModel::OpenedModel(RunRequest request)
+    : request_(of_its_texts(std::move(request))),
+      sources_(*request_),
+      texts_(opened_texts(sources_, *request_)) {}
 
 OpenedModel::OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts> texts)
-    : threads(opened.threads), sources_(opened.sources_), texts_(std::move(texts)) {}
+    : threads(opened.threads),
+      request_(opened.request_),
+      sources_(opened.sources_),
+      texts_(std::move(texts)) {}
+
+PatchLayer OpenedModel::patch_layer() const {
+  if (!request_->patches) return {};
+  return [request = request_, sources = sources_](Layer& layer, const std::string& id,
+                                                  const std::vector<Note>& said) {
+    return request->patches->patch(layer, id, sources, *request, said);
+  };
+}
+
+std::shared_ptr<const TextLayers>
+OpenedModel::text_layers(std::shared_ptr<const Texts> texts) const {
+  return std::make_shared<const TextLayers>(sources_, std::move(texts),
+                                            std::vector<TextLayers::Edit>(), patch_layer());
+}
+
+/// A layer with the run's patches, and what is to be known of them.
+LoadedLayer OpenedModel::patched(LoadedLayer loaded) const {
+  if (const PatchLayer patch = patch_layer())
+    std::ranges::move(patch(loaded.layer, loaded.id, loaded.notes),
+                      std::back_inserter(loaded.notes));
+  return loaded;
+}
 
 const Tensor& OpenedModel::embedded() {
   if (embedded_.empty()) embedded_ = texts_->embedded();
@@ -79,7 +112,7 @@ bool OpenedModel::is_read_behind(std::size_t number) const {
 /// The layer that reads the stream where it stands.
 LoadedLayer OpenedModel::load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts) {
   const LayerInput input = texts_->input(number, stream_);
-  LoadedLayer loaded = sources_.load(texts_->layers()[number], &input, false, parts);
+  LoadedLayer loaded = patched(sources_.load(texts_->layers()[number], &input, false, parts));
   Layer& layer = loaded.layer;
   layer.pass = std::make_shared<LayerPass>(layer, sources_.counts(), is_read_behind(number));
   pass_ = layer.pass->hands_on() ? layer.pass : nullptr;
@@ -88,7 +121,7 @@ LoadedLayer OpenedModel::load_at(std::size_t number, std::vector<Sources::Source
 
 LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::SourceTensor>* parts) {
   if (!texts_) {
-    LoadedLayer loaded = sources_.load(id, nullptr, false, parts);
+    LoadedLayer loaded = patched(sources_.load(id, nullptr, false, parts));
     loaded.layer.pass = std::make_shared<LayerPass>(loaded.layer, sources_.counts(), false);
     return loaded;
   }
@@ -103,7 +136,10 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
 LoadedLayer OpenedModel::ends_of(const Tensor& embedded, const Tensor& stream) const {
   std::shared_ptr<const ModelEnds> ends;
   const LayerInput input = texts_->input_of_ends(embedded, stream, ends);
-  return sources_.load_ends(input, std::move(ends));
+  LoadedLayer loaded = sources_.load_ends(input, std::move(ends));
+  if (const PatchLayer patch = patch_layer())
+    std::ranges::move(patch(loaded.layer, "", input.notes), std::back_inserter(loaded.notes));
+  return loaded;
 }
 
 LoadedLayer OpenedModel::load_ends() {
@@ -115,11 +151,11 @@ LoadedLayer OpenedModel::load_ends() {
 }
 
 LoadedLayer OpenedModel::outline(const std::string& id) const {
-  if (!texts_) return sources_.load(id, nullptr, true);
+  if (!texts_) return patched(sources_.load(id, nullptr, true));
   const Tensor zeros = texts_->zeros();
   if (id.empty()) return ends_of(zeros, zeros);
   const LayerInput input = texts_->input(texts_->place_of(id), zeros);
-  return sources_.load(id, &input, true);
+  return patched(sources_.load(id, &input, true));
 }
 
 std::vector<Sources::SourceTensor> OpenedModel::tensors_of(const std::string& id) {
@@ -133,7 +169,8 @@ LoadedLayer OpenedModel::ends_after(std::size_t layers) {
   const Tensor& stream = stream_before(layers);
   LoadedLayer loaded;
   loaded.layer = texts_->ends(embedded(), stream);
-  loaded.notes = sources_.put_patches(loaded.layer, "", texts_->notes());
+  if (const PatchLayer patch = patch_layer())
+    loaded.notes = patch(loaded.layer, "", texts_->notes());
   loaded.on_the_way = std::exchange(on_the_way_, {});
   if (auto own = texts_->warnings_of(loaded.notes); !own.empty())
     loaded.on_the_way.push_back({"", std::move(own)});

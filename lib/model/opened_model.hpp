@@ -1,8 +1,8 @@
 #pragma once
 // Layers of files, or of a whole model with texts, opened for a command.
 
-#include <mha/load/load.hpp>
-#include <mha/model/texts.hpp>
+#include <mha/model/run.hpp>
+#include <mha/model/run_request.hpp>
 #include <mha/schedule/times.hpp>
 
 #include <memory>
@@ -19,13 +19,17 @@ namespace mha {
 class OpenedModel {
 public:
   /// Throws Error as Sources, Weights and Texts do.
-  explicit OpenedModel(Request request);
+  explicit OpenedModel(RunRequest request);
   /// The same files for other texts: what was read for one serves the other.
   OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts> texts);
 
+  const RunRequest& request() const { return *request_; }
   const Sources& sources() const { return sources_; }
   /// The texts that layers are computed for; null where files give their inputs.
   const std::shared_ptr<const Texts>& texts() const { return texts_; }
+  /// The layers of its texts, or of others of the same model, with the run's patches.
+  std::shared_ptr<const TextLayers> text_layers() const { return text_layers(texts_); }
+  std::shared_ptr<const TextLayers> text_layers(std::shared_ptr<const Texts> texts) const;
   /// The ids of the chosen layers; what stands around a model's layers is "", behind them.
   const std::vector<std::string>& chosen() const { return sources_.chosen(); }
   /// How messages call the input.
@@ -70,7 +74,10 @@ private:
   const Tensor& stream_before(std::size_t number);
   void finish(LayerTimes& times);
   bool is_read_behind(std::size_t number) const;
+  PatchLayer patch_layer() const;
+  LoadedLayer patched(LoadedLayer loaded) const;
 
+  std::shared_ptr<const RunRequest> request_;
   Sources sources_;
   std::shared_ptr<const Texts> texts_;
   Tensor embedded_;                       ///< B, T, d_model; empty: not computed yet

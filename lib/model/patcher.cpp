@@ -35,6 +35,12 @@ void Patcher::add(const std::string& text) {
   patches_.push_back({parse_patch(text), {}});
 }
 
+std::vector<std::string> Patcher::typed() const {
+  std::vector<std::string> all;
+  for (const Written& patch : patches_) all.push_back(patch.text.text);
+  return all;
+}
+
 bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string& id,
                     const Sources& sources) const {
   const PatchText& text = patch.text;
@@ -69,12 +75,12 @@ void Patcher::note_other_text(const std::string& value, const std::vector<Note>&
   }
 }
 
-UnpatchedValues Patcher::unpatched(const Request& request, const std::string& id, Stage stage,
+UnpatchedValues Patcher::unpatched(const RunRequest& request, const std::string& id, Stage stage,
                                    const std::string& value, const std::vector<Note>& said) {
   const std::string key = id + "." + std::string(name_of(stage)) + "." + value;
   if (const auto known = values_.find(key); known != values_.end()) return known->second;
-  Request clean = request;
-  clean.patch_layer = nullptr, clean.layer = id;
+  RunRequest clean = request;
+  clean.patches = nullptr, clean.layer = id;
   clean.stages = {std::string(name_of(stage))};
   if (value != "mean") {
     if (!clean.has_text())
@@ -98,7 +104,7 @@ UnpatchedValues Patcher::unpatched(const Request& request, const std::string& id
 }
 
 std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
-                                 const std::vector<Note>& said) {
+                                 const RunRequest& request, const std::vector<Note>& said) {
   for (Written& written : patches_) {
     if (!is_of(written, layer, id, sources)) continue;
     PatchText text = written.text;
@@ -106,7 +112,7 @@ std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sour
     const bool of_stream = text.stage == Stage::embed && !layer.ends;
     if (of_stream) text.stage = Stage::resid_pre;
     const auto value_of = [&](Stage stage, const std::string& value) {
-      return unpatched(sources.request(), id, stage, value, said);
+      return unpatched(request, id, stage, value, said);
     };
     try {
       StagePatch patch = resolve_patch(text, layer, naming::layer_number(id).value_or(0), value_of);

@@ -1,9 +1,10 @@
 #pragma once
 // The patches of a run: read from text, and given the values that unpatched runs hold.
 
-#include <mha/load/load.hpp>
 #include <mha/load/patch_text.hpp>
+#include <mha/model/run_request.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,24 +12,29 @@
 
 namespace mha {
 
-struct Text;
-
 /// The texts that a patch's VALUE names: from 'text', from ids 1,2,3, from @FILE; with the special
 /// tokens of the run's own. Throws Error for another form.
 Text texts_named(const PatchText& patch, const Text& own);
 
-/// Puts patches on the layers of a request while these are made (Request::patch_layer).
+/// Puts a run's patches on a layer; `id` is empty for what stands after the last one. Returns what
+/// is to be known of their values, such as of the text that they are from, once, and without what
+/// was `said` already.
+using PatchLayer = std::function<std::vector<Note>(Layer& layer, const std::string& id,
+                                                   const std::vector<Note>& said)>;
+
+/// The patches of a run, which it puts on the layers that it makes.
 class Patcher {
 public:
   /// PLACE OP VALUE, as typed. Throws Error for what is no patch.
   void add(const std::string& text);
   bool empty() const { return patches_.empty(); }
+  /// As typed, in their order.
+  std::vector<std::string> typed() const;
 
-  /// Adds a layer's patches to it; `id` is empty for what stands behind the last layer. What is to
-  /// be known of another text that values are from is handed back, once, and without what was
-  /// `said` already. Throws Error where a patch does not fit.
+  /// Adds a layer's patches to it (PatchLayer), of a run of `request` whose files are `sources`.
+  /// Throws Error where a patch does not fit.
   std::vector<Note> patch(Layer& layer, const std::string& id, const Sources& sources,
-                          const std::vector<Note>& said);
+                          const RunRequest& request, const std::vector<Note>& said);
   /// Throws Error for the first patch that no computation has read.
   void require_read() const;
 
@@ -42,7 +48,7 @@ private:
              const Sources& sources) const;
   void note_other_text(const std::string& value, const std::vector<Note>& notes,
                        const std::vector<Note>& said);
-  UnpatchedValues unpatched(const Request& request, const std::string& id, Stage stage,
+  UnpatchedValues unpatched(const RunRequest& request, const std::string& id, Stage stage,
                             const std::string& value, const std::vector<Note>& said);
 
   std::vector<Written> patches_;

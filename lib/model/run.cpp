@@ -9,10 +9,12 @@
 
 namespace mha {
 
-TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits)
+TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits,
+                       PatchLayer patch)
     : sources_(std::move(sources)),
       texts_(std::move(texts)),
       edits_(std::move(edits)),
+      patch_(std::move(patch)),
       made_(texts_->layers().size() + 1) {}
 
 /// While `making_` is held.
@@ -32,6 +34,9 @@ Layer TextLayers::layer(std::size_t n, const Tensor& x) const {
   if (!made) {
     const LayerInput input = texts_->input(n, texts_->zeros());
     LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, true);
+    if (patch_)
+      std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
+                        std::back_inserter(loaded.notes));
     if (auto warnings = texts_->warnings_of(loaded.notes); !warnings.empty())
       layer_warnings_.push_back({texts_->layers()[n], std::move(warnings)});
     for (Note& note : loaded.notes) add_once(notes_, std::move(note));
@@ -50,8 +55,9 @@ Layer TextLayers::ends(const Tensor& x) const {
   std::optional<Layer>& made = made_.back();
   if (!made) {
     made = texts_->ends(embedding_of_texts(), embedding_of_texts());
-    if (auto own = texts_->warnings_of(sources_.put_patches(*made, "", texts_->notes()));
-        !own.empty())
+    const std::vector<Note> said =
+        patch_ ? patch_(*made, "", texts_->notes()) : std::vector<Note>();
+    if (auto own = texts_->warnings_of(said); !own.empty())
       layer_warnings_.push_back({"", std::move(own)});
   }
   Layer layer = *made;

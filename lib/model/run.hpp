@@ -3,6 +3,7 @@
 // where the next run begins.
 
 #include <mha/load/load.hpp>
+#include <mha/model/patcher.hpp>
 #include <mha/model/texts.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/times.hpp>
@@ -33,7 +34,9 @@ public:
     std::string name; ///< as Layer::with takes it
     Tensor tensor;
   };
-  TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits = {});
+  /// `patch`: what each layer gets when it is made.
+  TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits = {},
+             PatchLayer patch = {});
 
   /// The number of layers.
   std::size_t count() const { return texts_->layers().size(); }
@@ -57,6 +60,7 @@ private:
   Sources sources_;
   std::shared_ptr<const Texts> texts_;
   std::vector<Edit> edits_;
+  PatchLayer patch_;
   mutable std::mutex making_;
   mutable Tensor embedded_;                        ///< empty: not computed yet
   mutable std::vector<std::optional<Layer>> made_; ///< the last one is the model's ends

@@ -92,7 +92,7 @@ void Texts::take_tokens(const std::function<std::string(std::size_t)>& place_of)
 
 /// Vectors are a table with a row for each token of each text.
 void Texts::read_vectors(const Text& text) {
-  source_ = setting_in_words("inputs_embeds", text.wording);
+  source_ = setting_in_words("inputs_embeds", weights_->wording());
   const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
   const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back();
   Embedding own = model().embedding();
@@ -130,7 +130,7 @@ void Texts::read(const Text& text) {
   if (of_text) {
     require_first_segment(*tokenizer_, model());
     std::ranges::copy(tokenizer_->notes(), std::back_inserter(notes_));
-    source_ = setting_in_words(text.texts.empty() ? "text_file" : "text", text.wording);
+    source_ = setting_in_words(text.texts.empty() ? "text_file" : "text", weights_->wording());
     std::vector<std::vector<int>> texts;
     const std::vector<std::string> given = texts_of(text.texts, text.files, text.each_line);
     for (const std::string& one : given) {
@@ -142,7 +142,7 @@ void Texts::read(const Text& text) {
     const bool several = texts.size() > 1;
     tokens = padded(std::move(texts), several, pad);
   } else {
-    source_ = setting_in_words("ids", text.wording);
+    source_ = setting_in_words("ids", weights_->wording());
     tokens = read_ids(text.ids, pad);
     std::ranges::move(tokens.notes, std::back_inserter(notes_));
   }

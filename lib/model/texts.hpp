@@ -2,7 +2,7 @@
 // Texts that a whole model is run on: their tokens, and what they are for each layer.
 
 #include <mha/load/layer_input.hpp>
-#include <mha/load/text.hpp>
+#include <mha/model/text.hpp>
 #include <mha/model/token_ids.hpp>
 #include <mha/model/weights.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Token numbers as the command line gives them.
 
-#include <mha/load/text.hpp>
+#include <mha/model/text.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <string>

@@ -23,12 +23,13 @@ std::string place_of(const io::Contents& file) {
 
 } // namespace
 
-Weights::Weights(const Sources& sources)
+Weights::Weights(const Sources& sources, std::optional<std::size_t> memory)
     : model_(sources.model()),
       notes_of_sources_(sources.notes_of_model()),
       folder_(place_of(model_->file())),
       dtype_(precision_of(*model_, sources.request().dtype)),
-      kept_(std::make_shared<KeptWeights>(sources.request().memory)) {}
+      wording_(sources.request().wording),
+      kept_(std::make_shared<KeptWeights>(memory)) {}
 
 std::vector<Note> Weights::notes() const {
   std::vector<Note> notes = model_->notes();

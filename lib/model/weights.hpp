@@ -18,13 +18,16 @@ class Weights {
 public:
   /// Of the whole model that sources hold. They are computed in the precision that the request
   /// says; else in float32, float64 weights in float64.
-  explicit Weights(const Sources& sources);
+  /// `memory`: bytes that the packed forms may take; none: half of what is free.
+  explicit Weights(const Sources& sources, std::optional<std::size_t> memory = std::nullopt);
 
   const WholeModel& model() const { return *model_; }
   /// What the sources say with every layer of a text, behind the model's own notes.
   const std::vector<Note>& notes_of_sources() const { return notes_of_sources_; }
   /// The model's own notes and these.
   std::vector<Note> notes() const;
+  /// How a text says where it is from.
+  Wording wording() const { return wording_; }
   /// The precision of every pass.
   DType dtype() const { return dtype_; }
   /// The packed forms, which all passes share.
@@ -41,6 +44,7 @@ private:
   std::vector<Note> notes_of_sources_;
   std::string folder_;
   DType dtype_;
+  Wording wording_;
   std::shared_ptr<KeptWeights> kept_;
   mutable std::mutex reading_;
   mutable std::optional<tokenizers::Tokenizer> tokenizer_;

@@ -120,7 +120,7 @@ void simulate_layers() {
 void simulate_pass(const std::string& checkpoint, std::size_t T) {
   Request request;
   request.sources = {checkpoint};
-  request.opens_model = request.keeps_layers = true;
+  request.for_texts = request.keeps_layers = true;
   const Sources sources(std::move(request));
   const auto weights = std::make_shared<const Weights>(sources);
   std::vector<int> ids(T);

@@ -31,7 +31,7 @@ const std::filesystem::path& folder() {
 /// Every layer's last stage, and what the model predicts, of three tokens.
 void compute() {
   using namespace mha;
-  Request request;
+  RunRequest request;
   request.sources = {folder().string()};
   request.text.ids = {"1,0,2", "1"};
   OpenedModel model(request);

@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const DescriptionFile description;
   if (size == 0 || !description.write(data, size)) return 0;
   fuzz::expect_error_or_success([&] {
-    Request request;
+    RunRequest request;
     request.sources = {"data/wheel"};
     request.naming = description.path();
     request.text.ids = {"1,0,2"};

@@ -24,7 +24,7 @@ bool Outcome::says(const std::string& words) const {
 Outcome compute_text(const io::Contents& model) {
   Outcome outcome;
   try {
-    Request request;
+    RunRequest request;
     request.in_memory = {model};
     request.text.ids = {"5,9,31,7,12,40,5,22,18"};
     OpenedModel opened(std::move(request));

@@ -59,7 +59,7 @@ TEST_CASE("a machine is measured where a layer needs it") {
 }
 
 TEST_CASE("work: the logits of chosen positions are products of their rows alone") {
-  mha::Request request;
+  mha::RunRequest request;
   request.sources = {mha::test::source_folder() + "/data/bard-gpt2"};
   request.text.ids = {"5,17,20,31,8,9,44"};
   request.shows_ends = true;

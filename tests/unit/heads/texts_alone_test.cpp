@@ -24,7 +24,7 @@ const std::vector<std::string> texts{"my love, my love, my lord",
 /// The measures of each head of each text.
 std::vector<HeadMeasures> measured(const std::string& model, const std::vector<std::string>& of,
                                    const Given& settings, std::size_t threads) {
-  Request request;
+  RunRequest request;
   request.sources = {test::source_folder() + "/data/" + model};
   request.text.texts = of, request.layer = "1", request.settings = settings;
   OpenedModel opened(std::move(request));

@@ -20,7 +20,7 @@ namespace {
 Words findings(const Words& sources,
                const std::vector<std::pair<std::string, std::string>>& settings = {},
                const std::string& layer = "") {
-  Request request;
+  RunRequest request;
   request.sources = sources;
   request.settings = settings;
   request.layer = layer;
@@ -184,7 +184,7 @@ TEST_CASE("lint: NaN and infinity") {
 TEST_CASE("lint: scores beyond float32") {
   const auto of = [](const char* x, const char* precision) {
     const test::Folder folder;
-    Request request;
+    RunRequest request;
     request.sources = {
         folder.write("l.json", fmt::format(R"({{"num_heads": 1, "X": [[{0}, {0}], [1, 2]]}})", x))};
     request.dtype = dtype_named(precision);

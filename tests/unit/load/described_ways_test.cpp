@@ -49,7 +49,7 @@ TEST_CASE("a description is computed as its page says, in every way of saying it
   }
   for (const std::string& way : folder.names()) {
     INFO(way);
-    Request request;
+    RunRequest request;
     request.sources = {folder.path(way)}, request.naming = folder.path(way) + "/naming.json";
     request.text.ids = {folder.path(way) + "/expected.npz"};
     request.dtype = DType::f64, request.shows_ends = true;

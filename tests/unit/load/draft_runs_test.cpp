@@ -44,7 +44,7 @@ TEST_CASE("a draft of one of several parts computes what the part does", "[model
       naming.replace(naming.find(what), what.size(), by);
     }
     const test::Folder folder;
-    Request request;
+    RunRequest request;
     request.sources = {drafts(one.model)};
     request.naming = folder.write("draft.json", naming);
     const std::string input = drafts(std::string(one.stem) + ".npz");

@@ -62,7 +62,7 @@ Epsilon epsilon_of(const std::string& model_type) {
 
 /// The epsilons of a whole model's norms, those of attention's input and of queries and keys too.
 std::set<double> epsilons_of(const io::Contents& model) {
-  Request request;
+  RunRequest request;
   request.in_memory = {model};
   request.text.ids = {"5,9,31"};
   OpenedModel opened(std::move(request));

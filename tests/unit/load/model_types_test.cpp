@@ -217,7 +217,7 @@ std::string refusal_of_text(const Model& model) {
   file.write();
   Request request;
   request.sources = {file.path()};
-  request.text.ids = {"1,2,3"};
+  request.for_texts = true;
   try {
     const Sources sources(std::move(request));
   } catch (const Error& error) {

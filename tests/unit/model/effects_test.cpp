@@ -22,24 +22,20 @@ using namespace mha;
 namespace {
 
 struct Opened {
-  Patcher patcher;
   std::unique_ptr<OpenedModel> model;
 
   Opened(const std::string& model, const Text& text, const std::vector<std::string>& patches = {},
          DType dtype = DType::f64) {
-    Request request;
+    RunRequest request;
     request.sources = {test::source_folder() + "/data/" + model};
     request.dtype = dtype;
     request.text = text;
     request.shows_ends = true;
-    for (const std::string& patch : patches) patcher.add(patch);
-    request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
-                                 const std::vector<Note>& said) {
-      return patcher.patch(layer, id, opened, said);
-    };
+    request.patches = std::make_shared<Patcher>();
+    for (const std::string& patch : patches) request.patches->add(patch);
     this->model = std::make_unique<OpenedModel>(request);
   }
-  TextLayers layers() const { return {model->sources(), model->texts()}; }
+  std::shared_ptr<const TextLayers> layers() const { return model->text_layers(); }
   Tensor logits() { return trace(model->load("").layer, {Stage::logits}).value(Stage::logits); }
   PredictionRows rows(const std::vector<TextPosition>& places) {
     return {model->load("").layer, places, 0};
@@ -88,7 +84,7 @@ TEST_CASE("effects of heads are PyTorch's") {
   EffectsRequest request;
   for (std::size_t t = T / 2 + 1; t + 1 < T; ++t) request.places.emplace_back(0, t);
   CHECK(expected["zero_ablation"].size() == 8);
-  const std::vector<Effect> means = mean_over_places(effects(opened.layers(), request));
+  const std::vector<Effect> means = mean_over_places(effects(*opened.layers(), request));
   double loss = 0; // of the second half
   const PredictionRows rows = opened.rows(request.places);
   for (std::size_t i = 0; i < rows.count(); ++i)
@@ -99,7 +95,7 @@ TEST_CASE("effects of heads are PyTorch's") {
         Approx(expected["loss_second_half"].get<double>()).margin(1e-6));
   Opened again("induction-model", text);
   request.places = {{0, T - 1}};
-  const std::vector<Effect> last = effects(again.layers(), request);
+  const std::vector<Effect> last = effects(*again.layers(), request);
   for (const auto& head : expected["zero_ablation"]) {
     const auto layer = head["layer"].get<std::size_t>(), h = head["head"].get<std::size_t>();
     INFO(layer << "." << h);
@@ -123,7 +119,7 @@ TEST_CASE("effects have the same bits whatever the threads", "[effects]") {
         std::vector<double> shares;
         request.progress = [&](double share) { shares.push_back(share); };
         Opened opened(model, texts, {}, DType::f32);
-        const std::vector<Effect> found = effects(opened.layers(), request);
+        const std::vector<Effect> found = effects(*opened.layers(), request);
         if (first.empty()) first = found;
         REQUIRE(found.size() == first.size());
         for (std::size_t i = 0; i < found.size(); ++i) {
@@ -153,7 +149,7 @@ TEST_CASE("effects of a position are the same whether runs share a stream of log
         EffectsRequest request;
         request.places = places;
         Opened opened(model, ids_of({"5,17,20,31,8,9,44"}), patches);
-        for (const Effect& one : effects(opened.layers(), request)) {
+        for (const Effect& one : effects(*opened.layers(), request)) {
           if (one.position != 4 || !one.kl) continue;
           const std::tuple part{one.part, one.layer.value_or(99), one.head.value_or(99)};
           if (places.size() > 1)
@@ -175,7 +171,7 @@ TEST_CASE("effects have the bits of whole runs of their own", "[effects]") {
       const PredictionRows clean = Opened(model, text, {}, dtype).rows(request.places);
       const std::vector<Distribution> p{Distribution(clean[0]), Distribution(clean[1])};
       Opened opened(model, text, {}, dtype);
-      for (const Effect& one : effects(opened.layers(), request)) {
+      for (const Effect& one : effects(*opened.layers(), request)) {
         std::string place;
         if (one.part == Component::head) place = fmt::format("head_out[{}]", *one.head);
         if (one.part == Component::attention) place = "head_out";
@@ -240,20 +236,18 @@ TEST_CASE("effects: means and next texts from outside are those of all texts at 
                                (ablation == Ablation::mean ? "mean" : "from the next text"))};
     Opened all("bard-gpt2", ids_of(ids));
     request.places = {{0, 3}, {1, 3}, {2, 3}};
-    const std::vector<Effect> whole = effects(all.layers(), request);
+    const std::vector<Effect> whole = effects(*all.layers(), request);
     const auto means = std::make_shared<StageMeans>();
     for (const std::string& one : ids) {
       Opened some("bard-gpt2", ids_of({one}));
-      add_to_means(some.layers(), request, *means);
+      add_to_means(*some.layers(), request, *means);
     }
     request.places = {{0, 3}};
     for (std::size_t b = 0; b < ids.size(); ++b) {
       Opened here("bard-gpt2", ids_of({ids[b]})), next("bard-gpt2", ids_of({ids[(b + 1) % 3]}));
       if (ablation == Ablation::mean) request.means = means;
-      if (ablation == Ablation::resample)
-        request.next =
-            std::make_shared<const TextLayers>(next.model->sources(), next.model->texts());
-      const std::vector<Effect> alone = effects(here.layers(), request);
+      if (ablation == Ablation::resample) request.next = next.layers();
+      const std::vector<Effect> alone = effects(*here.layers(), request);
       for (std::size_t i = 0; i < alone.size(); ++i) {
         INFO(b << " " << name_of(alone[i].part));
         CHECK(alone[i].part == whole[3 * i + b].part);
@@ -271,7 +265,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   request.ablation = Ablation::resample, request.align_end = true;
   request.places = {{0, 5}, {1, 3}};
   request.set = {parse_patch("layers.2.head_out[1] = from the next text")};
-  const std::vector<Effect> found = effects(texts.layers(), request);
+  const std::vector<Effect> found = effects(*texts.layers(), request);
   Opened long_text("bard-gpt2", ids_of({here})), short_text("bard-gpt2", ids_of({next}));
   const Tensor from = trace(short_text.model->load("2").layer, {Stage::head_out})
                           .value(Stage::head_out); // 1?, H, 4, d_v
@@ -284,7 +278,8 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   }();
   PatchText place = parse_patch("layers.2.head_out[1,2-5] = 0");
   place.tensor = values;
-  const TextLayers layers = long_text.layers();
+  const std::shared_ptr<const TextLayers> made = long_text.layers();
+  const TextLayers& layers = *made;
   Advance way;
   way.patch = [&](Layer& layer, std::size_t n) {
     if (n == 2) layer.patches.add(resolve_patch(place, layer, n, {}));
@@ -296,7 +291,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   CHECK(effect_of(found, Component::head, 2, 1).kl.value() == kl);
   CHECK(effect_of(found, Component::set).kl.value() == kl);
   request.align_end = false;
-  CHECK_THROWS_WITH(effects(texts.layers(), request), Catch::Contains("align end"));
+  CHECK_THROWS_WITH(effects(*texts.layers(), request), Catch::Contains("align end"));
 }
 
 TEST_CASE("effects are those of whole patched runs") {
@@ -307,7 +302,7 @@ TEST_CASE("effects are those of whole patched runs") {
     Opened opened(model, text);
     EffectsRequest request;
     request.places = {{0, 2}, {0, 6}};
-    const std::vector<Effect> found = effects(opened.layers(), request);
+    const std::vector<Effect> found = effects(*opened.layers(), request);
     for (const auto& [part, layer, head, patch] :
          {std::tuple(Component::head, 0, std::optional<std::size_t>(1), "layers.0.head_out[1] = 0"),
           {Component::head, 2, std::optional<std::size_t>(3), "layers.2.head_result[3] = zero"},
@@ -340,7 +335,7 @@ TEST_CASE("direct effects add up to the logit, or to a difference of two") {
         request.places = {{0, 3}};
         request.answer = 11, request.versus = versus, request.centre = centre;
         double sum = 0;
-        for (const Effect& one : effects(opened.layers(), request))
+        for (const Effect& one : effects(*opened.layers(), request))
           if (one.part != Component::attention) sum += one.direct.value();
         const std::size_t V = logits.shape().back();
         double want = value_at(logits, 3 * V + 11);
@@ -353,7 +348,7 @@ TEST_CASE("direct effects add up to the logit, or to a difference of two") {
   Opened opened("bard-bert", ids_of({"5,17,200"}));
   EffectsRequest request;
   request.places = {{0, 1}};
-  for (const Effect& one : effects(opened.layers(), request))
+  for (const Effect& one : effects(*opened.layers(), request))
     CHECK(!one.direct); // blocks that normalise the sum, and a head with a layer of its own
 }
 
@@ -364,7 +359,7 @@ TEST_CASE("a part is replaced by its mean, or by the next text's") {
     EffectsRequest request;
     request.ablation = ablation;
     request.places = {{0, 3}, {1, 3}};
-    const std::vector<Effect> found = effects(opened.layers(), request);
+    const std::vector<Effect> found = effects(*opened.layers(), request);
     const bool mean = ablation == Ablation::mean;
     const Tensor clean = Opened("bard-gpt2", texts).logits();
     const std::string patch =
@@ -377,10 +372,10 @@ TEST_CASE("a part is replaced by its mean, or by the next text's") {
   EffectsRequest request;
   request.ablation = Ablation::resample;
   request.places = {{0, 1}};
-  CHECK_THROWS_WITH(effects(one.layers(), request),
+  CHECK_THROWS_WITH(effects(*one.layers(), request),
                     Catch::Contains("this is one text; give several"));
   Opened unequal("bard-gpt2", ids_of({"5,17", "5,17,3"}));
-  CHECK_THROWS_WITH(effects(unequal.layers(), request),
+  CHECK_THROWS_WITH(effects(*unequal.layers(), request),
                     Catch::Contains("text 0 has 2 tokens, text 1 has 3"));
 }
 
@@ -394,7 +389,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     EffectsRequest request;
     request.places = {{0, 6}, {1, 6}}, request.ablation = ablation;
     request.set = {parse_patch(std::string("layers.1.head_out[2]") + value)};
-    std::vector<Effect> found = effects(opened.layers(), request);
+    std::vector<Effect> found = effects(*opened.layers(), request);
     std::vector<Effect> head, set;
     for (const Effect& one : found) {
       if (one.part == Component::set) set.push_back(one);
@@ -407,7 +402,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     }
     // Two places of two layers: as the patched run.
     request.set.push_back(parse_patch(std::string("layers.0.mlp_out") + value));
-    found = effects(opened.layers(), request);
+    found = effects(*opened.layers(), request);
     CHECK(found.back().part == Component::set);
     CHECK(found.back().kl != set[1].kl);
     if (ablation != Ablation::zero) continue;
@@ -416,12 +411,12 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
     const Tensor clean = Opened("bard-gpt2", ids_of(ids)).logits(), changed = patched.logits();
     CHECK(found.back().kl.value() == Approx(divergence(clean, changed, 13)).epsilon(1e-9));
     request.set = {parse_patch("layers.4.q = zero")};
-    CHECK_THROWS_WITH(effects(opened.layers(), request), Catch::Contains("there is no layer 4"));
+    CHECK_THROWS_WITH(effects(*opened.layers(), request), Catch::Contains("there is no layer 4"));
     request.set = {parse_patch("layers.-5.q = zero")};
-    CHECK_THROWS_WITH(effects(opened.layers(), request), Catch::Contains("there is no layer -5"));
+    CHECK_THROWS_WITH(effects(*opened.layers(), request), Catch::Contains("there is no layer -5"));
     request.set = {parse_patch("layers.-3.head_out[2] = zero")};
-    CHECK(effects(opened.layers(), request).back().kl == head[1].kl);
+    CHECK(effects(*opened.layers(), request).back().kl == head[1].kl);
     request.set = {parse_patch("q = zero")};
-    CHECK_THROWS_WITH(effects(opened.layers(), request), Catch::Contains("layers.N.q"));
+    CHECK_THROWS_WITH(effects(*opened.layers(), request), Catch::Contains("layers.N.q"));
   }
 }

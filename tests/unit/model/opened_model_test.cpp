@@ -23,7 +23,7 @@ struct Opened {
 
   Opened(const std::string& name, std::vector<std::string> ids, const std::string& layers = "",
          bool keeps_layers = false) {
-    Request request;
+    RunRequest request;
     request.text.ids = std::move(ids);
     request.sources = {test::source_folder() + "/data/" + name};
     request.layer = layers;

@@ -20,7 +20,7 @@ struct OneText {
   std::optional<TextLayers> layers;
 
   explicit OneText(const std::string& name) {
-    Request request;
+    RunRequest request;
     request.text.ids = {"5,9,3,7,11", "2,4,6"};
     request.sources = {test::source_folder() + "/data/" + name};
     request.dtype = DType::f64, request.shows_ends = true;

@@ -29,14 +29,11 @@ using Given = std::vector<std::pair<std::string, std::string>>;
 Tensor stream_of(const std::string& model, const std::vector<std::string>& ids,
                  const std::vector<std::string>& patches, Given settings = {}) {
   const auto patcher = std::make_shared<Patcher>();
-  Request request;
+  RunRequest request;
   request.sources = {test::source_folder() + "/data/" + model};
   request.text.ids = ids, request.shows_ends = true, request.settings = std::move(settings);
   for (const std::string& patch : patches) patcher->add(patch);
-  request.patch_layer = [&](Layer& layer, const std::string& id, const Sources& opened,
-                            const std::vector<Note>& said) {
-    return patcher->patch(layer, id, opened, said);
-  };
+  request.patches = patcher;
   OpenedModel opened(request);
   opened.threads = 1;
   const std::string last = opened.texts()->layers().back();

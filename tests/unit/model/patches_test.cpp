@@ -26,16 +26,13 @@ struct Opened {
 
   Opened(const std::string& model, const std::vector<std::string>& ids,
          const std::vector<std::string>& patches = {}, const std::string& text_file = "") {
-    Request request;
+    RunRequest request;
     request.sources = {test::source_folder() + "/data/" + model};
     request.text.ids = ids;
     if (!text_file.empty()) request.text.files = {text_file};
     request.shows_ends = true;
     for (const std::string& patch : patches) patcher->add(patch);
-    request.patch_layer = [this](Layer& layer, const std::string& id, const Sources& opened,
-                                 const std::vector<Note>& said) {
-      return patcher->patch(layer, id, opened, said);
-    };
+    request.patches = patcher;
     this->model = std::make_unique<OpenedModel>(request);
   }
   Tensor logits() {

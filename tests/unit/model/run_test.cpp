@@ -34,11 +34,11 @@ struct Kept {
 
   explicit Kept(const std::string& name, std::optional<std::size_t> memory = {}) {
     Request request;
-    request.opens_model = true, request.memory = memory;
+    request.for_texts = true;
     request.sources = {test::source_folder() + "/data/" + name};
     request.keeps_layers = true;
     sources.emplace(std::move(request));
-    weights = std::make_shared<const Weights>(*sources);
+    weights = std::make_shared<const Weights>(*sources, memory);
   }
   TextLayers of(const std::vector<std::string>& ids,
                 std::vector<TextLayers::Edit> edits = {}) const {

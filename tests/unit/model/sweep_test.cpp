@@ -23,7 +23,7 @@ struct OpenedPairs {
   OpenedPairs(const std::string& model,
               const std::vector<std::pair<std::vector<int>, std::vector<int>>>& ids) {
     Request request;
-    request.opens_model = true;
+    request.for_texts = true;
     request.sources = {test::source_folder() + "/data/" + model};
     request.dtype = DType::f64;
     sources.emplace(std::move(request));

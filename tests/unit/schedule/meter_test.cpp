@@ -42,7 +42,7 @@ struct OpenedText {
   explicit OpenedText(const std::string& name) {
     std::string ids = "1";
     for (int i = 2; i < 40; ++i) ids += "," + std::to_string(i);
-    Request request;
+    RunRequest request;
     request.text.ids = {ids};
     request.sources = {test::source_folder() + "/data/" + name};
     model.emplace(std::move(request));

@@ -1,4 +1,4 @@
-#include <mha/load/text.hpp>
+#include <mha/model/text.hpp>
 
 #include <mha/system/error.hpp>
 

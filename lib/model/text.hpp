@@ -1,7 +1,6 @@
 #pragma once
 // The texts that a whole model is run on, as they are typed.
 
-#include <mha/system/message.hpp>
 #include <mha/tokenizers/around_text.hpp>
 
 #include <string>
@@ -18,8 +17,6 @@ struct Text {
   bool each_line = false;         ///< of the files: every line is a text
   bool batch = false;             ///< results have the batch axis, of one text too
   tokenizers::SpecialTokens special;
-  /// In which a layer says where its X, its labels and its settings are from.
-  Wording wording = Wording::program;
 
   /// Whether there is one. Throws Error for options that change nothing: each_line without a file,
   /// special tokens without a text to cut or against each other.

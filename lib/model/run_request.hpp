@@ -1,0 +1,27 @@
+#pragma once
+// A command's question to a model: its layers, texts and patches.
+
+#include <mha/load/load.hpp>
+#include <mha/model/text.hpp>
+
+#include <memory>
+#include <optional>
+
+namespace mha {
+
+class Patcher;
+
+/// Layers of files, the texts that they are computed for, and what is changed on the way.
+struct RunRequest : Request {
+  /// What a whole model's layers are computed for; without a text, layers are read as files say.
+  Text text;
+  std::shared_ptr<Patcher> patches; ///< null: none
+  /// Bytes that the packed weights kept from one pass to the next may take; none: half of what is
+  /// free.
+  std::optional<std::size_t> memory;
+
+  /// Whether layers get their inputs from texts. Throws Error as Text::given() does.
+  bool has_text() const { return text.given() || for_texts; }
+};
+
+} // namespace mha
