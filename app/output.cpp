@@ -48,7 +48,7 @@ void split_by_position(std::vector<PlannedFile>& files, std::string_view placeho
     for (std::size_t index : positions.resolve(count, positions_name).indices) {
       PlannedFile one{replace_placeholder(file.path, placeholder, std::to_string(index)),
                       file.selection};
-      one.selection.*axis_positions = IndexList(std::to_string(index), option);
+      one.selection.*axis_positions = IndexList::of_indices({index}, option);
       split_files.push_back(std::move(one));
     }
   }

@@ -8,9 +8,10 @@ void add_patches(Cli& cli, RunRequest& request) {
   Option option;
   option.name = "--patch";
   option.value_name = "PLACE=VALUE";
-  option.help = "what a stage holds is replaced, added to (+=) or multiplied (*=) while it is "
+  option.help = "what a stage holds is replaced, added to (+=, -=) or multiplied (*=) while it is "
                 "computed: 'layers.3.head_out[0] = zero', 'weights[2,-1,0] *= 0.5'; VALUE: a "
-                "number, zero, mean, a file, from 'another text'; again: several";
+                "number, zero, mean, a file, from 'another text', 4 * from 'one' - 'another'; "
+                "again: several";
   option.repeats = true;
   option.set = [&request](const std::string& text) {
     if (!request.patches) request.patches = std::make_shared<Patcher>();

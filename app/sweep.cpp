@@ -113,8 +113,7 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
 void ask(const SweepOptions& options, SweepRequest& request) {
   for (const std::string& stage : options.stages) {
     if (std::ranges::count(options.stages, stage) > 1) fail("--sweep: {} comes twice", stage);
-    request.stages.push_back(parse_patch(stage + " = zero"));
-    const PatchText& place = request.stages.back();
+    const StagePlace& place = request.stages.emplace_back(parse_place(stage, "--sweep " + stage));
     if (is_of_model(place.stage))
       fail("--sweep {}: a stage of a layer expected; what enters the first layer is resid_pre",
            stage);

@@ -2,7 +2,7 @@
 
 #include "patches.hpp"
 #include "progress_bar.hpp"
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 
 #include <algorithm>
 
@@ -56,9 +56,7 @@ void take_times(Common& common, const Common& own) {
 
 std::string patch_of_all(const RunRequest& request) {
   for (const std::string& typed : typed_patches(request))
-    if (const PatchText patch = parse_patch(typed);
-        patch.value == "mean" || patch.value.starts_with("from"))
-      return typed;
+    if (parse_edit(typed).value.is_of_runs()) return typed;
   return "";
 }
 

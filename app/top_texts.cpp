@@ -122,7 +122,7 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
                                    chosen->text(), head.indices.size()));
     const Stopwatch watch(common.compute_s);
     Selection selection;
-    selection.head = IndexList(std::to_string(head.indices[0]), "--head");
+    selection.head = IndexList::of_indices({head.indices[0]}, "--head");
     longest.add(*group.texts, group.first,
                 trace(loaded.layer, {Stage::head_result}, selection, common.threads)
                     .value(Stage::head_result),

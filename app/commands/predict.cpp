@@ -159,8 +159,7 @@ void Predict::write_part(const OpenedModel& model) {
           {{0, 0}, std::nullopt, vector_logits(layers, io::bound_entry(source).read())});
     } else {
       if (is_array_file(of)) fail("--of {}: no such file", of);
-      PatchText place = parse_patch(of + " = zero");
-      place.text = "--of " + of;
+      const StagePlace place = parse_place(of, "--of " + of);
       view.norm = norm_of_part(place);
       std::vector<TextPosition> places = predicted_places(text, selection.query);
       std::ranges::sort(places);

@@ -7,9 +7,9 @@
 #include <mha/api/visit.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/settings.hpp>
+#include <mha/layer/stage_place.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/load.hpp>
-#include <mha/load/patch_text.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>

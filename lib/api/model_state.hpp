@@ -2,7 +2,7 @@
 // State of a Model, its Tokens, Patches and Runs.
 
 #include <mha/api/cache.hpp>
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 #include <mha/model/unpatched_pass.hpp>
 
 #include <map>
@@ -20,7 +20,7 @@ struct Tokens::State {
 };
 
 struct Patch::State {
-  PatchText text;
+  Edit edit;
   /// Where it was given as a place; its layer is known once the model is.
   std::optional<At> at;
   std::shared_ptr<const Run::State> other;                 ///< of from()

@@ -15,44 +15,40 @@ namespace mha {
 
 namespace {
 
-std::shared_ptr<const Patch::State> state_of(const At& at, PatchOp op, std::string value,
-                                             std::optional<Tensor> tensor = std::nullopt) {
+AxisPositions positions_of(const Indexes& axis, const std::string& place) {
+  if (axis.all()) return {};
+  if (axis.list().empty()) fail("{}: a list of no indexes", place);
+  return AxisPositions(axis.list());
+}
+
+std::shared_ptr<Patch::State> state_of(const At& at, PatchOp op, EditValue value) {
   auto state = std::make_shared<Patch::State>();
   state->at = at;
-  PatchText& text = state->text;
-  text.place = name_of(at.stage);
+  StagePlace place;
+  place.name = name_of(at.stage), place.stage = at.stage;
   if (!at.layer.id().empty()) {
-    text.place = fmt::format("layers.{}.{}", at.layer.id(), text.place);
+    place.name = fmt::format("layers.{}.{}", at.layer.id(), place.name);
     if (is_of_model(at.stage))
-      fail("{}: {} is of the whole model, and of no layer: leave the layer out", text.place,
+      fail("{}: {} is of the whole model, and of no layer: leave the layer out", place.name,
            name_of(at.stage));
   }
-  text.stage = at.stage, text.op = op, text.value = std::move(value);
-  text.tensor = std::move(tensor);
-  for (const Indexes* axis : {&at.heads, &at.tokens, &at.columns}) {
-    if (!axis->all() && axis->list().empty()) fail("{}: a list of no indexes", text.place);
-    const std::string list = fmt::format("{}", fmt::join(axis->list(), ","));
-    text.axes.push_back(axis->all() ? "*" : axis->list().size() > 1 ? "[" + list + "]" : list);
-  }
-  while (!text.axes.empty() && text.axes.back() == "*") text.axes.pop_back();
-  const std::string_view sign = op == PatchOp::add ? "+=" : op == PatchOp::multiply ? "*=" : "=";
-  text.text =
-      fmt::format("{}{} {} {}", text.place,
-                  text.axes.empty() ? "" : fmt::format("[{}]", fmt::join(text.axes, ",")), sign,
-                  text.tensor ? "tensor " + to_string(text.tensor->shape()) : text.value);
+  for (const Indexes* axis : {&at.heads, &at.tokens, &at.columns})
+    place.axes.push_back(positions_of(*axis, place.name));
+  while (!place.axes.empty() && place.axes.back().all()) place.axes.pop_back();
+  state->edit = Edit::of(std::move(place), op, std::move(value));
   return state;
 }
 
-std::string written(double number) {
-  return fmt::format("{}", number);
-}
-
 /// Of a written place, behind which "+=" or "*=" may stand, and a value.
-std::shared_ptr<const Patch::State> state_written(std::string place, std::string_view value) {
+std::shared_ptr<Patch::State> state_written(std::string place, EditValue value) {
   while (place.ends_with(' ')) place.pop_back();
   if (!place.ends_with('=')) place += " =";
   auto state = std::make_shared<Patch::State>();
-  state->text = parse_patch(fmt::format("{} {}", place, value));
+  Edit edit = parse_edit(place + " 0");
+  value.factor *= edit.value.factor; // -1 of "-="
+  edit.text = fmt::format("{} {}", place, value.text);
+  edit.value = std::move(value);
+  state->edit = std::move(edit);
   return state;
 }
 
@@ -66,107 +62,105 @@ Patch::Patch(const char* text) : Patch(text_of_pointer(text)) {}
 
 Patch::Patch(std::string text) {
   auto state = std::make_shared<State>();
-  api::visiting([&] { state->text = parse_patch(text); });
+  api::visiting([&] { state->edit = parse_edit(text); });
   state_ = std::move(state);
 }
 
 Patch::Patch(std::string place, Tensor value) {
-  auto state = std::make_shared<State>();
   api::visiting([&] {
     require_numbers(place, value);
-    *state = *state_written(place, "zero");
+    state_ = Shared<const State>(state_written(place, EditValue::of_tensor(std::move(value))));
   });
-  PatchText& text = state->text;
-  text.text.replace(text.text.size() - text.value.size(), text.value.size(),
-                    "tensor " + to_string(value.shape()));
-  text.value.clear(), text.tensor = std::move(value);
-  state_ = std::move(state);
 }
 
 Patch Patch::set(const At& at, Tensor value) {
   require_numbers("Patch::set", value);
-  return Patch(state_of(at, PatchOp::set, "", std::move(value)));
+  return Patch(state_of(at, PatchOp::set, EditValue::of_tensor(std::move(value))));
 }
 Patch Patch::set(const At& at, double value) {
-  return Patch(state_of(at, PatchOp::set, written(value)));
+  return Patch(state_of(at, PatchOp::set, EditValue::of_number(value)));
 }
 Patch Patch::add(const At& at, Tensor value) {
   require_numbers("Patch::add", value);
-  return Patch(state_of(at, PatchOp::add, "", std::move(value)));
+  return Patch(state_of(at, PatchOp::add, EditValue::of_tensor(std::move(value))));
 }
 Patch Patch::add(const At& at, double value) {
-  return Patch(state_of(at, PatchOp::add, written(value)));
+  return Patch(state_of(at, PatchOp::add, EditValue::of_number(value)));
 }
 Patch Patch::multiply(const At& at, Tensor value) {
   require_numbers("Patch::multiply", value);
-  return Patch(state_of(at, PatchOp::multiply, "", std::move(value)));
+  return Patch(state_of(at, PatchOp::multiply, EditValue::of_tensor(std::move(value))));
 }
 Patch Patch::multiply(const At& at, double value) {
-  return Patch(state_of(at, PatchOp::multiply, written(value)));
+  return Patch(state_of(at, PatchOp::multiply, EditValue::of_number(value)));
 }
 Patch Patch::zero(const At& at) {
-  return Patch(state_of(at, PatchOp::set, "zero"));
+  return Patch(state_of(at, PatchOp::set, EditValue::zero()));
 }
 Patch Patch::mean(const At& at) {
-  return Patch(state_of(at, PatchOp::set, "mean"));
+  return Patch(state_of(at, PatchOp::set, EditValue::of_mean()));
 }
 
 namespace {
 
-std::shared_ptr<const Patch::State> with_run(const Patch::State& place, const Run& run) {
-  auto state = std::make_shared<Patch::State>(place);
+std::shared_ptr<Patch::State> with_run(std::shared_ptr<Patch::State> state, const Run& run) {
   state->other = run.state();
   return state;
 }
 
-std::shared_ptr<const Patch::State> with_function(const Patch::State& place,
-                                                  std::function<Tensor(Place, Tensor)> function) {
-  if (!function) fail("{}: there is no function", place.text.place);
-  auto state = std::make_shared<Patch::State>(place);
+std::shared_ptr<Patch::State> with_function(std::shared_ptr<Patch::State> state,
+                                            std::function<Tensor(Place, Tensor)> function) {
+  if (!function) fail("{}: there is no function", state->edit.place.name);
   state->function = std::move(function);
   return state;
 }
 
-constexpr const char *of_run = "from another run", *of_function = "from a function";
+EditValue of_run() {
+  return EditValue::of_run("from another run");
+}
+EditValue of_function() {
+  return EditValue::of_run("from a function");
+}
 
 } // namespace
 
 Patch Patch::from(const At& at, const Run& run) {
-  return Patch(with_run(*state_of(at, PatchOp::set, of_run), run));
+  return Patch(with_run(state_of(at, PatchOp::set, of_run()), run));
 }
 Patch Patch::from(const std::string& place, const Run& run) {
-  return api::visiting([&] { return Patch(with_run(*state_written(place, of_run), run)); });
+  return api::visiting([&] { return Patch(with_run(state_written(place, of_run()), run)); });
 }
 Patch Patch::rows(const At& at, std::function<Tensor(Place, Tensor)> function) {
-  return Patch(with_function(*state_of(at, PatchOp::set, of_function), std::move(function)));
+  return Patch(with_function(state_of(at, PatchOp::set, of_function()), std::move(function)));
 }
 Patch Patch::rows(const std::string& place, std::function<Tensor(Place, Tensor)> function) {
   return api::visiting([&] {
-    return Patch(with_function(*state_written(place, of_function), std::move(function)));
+    return Patch(with_function(state_written(place, of_function()), std::move(function)));
   });
 }
 
 namespace {
 
 /// The place with its layer's number.
-PatchText placed(const Patch::State& patch, const Model::State& model) {
-  PatchText text = patch.text;
-  if (patch.at && !patch.at->layer.id().empty() && !is_of_model(text.stage)) {
+StagePlace placed(const Patch::State& patch, const Model::State& model) {
+  StagePlace place = patch.edit.place;
+  const std::string& text = patch.edit.text;
+  if (patch.at && !patch.at->layer.id().empty() && !is_of_model(place.stage)) {
     const std::size_t n = model.number_of(patch.at->layer);
-    text.layers = {n, n};
+    place.layers = {n, n};
   }
-  if (is_of_model(text.stage)) return text;
-  text.count_from_first(model.layers(), text.text);
-  if (!text.names_layer()) {
+  if (is_of_model(place.stage)) return place;
+  place.count_from_first(model.layers(), text);
+  if (!place.names_layer()) {
     if (model.layers() != 1)
-      fail("{}: of which layer? Say it: layers.N.{} (or layers.*.{})", text.text, text.place,
-           text.place);
-    text.every_layer = true;
+      fail("{}: of which layer? Say it: layers.N.{} (or layers.*.{})", text, place.name,
+           place.name);
+    place.every_layer = true;
   }
-  if (text.layers && text.layers->second >= model.layers())
-    fail("{}: there is no layer {}: the model's layers are 0 to {}", text.text, text.layers->second,
+  if (place.layers && place.layers->second >= model.layers())
+    fail("{}: there is no layer {}: the model's layers are 0 to {}", text, place.layers->second,
          model.layers() - 1);
-  return text;
+  return place;
 }
 
 /// A stage whose rows are what a function makes of them: batch, heads, rows, columns.
@@ -178,9 +172,7 @@ Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& lay
   const Shape& shape = whole.shape();
   const std::size_t heads = with_heads ? shape[1] : 1, rows = shape[with_heads ? 2 : 1],
                     width = with_columns ? shape.back() : 1, bytes = width * size_of(whole.dtype());
-  PatchText text = patch.text;
-  text.stage = stage;
-  const PatchRows chosen = rows_of_place(text, layer);
+  const PlaceAxes chosen = axes_of(patch.edit.place, layer, stage, patch.edit.text);
   Tensor result = copy_of(view_of(whole));
   for (std::size_t b = 0; b < shape[0]; ++b)
     for (const std::size_t h : chosen.heads)
@@ -190,7 +182,7 @@ Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& lay
         std::memcpy(before.raw_mutable(), row, bytes);
         const Tensor after = patch.function(Place{b, h, t, 1}, before);
         if (after.count() != width)
-          fail("{}: the function made {} of a row of {}", text.text, to_string(after.shape()),
+          fail("{}: the function made {} of a row of {}", patch.edit.text, to_string(after.shape()),
                width);
         std::memcpy(row, convert(after, whole.dtype()).raw(), bytes);
       }
@@ -224,17 +216,17 @@ UnpatchedValues value_of(const Run::State& run, const Patch::State& patch, const
   if (value == "mean") return run.clean->stage(n, stage);
   if (patch.other) {
     const Run::State& other = *patch.other;
-    require_same_texts(run, other, patch.text.text);
+    require_same_texts(run, other, patch.edit.text);
     std::vector<api::PutPatch> put;
     Layer there = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
                                           : other.layers->ends(other.streams.back());
     api::put_patches(other, there, n, put);
     return whole_stage(there, stage, run.threads);
   }
-  PatchText named;
-  named.text = named.value = value;
-  const auto texts = std::make_shared<const Texts>(run.model->weights, texts_named(named, Text{}));
-  return {UnpatchedPass(run.model->layers_for(texts)).stage(n, stage), texts->lengths()};
+  const auto texts =
+      std::make_shared<const Texts>(run.model->weights, texts_named(value, Text{}, value));
+  UnpatchedPass pass(run.model->layers_for(texts));
+  return {pass.stage(n, stage), texts->lengths(), tokens_alone(pass.layer(n))};
 }
 
 /// That a value has NaN or infinity, which spreads; a score of −inf hides a key.
@@ -252,22 +244,22 @@ void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
   const bool of_ends = n == run.model->layers();
   for (std::size_t i = 0; i < run.patches.size(); ++i) {
     const Patch::State& patch = *run.patches[i].state();
-    PatchText text = placed(patch, *run.model);
-    const bool of_model = is_of_model(text.stage);
+    Edit edit = patch.edit;
+    edit.place = placed(patch, *run.model);
+    const bool of_model = is_of_model(edit.place.stage);
     // What enters the first block is the first layer's stream.
-    const bool of_stream = text.stage == Stage::embed && n == 0 && !of_ends;
-    if (of_model ? !of_ends && !of_stream : of_ends || !text.is_of(n)) continue;
-    if (of_stream) text.stage = Stage::resid_pre;
+    const bool of_stream = edit.place.stage == Stage::embed && n == 0 && !of_ends;
+    if (of_model ? !of_ends && !of_stream : of_ends || !edit.place.is_of(n)) continue;
+    if (of_stream) edit.place.stage = Stage::resid_pre;
     try {
-      StagePatch resolved =
-          resolve_patch(text, layer, n, [&](Stage stage, const std::string& value) {
-            return value_of(run, patch, layer, n, stage, value);
-          });
+      StagePatch resolved = patch_of(edit, layer, n, [&](Stage stage, const std::string& value) {
+        return value_of(run, patch, layer, n, stage, value);
+      });
       put.push_back({i, resolved.is_read, doubt_about(resolved)});
       layer.patches.add(std::move(resolved));
     } catch (const Error& error) {
-      if (std::string_view(error.what()).starts_with(text.text)) throw;
-      fail("{}: {}", text.text, error.message());
+      if (std::string_view(error.what()).starts_with(edit.text)) throw;
+      fail("{}: {}", edit.text, error.message());
     }
   }
 }
@@ -275,25 +267,26 @@ void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
 void api::require_read(const Run::State& run, const std::vector<PutPatch>& put,
                        std::size_t first_new) {
   for (std::size_t i = first_new; i < run.patches.size(); ++i) {
-    const PatchText& text = run.patches[i].state()->text;
-    if (is_of_model(text.stage) && text.stage != Stage::embed) continue; // read with the logits
+    const Edit& edit = run.patches[i].state()->edit;
+    const Stage stage = edit.place.stage;
+    if (is_of_model(stage) && stage != Stage::embed) continue; // read with the logits
     const bool is_read = std::ranges::any_of(
         put, [&](const PutPatch& one) { return one.patch == i && one.is_read->load(); });
     if (!is_read)
       fail("{}: nothing that a run computes reads {}; <stages page> shows what is computed "
            "from which",
-           text.text, name_of(text.stage));
+           edit.text, name_of(stage));
   }
 }
 
 std::size_t api::first_patched(const Model::State& model, const std::vector<Patch>& patches) {
   std::size_t first = model.layers();
   for (const Patch& patch : patches) {
-    const PatchText text = placed(*patch.state(), model);
-    if (text.stage == Stage::embed || text.every_layer)
+    const StagePlace place = placed(*patch.state(), model);
+    if (place.stage == Stage::embed || place.every_layer)
       first = 0;
-    else if (!is_of_model(text.stage))
-      first = std::min(first, text.layers->first);
+    else if (!is_of_model(place.stage))
+      first = std::min(first, place.layers->first);
   }
   return first;
 }

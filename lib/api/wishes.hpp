@@ -2,7 +2,7 @@
 // Stages of a whole model by name: what a run is to keep, and where it kept it.
 
 #include <mha/api/cache.hpp>
-#include <mha/load/patch_text.hpp>
+#include <mha/layer/stage_place.hpp>
 
 #include <string>
 #include <string_view>

@@ -77,7 +77,14 @@ IndexList IndexList::of_indices(const std::vector<std::size_t>& indices, Message
   return list;
 }
 
-Pick IndexList::resolve(std::size_t count, std::string_view what) const {
+IndexList IndexList::of_position(std::int64_t position) {
+  IndexList list;
+  list.text_ = std::to_string(position);
+  list.ranges_.emplace_back().first = position;
+  return list;
+}
+
+Pick IndexList::resolve(std::size_t count, std::string_view what, const Message& said) const {
   if (names_tokens_) return placed({}).resolve(count, what); // says that there are no labels
   Pick pick;
   std::vector<bool> seen(count);
@@ -90,7 +97,7 @@ Pick IndexList::resolve(std::size_t count, std::string_view what) const {
   };
   const auto check = [&](std::int64_t index) {
     if (index < -n || index >= n)
-      fail("{} {}: there {} {}{}", option_, text_, count == 1 ? "is" : "are", counted(count, what),
+      fail("{} {}: there {} {}{}", said, text_, count == 1 ? "is" : "are", counted(count, what),
            count == 0   ? ""
            : count == 1 ? " (0)"
                         : fmt::format(" (0 to {})", count - 1));
@@ -120,7 +127,7 @@ Pick IndexList::resolve(std::size_t count, std::string_view what) const {
     }
   }
   if (pick.indices.empty())
-    fail("{} {} selects nothing: there {} {}", option_, text_, count == 1 ? "is" : "are",
+    fail("{} {} selects nothing: there {} {}", said, text_, count == 1 ? "is" : "are",
          counted(count, what));
   pick.drops_axis = ranges_.size() == 1 && ranges_[0].form == Range::Form::index;
   return pick;

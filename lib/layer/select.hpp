@@ -24,6 +24,8 @@ public:
   IndexList(std::string text, Message option);
   /// A list of these indices, in their order. Throws Error for none.
   static IndexList of_indices(const std::vector<std::size_t>& indices, Message option);
+  /// One position, negative from the end.
+  static IndexList of_position(std::int64_t position);
   /// The same, or tokens by their text (" Juliet", "the#2", "the,of,3"), which placed() finds among
   /// labels. Throws Error for digits and signs that are no index list.
   static IndexList of_tokens(std::string text, Message option);
@@ -34,7 +36,11 @@ public:
   /// there is none without. Throws Error that lists near tokens, or the places of several.
   IndexList placed(const std::vector<std::string>& labels, std::string_view where = "") const;
   /// The positions on an axis of `count`; `what` names them ("heads"). Throws Error out of range.
-  Pick resolve(std::size_t count, std::string_view what) const;
+  Pick resolve(std::size_t count, std::string_view what) const {
+    return resolve(count, what, option_);
+  }
+  /// The same; `said` begins messages in the place of the option.
+  Pick resolve(std::size_t count, std::string_view what, const Message& said) const;
   const Message& option() const { return option_; }
   const std::string& text() const { return text_; }
 

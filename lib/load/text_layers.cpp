@@ -1,13 +1,13 @@
 // A whole model's layers: which of them a text is for, and what each gets.
 
 #include <mha/files/text.hpp>
+#include <mha/layer/stage_place.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/graph_model.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/model_reader.hpp>
-#include <mha/load/patch_text.hpp>
 #include <mha/load/read_description.hpp>
 #include <mha/load/whole_model.hpp>
 

@@ -58,31 +58,30 @@ StagePatch patch_from(const Layer& layer, Stage stage, const std::vector<std::si
 }
 
 /// Whether a place is all positions and columns of its heads.
-bool is_of_whole_heads(const PatchText& place) {
-  return std::ranges::all_of(place.axes.begin() + (place.axes.empty() ? 0 : 1), place.axes.end(),
-                             [](const std::string& axis) { return axis == "*" || axis == ":"; });
+bool is_of_whole_heads(const StagePlace& place) {
+  return place.axis(1).all() && place.axis(2).all();
 }
 
 } // namespace
 
-std::vector<PatchText> counted_set(std::vector<PatchText> set, std::size_t count) {
-  for (PatchText& place : set) {
+std::vector<Edit> counted_set(std::vector<Edit> set, std::size_t count) {
+  for (Edit& edit : set) {
+    StagePlace& place = edit.place;
     if (is_of_model(place.stage) || !place.names_layer())
-      fail("<set> {}: a stage of a layer expected: layers.N.{}", place.place, name_of(place.stage));
-    place.count_from_first(count, message("<set> {}", place.place));
+      fail("<set> {}: a stage of a layer expected: layers.N.{}", place.name, name_of(place.stage));
+    place.count_from_first(count, message("<set> {}", place.name));
     if (place.layers && place.layers->second >= count)
-      fail("<set> {}: there is no layer {}: the layers are 0 to {}", place.place,
+      fail("<set> {}: there is no layer {}: the layers are 0 to {}", place.name,
            place.layers->second, count - 1);
   }
   return set;
 }
 
-std::vector<Stage> ablated_stages(const std::vector<PatchText>& set, const Layer& layer,
-                                  std::size_t n) {
+std::vector<Stage> ablated_stages(const std::vector<Edit>& set, const Layer& layer, std::size_t n) {
   std::vector<Stage> stages{Stage::head_out};
   if (layer.block->mlp.present()) stages.push_back(Stage::mlp_out);
-  for (const PatchText& place : set)
-    if (const Stage stage = stage_of_place(place, layer); place.is_of(n)) add_once(stages, stage);
+  for (const Edit& edit : set)
+    if (edit.place.is_of(n)) add_once(stages, stage_of_place(edit.place, layer));
   return stages;
 }
 
@@ -126,14 +125,14 @@ Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
 
 Tensor Ablations::stream_without_set() const {
   std::size_t first = layers_.count();
-  for (const PatchText& place : set_)
-    first = std::min(first, place.every_layer ? 0 : place.layers->first);
+  for (const Edit& edit : set_)
+    first = std::min(first, edit.place.every_layer ? 0 : edit.place.layers->first);
   Advance way;
   way.threads = request_.threads;
   std::vector<std::vector<IsRead>> is_read(set_.size());
   way.patch = [&](Layer& layer, std::size_t n) {
     for (std::size_t i = 0; i < set_.size(); ++i) {
-      if (!set_[i].is_of(n)) continue;
+      if (!set_[i].place.is_of(n)) continue;
       StagePatch patch = patch_of(n, layer, set_[i]);
       is_read[i].push_back(patch.is_read);
       layer.patches.add(std::move(patch));
@@ -143,7 +142,7 @@ Tensor Ablations::stream_without_set() const {
   for (std::size_t i = 0; i < set_.size(); ++i)
     if (!is_any_read(is_read[i]))
       fail("<set> {}: nothing that follows reads it; choose a stage that another is computed from",
-           set_[i].place);
+           set_[i].place.name);
   return last.x;
 }
 
@@ -195,16 +194,18 @@ void Ablations::require_texts() const {
 }
 
 /// A place of the set, replaced.
-StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, const PatchText& place) const {
+StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, const Edit& edit) const {
   const auto values = [&](Stage stage) {
     const bool known = request_.ablation == Ablation::mean && request_.means;
     return replacement(n, stage,
                        known ? Tensor() : whole_stage(this->layer(n), stage, request_.threads));
   };
-  const Stage stage = stage_of_place(place, layer);
-  if (request_.ablation == Ablation::resample && request_.align_end && is_of_whole_heads(place))
-    return patch_from(layer, stage, rows_of_place(place, layer).heads, values(stage));
-  return resolve_patch(place, layer, n, [&](Stage of, const std::string&) { return values(of); });
+  const Stage stage = stage_of_place(edit.place, layer);
+  if (request_.ablation == Ablation::resample && request_.align_end &&
+      is_of_whole_heads(edit.place))
+    return patch_from(layer, stage, axes_of(edit.place, layer, stage, edit.text).heads,
+                      values(stage));
+  return mha::patch_of(edit, layer, n, [&](Stage of, const std::string&) { return values(of); });
 }
 
 /// Heads of a stage of layer n, or all of it, replaced: by zero, its mean, or the next text's.
@@ -212,11 +213,14 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, c
                                const std::vector<std::size_t>& heads) const {
   const auto values = [&] { return replacement(n, stage, with_batch_axis(layer, clean)); };
   if (request_.ablation == Ablation::resample) return patch_from(layer, stage, heads, values());
-  PatchText place;
-  place.place = name_of(stage), place.stage = stage;
-  if (!heads.empty()) place.axes = {fmt::format("[{}]", fmt::join(heads, ","))};
-  place.value = request_.ablation == Ablation::zero ? "zero" : "mean";
-  return resolve_patch(place, layer, n, [&](Stage, const std::string&) { return values(); });
+  StagePlace place;
+  place.name = name_of(stage), place.stage = stage;
+  if (!heads.empty())
+    place.axes = {AxisPositions(std::vector<std::int64_t>(heads.begin(), heads.end()))};
+  const Edit edit =
+      Edit::of(std::move(place), PatchOp::set,
+               request_.ablation == Ablation::zero ? EditValue::zero() : EditValue::of_mean());
+  return mha::patch_of(edit, layer, n, [&](Stage, const std::string&) { return values(); });
 }
 
 /// From a changed layer to the model's end. Of the last layer only the rows of the predictions are

@@ -2,7 +2,7 @@
 // Ablation of the parts of a model: each head, each layer's attention and each
 // feed-forward is taken out of the run of a text, and what follows is computed again.
 
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 #include <mha/model/run.hpp>
 #include <mha/observe/prediction_rows.hpp>
 #include <mha/tensor/mean_spread.hpp>
@@ -28,7 +28,7 @@ enum class Ablation : std::uint8_t {
 struct EffectsRequest {
   std::vector<TextPosition> places; ///< of the predictions
   /// Places that are taken out together, besides each part by itself ("layers.1.head_out[0,3]").
-  std::vector<PatchText> set;
+  std::vector<Edit> set;
   Ablation ablation = Ablation::zero;
   /// Ablation::mean: of all texts, of which these are some (add_to_means); null: of these.
   std::shared_ptr<const StageMeans> means;

@@ -53,28 +53,28 @@ const std::vector<double>& require_numbers(const std::vector<double>& logits,
 }
 
 /// The layer that a place names; the first for the embedding.
-std::size_t layer_of(const TextLayers& layers, PatchText place) {
-  place.count_from_first(layers.count(), place.place);
+std::size_t layer_of(const TextLayers& layers, StagePlace place) {
+  place.count_from_first(layers.count(), place.name);
   if (place.stage == Stage::embed) return 0;
   if (is_of_model(place.stage) || (!is_part(place.stage) && !is_stream(place.stage)))
     fail("<of> {}: a stage of the stream (embed, resid_pre, resid_post …) or a part of it "
          "(head_result, output, mlp_out) expected",
-         place.place);
+         place.name);
   if (!place.layers || place.layers->first != place.layers->second)
-    fail("<of> {}: of which layer? Say layers.N.{}", place.place, name_of(place.stage));
+    fail("<of> {}: of which layer? Say layers.N.{}", place.name, name_of(place.stage));
   if (place.layers->first >= layers.count())
-    fail("<of> {}: there is no layer {}: the layers are 0 to {}", place.place, place.layers->first,
+    fail("<of> {}: there is no layer {}: the layers are 0 to {}", place.name, place.layers->first,
          layers.count() - 1);
   return place.layers->first;
 }
 
 } // namespace
 
-PartNorm norm_of_part(const PatchText& place) {
+PartNorm norm_of_part(const StagePlace& place) {
   return is_part(place.stage) ? PartNorm::frozen : PartNorm::own;
 }
 
-std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& place,
+std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& place,
                                     const std::vector<TextPosition>& positions,
                                     std::size_t threads) {
   const std::size_t n = layer_of(layers, place);
@@ -91,7 +91,7 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
     const PredictionRows rows(ends, positions, threads);
     for (std::size_t i = 0; i < positions.size(); ++i)
       found.push_back({positions[i], std::nullopt,
-                       require_numbers(rows[i].in_double(), place.place,
+                       require_numbers(rows[i].in_double(), place.name,
                                        fmt::format(" at position {}", positions[i].second))});
     return found;
   }
@@ -100,10 +100,10 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
   if (block.shape == BlockShape::post || block.post_block_norm.present())
     fail("<of> {}: the block normalises the sum, so that a part has no share of its own; stages of "
          "the stream (resid_post) have their logits",
-         place.place);
+         place.name);
   if ((of_attention && block.post_attention_norm.present()) ||
       (stage == Stage::mlp_out && block.post_mlp_norm.present()))
-    fail("<of> {}: a norm stands between {} and the stream; what is added is {}", place.place,
+    fail("<of> {}: a norm stands between {} and the stream; what is added is {}", place.name,
          name_of(stage), of_attention ? "attn_add" : "mlp_add");
   const Residual last = advance(layers, before, layers.count(), way);
   const Layer ends = layers.ends(last.x);
@@ -112,21 +112,20 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& p
   const std::size_t d = last.x.shape().back(), T = last.x.shape()[1];
   const bool with_heads = stage == Stage::head_result;
   const std::size_t H = with_heads ? layer.dims.H : 1;
-  PatchText heads = place;
+  StagePlace heads = place;
   heads.axes.resize(std::min<std::size_t>(heads.axes.size(), 1));
-  heads.stage = stage;
-  const std::vector<std::size_t> chosen = rows_of_place(heads, layer).heads;
+  const std::vector<std::size_t> chosen =
+      axes_of(heads, layer, stage, "<of> " + place.text()).heads;
   for (const auto& at : positions)
     for (const std::size_t h : chosen) {
       const auto& [batch, position] = at;
       const Statistics statistics = statistics_of(norm, row_of(last.x, batch * T + position, d));
       const Row part = row_of(whole, (batch * H + h) * T + position, d);
-      found.push_back(
-          {at, with_heads ? std::optional(h) : std::nullopt,
-           require_numbers(unembedded(head, frozen(norm, statistics, part)), place.place,
-                           fmt::format("{} at position {}",
-                                       with_heads ? fmt::format(" in head {}", h) : "",
-                                       position))});
+      found.push_back({at, with_heads ? std::optional(h) : std::nullopt,
+                       require_numbers(unembedded(head, frozen(norm, statistics, part)), place.name,
+                                       fmt::format("{} at position {}",
+                                                   with_heads ? fmt::format(" in head {}", h) : "",
+                                                   position))});
     }
   return found;
 }

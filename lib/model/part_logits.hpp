@@ -1,7 +1,7 @@
 #pragma once
 // Logits of one part of a model: a stage, or a vector, read by the unembedding alone.
 
-#include <mha/load/patch_text.hpp>
+#include <mha/layer/stage_place.hpp>
 #include <mha/model/run.hpp>
 #include <mha/observe/prediction_rows.hpp>
 
@@ -28,11 +28,11 @@ struct PartLogits {
 /// What a stage of a layer ("layers.3.head_result[5]", "layers.2.mlp_out", "embed") adds to the
 /// logits at some positions. Throws Error for a stage that is none of the stream's width, a block
 /// that normalises the sum, and a model without a linear head.
-std::vector<PartLogits> part_logits(const TextLayers& layers, const PatchText& place,
+std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& place,
                                     const std::vector<TextPosition>& positions,
                                     std::size_t threads);
 /// Which norm that stage's logits have.
-PartNorm norm_of_part(const PatchText& place);
+PartNorm norm_of_part(const StagePlace& place);
 
 /// What a vector of d_model numbers would add, by centring and gain of the last norm alone.
 std::vector<double> vector_logits(const TextLayers& layers, const Tensor& vector);

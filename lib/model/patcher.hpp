@@ -1,7 +1,7 @@
 #pragma once
 // The patches of a run: read from text, and given the values that unpatched runs hold.
 
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 #include <mha/model/run_request.hpp>
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 namespace mha {
 
-/// The texts that a patch's VALUE names: from 'text', from ids 1,2,3, from @FILE; with the special
-/// tokens of the run's own. Throws Error for another form.
-Text texts_named(const PatchText& patch, const Text& own);
+/// The texts that a run names: from 'text', from ids 1,2,3, from @FILE; with the special tokens of
+/// the run's own. Throws Error, which begins with `said`, for another form.
+Text texts_named(const std::string& run, const Text& own, const std::string& said);
 
 /// Puts a run's patches on a layer; `id` is empty for what stands after the last one. Returns what
 /// is to be known of their values, such as of the text that they are from, once, and without what
@@ -40,7 +40,7 @@ public:
 
 private:
   struct Written {
-    PatchText text;
+    Edit edit;
     std::vector<IsRead> is_read; ///< of each layer that got it
   };
 

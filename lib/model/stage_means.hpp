@@ -2,7 +2,7 @@
 // Mean ablation replaces the output of a part of the model by its mean over many texts. These means
 // are accumulated over batches of texts.
 
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 #include <mha/model/run.hpp>
 
 #include <functional>

@@ -30,7 +30,7 @@ struct Extent {
   std::size_t heads = 1, queries = 1, keys = 1;
 };
 
-Extent extent_of(const PatchText& place, const Layer& layer, const SweepRequest& request) {
+Extent extent_of(const StagePlace& place, const Layer& layer, const SweepRequest& request) {
   const StageInfo& info = info_of(stage_of_place(place, layer));
   const bool with_heads = info.letters.size() == 3 || info.kind == Kind::row;
   const bool of_keys = axis_of(info.letters.back()) == Axis::key && info.kind != Kind::row;
@@ -51,7 +51,7 @@ Extent extent_of(const PatchText& place, const Layer& layer, const SweepRequest&
 /// A point, and the place of some layers that is patched for it.
 struct SweepPlace {
   SweepPoint point;
-  PatchText place;
+  Edit edit;
   std::size_t first_layer = 0, last_layer = 0;
 };
 
@@ -127,9 +127,9 @@ private:
     way.threads = threads;
     way.patch = [&](Layer& layer, std::size_t n) {
       if (n < at.first_layer || n > at.last_layer) return;
-      PatchText text = at.place;
-      StagePatch patch = resolve_patch(
-          text, layer, n, [&](Stage stage, const std::string&) { return other_stage(n, stage); });
+      StagePatch patch = patch_of(at.edit, layer, n, [&](Stage stage, const std::string&) {
+        return other_stage(n, stage);
+      });
       is_read.push_back(patch.is_read);
       layer.patches.add(std::move(patch));
     };
@@ -236,21 +236,21 @@ std::vector<SweepPlace> places_of(const SweepPair& pair, const SweepRequest& req
             SweepPlace& at = list.emplace_back();
             SweepPoint& point = at.point;
             point.stage = s;
-            PatchText& place = at.place = request.stages[s];
-            place.axes = {"*", "*", "*"};
+            StagePlace place = request.stages[s];
+            place.axes.resize(3);
             const auto along = [&](SweepAxis axis, std::size_t index, std::size_t number,
                                    std::optional<std::size_t>& of) {
               if (!is_over(request, axis)) return;
               of = number;
-              place.axes[index] = fmt::format("{}", number);
+              place.axes[index] = AxisPositions(number);
             };
             along(SweepAxis::head, 0, h, point.head);
             along(SweepAxis::query, 1, t, point.query);
             along(SweepAxis::key, 2, j, point.key);
-            while (!place.axes.empty() && place.axes.back() == "*") place.axes.pop_back();
+            while (!place.axes.empty() && place.axes.back().all()) place.axes.pop_back();
             if (by_layer) point.layer = n;
-            place.value = "from the other run";
-            place.text = fmt::format("{}[{}]", place.place, fmt::join(place.axes, ","));
+            at.edit =
+                Edit::of(std::move(place), PatchOp::set, EditValue::of_run("from the other run"));
             at.first_layer = by_layer ? n : 0, at.last_layer = by_layer ? n : layers - 1;
           }
     }
@@ -282,7 +282,7 @@ void add_pair(PatchedPair& runs, const std::vector<SweepPlace>& places, const Sw
     if (!is_read[stage])
       fail("<sweep> {}: nothing that follows reads it; choose a stage that another is computed "
            "from",
-           request.stages[stage].place);
+           request.stages[stage].name);
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 // Activation patching: each place of a run in turn gets what the same place holds in another run,
 // and what follows is computed again (Meng et al. 2022, causal tracing).
 
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 #include <mha/model/run.hpp>
 #include <mha/observe/prediction_rows.hpp>
 
@@ -31,7 +31,7 @@ enum class SweepMetric : std::uint8_t {
 };
 
 struct SweepRequest {
-  std::vector<PatchText> stages; ///< places without a layer ("resid_pre", "hook_attn_out")
+  std::vector<StagePlace> stages; ///< places without a layer ("resid_pre", "hook_attn_out")
   std::vector<SweepAxis> over;
   SweepMetric metric = SweepMetric::logit;
   bool raw = false; ///< a point's value is M(patched) itself, not normalised by the two runs' M

@@ -2,7 +2,7 @@
 #include "support/library_input.hpp"
 #include "support/random_layer.hpp"
 #include <mha/layer/graph.hpp>
-#include <mha/load/patch_text.hpp>
+#include <mha/load/edit.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>
@@ -24,7 +24,7 @@ std::vector<Stage> stages_of(const Layer& layer) {
 }
 
 Layer patched(Layer layer, const std::string& text, const UnpatchedStage& unpatched = nullptr) {
-  layer.patches.add(resolve_patch(parse_patch(text), layer, 0, unpatched));
+  layer.patches.add(patch_of(parse_edit(text), layer, 0, unpatched));
   return layer;
 }
 

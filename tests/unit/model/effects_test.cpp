@@ -232,8 +232,8 @@ TEST_CASE("effects: means and next texts from outside are those of all texts at 
   for (const Ablation ablation : {Ablation::mean, Ablation::resample}) {
     EffectsRequest request;
     request.ablation = ablation,
-    request.set = {parse_patch(std::string("layers.-1.mlp_out = ") +
-                               (ablation == Ablation::mean ? "mean" : "from the next text"))};
+    request.set = {parse_edit(std::string("layers.-1.mlp_out = ") +
+                              (ablation == Ablation::mean ? "mean" : "from the next text"))};
     Opened all("bard-gpt2", ids_of(ids));
     request.places = {{0, 3}, {1, 3}, {2, 3}};
     const std::vector<Effect> whole = effects(*all.layers(), request);
@@ -264,7 +264,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
   EffectsRequest request;
   request.ablation = Ablation::resample, request.align_end = true;
   request.places = {{0, 5}, {1, 3}};
-  request.set = {parse_patch("layers.2.head_out[1] = from the next text")};
+  request.set = {parse_edit("layers.2.head_out[1] = from the next text")};
   const std::vector<Effect> found = effects(*texts.layers(), request);
   Opened long_text("bard-gpt2", ids_of({here})), short_text("bard-gpt2", ids_of({next}));
   const Tensor from = trace(short_text.model->load("2").layer, {Stage::head_out})
@@ -276,13 +276,13 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
       rows.as_mutable<double>()[i] = value_at(from, 1 * 4 * d + i);
     return rows;
   }();
-  PatchText place = parse_patch("layers.2.head_out[1,2-5] = 0");
-  place.tensor = values;
+  Edit edit = parse_edit("layers.2.head_out[1,2-5] = 0");
+  edit.value = EditValue::of_tensor(values);
   const std::shared_ptr<const TextLayers> made = long_text.layers();
   const TextLayers& layers = *made;
   Advance way;
   way.patch = [&](Layer& layer, std::size_t n) {
-    if (n == 2) layer.patches.add(resolve_patch(place, layer, n, {}));
+    if (n == 2) layer.patches.add(patch_of(edit, layer, n, {}));
   };
   const Residual last = advance(layers, layers.embedded(), layers.count(), way);
   const PredictionRows patched(layers.ends(last.x), {{0, 5}}, 0);
@@ -388,7 +388,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
                                                            : " = from the next text";
     EffectsRequest request;
     request.places = {{0, 6}, {1, 6}}, request.ablation = ablation;
-    request.set = {parse_patch(std::string("layers.1.head_out[2]") + value)};
+    request.set = {parse_edit(std::string("layers.1.head_out[2]") + value)};
     std::vector<Effect> found = effects(*opened.layers(), request);
     std::vector<Effect> head, set;
     for (const Effect& one : found) {
@@ -401,7 +401,7 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
       CHECK(set[i].logit_change.value() == Approx(head[i].logit_change.value()).epsilon(1e-12));
     }
     // Two places of two layers: as the patched run.
-    request.set.push_back(parse_patch(std::string("layers.0.mlp_out") + value));
+    request.set.push_back(parse_edit(std::string("layers.0.mlp_out") + value));
     found = effects(*opened.layers(), request);
     CHECK(found.back().part == Component::set);
     CHECK(found.back().kl != set[1].kl);
@@ -410,13 +410,13 @@ TEST_CASE("effects: a set is taken out together", "[effects]") {
                    {"layers.1.head_out[2] = zero", "layers.0.mlp_out = zero"});
     const Tensor clean = Opened("bard-gpt2", ids_of(ids)).logits(), changed = patched.logits();
     CHECK(found.back().kl.value() == Approx(divergence(clean, changed, 13)).epsilon(1e-9));
-    request.set = {parse_patch("layers.4.q = zero")};
+    request.set = {parse_edit("layers.4.q = zero")};
     CHECK_THROWS_WITH(effects(*opened.layers(), request), Catch::Contains("there is no layer 4"));
-    request.set = {parse_patch("layers.-5.q = zero")};
+    request.set = {parse_edit("layers.-5.q = zero")};
     CHECK_THROWS_WITH(effects(*opened.layers(), request), Catch::Contains("there is no layer -5"));
-    request.set = {parse_patch("layers.-3.head_out[2] = zero")};
+    request.set = {parse_edit("layers.-3.head_out[2] = zero")};
     CHECK(effects(*opened.layers(), request).back().kl == head[1].kl);
-    request.set = {parse_patch("q = zero")};
+    request.set = {parse_edit("q = zero")};
     CHECK_THROWS_WITH(effects(*opened.layers(), request), Catch::Contains("layers.N.q"));
   }
 }

@@ -48,8 +48,8 @@ TEST_CASE("part logits: what a part adds to a token's logit is its direct effect
         part = layer + ".head_result[" + std::to_string(*effect.head) + "]";
       if (effect.part == Component::mlp) part = layer + ".mlp_out";
       if (part.empty()) continue;
-      const std::vector<PartLogits> found = part_logits(*text.layers, parse_patch(part + " = zero"),
-                                                        {{effect.batch, effect.position}}, 0);
+      const std::vector<PartLogits> found =
+          part_logits(*text.layers, parse_place(part, part), {{effect.batch, effect.position}}, 0);
       REQUIRE(found.size() == 1);
       CHECK(found[0].logits[17] == Approx(*effect.direct).epsilon(1e-9).margin(1e-11));
       ++compared;
@@ -64,9 +64,9 @@ TEST_CASE("part logits: a stage of the stream has the logits of the logit lens",
   request.positions = {1, 4}, request.each_layer = true, request.top = 3;
   std::size_t compared = 0;
   for (const Prediction& one : predict(*lens.model, request).list) {
-    const std::string stage = "layers." + std::to_string(*one.layer) + ".resid_post = zero";
+    const std::string stage = "layers." + std::to_string(*one.layer) + ".resid_post";
     const auto found =
-        part_logits(*text.layers, parse_patch(stage), {{one.batch, one.position}}, 0);
+        part_logits(*text.layers, parse_place(stage, stage), {{one.batch, one.position}}, 0);
     for (const Candidate& candidate : one.candidates)
       CHECK(found[0].logits[static_cast<std::size_t>(candidate.id)] == candidate.logit);
     ++compared;
@@ -96,9 +96,8 @@ TEST_CASE("part logits: a vector goes through centring and gain alone", "[model]
 TEST_CASE("part logits: what is no part of the stream is said", "[model]") {
   const OneText gpt("bard-gpt2"), bert("bard-bert");
   const auto refused = [](const OneText& text, const char* part, const char* message) {
-    CHECK_THROWS_WITH(
-        part_logits(*text.layers, parse_patch(std::string(part) + " = zero"), places, 0),
-        Contains(message));
+    CHECK_THROWS_WITH(part_logits(*text.layers, parse_place(part, part), places, 0),
+                      Contains(message));
   };
   refused(gpt, "layers.1.q", "a stage of the stream");
   refused(gpt, "logits", "a stage of the stream");

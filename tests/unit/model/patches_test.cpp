@@ -1,5 +1,6 @@
 #include "support/compare.hpp"
 #include "support/places.hpp"
+#include "support/run.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/model/patcher.hpp>
@@ -49,6 +50,52 @@ Tensor logits_of(const std::string& model, const std::vector<std::string>& ids,
 const std::vector<std::string> text{"5,17,200,31,8,90,44"};
 
 } // namespace
+
+TEST_CASE("patches: what two other runs differ by, some times over, is the numbers it is made of") {
+  const std::vector<std::string> several{"5,17,200,31", "8,90"};
+  for (const std::string& model : models)
+    for (const char* stage : {"resid_post", "head_out", "k"}) {
+      INFO(model << " " << stage);
+      const auto of = [&](const std::string& ids) {
+        const Layer layer = Opened(model, {ids}).model->load("1").layer;
+        return convert(whole_stage(layer, *find_stage(stage)), DType::f64);
+      };
+      const Tensor a = of("7,3,12"), b = of("44,9");
+      const bool with_heads = a.rank() == 4;
+      const std::size_t H = with_heads ? a.shape()[1] : 1, width = a.shape().back();
+      nlohmann::json value; // H × 1 × width, or 1 × width
+      for (std::size_t h = 0; h < H; ++h) {
+        nlohmann::json row;
+        for (std::size_t i = 0; i < width; ++i)
+          row.push_back(2.5 * (a.as<double>()[(h * 3 + 2) * width + i] -
+                               b.as<double>()[(h * 2 + 0) * width + i]));
+        value.push_back(with_heads ? nlohmann::json::array({row}) : row);
+      }
+      const std::string place = fmt::format("layers.1.{}", stage);
+      for (const char* axes : {"", "[*,-1]", "[*,[0,1]]"}) {
+        INFO(axes);
+        const test::Folder folder;
+        const std::string file = folder.write("value.json", nlohmann::json{{"v", value}}.dump());
+        const auto with = [&](const std::string& text) {
+          return logits_of(model, several, {place + axes + text});
+        };
+        const Tensor found = with(" += 2.5 * from ids 7,3,12[-1] - ids 44,9[0]");
+        CHECK(compare_bits(found, with(" += " + file)) == "");
+        CHECK(compare_bits(found, with(" -= -1 * " + file)) == "");
+        CHECK(compare_bits(found, with(" += 2.5 * from ids 7,3,12[2] - from ids 44,9[-2]")) == "");
+        CHECK(compare_bits(found, with(" += 2 * from ids 7,3,12[-1] - ids 44,9[0]")) != "");
+      }
+    }
+  for (const auto& [value, expected] :
+       {std::pair("from ids 7,3,12 - ids 44,9", "has 3 tokens at the place, this run 7"),
+        {"from ids 7,3,12[5]", "there are 3 tokens"},
+        {"from ids 7,3,12[1", "] expected at the end"},
+        {"3 *", "a value expected after 3 *"},
+        {"3 * nothing", "is no value"},
+        {"from 'x' - nothing", "from 'TEXT', from ids"}})
+    CHECK_THROWS_WITH(logits_of("bard-gpt2", text, {std::string("layers.1.output += ") + value}),
+                      Catch::Contains(expected));
+}
 
 TEST_CASE("every stage of a model's layer: its own values change no bit, others reach the logits") {
   for (const std::string& model : models) {

@@ -38,7 +38,7 @@ struct OpenedPairs {
 
 SweepRequest request_of(const std::vector<std::string>& stages, std::vector<SweepAxis> over) {
   SweepRequest request;
-  for (const std::string& stage : stages) request.stages.push_back(parse_patch(stage + " = zero"));
+  for (const std::string& stage : stages) request.stages.push_back(parse_place(stage, stage));
   request.over = std::move(over);
   request.places = [](const Texts& text) {
     return std::vector<TextPosition>{{0, text.lengths()[0] - 1}};

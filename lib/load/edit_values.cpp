@@ -1,0 +1,276 @@
+// The values that edits give their places.
+
+#include <mha/load/edit.hpp>
+
+#include <mha/layer/apply_axes.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/load/source.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+namespace mha {
+
+namespace {
+
+/// Throws Error where texts have different numbers of an axis' positions in the place.
+void require_same_count(const Edit& edit, const std::vector<std::vector<std::size_t>>& items,
+                        std::string_view what) {
+  for (const std::vector<std::size_t>& list : items)
+    if (list.size() != items[0].size())
+      fail("{}: the texts have {} and {} of these {}; only a value without an axis of {} fits both",
+           edit.text, items[0].size(), list.size(), what, what);
+}
+
+/// A value times a factor, in float64 where it is not 1.
+Tensor times(const Tensor& value, double factor) {
+  if (factor == 1) return value;
+  Tensor product = copy_of(view_of(convert(value, DType::f64)));
+  for (double& number : product.as_mutable<double>()) number *= factor;
+  return product;
+}
+
+/// The value's strides over the place, as NumPy broadcasts.
+void broadcast(const Edit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
+               StagePatch& to) {
+  // Of the place: its axes, and which stride of the patch each is.
+  std::vector<std::pair<std::size_t, std::size_t>> axes;
+  if (layer.dims.batched) axes.emplace_back(layer.dims.B, 0);
+  if (place.with_heads) axes.emplace_back(place.heads.size(), 1);
+  axes.emplace_back(place.tokens[0].size(), 2);
+  if (place.with_columns) axes.emplace_back(place.columns[0].size(), 3);
+  const Shape& shape = value.shape();
+  Shape wanted;
+  for (const auto& [length, which] : axes) wanted.push_back(length);
+  const auto refuse = [&] {
+    fail("{}: the value is {}, the place {}", edit.text, to_string(shape), to_string(wanted));
+  };
+  std::size_t stride = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::size_t length = shape[shape.size() - 1 - i];
+    if (i >= axes.size()) {
+      if (length != 1) refuse();
+      continue;
+    }
+    const auto [expected, which] = axes[axes.size() - 1 - i];
+    if (which == 2 && length != 1) require_same_count(edit, place.tokens, "tokens");
+    if (which == 3 && length != 1) require_same_count(edit, place.columns, "keys");
+    if (length != 1 && length != expected) refuse();
+    to.strides[which] = length == 1 ? 0 : stride;
+    stride *= length;
+  }
+  to.value = convert(times(value, edit.value.factor), layer.dtype);
+}
+
+Tensor scalar(double number) {
+  return Tensor::of<double>({1}, std::span(&number, 1));
+}
+
+/// Throws Error where another run's texts do not have this one's tokens, one for one.
+void require_same_tokens(const Edit& edit, const Layer& layer, const UnpatchedValues& other) {
+  const std::size_t texts = other.values.shape()[0];
+  if (texts != 1 && texts != layer.dims.B)
+    fail("{}: the other run has {}, this one {}: one, or as many, expected", edit.text,
+         counted(texts, "texts"), layer.dims.B);
+  for (std::size_t b = 0; b < layer.dims.B && !other.lengths.empty(); ++b)
+    if (const std::size_t length = other.lengths[texts > 1 ? b : 0]; length != layer.length_of(b))
+      fail("{}: {}the other text has {}, this one {}: the same place needs the same number of "
+           "tokens; <pieces show> both",
+           edit.text, layer.dims.B > 1 ? fmt::format("text {}: ", b) : "",
+           counted(length, "tokens"), layer.length_of(b));
+}
+
+/// Sets a patch's value to the numbers that another run has at the place: of each batch item as
+/// many as it has there.
+void take_same_place(const Edit& edit, const Layer& layer, const PlaceAxes& place,
+                     const UnpatchedValues& other, StagePatch& to) {
+  const Dims& dims = layer.dims;
+  const Tensor& whole = other.values;
+  const Shape& shape = whole.shape();
+  const std::vector<Dim>& letters = info_of(to.stage).letters;
+  const std::size_t heads = place.with_heads ? shape[1] : 1;
+  const std::size_t rows = shape[place.with_heads ? 2 : 1];
+  const std::size_t cols = place.with_columns ? shape.back() : 1;
+  require_same_tokens(edit, layer, other);
+  const std::size_t here = dims.size_of(letters[place.with_heads ? 1 : 0]);
+  if (rows != here ||
+      (axis_of(letters.back()) == Axis::key && cols != dims.size_of(letters.back())))
+    fail("{}: the other text has {}, this one {}: the same place needs the same number of tokens; "
+         "<pieces show> both",
+         edit.text, counted(rows, "tokens"), here);
+  const auto longest = [](const std::vector<std::vector<std::size_t>>& items) {
+    return std::ranges::max_element(items, {}, &std::vector<std::size_t>::size)->size();
+  };
+  const std::size_t tokens = longest(place.tokens), columns = longest(place.columns);
+  Tensor value(DType::f64, {dims.B, place.heads.size(), tokens, columns});
+  to.strides = {place.heads.size() * tokens * columns, tokens * columns, columns, 1};
+  double* const numbers = value.as_mutable<double>().data();
+  for (std::size_t b = 0; b < dims.B; ++b)
+    for (std::size_t h = 0; h < place.heads.size(); ++h)
+      for (std::size_t t = 0; t < place.tokens[b].size(); ++t) {
+        const std::size_t row =
+            (((shape[0] > 1 ? b : 0) * heads + place.heads[h]) * rows + place.tokens[b][t]) * cols;
+        double* const at = numbers + b * to.strides[0] + h * to.strides[1] + t * columns;
+        const std::vector<std::size_t>& own = place.columns_of(b);
+        for (std::size_t c = 0; c < own.size(); ++c) at[c] = value_at(whole, row + own[c]);
+      }
+  to.value = convert(times(value, edit.value.factor), layer.dtype);
+}
+
+/// Adds to `value` (batch items, heads, tokens, columns of a place) `sign` times what another run
+/// has at the same place, or at the tokens that it names: one of them serves all.
+void add_run(const Edit& edit, const OtherRun& run, double sign, const Layer& layer,
+             const PlaceAxes& place, const UnpatchedValues& other, StagePatch& to, Tensor& value) {
+  const Layer& there = other.tokens.dims.B > 0 ? other.tokens : layer;
+  const std::size_t texts = other.values.shape()[0];
+  if (texts != 1 && texts != layer.dims.B)
+    fail("{}: {} has {}, this run {}: one, or as many, expected", edit.text, run.text,
+         counted(texts, "texts"), layer.dims.B);
+  StagePlace named = edit.place;
+  if (run.tokens) {
+    named.axes.resize(std::max<std::size_t>(named.axes.size(), 2));
+    named.axes[1] = *run.tokens;
+  }
+  const PlaceAxes at = axes_of(named, there, to.stage, edit.text + ": " + run.text);
+  const Shape& shape = other.values.shape();
+  const std::size_t heads = place.with_heads ? shape[1] : 1, rows = shape[place.with_heads ? 2 : 1],
+                    cols = place.with_columns ? shape.back() : 1;
+  double* const numbers = value.as_mutable<double>().data();
+  for (std::size_t b = 0; b < layer.dims.B; ++b) {
+    const std::size_t text = texts > 1 ? b : 0;
+    const std::vector<std::size_t>&tokens = at.tokens[text], &columns = at.columns_of(text);
+    const std::size_t own = place.tokens[b].size(), wide = place.columns_of(b).size();
+    if (tokens.size() != 1 && tokens.size() != own)
+      fail("{}: {} has {} at the place, this run {}: as many expected, or one, which is named: "
+           "{}[-1]",
+           edit.text, run.text, counted(tokens.size(), "tokens"), own, run.text);
+    if (columns.size() != wide)
+      fail("{}: {} has {} at the place, this run {}: as many expected", edit.text, run.text,
+           counted(columns.size(), "columns"), wide);
+    for (std::size_t h = 0; h < place.heads.size(); ++h)
+      for (std::size_t t = 0; t < own; ++t) {
+        const std::size_t token = tokens[tokens.size() > 1 ? t : 0],
+                          row = ((text * heads + at.heads[h]) * rows + token) * cols;
+        double* const to_row = numbers + b * to.strides[0] + h * to.strides[1] + t * to.strides[2];
+        for (std::size_t c = 0; c < wide; ++c)
+          to_row[c] += sign * value_at(other.values, row + columns[c]);
+      }
+  }
+}
+
+/// Sets a patch's value to what one run has, less what another has.
+void take_runs(const Edit& edit, const Layer& layer, const PlaceAxes& place,
+               const UnpatchedStage& unpatched, StagePatch& to) {
+  const auto longest = [](const std::vector<std::vector<std::size_t>>& items) {
+    return std::ranges::max_element(items, {}, &std::vector<std::size_t>::size)->size();
+  };
+  const std::size_t tokens = longest(place.tokens), columns = longest(place.columns);
+  Tensor value(DType::f64, {layer.dims.B, place.heads.size(), tokens, columns});
+  to.strides = {place.heads.size() * tokens * columns, tokens * columns, columns, 1};
+  const auto add = [&](const OtherRun& run, double sign) {
+    add_run(edit, run, sign, layer, place, unpatched(to.stage, run.text), to, value);
+  };
+  add(edit.value.run, 1);
+  if (edit.value.less) add(*edit.value.less, -1);
+  to.value = convert(times(value, edit.value.factor), layer.dtype);
+}
+
+/// The mean of a token stage over the positions of all texts that are no padding: per head and
+/// column, summed in the order of texts.
+Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Tensor& whole) {
+  const Shape& shape = whole.shape();
+  const std::size_t heads = place.with_heads ? shape[1] : 1;
+  const std::size_t rows = shape[place.with_heads ? 2 : 1], cols = shape.back();
+  const Dim letter = info_of(stage).letters[place.with_heads ? 1 : 0];
+  const std::vector<std::size_t>& columns = place.columns[0];
+  Tensor value(DType::f64, place.with_heads ? Shape{place.heads.size(), 1, columns.size()}
+                                            : Shape{1, columns.size()});
+  std::vector<std::vector<std::size_t>> own;
+  std::size_t count = 0;
+  for (std::size_t b = 0; b < shape[0]; ++b) {
+    if (rows == layer.dims.size_of(letter)) {
+      own.push_back(own_positions(layer, letter, b));
+    } else { // means of texts, a row for all
+      own.emplace_back(rows);
+      std::iota(own.back().begin(), own.back().end(), std::size_t{0});
+    }
+    count += own.back().size();
+  }
+  double* to = value.as_mutable<double>().data();
+  for (std::size_t h : place.heads)
+    for (std::size_t c : columns) {
+      double sum = 0;
+      for (std::size_t b = 0; b < shape[0]; ++b)
+        for (const std::size_t t : own[b])
+          sum += value_at(whole, ((b * heads + h) * rows + t) * cols + c);
+      *to++ = sum / static_cast<double>(count);
+    }
+  return value;
+}
+
+/// FILE[:TENSOR][@AXES].
+Tensor read_patch_file(const Edit& edit, Stage stage, std::size_t number) {
+  const std::string name(name_of(stage));
+  io::Source source = io::parse_source(name + "=" + edit.value.file);
+  const bool is_word = source.path.find_first_of("./:@") == std::string::npos;
+  std::error_code ignored;
+  if (source.name.empty() || (is_word && !std::filesystem::exists(source.path, ignored)))
+    fail(
+        "{}: '{}' is no value: a number, zero, mean, FILE[:TENSOR][@AXES] or from 'TEXT' expected, "
+        "or a number times one of these",
+        edit.text, edit.value.file);
+  source = io::with_layer(source, std::to_string(number));
+  const Tensor tensor = io::bound_entry(source).read();
+  return source.axes.empty() ? tensor
+                             : apply_axes(name, tensor, source.axes, number, edit.text).tensor;
+}
+
+} // namespace
+
+Layer tokens_alone(const Layer& layer) {
+  Layer alone;
+  alone.dims = layer.dims, alone.first_item = layer.first_item, alone.lengths = layer.lengths;
+  alone.tokens = layer.tokens, alone.key_tokens = layer.key_tokens;
+  alone.item_tokens = layer.item_tokens, alone.item_key_tokens = layer.item_key_tokens;
+  return alone;
+}
+
+StagePatch patch_of(const Edit& edit, const Layer& layer, std::size_t number,
+                    const UnpatchedStage& unpatched) {
+  const Stage stage = stage_of_place(edit.place, layer);
+  require_stage(layer, stage);
+  if (layer.settings.columns)
+    fail("{}: patches count tokens as rows; the layer's tokens are columns", edit.text);
+  const PlaceAxes place = axes_of(edit.place, layer, stage, edit.text);
+  StagePatch to = patch_at(place, layer, stage);
+  to.op = edit.op, to.text = edit.text;
+  const EditValue& value = edit.value;
+  switch (value.kind) {
+  case EditValue::Kind::number:
+    broadcast(edit, layer, place, scalar(value.number), to);
+    break;
+  case EditValue::Kind::tensor:
+    broadcast(edit, layer, place, value.tensor, to);
+    break;
+  case EditValue::Kind::file:
+    broadcast(edit, layer, place, read_patch_file(edit, stage, number), to);
+    break;
+  case EditValue::Kind::mean:
+    if (const Kind kind = info_of(stage).kind; kind == Kind::map || kind == Kind::row)
+      fail("{}: a mean over positions is for stages of tokens; {} has keys, which differ in number",
+           edit.text, name_of(stage));
+    broadcast(edit, layer, place, mean_of(layer, place, stage, unpatched(stage, "mean").values),
+              to);
+    break;
+  case EditValue::Kind::run:
+    if (value.less || value.run.tokens)
+      take_runs(edit, layer, place, unpatched, to);
+    else
+      take_same_place(edit, layer, place, unpatched(stage, value.run.text), to);
+    break;
+  }
+  return to;
+}
+
+} // namespace mha
