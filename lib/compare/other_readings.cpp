@@ -1,5 +1,6 @@
 #include <mha/compare/other_readings.hpp>
 
+#include <mha/compare/not_saved.hpp>
 #include <mha/compare/reference.hpp>
 #include <mha/layer/infer_axes.hpp>
 #include <mha/tensor/parts.hpp>
@@ -7,9 +8,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <compare>
+
 namespace mha {
 
 namespace {
+
+/// Where a stage's heads are counted; nothing where they stand side by side, or there are none.
+std::optional<std::size_t> axis_of_heads(const Layer& layer, Stage stage) {
+  const Axis first = axis_of(info_of(stage).letters[0]);
+  if (first != Axis::head && first != Axis::kv_head) return std::nullopt;
+  return layer.dims.batched ? 1 : 0;
+}
 
 /// What the heads give before they stand side by side.
 std::optional<OtherReading> of_head_width(const Layer& layer, Stage stage, const io::Entry& entry) {
@@ -20,13 +31,17 @@ std::optional<OtherReading> of_head_width(const Layer& layer, Stage stage, const
   return OtherReading{Stage::head_out, entry, "of head width: head_out"};
 }
 
-/// Each head's map, of one for all: (B, 1, T, S) of (B, T, S), and so on.
-std::optional<OtherReading> averaged(const Layer& layer, Stage stage, const io::Entry& entry) {
-  const std::size_t H = layer.dims.H;
-  if (stage != Stage::weights || H < 2) return std::nullopt;
+/// What stands in the place of each head, of one for all: (B, 1, T, S) of (B, T, S), and so on. Of
+/// weights with keepdim, too; another stage's axis of one counts its heads.
+std::optional<OtherReading> without_heads(const Layer& layer, Stage stage, const io::Entry& entry) {
+  const std::optional<std::size_t> heads = axis_of_heads(layer, stage);
+  if (!heads) return std::nullopt;
   Shape own = layer.shape_of(stage), theirs = entry.shape;
-  const std::size_t heads = layer.dims.batched ? 1 : 0;
-  own.erase(own.begin() + static_cast<std::ptrdiff_t>(heads));
+  const std::size_t H = own[*heads];
+  if (H < 2) return std::nullopt;
+  own.erase(own.begin() + static_cast<std::ptrdiff_t>(*heads));
+  const bool mean = stage == Stage::weights;
+  if (!mean && theirs.size() > own.size()) return std::nullopt;
   if (theirs.size() == own.size() + 1 && theirs[theirs.size() - 3] == 1) // averaged with keepdim
     theirs.erase(theirs.end() - 3);
   if (layer.dims.batched && layer.dims.B == 1 && theirs.size() + 1 == own.size())
@@ -34,9 +49,9 @@ std::optional<OtherReading> averaged(const Layer& layer, Stage stage, const io::
   if (!layer.dims.batched && theirs.size() == own.size() + 1 && theirs[0] == 1)
     theirs.erase(theirs.begin());
   if (theirs != own) return std::nullopt;
-  OtherReading reading{stage, entry, "the mean over the heads", true};
+  OtherReading reading{stage, entry, "", mean, true};
   reading.entry.shape = layer.shape_of(stage);
-  reading.entry.read = [read = entry.read, shape = reading.entry.shape, own, heads, H] {
+  reading.entry.read = [read = entry.read, shape = reading.entry.shape, own, heads = *heads, H] {
     Shape one = own;
     one.insert(one.begin() + static_cast<std::ptrdiff_t>(heads), 1);
     return at_positions(read().reshaped(one), heads, std::vector<std::size_t>(H, 0))
@@ -67,9 +82,60 @@ std::optional<OtherReading> padded_rows(const Layer& layer, Stage stage, const i
 } // namespace
 
 std::optional<OtherReading> other_reading(const Layer& layer, Stage stage, const io::Entry& entry) {
-  for (const auto& kind : {of_head_width, averaged, padded_rows})
+  for (const auto& kind : {of_head_width, without_heads, padded_rows})
     if (std::optional<OtherReading> reading = kind(layer, stage, entry)) return reading;
   return std::nullopt;
+}
+
+namespace {
+
+/// How far apart numbers are: first those that one side alone hides, then the sum of squares.
+struct Distance {
+  std::size_t hidden = 0;
+  double squares = 0;
+
+  void add(double a, double b) {
+    constexpr double mask_constant = -1e3;
+    const bool ours = !(a > mask_constant), theirs = !(b > mask_constant); // NaN, too
+    if (ours || theirs)
+      hidden += ours != theirs ? 1 : 0;
+    else
+      squares += (a - b) * (a - b);
+  }
+  auto operator<=>(const Distance&) const = default;
+};
+
+} // namespace
+
+std::optional<std::size_t> nearest_head(const Layer& layer, const ReferenceStage& reference,
+                                        const Tensor& ours) {
+  const Shape& shape = ours.shape(); // (B,) H, …
+  const std::size_t heads = *axis_of_heads(layer, reference.stage), H = shape[heads],
+                    texts = heads == 0 ? 1 : shape[0], n = ours.count() / (texts * H);
+  const Tensor saved = as_saved(reference, ours);
+  std::vector<Distance> apart(H);
+  Distance of_mean;
+  for (std::size_t i = 0; i < ours.count(); ++i) {
+    const double theirs = value_at(reference.value, i);
+    apart[i / n % H].add(value_at(ours, i), theirs);
+    if (reference.mean_of_heads && i / n % H == 0) of_mean.add(value_at(saved, i), theirs);
+  }
+  const auto nearest = std::min_element(apart.begin(), apart.end());
+  if (reference.mean_of_heads && of_mean <= *nearest) return std::nullopt;
+  return static_cast<std::size_t>(nearest - apart.begin());
+}
+
+Tensor of_head_alone(const Layer& layer, Stage stage, const Tensor& value, std::size_t head) {
+  const Shape& shape = value.shape();
+  const std::size_t heads = *axis_of_heads(layer, stage), H = shape[heads],
+                    texts = heads == 0 ? 1 : shape[0], n = value.count() / (texts * H);
+  Tensor alone = copy_of(view_of(value));
+  by_precision(value.dtype(), [&]<class N>(N) {
+    const auto numbers = alone.as_mutable<N>();
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      if (i / n % H != head) numbers[i] = static_cast<N>(not_saved());
+  });
+  return alone;
 }
 
 Tensor as_saved(const ReferenceStage& reference, const Tensor& ours) {

@@ -289,8 +289,10 @@ std::optional<ReferenceStage> Reader::read_otherwise(const Named& named, Stage s
   Named other = named;
   other.entry = &reading->entry;
   ReferenceStage result = value_of(other, reading->stage, reading->entry.read());
-  result.mean_of_heads = result.in_part = reading->mean_of_heads;
-  reference_.notes.push_back(fmt::format("{}: {}", named.where, reading->how));
+  result.mean_of_heads = reading->mean_of_heads, result.one_of_heads = reading->one_of_heads;
+  result.in_part = reading->one_of_heads;
+  if (!reading->how.empty())
+    reference_.notes.push_back(fmt::format("{}: {}", named.where, reading->how));
   return result;
 }
 

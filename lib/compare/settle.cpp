@@ -26,15 +26,20 @@ class Ours {
 public:
   Ours(const Layer& layer, std::size_t threads) : layer_(layer), threads_(threads) {}
 
-  /// One way to read a stage of the reference.
-  Difference against(const ReferenceStage& one, const Tensor& theirs) {
-    const Stage stage = one.stage;
+  const Layer& layer() const { return layer_; }
+  const Tensor& value_of(Stage stage) {
     auto at = values_.find(stage);
     if (at == values_.end())
       at = values_.emplace(stage, trace(layer_, {stage}, {}, threads_).value(stage)).first;
+    return at->second;
+  }
+
+  /// One way to read a stage of the reference.
+  Difference against(const ReferenceStage& one, const Tensor& theirs) {
+    const Stage stage = one.stage;
     Tolerance tolerance = default_tolerance(coarser_of(layer_.dtype, one.stored));
     tolerance.absolute += one.resolution;
-    return compare(layer_, stage, as_saved(one, at->second), theirs, tolerance, one.stored);
+    return compare(layer_, stage, as_saved(one, value_of(stage)), theirs, tolerance, one.stored);
   }
 
 private:
@@ -112,6 +117,26 @@ void settle_axes(Ours& ours, const std::vector<ReferenceStage*>& stages,
     else
       stage->other_axes.clear(); // stays doubtful
   }
+}
+
+/// Decides whose a stage without an axis of heads is: the nearest head's, or the heads' mean.
+void settle_heads(Ours& ours, ReferenceStage& stage, std::vector<std::string>& notes) {
+  if (!stage.one_of_heads) return;
+  const bool may_be_mean = stage.mean_of_heads;
+  const std::optional<std::size_t> head =
+      nearest_head(ours.layer(), stage, ours.value_of(stage.stage));
+  stage.one_of_heads = false;
+  std::string whose = "the mean over the heads", others = "any head alone";
+  if (head) {
+    stage.value = of_head_alone(ours.layer(), stage.stage, stage.value, *head);
+    stage.mean_of_heads = false;
+    whose = fmt::format("head {} alone", *head);
+    others = may_be_mean ? "another alone or to their mean" : "another alone";
+  }
+  const bool agrees = ours.against(stage, stage.value).within;
+  notes.push_back(
+      fmt::format("{}: {}{}", stage.source, whose,
+                  agrees ? "" : fmt::format(", to which it is nearer than to {}", others)));
 }
 
 /// How good a choice of readings is: the fewer steps are wrong, the better.
@@ -280,6 +305,7 @@ std::vector<Reference> settled(const Layer& layer, Reference reference, std::siz
   std::vector<ReferenceStage*> stages;
   for (ReferenceStage& stage : reference.stages) stages.push_back(&stage);
   settle_axes(ours, stages, reference.notes);
+  for (ReferenceStage* stage : stages) settle_heads(ours, *stage, reference.notes);
   narrow(ours, reference);
   if (reference.ambiguous.empty()) return {std::move(reference)};
   std::vector<Indices> indices = choices_of(reference, candidates_of(ours, reference));

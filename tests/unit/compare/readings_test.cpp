@@ -185,6 +185,48 @@ TEST_CASE("weights without an axis of heads are those of the only head, or the h
                 "the mean over the heads");
 }
 
+TEST_CASE("a stage without its axis of heads is one head's, and which is said") {
+  const Layer batch = layer_of(), item = layer_of({.B = 1, .batched = false});
+  for (const Stage stage :
+       {Stage::q, Stage::k, Stage::v, Stage::scores, Stage::scaled, Stage::masked, Stage::row_max,
+        Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights, Stage::head_out})
+    for (const Layer* layer : {&batch, &item}) {
+      const Tensor value = stage_of(*layer, stage);
+      const std::size_t heads = layer == &batch ? 1 : 0;
+      Shape shape = value.shape();
+      const std::size_t H = shape[heads];
+      shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(heads));
+      for (std::size_t head = 0; head < H; ++head) {
+        const Tensor one = part_of_axis(value, heads, head, 1).reshaped(shape);
+        const std::string whose = fmt::format("head {} alone", head);
+        check_reading(*layer, std::string(name_of(stage)), one, stage, whose);
+        const auto wrong = outcome(*layer, std::string(name_of(stage)),
+                                   with_one_wrong(one, one.count() - 1), true);
+        CHECK_THAT(wrong->reference.notes.at(0), Contains(whose + ", to which it is nearer than"));
+        const std::vector<Region>& regions = wrong->found.stages[0].difference.regions.list;
+        REQUIRE(regions.size() == 1);
+        CHECK(regions[0].heads == IndexRanges{{head, head}});
+      }
+    }
+}
+
+TEST_CASE("one head's map that is no head's differs from the nearest, the mean or a head") {
+  const Layer layer = layer_of({.B = 1, .batched = false});
+  const Tensor weights = stage_of(layer, Stage::weights), mean = mean_over_heads(weights, 0);
+  for (std::size_t head = 0; head <= 4; ++head) { // the mean is the last
+    Tensor moved = head < 4 ? part_of_axis(weights, 0, head, 1).reshaped({3, 5}) : mean;
+    moved = copy_of(view_of(moved));
+    for (double& one : moved.as_mutable<double>()) one *= 1.001;
+    const auto found = outcome(layer, "weights", moved, true);
+    CHECK_FALSE(found->found.equal());
+    CHECK_THAT(found->reference.notes.at(0),
+               Contains(head < 4 ? fmt::format("head {} alone, to which it is nearer than to "
+                                               "another alone or to their mean",
+                                               head)
+                                 : "the mean over the heads, to which it is nearer than to any"));
+  }
+}
+
 TEST_CASE("log-sum-exps with room for whole tiles of queries are read without it") {
   for (const std::size_t T : {std::size_t{3}, std::size_t{130}}) {
     const Layer layer = layer_of({.T = T});
