@@ -88,7 +88,8 @@ void add_splits(const Dims& dims, ChangeList& list) {
   };
   list.add("heads.reshape", all,
            "splits q, k and v into heads by a plain reshape: (T, H · d) is read as (H, T, d)", cure,
-           split);
+           split)
+      .once = true; // of three stages: another change may touch one of them
   seldom_and_once(list.add(
       "heads.reshape", all | StageSet{Stage::concat},
       "splits and joins the heads by plain reshapes: (T, H · d) is read as (H, T, d), and back",
@@ -104,10 +105,10 @@ void add_splits(const Dims& dims, ChangeList& list) {
   const auto interleave = [](Layer& edited) {
     resplit(edited, {Stage::q, Stage::k, Stage::v}, interleaved);
   };
-  list.add("heads.interleaved", all,
-           "splits q, k and v into heads column by column: head h has the columns h, h + H, …",
-           "split the columns as (heads, width), not as (width, heads)", interleave)
-      .rare = true;
+  seldom_and_once(
+      list.add("heads.interleaved", all,
+               "splits q, k and v into heads column by column: head h has the columns h, h + H, …",
+               "split the columns as (heads, width), not as (width, heads)", interleave));
   seldom_and_once(list.add("heads.interleaved", all | StageSet{Stage::concat},
                            "splits q, k and v into heads column by column, and joins them so",
                            "split and join the columns as (heads, width), not as (width, heads)",
