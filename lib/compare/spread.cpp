@@ -94,9 +94,9 @@ Numbers Variances::of_given(Stage stage) const {
   const Numbers y = values_in_double(given);
   Numbers variance(y.size());
   const std::size_t width = std::max<std::size_t>(given.shape().back(), 1);
+  const bool powers = are_powers(stage, given);
   for (std::size_t first = 0; first < y.size(); first += width)
-    variance_of_given(kept_, off->second, stage == Stage::exp || stage == Stage::weights, &y[first],
-                      width, &variance[first]);
+    variance_of_given(kept_, off->second, powers, &y[first], width, &variance[first]);
   return variance;
 }
 

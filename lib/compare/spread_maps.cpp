@@ -28,6 +28,10 @@ MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage las
   for (const Stage stage : steps_)
     if (stage >= Stage::scores && stage <= Stage::weights && !layer.has_given(stage))
       shown_.push_back(stage);
+  for (const Stage stage : {Stage::exp, Stage::weights})
+    if (contains(steps_, stage) && layer.has_given(stage) &&
+        are_powers(stage, layer.given[index_of(stage)]))
+      powers_.add(stage);
   is_small_ = d.B * d.H * d.T * d.S_all <= small_maps;
   std::vector<Stage> missing;
   for (const Stage stage : shown_)
@@ -126,8 +130,7 @@ Squares MapVariances::products(const Rows& rows) const {
 void MapVariances::of_given(Stage stage, const double* y, std::size_t n, double* variance) const {
   const auto off = by_.off.find(stage);
   if (off != by_.off.end())
-    variance_of_given(kept_, off->second, stage == Stage::exp || stage == Stage::weights, y, n,
-                      variance);
+    variance_of_given(kept_, off->second, contains(powers_, stage), y, n, variance);
   else
     for (std::size_t j = 0; j < n; ++j) variance[j] = kept_.unless_held(y[j]);
   for (std::size_t j = 0; j < n; ++j)

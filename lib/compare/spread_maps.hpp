@@ -54,6 +54,7 @@ private:
   FactorRows q_, k_;
   std::size_t threads_, together_;
   StageSet steps_;           ///< those on the way to `last`
+  StageSet powers_;          ///< given stages that are: see are_powers
   std::vector<Stage> shown_; ///< of them, those that are computed
   bool is_small_ = false;    ///< whether what is kept has their values
   KeptMaps& shared_;

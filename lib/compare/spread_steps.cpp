@@ -15,6 +15,13 @@ double before_cap(double capped, double cap) {
   return cap * std::atanh(std::clamp(capped / cap, -nearest, nearest));
 }
 
+bool are_powers(Stage stage, const Tensor& given) {
+  if (stage != Stage::exp && stage != Stage::weights) return false;
+  for (std::size_t i = 0; i < given.count(); ++i)
+    if (value_at(given, i) < 0) return false;
+  return true;
+}
+
 double Spacing::unless_held(double number) const {
   const double units = number / (2 * most(number));
   return number == 0 || !std::isfinite(number) || units == std::floor(units) ? 0 : of(number);
@@ -29,15 +36,21 @@ Spacing spacing_of(DType dtype) {
 Squares times(const Squares& a, const Squares& b, std::size_t threads) {
   Squares product(a.rows, b.cols);
   if (product.numbers.empty() || a.cols == 0) return product;
-  const double largest = *std::ranges::max_element(a.numbers),
-               other = *std::ranges::max_element(b.numbers);
-  if (!(largest > 0) || !(other > 0) || !std::isfinite(largest) || !std::isfinite(other))
-    return product;
+  // What is not finite makes no finite number: it is left out, and the others keep their variance.
+  const auto largest_of = [](const Squares& grid) {
+    double most = 0;
+    for (const double one : grid.numbers)
+      if (std::isfinite(one)) most = std::max(most, one);
+    return most;
+  };
+  const double largest = largest_of(a), other = largest_of(b);
+  if (!(largest > 0) || !(other > 0)) return product;
   // The projection of a layer of one head: so products are as fast as the layer's own.
   const auto scaled = [](const Squares& grid, double by, const Shape& shape) {
     Tensor tensor = Tensor::uninitialised(DType::f32, shape);
     const auto to = tensor.as_mutable<float>();
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(grid.numbers[i] / by);
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = std::isfinite(grid.numbers[i]) ? static_cast<float>(grid.numbers[i] / by) : 0;
     return tensor;
   };
   Layer layer;

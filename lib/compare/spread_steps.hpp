@@ -2,6 +2,7 @@
 // The roundings of single steps: of a number that is kept, of a sum, of a product of matrices.
 
 #include <mha/layer/block.hpp>
+#include <mha/layer/stage.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <algorithm>
@@ -65,8 +66,11 @@ Squares times(const Squares& a, const Squares& b, std::size_t threads);
 Squares variance_of_product(const Squares& a, const Squares& variance, const Squares& squares,
                             const Squares* own, const Spacing& summed, std::size_t threads);
 
-/// The variance of a row of n given numbers that are off by so much relative to them: of exp and
-/// weights (`each`) each to itself, of others to itself and to its row.
+/// Whether given numbers of a stage are powers, or shares of their sum. Weights of both signs are
+/// not: scores stand for them.
+bool are_powers(Stage stage, const Tensor& given);
+/// The variance of a row of n given numbers that are off by so much relative to them: of powers
+/// (`each`) each to itself, of others to itself and to its row.
 void variance_of_given(const Spacing& kept, double off, bool each, const double* y, std::size_t n,
                        double* variance);
 

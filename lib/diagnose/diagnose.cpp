@@ -128,15 +128,17 @@ bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
 }
 
 /// Whether changes that leave no step open mislead all the same: taken together they make the
-/// largest error rise, or spoil a stage that agreed.
+/// largest error rise, spoil a stage that agreed, or leave one as wrong as it was.
 bool misleads(const Diagnosis& diagnosis, bool half) {
-  constexpr double spoilt = 4;
+  constexpr double spoilt = 4, most_left = 0.1;
   const double by_chance = half ? 1.2 : 1; // rounding falls otherwise
   double before = 0, after = 0;
   for (const Diagnosis::Compared& one : diagnosis.stages) {
     if (!one.harmless.empty()) continue;
     before = std::max(before, one.before.error), after = std::max(after, one.after.error);
     if (one.before.agrees && !one.after.agrees && one.after.error > spoilt * one.before.error)
+      return true;
+    if (!one.after.agrees && one.after.error > most_left && one.after.error >= one.before.error)
       return true;
   }
   return after > by_chance * before;

@@ -67,9 +67,10 @@ Change multiplied_change(Stage stage, double factor, const std::string& value = 
   const bool base_2 = stage == Stage::logsumexp && value == "1/ln 2";
   return fitted_change(
       "multiplied", stage,
-      base_2 ? fmt::format("has logsumexp in base 2: it is {:.5g} = 1/ln 2 times this one", factor)
-             : fmt::format("multiplies {} by {:.4g}{}", name, factor,
-                           value.empty() ? "" : " = " + value),
+      base_2
+          ? fmt::format("has logsumexp in base 2: it is {:.5g} = 1/ln 2 times this one", factor)
+          : fmt::format("multiplies {} by {:.{}g}{}", name, factor,
+                        std::fabs(factor - 1) < 1e-3 ? 8 : 4, value.empty() ? "" : " = " + value),
       base_2 ? "take the natural logarithm, or multiply by ln 2 before it is compared"
              : fmt::format("take {} as it is", name),
       [stage, factor](Layer& edited) {
@@ -96,7 +97,8 @@ void CauseSearch::fit_factor(Trials& trials, Changes& candidates) {
   if (!head && std::ranges::find(multiplied_stages, stage) == std::end(multiplied_stages)) return;
   const double cap = head ? layer_.ends->head.softcap : 0;
   const double factor = projection(uncapped(theirs, cap), uncapped(trials.value(), cap), {});
-  if (factor == 0 || !std::isfinite(factor)) return;
+  constexpr double no_factor = 1e-6; // off by less it is rounding
+  if (factor == 0 || !std::isfinite(factor) || std::fabs(factor - 1) < no_factor) return;
   constexpr double near = 0.02; // rounding hides the digits of a fit: the named number is tried
   for (const NamedFactor& named : named_factors(layer_)) {
     if (head || std::fabs(factor / named.value - 1) > near) continue;

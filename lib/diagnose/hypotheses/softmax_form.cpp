@@ -4,6 +4,8 @@
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/layer/graph.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -95,19 +97,37 @@ void add_axes(const Dims& dims, ChangeList& list) {
   }
 }
 
+/// A layer that hides keys from queries.
+bool hides_keys(const Layer& layer) {
+  const Settings& s = layer.settings;
+  return s.causal || s.window_left >= 0 || s.window_right >= 0 || !layer.added.empty() ||
+         !layer.blocked.empty();
+}
+
+/// The scores stand for the weights; what hides a key is left out of them, or is one of them.
+void add_missing(const Layer& layer, ChangeList& list) {
+  const auto add = [&](double hidden, const std::string& words) {
+    list.add_rows("softmax.missing", StageSet{Stage::weights},
+                  "takes the scores for the weights" + words,
+                  "take the softmax of the scores over the keys", [hidden](Layer& edited) {
+                    give(edited, Stage::weights,
+                         each_number(value_of(edited, Stage::masked),
+                                     [hidden](double a) { return std::isinf(a) ? hidden : a; }));
+                  });
+  };
+  add(0, "");
+  if (!hides_keys(layer)) return;
+  for (const double hidden : {-std::numeric_limits<double>::infinity(), -1e9, -1e4})
+    add(hidden, fmt::format(", with {:g} for hidden keys", hidden));
+}
+
 std::vector<Change> softmax_form_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   ChangeList list;
   add_axes(layer.dims, list);
   if (layer.dims.H > 1 && (layer.settings.causal || !layer.added.empty() || !layer.blocked.empty()))
     add_heads_with_hidden_keys(list);
-  list.add("softmax.missing", StageSet{Stage::weights}, "takes the scores for the weights",
-           "take the softmax of the scores over the keys", [](Layer&) {})
-      .edit_rows = [](Layer& edited) {
-    give(edited, Stage::weights, each_number(value_of(edited, Stage::masked), [](double a) {
-           return std::isinf(a) ? 0.0 : a;
-         }));
-  };
+  add_missing(layer, list);
   list.add_rows(
       "softmax.base", StageSet{Stage::weights}, "takes powers of 2 in the softmax, not of e",
       "exponentiate with base e, or multiply the scores by log₂ e first", [](Layer& edited) {

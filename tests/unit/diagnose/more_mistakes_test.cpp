@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 
 using namespace mha;
@@ -101,6 +102,51 @@ std::vector<planted::Mistake> more_mistakes() {
 }
 
 } // namespace
+
+TEST_CASE("a softmax that is missing is named, in every type and with every way to hide keys",
+          "[diagnose][more]") {
+  struct Kind {
+    DType layer, stored;
+    bool causal;
+    double hidden; ///< what the reference has for hidden keys
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::size_t all = 0;
+  for (const auto& [of_layer, stored, causal, hidden] :
+       {Kind{DType::f64, DType::f64, false, 0}, Kind{DType::f32, DType::f32, false, 0},
+        Kind{DType::f32, DType::bf16, false, 0}, Kind{DType::f32, DType::f16, false, 0},
+        Kind{DType::f64, DType::f64, true, -infinity}, Kind{DType::f32, DType::f32, true, 0},
+        Kind{DType::f32, DType::f32, true, -infinity}, Kind{DType::f64, DType::f64, true, -1e9},
+        Kind{DType::f32, DType::f32, true, -1e9}, Kind{DType::f64, DType::f64, true, -1e4}})
+    for (planted::Base& base : planted::bases(3, of_layer == DType::f32)) {
+      if (!base.layer.X_k.empty() && causal) continue;
+      base.layer.causal = causal;
+      planted::Implementation other{base.layer, {}, {}};
+      other.steps.push_back(
+          {"weights", [hide = hidden](const planted::Implementation&, const planted::Stages& s) {
+             reference::Array weights = s.at("masked");
+             for (double& w : weights.values) w = std::isinf(w) ? hide : w;
+             return weights;
+           }});
+      planted::Stages stages = other.run();
+      const Layer layer = library_layer(base.layer, base.form);
+      for (const std::vector<const char*>& saved :
+           {std::vector<const char*>{"q", "k", "v", "weights", "output"}, {"weights", "output"}}) {
+        std::vector<ReferenceStage> known;
+        for (const char* name : saved)
+          known.push_back({stage_named(name),
+                           convert(convert(tensor_of(stages.at(name), DType::f64), stored),
+                                   stored == DType::f64 ? DType::f64 : DType::f32),
+                           stored, "", ""});
+        const Diagnosis d = diagnose(layer, known, false, 1);
+        INFO(base.name << ", " << name_of(of_layer) << " " << name_of(stored) << ", hidden "
+                       << hidden << ", " << saved.size() << ": " << told(d));
+        CHECK(names(d, "softmax.missing"));
+        ++all;
+      }
+    }
+  CHECK(all > 40);
+}
 
 TEST_CASE("each mistake of the reports is named", "[diagnose][more]") {
   const bool all = GENERATE(true, false);
