@@ -134,7 +134,10 @@ Layer Trials::prepared(const Changes& changes) const {
   Layer edited = layer_;
   set_apart(edited);
   if (const auto base = kept_.find(nullptr); base != kept_.end()) {
-    const StageSet all_changed = possible_descendants(touched_by(changes));
+    StageSet all_changed = possible_descendants(touched_by(changes));
+    for (const Change* change : always_) // it is made again of all that it touches, or of nothing
+      if (change->once && (change->touches & all_changed).any())
+        all_changed |= possible_descendants(change->touches);
     for (const auto& [stage, value] : base->second)
       if (!contains(all_changed, stage)) give(edited, stage, value);
     for (const Change* change : changes) {
@@ -163,7 +166,7 @@ bool Trials::is_kept(const Change& change, const Layer& edited) const {
   return std::all_of(stages().begin(), stages().end(), [&](const StageInfo& info) {
     if (!contains(concerned, info.stage)) return true;
     const bool product = info.stage == Stage::q || info.stage == Stage::k || info.stage == Stage::v;
-    return product && edited.has_given(info.stage);
+    return (product || change.once) && edited.has_given(info.stage);
   });
 }
 
