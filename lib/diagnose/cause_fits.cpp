@@ -55,6 +55,7 @@ void CauseSearch::add_fits(const State&, Trials& trials, Changes& candidates) {
     if (std::optional<Change> dropout =
             dropout_change(stage, trials.value(), trials.target().theirs))
       candidates.push_back(keep(std::move(*dropout)));
+  fit_epsilon(trials, candidates);
   if (has(Stage::scaled)) fit_scale(trials, candidates);
   if (has(Stage::capped)) fit_softcap(trials, candidates);
   fit_clip(trials, candidates);

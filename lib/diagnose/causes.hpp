@@ -77,6 +77,7 @@ private:
   void keep_closest(Trials& trials, std::vector<Changes>& found) const;
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
+  void fit_epsilon(Trials& trials, Changes& candidates);
   void fit_softcap(Trials& trials, Changes& candidates);
   void fit_clip(const Trials& trials, Changes& candidates);
   void fit_swish(Trials& trials, Changes& candidates);

@@ -3,6 +3,7 @@
 // implementation might compute it.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/epsilon.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
@@ -112,10 +113,7 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
              give(edited, Stage::x, value_of(again, Stage::x));
            });
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
-    if (eps != s.input_norm_eps)
-      list.add_settings(
-          "input_norm.eps", norm_output_stage(), fmt::format("normalises X with ε = {:g}", eps),
-          fmt::format("normalise X with ε = {:g}", s.input_norm_eps), {{"input_norm_eps", eps}});
+    if (eps != s.input_norm_eps) list.add(input_norm_eps_change(layer, eps));
   add_forms(layer, list);
   add_partial_norms(layer, list);
   std::vector<Change> all = list.take();
@@ -126,6 +124,13 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
 }
 
 } // namespace
+
+Change input_norm_eps_change(const Layer& layer, double eps) {
+  return settings_change("input_norm.eps", norm_output_stage(),
+                         fmt::format("normalises X with ε = {:.4g}", eps),
+                         fmt::format("normalise X with ε = {:g}", layer.settings.input_norm_eps),
+                         {{"input_norm_eps", eps, 9}});
+}
 
 const Theme input_norm_theme{
     .name = "input_norm",

@@ -2,6 +2,7 @@
 // in this layer.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/epsilon.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <cmath>
@@ -140,6 +141,8 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
     });
   };
   const std::string rms = "normalise q and k by their root mean square: x / √(mean(x²) + ε) · w";
+  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 0.0})
+    if (eps != layer.settings.qk_norm_eps) list.add(qk_norm_eps_change(layer, eps));
   HeadNormForm form;
   form.centres = true;
   add("norm.layer", "subtracts the mean from q and k, too (LayerNorm)", rms, form);
@@ -155,12 +158,6 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   form = {};
   form.weighted = false;
   add("norm.weight", "leaves out the weights of the norms of q and k", rms, form);
-  for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-2, 0.0})
-    if (eps != layer.settings.qk_norm_eps)
-      list.add_settings("norm.eps", qk_norm_stages(),
-                        fmt::format("normalises q and k with ε = {:g}", eps),
-                        fmt::format("normalise q and k with ε = {:g}", layer.settings.qk_norm_eps),
-                        {{"qk_norm_eps", eps}});
   for (const Side& side : sides)
     if (!(layer.*side.weight).empty())
       list.add(fmt::format("norm.missing.{}", side.name), StageSet{side.to},
@@ -180,6 +177,13 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
 }
 
 } // namespace
+
+Change qk_norm_eps_change(const Layer& layer, double eps) {
+  return settings_change("norm.eps", qk_norm_stages(),
+                         fmt::format("normalises q and k with ε = {:.4g}", eps),
+                         fmt::format("normalise q and k with ε = {:g}", layer.settings.qk_norm_eps),
+                         {{"qk_norm_eps", eps, 9}});
+}
 
 const Theme qk_norm_theme{
     "qk_norm",

@@ -7,6 +7,7 @@
 #include "support/reference_positions.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include <cmath>
 
@@ -175,6 +176,56 @@ TEST_CASE("a scale and a rotary base that nobody lists are fitted", "[diagnose]"
   const Diagnosis rope = diagnose(layer, {stage_of(turned.run(), "output")});
   REQUIRE(ids_of(rope) == std::vector<std::string>{"rope.base"});
   CHECK(rope.changes[0].reproduction.text().in_words(Wording::command_line) == "--rope-base 2500");
+}
+
+TEST_CASE("the ε of a norm is fitted, whatever it is, and written as people write it",
+          "[diagnose]") {
+  for (const bool single : {false, true})
+    for (const bool of_heads : {false, true})
+      for (const double size : {1.0, 0.05})
+        for (const auto& [own, theirs] : {std::pair(1e-6, 1e-5),
+                                          {1e-5, 1e-6},
+                                          {1e-6, 2e-5},
+                                          {1e-5, 3.5e-4},
+                                          {1e-3, 7e-6},
+                                          {0.0, 4e-6}}) {
+          planted::Base base = planted::bases(6, single)[0];
+          Random random(8);
+          reference::Layer& text = base.layer;
+          if (of_heads) {
+            text.q_norm_weight = planted::numbers(random, {text.d_k}, 0.4, 1.6);
+            text.k_norm_weight = planted::numbers(random, {text.d_k}, 0.4, 1.6);
+            text.qk_norm_eps = own;
+            for (Array* W : {&text.W_q, &text.W_k})
+              for (double& w : W->values) w *= size;
+          } else {
+            text.input_norm = reference::Norm::rms, text.input_norm_eps = own;
+            text.norm_weight = planted::numbers(random, {text.X.shape[2]}, 0.4, 1.6);
+            for (double& x : text.X.values) x *= size;
+          }
+          const Layer layer = library_layer(text, base.form);
+          planted::Implementation other{text, {}, {}};
+          (of_heads ? other.layer.qk_norm_eps : other.layer.input_norm_eps) = theirs;
+          const planted::Stages stages = other.run();
+          for (const bool all : {false, true}) {
+            std::vector<ReferenceStage> known{stage_of(stages, "output")};
+            if (all) known.insert(known.begin(), stage_of(stages, of_heads ? "q_norm" : "x"));
+            if (single)
+              for (ReferenceStage& one : known)
+                one.value = convert(one.value, DType::f32), one.stored = DType::f32;
+            const Diagnosis d = diagnose(layer, known);
+            INFO((single ? "float32" : "float64") << (of_heads ? " q, k" : " x") << ", size "
+                                                  << size << ": " << own << " -> " << theirs);
+            // An ε that is lost beside numbers of usual size is rounding.
+            if (single && d.equal && d.error_before < 5e-6) continue;
+            REQUIRE(ids_of(d) ==
+                    std::vector<std::string>{of_heads ? "norm.eps" : "input_norm.eps"});
+            if (single && size == 1) continue; // its digits are lost in rounding
+            CHECK_THAT(d.changes[0].did, Catch::EndsWith(fmt::format(" with ε = {:g}", theirs)));
+            CHECK(d.changes[0].reproduction.text().in_words(Wording::command_line) ==
+                  fmt::format("--{} {:g}", of_heads ? "qk-norm-eps" : "input-norm-eps", theirs));
+          }
+        }
 }
 
 TEST_CASE("dropout is told by its zeros, and its probability estimated", "[diagnose]") {
