@@ -147,8 +147,13 @@ void step_gpt_neo_window(LayerReading& to, const JsonTree&) {
   if (kind && *kind == "local") to.set("window_left", fmt::format("{}", window - 1), "config.json");
 }
 
+/// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions, with the base 10000 whatever
+/// config.json says.
 void step_gptj_rotary(LayerReading& to, const JsonTree&) {
-  set_rotary_of_gptj(to);
+  set_rotary(to, {.style = "interleaved", .dims_key = "rotary_dim", .fixed = true});
+  if (!to.group().configured("rotary_dim"))
+    to.warn(message("config.json does not say rotary_dim: all dimensions of a head are rotated; "
+                    "<rope_dims> chooses"));
 }
 
 /// {"japanese": false, "always": false}: the biases of GPT-NeoX, as attention_bias says; GPT-NeoX

@@ -45,7 +45,7 @@ std::vector<std::string_view> keys_in(const JsonTree& arguments, std::string_vie
 } // namespace
 
 /// "none", or {"style": "half", "part": 0.25, "base": 10000, "base_keys": "a b", "part_keys": "a
-/// b", "dims_key": "rotary_dim", "layer_type": "", "scaled": true}: see Rotary.
+/// b", "dims_key": "rotary_dim", "layer_type": "", "scaled": true, "fixed": false}: see Rotary.
 void step_rotary(LayerReading& to, const JsonTree& arguments) {
   if (arguments.is_text()) return set_no_rotary(to);
   Rotary rotary;
@@ -60,6 +60,7 @@ void step_rotary(LayerReading& to, const JsonTree& arguments) {
                     type = text_in(arguments, "layer_type").value_or("");
   rotary.dims_key = dims, rotary.layer_type = type;
   rotary.scaled = flag_in(arguments, "scaled", true);
+  rotary.fixed = flag_in(arguments, "fixed");
   set_rotary(to, rotary);
 }
 

@@ -73,6 +73,15 @@ public:
         to_.group().says(name);
   }
 
+  /// Of code with a base of its own: what says the same is known.
+  void know_base(double base) const {
+    for (const auto& [key, value] : *to_.group().config)
+      if (const std::string name = own_name(key); name.starts_with("ro"))
+        if ((name.ends_with("rope_theta") && parse_number<double>(value) == base) ||
+            (name.ends_with("type") && value == "default"))
+          to_.group().says(name);
+  }
+
   /// What kinds of layers have that the model has none of, or, of a lone layer, the other kinds.
   void know_other_kinds() const {
     const Group& group = to_.group();
@@ -306,9 +315,12 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
   config.require_one();
   const bool any = !to.group().configured("model_type") || to.group().contents->format == "gguf";
   const bool of_all_layers = is_one_of("rope_theta", rotary.base_keys);
+  const bool fixed = rotary.fixed && !any;
   if (!to.set_from_config("rope", {"rope"})) to.set("rope", rotary.style);
-  const std::optional<std::string> base = config.text("rope_theta");
-  if (base)
+  const std::optional<std::string> base = fixed ? std::nullopt : config.text("rope_theta");
+  if (fixed)
+    config.know_base(rotary.base);
+  else if (base)
     to.set("rope_base", *base, "config.json"), config.know_same("rope_theta", *base);
   else if (!to.set_from_config("rope_base",
                                Keys(any && of_all_layers ? all_base_keys : rotary.base_keys)))
@@ -323,7 +335,7 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
     else
       to.set_from_config("rope_dims", {dims_key});
   } else {
-    std::optional<double> part = config.number("partial_rotary_factor");
+    std::optional<double> part = fixed ? std::nullopt : config.number("partial_rotary_factor");
     const std::optional<double> other = to.number(Keys(any ? all_part_keys : rotary.part_keys));
     if (!part) part = other;
     const std::optional<std::size_t> width = to.head_width();
@@ -344,7 +356,7 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
                       "usual; <rope_dims> chooses",
                       rotary.part));
   }
-  if (rotary.scaled || config.is_by_layer_type()) set_scaling(to, config);
+  if (!fixed && (rotary.scaled || config.is_by_layer_type())) set_scaling(to, config);
   // Of a whole model, the other layers ask for theirs.
   if (config.is_by_layer_type()) config.know_other_kinds();
   if (!rotary.scaled && !to.group().outline) config.know_all();
@@ -382,13 +394,6 @@ std::optional<LongQueries> long_queries(const LayerReading& to) {
                      to.group().contents->format == "gguf"
                          ? name_in_file(to.group(), key, "").value_or(std::string(key))
                          : "llama_4_scaling_beta"};
-}
-
-void set_rotary_of_gptj(LayerReading& to) {
-  set_rotary(to, {.style = "interleaved", .dims_key = "rotary_dim"});
-  if (!to.group().configured("rotary_dim"))
-    to.warn(message("config.json does not say rotary_dim: all dimensions of a head are rotated; "
-                    "<rope_dims> chooses"));
 }
 
 } // namespace mha::naming

@@ -20,6 +20,9 @@ struct Rotary {
   /// where they are.
   std::string_view layer_type = {};
   bool scaled = true; ///< whether rope_scaling, of all layers together, is this layer's
+  /// The base is the code's own: it reads no rope_theta, rope_scaling or rope_parameters, which are
+  /// told as what is not read.
+  bool fixed = false;
 };
 
 /// Sets rope and what belongs to it. Needs W_q or W_qkv taken and the heads set, for the
@@ -40,10 +43,6 @@ struct LongQueries {
 };
 /// These, where the rope_parameters have a llama_4_scaling_beta.
 std::optional<LongQueries> long_queries(const LayerReading& to);
-
-/// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions; a note where config.json is
-/// silent.
-void set_rotary_of_gptj(LayerReading& to);
 
 /// Element `index` of a list of config.json: "a,b,c".
 std::optional<std::string> element(const std::string& list, std::size_t index);

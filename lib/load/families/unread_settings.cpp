@@ -197,6 +197,22 @@ void note_other_architecture(const Config& config, std::string_view models, bool
         type->second, beginning_of(made->second))));
 }
 
+/// A checkpoint's own code, which Transformers runs in place of its class of that model_type.
+void note_own_code(const Config& config, std::vector<Note>& notes) {
+  const auto code = std::ranges::find_if(config, [](const auto& member) {
+    return member.first.starts_with("auto_map.AutoModel") && member.second != "null";
+  });
+  if (code == config.end()) return;
+  const auto type = config.find("model_type");
+  notes.push_back(warning(fmt::format(
+      "config.json: auto_map names the model's own code ({}), which is not read: computed is {}. "
+      "If that code computes otherwise, its numbers are others",
+      beginning_of(code->second),
+      type == config.end() || type->second == "null"
+          ? std::string("what its tensors' names say")
+          : fmt::format("'{}' as Transformers does", type->second))));
+}
+
 /// Settings that have a number or a name in every model; null is a value that was lost.
 constexpr std::string_view never_null =
     "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon layernorm_epsilon "
@@ -284,6 +300,7 @@ std::vector<Note> unread_settings(const Found& layer, const Description& said, b
   }
   std::vector<Note> notes = doubts_of(group);
   note_other_architecture(config, whole_models_of(*layer.family), whole, notes);
+  note_own_code(config, notes);
   note_two_values(group, section, notes);
   note_lost_values(group, section, notes);
   if (count > most) list += fmt::format(" and {} more", count - most);

@@ -1,6 +1,7 @@
 #include "support/checkpoint.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 // config.json as Transformers 5 writes it: rope_parameters of one object for each kind of layers,
 // and keys that mean something else than in files of Transformers 4.
@@ -50,6 +51,62 @@ TEST_CASE("a key inside rope_parameters that nothing reads is told") {
   const mha::LoadedLayer loaded = file.load(layer);
   CHECK(difference(loaded.layer, layer) == "");
   CHECK(notes_say(loaded, "not read here: rope_parameters.full_attention.swirl 3"));
+}
+
+TEST_CASE("code with a base of its own reads no rope_theta and no rope_scaling: they are told") {
+  const CanonicalLayer gptj =
+      CanonicalLayer({}, "").set("causal", "true").set("rope", "interleaved").set("rope_dims", "2");
+  const CanonicalLayer esm = CanonicalLayer().set("rope", "half");
+  struct Said {
+    const char *keys, *told; ///< "": nothing
+  };
+  for (const auto& [keys, told] :
+       {Said{R"("rope_theta": 10000)", ""},
+        {R"("rope_theta": 500000)", "not read here: rope_theta 500000"},
+        {R"("rope_scaling": null)", ""},
+        {R"("rope_scaling": {"rope_type": "default"})", ""},
+        {R"("rope_parameters": {"rope_type": "default", "rope_theta": 10000.0})", ""},
+        {R"("rope_parameters": {"rope_type": "default", "rope_theta": 777})",
+         "not read here: rope_parameters.rope_theta 777"},
+        {R"("rope_scaling": {"type": "linear", "factor": 4})",
+         "not read here: rope_scaling.factor 4, rope_scaling.type linear"},
+        {R"("rope_scaling": {"rope_type": "swirl"})",
+         "not read here: rope_scaling.rope_type swirl"},
+        {R"("partial_rotary_factor": 0.5)", "not read here: partial_rotary_factor 0.5"}}) {
+    INFO(keys);
+    Checkpoint file(
+        fmt::format(R"({{"model_type": "gptj", "n_head": 3, "rotary_dim": 2, {}}})", keys));
+    file.linears("transformer.h.0.attn.", {"q_proj", "k_proj", "v_proj", "out_proj"}, gptj);
+    Checkpoint protein(fmt::format(R"({{"model_type": "esm", "num_attention_heads": 3,
+                                        "position_embedding_type": "rotary", {}}})",
+                                   keys));
+    const std::string block = "esm.encoder.layer.0.attention.";
+    protein.linears(block, {"self.query", "self.key", "self.value", "output.dense"}, esm);
+    protein.add(block + "LayerNorm.weight", esm["b_o"]).add(block + "LayerNorm.bias", esm["b_o"]);
+    for (const auto& [loaded, layer] :
+         {std::pair{file.load(gptj), &gptj}, {protein.load(esm), &esm}}) {
+      CHECK(difference(loaded.layer, *layer) == "");
+      CHECK(notes_say(loaded, *told == '\0' ? "not read here" : told) == (*told != '\0'));
+    }
+  }
+}
+
+TEST_CASE("a model's own code is told, in its class's place") {
+  const CanonicalLayer layer = rotary();
+  const auto says = [&](const std::string& map, const char* type) {
+    Checkpoint file(fmt::format(R"({{"num_attention_heads": 6, {} "auto_map": {}}})", type, map));
+    file.linears("model.layers.0.self_attn.", projections, layer);
+    const mha::LoadedLayer loaded = file.load(layer);
+    CHECK(difference(loaded.layer, layer) == "");
+    return notes_say(loaded, "auto_map names the model's own code (modeling_x.XForCausalLM)");
+  };
+  for (const char* type : {"\"model_type\": \"llama\",", "\"model_type\": \"mistral\","}) {
+    CHECK(
+        says(R"({"AutoConfig": "c.C", "AutoModelForCausalLM": "modeling_x.XForCausalLM"})", type));
+    CHECK_FALSE(says(R"({"AutoTokenizer": ["tokenization_x.X", null]})", type));
+    CHECK_FALSE(says("null", type));
+    CHECK_FALSE(says("{}", type));
+  }
 }
 
 TEST_CASE("EmbeddingGemma sees both sides, of a window half on each") {
