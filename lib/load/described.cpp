@@ -85,6 +85,14 @@ std::vector<Found> described_layers(const std::shared_ptr<const Description>& de
   return layers;
 }
 
+std::vector<Found> layers_by(const UserNaming& by, const io::Contents& file,
+                             const naming::Config& config, const naming::Options& options,
+                             const std::shared_ptr<naming::Reads>& reads) {
+  if (!by.description) return naming::find_layers(file, config, by.family);
+  if (!has_described_tensors(*by.description, file)) return {};
+  return described_layers(by.description, file, config, options, reads);
+}
+
 std::string prefix_in_file(const Group& group) {
   if (group.description) return group.prefix;
   for (const auto& [name, entry] : group.tensors)

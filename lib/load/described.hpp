@@ -2,6 +2,7 @@
 // The layers of a checkpoint that a user's description names, --naming FILE.json.
 
 #include <mha/load/families/description.hpp>
+#include <mha/load/read_description.hpp>
 
 #include <memory>
 #include <vector>
@@ -19,6 +20,12 @@ std::vector<naming::Found>
 described_layers(const std::shared_ptr<const naming::Description>& description,
                  const io::Contents& file, const naming::Config& config,
                  const naming::Options& options, const std::shared_ptr<naming::Reads>& reads);
+
+/// The layers of a file by what the user chose: a description, a family, or any family. None where
+/// the file has none of their tensors.
+std::vector<naming::Found> layers_by(const UserNaming& by, const io::Contents& file,
+                                     const naming::Config& config, const naming::Options& options,
+                                     const std::shared_ptr<naming::Reads>& reads);
 
 /// The prefix of the layer's tensor names in the file.
 std::string prefix_in_file(const naming::Group& group);

@@ -24,39 +24,47 @@
 
 namespace mha {
 
-/// The layers of one family, or of all.
-void FoundLayers::find_family(const naming::FamilyRow* only) {
-  for (const io::Contents& file : contents) {
-    // For a text a graph's own layers are read, and the family says what stands around them.
-    const bool of_graph = file.graph && request.for_texts;
-    for (naming::Found& layer :
-         naming::find_layers(file, config, of_graph ? &naming::family_named("onnx") : only))
-      found.push_back(std::move(layer));
+/// A graph's layers are what it computes; their names are its weights'.
+void FoundLayers::find_in_graph(const io::Contents& graph, const UserNaming& by) {
+  const naming::FamilyRow& of_graphs = naming::family_named("onnx");
+  std::vector<naming::Found> layers = naming::find_layers(graph, config, &of_graphs);
+  if (by.family != &of_graphs && !layers.empty()) {
+    GraphNames& names = names_of_graphs.emplace_back();
+    names.graph = &graph, names.config = config, names.options = options;
+    const bool is_file = &graph < contents.data() + (contents.size() - request.in_memory.size());
+    if (is_file && request.config.empty()) names.add_config_beside();
+    names.is_asked_for = by.description || by.family || request.for_texts;
+    names.find(by, layers);
+    if (names.layers.empty()) names_of_graphs.pop_back();
   }
-  if (only && found.empty() && !contents.empty())
-    fail("<naming> {}: {} has no layer with the tensors of {}: {}", request.naming,
-         contents[0].name, only->title, only->needs);
+  std::ranges::move(layers, std::back_inserter(found));
 }
 
-void FoundLayers::find_described() {
-  const auto [description, family] = read_naming(request.naming);
-  if (family) return find_family(family);
-  const auto reads = std::make_shared<naming::Reads>();
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    if (!has_described_tensors(*description, contents[i])) continue;
-    for (naming::Found& layer : described_layers(description, contents[i], config, options, reads))
-      found.push_back(std::move(layer));
-  }
-  if (found.empty() && !contents.empty())
-    fail("<naming> {}: {} has none of the tensors that it names", request.naming, contents[0].name);
+const GraphNames* FoundLayers::names_of(const naming::Found& layer) const {
+  for (const GraphNames& names : names_of_graphs)
+    if (names.graph == layer.group.contents) return &names;
+  return nullptr;
 }
 
 void FoundLayers::find_layers() {
   present_contents();
-  if (is_description(request.naming))
-    find_described();
-  else if (request.naming != "canonical")
-    find_family(chosen_family(request.naming));
+  if (request.naming != "canonical") {
+    const UserNaming by = is_description(request.naming)
+                              ? read_naming(request.naming)
+                              : UserNaming{nullptr, chosen_family(request.naming)};
+    const auto reads = std::make_shared<naming::Reads>();
+    for (const io::Contents& file : contents)
+      if (file.graph)
+        find_in_graph(file, by);
+      else
+        std::ranges::move(layers_by(by, file, config, options, reads), std::back_inserter(found));
+    if (found.empty() && !contents.empty() && by.description)
+      fail("<naming> {}: {} has none of the tensors that it names", request.naming,
+           contents[0].name);
+    if (found.empty() && !contents.empty() && by.family)
+      fail("<naming> {}: {} has no layer with the tensors of {}: {}", request.naming,
+           contents[0].name, by.family->title, by.family->needs);
+  }
   if (!request.prefix.empty()) {
     const std::string prefix =
         request.prefix.ends_with('.') ? request.prefix : request.prefix + ".";
@@ -65,7 +73,11 @@ void FoundLayers::find_layers() {
     });
     if (found.empty()) fail("<prefix> {}: no attention layer's tensors begin so", request.prefix);
   }
-  for (const naming::Found& layer : found)
+  for (const naming::Found& layer : found) {
+    const GraphNames* names = names_of(layer);
+    recognised.push_back(names ? names->layer(layer.id) : layer);
+  }
+  for (const naming::Found& layer : recognised)
     listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
   if (!found.empty()) return;
 

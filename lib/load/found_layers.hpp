@@ -3,21 +3,29 @@
 // the inside of load/.
 
 #include <mha/load/families/positions.hpp>
+#include <mha/load/graph_names.hpp>
 #include <mha/load/layer_index.hpp>
 #include <mha/load/opened_files.hpp>
+#include <mha/load/read_description.hpp>
+
+#include <list>
 
 namespace mha {
 
 struct FoundLayers : OpenedFiles {
   std::vector<naming::Found> found;
+  std::list<GraphNames> names_of_graphs;
+  /// The layers found, a graph's by the names of its weights, where it has such.
+  std::vector<naming::Found> recognised;
   std::vector<LayerListing> listing;
   std::vector<std::string> chosen;
   std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
   std::shared_ptr<const WholeModel> whole;                 ///< that a text is for
-  std::unique_ptr<const io::Contents> named_graph; ///< of which `whole` is, where it is a graph's
-  std::vector<Note> notes_of_model;                ///< what is said of it with every layer
+  std::vector<Note> notes_of_model;        ///< what is said of it with every layer
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable std::optional<bool> is_whole_model; ///< takes_text(), once it was asked
+  mutable std::shared_ptr<const WholeModel> around; ///< of lone layers, once one was asked for,
+  mutable std::optional<std::vector<Note>> notes_of_graph; ///< and held against its graph
 
   void find_layers();
   void choose_layers();
@@ -34,19 +42,22 @@ struct FoundLayers : OpenedFiles {
   /// The files in which no family was recognised.
   std::vector<const io::Contents*> others() const;
   bool takes_text() const;
+  /// What the weights of a graph's layer are called; null where they have no names.
+  const GraphNames* names_of(const naming::Found& layer) const;
   bool binds(const io::Source& binding, const std::string& id) const;
-  std::shared_ptr<const TransformerBlock> block_of(const std::string& id) const;
+  /// What stands around a layer; null where the files are no whole model, or a graph computes
+  /// another one than its names say, which `notes` get.
+  std::shared_ptr<const TransformerBlock> block_of(const std::string& id,
+                                                   std::vector<Note>& notes) const;
   void note_inputs() const;
   void note_lacking(const std::string& id, const NamedTensors& parts,
                     std::vector<Note>& notes) const;
   void require_known_model() const;
 
 private:
-  void find_family(const naming::FamilyRow* only);
-  void find_described();
+  void find_in_graph(const io::Contents& graph, const UserNaming& by);
   void check_number_of_lone(const std::string& wanted) const;
   void choose_named_layers();
-  std::vector<naming::Found> name_graph_layers(const io::Contents& graph);
   void note_model(const std::vector<const naming::Found*>& layers);
   void require_layers_of_bindings() const;
   /// Why a text finds no model to be computed by.

@@ -345,13 +345,6 @@ private:
 
 } // namespace
 
-io::Contents named_by_graph(const io::Contents& graph) {
-  io::Contents named;
-  named.name = graph.name, named.format = graph.format, named.graph = graph.graph;
-  named.tensors = graph.graph->parameters;
-  return named;
-}
-
 std::vector<Note> hold_against_graph(const WholeModel& model) {
   const io::KeptGraph& graph = *model.file().graph;
   std::vector<Note> notes;

@@ -5,9 +5,6 @@
 
 namespace mha {
 
-/// The file's weights under the paths of their modules, as a checkpoint's contents.
-io::Contents named_by_graph(const io::Contents& graph);
-
 /// Throws Error that names a node where the graph computes other logits (without a head: another
 /// last stream) of token numbers than the model does, whose layers are the graph's own: for two
 /// lengths. What else is to be known of it.

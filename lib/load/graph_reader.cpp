@@ -25,21 +25,6 @@ bool is_close(double a, double b) {
   return std::abs(a - b) <= rounding * std::max(std::abs(a), std::abs(b));
 }
 
-/// Whether two tensors have the same numbers.
-bool same_numbers(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape()) return false;
-  const StoredMatrix *x = a.stored(), *y = b.stored();
-  if (x && y && x->transposed == y->transposed && x->first == 0 && y->first == 0 &&
-      a.count() == x->matrix.count() && b.count() == y->matrix.count())
-    return same_numbers(x->matrix, y->matrix);
-  if (a.dtype() == b.dtype() &&
-      (a.raw() == b.raw() || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0))
-    return true;
-  for (std::size_t i = 0; i < a.count(); ++i)
-    if (value_at(a, i) != value_at(b, i)) return false;
-  return true;
-}
-
 /// A vector's numbers plus `offset`; empty where there is none.
 std::vector<double> numbers_of(const Tensor& vector, double offset) {
   if (vector.empty()) return {};
@@ -57,6 +42,20 @@ bool are_close(const std::vector<double>& found, const std::vector<double>& want
 }
 
 } // namespace
+
+bool are_same(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape()) return false;
+  const StoredMatrix *x = a.stored(), *y = b.stored();
+  if (x && y && x->transposed == y->transposed && x->first == 0 && y->first == 0 &&
+      a.count() == x->matrix.count() && b.count() == y->matrix.count())
+    return are_same(x->matrix, y->matrix);
+  if (a.dtype() == b.dtype() &&
+      (a.raw() == b.raw() || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0))
+    return true;
+  for (std::size_t i = 0; i < a.count(); ++i)
+    if (value_at(a, i) != value_at(b, i)) return false;
+  return true;
+}
 
 GraphReader::GraphReader(std::string file, std::shared_ptr<io::OnnxFlow> flow)
     : file_(std::move(file)), flow_(std::move(flow)), projections_(*flow_) {}
@@ -186,7 +185,7 @@ bool GraphReader::is_linear(const OnnxProjection& projection, const LinearMap& m
     return false;
   const Tensor bias = projection.bias < 0 ? Tensor() : flow_->tensor(projection.bias);
   if (!are_close(numbers_of(bias, 0), numbers_of(map.b, 0), 0)) return false;
-  return same_numbers(projection.matrix(*flow_), map.W);
+  return are_same(projection.matrix(*flow_), map.W);
 }
 
 const OnnxProjection& GraphReader::require_linear(int value, const LinearMap& map) const {
@@ -199,7 +198,7 @@ const OnnxProjection& GraphReader::require_linear(int value, const LinearMap& ma
 }
 
 void GraphReader::require_numbers(int value, const Tensor& numbers) const {
-  require(flow_->has_tensor(value) && same_numbers(flow_->tensor(value), numbers), value,
+  require(flow_->has_tensor(value) && are_same(flow_->tensor(value), numbers), value,
           "it has other numbers than the model's");
 }
 

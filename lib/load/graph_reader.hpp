@@ -19,6 +19,9 @@ struct GraphSum {
   std::function<double(std::int64_t t, std::int64_t c)> number = nullptr; ///< null: 0
 };
 
+/// Whether two tensors have the same shape and numbers.
+bool are_same(const Tensor& a, const Tensor& b);
+
 class GraphReader {
 public:
   /// `file` begins messages. The flow stops at what the reader settles.

@@ -120,6 +120,9 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
   if (layer.family->name != "onnx") note_unread(layer.group, unread, to.notes);
   naming::LayerReading read(layer.group, *layer.family, options);
   naming::read_layer(*layer.family, layer.group, read);
+  const naming::FamilyRow* family = layer.family;
+  if (const GraphNames* names = names_of(layer); names && names->hold(layer, read.parts, to.notes))
+    family = names->layer(layer.id).family;
   if (!layer.group.description) queries = naming::long_queries(read);
   for (auto& [name, part] : read.parts) {
     part.rows = true; // families hand on (in, out)
@@ -135,7 +138,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
       refuse_strangers_in_block(layer, read, index->names_of_block(layer));
     }
   }
-  to.naming = layer.family->title;
+  to.naming = family->title;
   if (layer.group.description && !request.for_texts)
     for (Note& note : unclaimed_tensors(layer.group)) to.notes.push_back(std::move(note));
   return std::move(read.norm);
@@ -348,7 +351,7 @@ const std::vector<LayerListing>& Sources::layers() const {
   return state_->listing;
 }
 const std::vector<naming::Found>& Sources::found() const {
-  return state_->found;
+  return state_->recognised;
 }
 std::vector<const io::Contents*> FoundLayers::others() const {
   std::vector<const io::Contents*> files;

@@ -1,6 +1,7 @@
 // One layer of the sources: read once, kept for the next text or the next question, and put
 // together with its input.
 
+#include <mha/load/graph_model.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/lengths.hpp>
 #include <mha/load/whole_model.hpp>
@@ -86,16 +87,25 @@ void require_short(const Layer& layer, const std::optional<naming::LongQueries>&
 
 } // namespace
 
-/// What stands around a layer's attention; null where the files are no whole model.
-std::shared_ptr<const TransformerBlock> FoundLayers::block_of(const std::string& id) const {
+std::shared_ptr<const TransformerBlock> FoundLayers::block_of(const std::string& id,
+                                                              std::vector<Note>& notes) const {
   try {
-    const WholeModel model(found);
-    const auto at = std::ranges::find(model.layers(), id);
-    if (at == model.layers().end()) return nullptr;
-    return model.block(static_cast<std::size_t>(at - model.layers().begin()));
+    if (!around) around = std::make_shared<const WholeModel>(recognised);
   } catch (const Error&) { // a layer by itself
     return nullptr;
   }
+  const GraphNames* names = names_of(found[0]);
+  if (names && !notes_of_graph) try {
+      notes_of_graph = hold_against_graph(*around);
+    } catch (const Error& error) {
+      if (names->is_asked_for) throw;
+      notes.push_back(warning(error.message() + message("; the layer is read without its block")));
+      return nullptr;
+    }
+  if (names) std::ranges::copy(*notes_of_graph, std::back_inserter(notes));
+  const auto at = std::ranges::find(around->layers(), id);
+  if (at == around->layers().end()) return nullptr;
+  return around->block(static_cast<std::size_t>(at - around->layers().begin()));
 }
 
 /// Whether these layers are a whole model's, which is found out once.
@@ -103,7 +113,7 @@ bool FoundLayers::takes_text() const {
   if (is_whole_model) return *is_whole_model;
   is_whole_model = false; // a layer by itself
   try {
-    is_whole_model = !WholeModel(found).layers().empty();
+    is_whole_model = !WholeModel(recognised).layers().empty();
   } catch (const Error&) {
   }
   return *is_whole_model;
@@ -128,7 +138,7 @@ void LayerSource::take_stream(ReadLayer& layer) const {
   Settings& settings = layer.settings;
   const bool said = settings.origins.count("input_norm") > 0;
   if (said && settings.input_norm != InputNorm::checkpoint) return; // X is what the layer reads
-  layer.block = block_of(layer.said.id);
+  layer.block = block_of(layer.said.id, layer.said.notes);
   if (layer.block && !said) set(settings, "input_norm", "checkpoint", X->second.source);
 }
 

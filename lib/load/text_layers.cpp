@@ -148,57 +148,23 @@ void FoundLayers::open_model() {
     if (layer.group.contents != &*checkpoint)
       fail("{} and {}: two checkpoints, and a text is for one; leave one out<or diff>",
            checkpoint->name, layer.group.contents->name);
-  const bool of_graph = checkpoint->graph && !is_description(request.naming);
-  const std::vector<naming::Found> named = of_graph ? name_graph_layers(*checkpoint) : found;
-  whole = std::make_shared<const WholeModel>(named);
+  whole = std::make_shared<const WholeModel>(recognised);
   std::vector<const naming::Found*> layers;
   for (const std::string& id : whole->layers())
-    for (const naming::Found& layer : named)
+    for (const naming::Found& layer : recognised)
       if (layer.id == id) layers.push_back(&layer);
   note_model(layers);
-  if (of_graph) std::ranges::move(hold_against_graph(*whole), std::back_inserter(notes_of_model));
-  listing.clear();
-  for (const naming::Found& layer : named)
-    listing.push_back({layer.id, prefix_in_file(layer.group), std::string(layer.family->title)});
+  if (checkpoint->graph)
+    std::ranges::move(hold_against_graph(*whole), std::back_inserter(notes_of_model));
   require_layers_of_bindings();
-}
-
-/// The layers of a graph by the names of its weights, which say what is around them: what they
-/// compute is what the graph does.
-std::vector<naming::Found> FoundLayers::name_graph_layers(const io::Contents& graph) {
-  const bool is_file = &graph < contents.data() + (contents.size() - request.in_memory.size());
-  const auto beside = std::filesystem::path(graph.name).parent_path() / "config.json";
-  std::error_code ignored;
-  if (is_file && request.config.empty() && std::filesystem::exists(beside, ignored))
-    for (const auto& [key, value] : io::read_config(beside.string())) config.emplace(key, value);
-  named_graph = std::make_unique<const io::Contents>(named_by_graph(graph));
-  std::vector<naming::Found> named =
-      naming::find_layers(*named_graph, config, chosen_family(request.naming));
-  if (named.empty())
-    fail("{}: the paths of its nodes are no names of a whole model's layers that are known here; "
-         "{}",
-         graph.name, give_X_instead);
-  std::set<std::string> ids, ids_of_names;
-  for (const naming::Found& layer : found) ids.insert(layer.id);
-  for (const naming::Found& layer : named) ids_of_names.insert(layer.id);
-  if (ids != ids_of_names)
-    fail("{}: the graph has {} of attention that are read, and the paths of its nodes name {}; {}",
-         graph.name, counted(ids.size(), "layers"), ids_of_names.size(), give_X_instead);
-  // What config.json says of the heads, where it is beside.
-  for (const char* setting : {"num_heads", "num_kv_heads"}) {
-    std::set<std::string> values;
-    for (const naming::Found& layer : found)
-      for (const auto& [name, value] : graph.scalars)
-        if (name == layer.group.prefix + setting) values.insert(value);
-    if (values.size() == 1) options.emplace(setting, *values.begin());
-  }
-  return named;
 }
 
 /// What the model leaves over, and options of the run.
 void FoundLayers::note_model(const std::vector<const naming::Found*>& layers) {
   notes_of_model = require_naming_fits(*layers[0]);
-  std::ranges::move(leftovers_of(layers, options), std::back_inserter(notes_of_model));
+  const GraphNames* names = names_of(found[0]);
+  std::ranges::move(leftovers_of(layers, names ? names->options : options),
+                    std::back_inserter(notes_of_model));
   Message given;
   for (const auto& [name, value] : request.settings)
     given += message("{}<{}> {}", given.empty() ? "" : ", ", name, value);

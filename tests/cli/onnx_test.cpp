@@ -269,6 +269,75 @@ TEST_CASE("refuses a whole model that an ONNX graph computes otherwise, by the n
   CHECK(run({"predict", written(folder, *llama), "--ids", "1,2", "--naming", "llama"}).code == 0);
 }
 
+TEST_CASE("a graph with paths is read as its family's layers, without a text, too", "[cli][onnx]") {
+  const auto forms = onnx::model_forms();
+  for (const onnx::ModelForm& form : forms) {
+    INFO(form.name);
+    const Folder folder;
+    const std::string model = written(folder, form), X = folder.path("X.npy"),
+                      described = folder.path("said.json");
+    REQUIRE(run({"dump", model, "--ids", "3,1,4", "-s", "layers.1.x", "-q", "-o", X}).code == 0);
+    CHECK_THAT(run({"info", model, "--headers"}).out, !Catch::Contains("ONNX graph"));
+    const Result said = run({"info", model, "--as-naming"});
+    CHECK(said.err == "");
+    std::ofstream(described) << said.out;
+    const Result own =
+        run({"show", model, "X=" + X, "-l", "1", "-s", "output", "--naming", "onnx"});
+    CHECK(own.code == 0);
+    CHECK_THAT(run({"info", model, "--headers", "--naming", "onnx"}).out,
+               Catch::Contains("ONNX graph"));
+    for (const std::string& naming : {std::string(), described}) {
+      std::vector<std::string> command{"show", model, "X=" + X, "-l", "1", "-s", "output"};
+      if (!naming.empty()) command.insert(command.end(), {"--naming", naming});
+      const Result shown = run(command);
+      INFO(naming << shown.err);
+      CHECK(shown.code == 0);
+      CHECK(shown.out == own.out);
+    }
+    const Result predicted =
+                     run({"dump", model, "--ids", "3,1,4", "-s", "logits", "-o", "-", "-f", "npy"}),
+                 by_file = run({"dump", model, "--ids", "3,1,4", "-s", "logits", "-o", "-", "-f",
+                                "npy", "--naming", described});
+    CHECK(predicted.out == by_file.out);
+    CHECK(by_file.code == 0);
+  }
+}
+
+TEST_CASE("a graph's names that its numbers contradict are an error, by the node's name",
+          "[cli][onnx]") {
+  const auto forms = onnx::model_forms();
+  onnx::ModelForm form = *std::ranges::find(forms, "llama", &onnx::ModelForm::name);
+  const Folder folder;
+  const std::string X = folder.path("X.npy");
+  REQUIRE(run({"dump", written(folder, form), "--ids", "3,1,4", "-s", "layers.0.x", "-q", "-o", X})
+              .code == 0);
+  const Result other =
+      run({"show", folder.path("model.onnx"), "X=" + X, "-l", "0", "--naming", "gpt2"});
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err, Catch::Contains("name no layer with the tensors of GPT-2"));
+  std::vector<onnx::Node*> nodes;
+  for (onnx::Node& node : form.graph.nodes)
+    if (node.name.starts_with("/model/layers.0/self_attn/k_proj/") ||
+        node.name.starts_with("/model/layers.0/self_attn/v_proj/"))
+      nodes.push_back(&node);
+  REQUIRE(nodes.size() == 2);
+  std::swap(nodes[0]->name, nodes[1]->name);
+  const std::string model = written(folder, form);
+  const auto shown = [&](const std::string& naming) {
+    std::vector<std::string> command{"show", model, "X=" + X, "-l", "0", "-s", "v"};
+    if (!naming.empty()) command.insert(command.end(), {"--naming", naming});
+    return run(command);
+  };
+  for (const char* naming : {"", "llama"}) {
+    const Result swapped = shown(naming);
+    CHECK(swapped.code == 2);
+    CHECK_THAT(swapped.err, Catch::Contains("another layer than its names say") &&
+                                Catch::Contains("'/model/layers.0/self_attn/Softmax") &&
+                                Catch::Contains("--naming onnx"));
+  }
+  CHECK(shown("onnx").code == 0);
+}
+
 TEST_CASE("a part of an ONNX layer is not the graph's weight of the same name", "[cli][onnx]") {
   const auto forms = onnx::model_forms();
   const auto gemma = std::ranges::find(forms, "gemma3", &onnx::ModelForm::name);

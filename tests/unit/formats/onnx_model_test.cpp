@@ -6,6 +6,7 @@
 #include "support/run.hpp"
 #include "support/sanitizers.hpp"
 
+#include <mha/mha.hpp>
 #include <mha/model.hpp>
 
 #include <catch2/catch.hpp>
@@ -189,6 +190,27 @@ TEST_CASE("a whole model by the paths of a graph's nodes computes its logits", "
         CHECK(found.error == "");
       CHECK(judged(form, found) == "");
     }
+}
+
+TEST_CASE("a layer of a graph with paths has its family's block", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms()) {
+    INFO(form.name);
+    const Folder folder;
+    const std::string file = folder.path("model.onnx");
+    std::ofstream(file, std::ios::binary) << form.graph.bytes();
+    std::ofstream(folder.path("config.json")) << form.config;
+    const Model model(file, {.dtype = DType::f64});
+    const Run whole =
+        model.run(model.tokens(some_ids), {.keep = {"layers.1.resid_pre", "layers.1.resid_post"}});
+    Tensors given;
+    given.emplace_back("X", whole.tensor("layers.1.resid_pre"));
+    const Layer alone = load(file, 1, std::move(given), {.dtype = DType::f64});
+    const Tensor found = mha::run(alone, {Stage::resid_post}).tensor("resid_post"),
+                 wanted = whole.tensor("layers.1.resid_post");
+    REQUIRE(found.count() == wanted.count());
+    for (std::size_t i = 0; i < found.count(); ++i)
+      CHECK(value_at(found, i) == Approx(value_at(wanted, i)).margin(1e-12));
+  }
 }
 
 TEST_CASE("a whole model that a graph computes otherwise is refused", "[io][onnx]") {
