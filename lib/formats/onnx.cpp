@@ -150,14 +150,18 @@ private:
   }
 
   /// A weight under its module's path, where its own name or that of the node that reads it has
-  /// one.
+  /// one. onnxruntime-genai's builder calls weights by their nodes,
+  /// "model.layers.0.attn.q_proj.MatMul.weight", (in, out).
   void add_parameter(const Entry& entry, int value) {
     if (!is_floating(entry.dtype) || entry.name.find('/') != std::string::npos) return;
     Entry parameter = entry;
-    if (!entry.own_name.empty()) {
-      const std::size_t dot = entry.name.rfind('.');
+    const bool of_node = entry.own_name.empty() && (entry.name.ends_with(".MatMul.weight") ||
+                                                    entry.name.ends_with(".Add.bias"));
+    if (!entry.own_name.empty() || of_node) {
+      const std::string node = of_node ? entry.name.substr(0, entry.name.rfind('.')) : entry.name;
+      const std::size_t dot = node.rfind('.');
       if (dot == std::string::npos) return;
-      const std::string module = entry.name.substr(0, dot + 1);
+      const std::string module = node.substr(0, dot + 1);
       const std::vector<int>& readers = flow_->at(value).consumers;
       if (readers.empty()) return;
       const OnnxStep& reader = flow_->steps[static_cast<std::size_t>(readers.front())];
@@ -170,6 +174,12 @@ private:
       } else {
         return;
       }
+      if (of_node) parameter.own_name = entry.name;
+    }
+    constexpr std::string_view last_norm = "final_norm_layernorm."; // "model.layers.32." before it
+    if (const std::size_t at = parameter.name.find(last_norm); at != std::string::npos) {
+      parameter.own_name = parameter.name;
+      parameter.name = "model.norm." + parameter.name.substr(at + last_norm.size());
     }
     graph_->parameters.push_back(std::move(parameter));
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace mha::io {
 
@@ -19,6 +20,49 @@ std::size_t most_onnx_nodes(const Bytes& bytes) {
 }
 constexpr int most_onnx_calls = 16;
 constexpr std::int64_t most_known = 1 << 16; ///< numbers that are kept of a fixed value
+
+/// (Skip)LayerNormalization of ONNX Runtime as its steps: the sum of what enters, whose norm the
+/// first output is and that the fourth is itself.
+class SkipNorms {
+public:
+  /// The one that a node calls; null where it is none.
+  static const OnnxFunction* called_by(const OnnxNode& node) {
+    static const std::array<OnnxFunction, 4> all{made(false, false), made(false, true),
+                                                 made(true, false), made(true, true)};
+    const bool rms = node.op == "SkipSimplifiedLayerNormalization";
+    if (node.domain != "com.microsoft" || (!rms && node.op != "SkipLayerNormalization"))
+      return nullptr;
+    const std::size_t place = rms ? 3 : 4;
+    const bool biased = node.inputs.size() > place && !node.inputs[place].empty();
+    return &all[(rms ? 2 : 0) + (biased ? 1 : 0)];
+  }
+
+private:
+  static OnnxNode add(std::string_view a, std::string_view b, std::string_view sum) {
+    return {"Add", "", sum == "sum" ? "Add" : "AddBias", {a, b}, {sum}, {}};
+  }
+  static OnnxFunction made(bool rms, bool biased) {
+    OnnxFunction skip;
+    skip.inputs = {"input", "skip", "gamma"};
+    if (!rms) skip.inputs.push_back("beta");
+    skip.inputs.push_back("bias");
+    skip.outputs = {"output", "mean", "inverse_deviation", "sum"};
+    if (biased) skip.nodes.push_back(add("input", "bias", "biased"));
+    skip.nodes.push_back(add(biased ? "biased" : "input", "skip", "sum"));
+    OnnxAttribute epsilon, usual;
+    epsilon.name = epsilon.reference = usual.name = "epsilon";
+    usual.number = 1e-12F;
+    skip.defaults = {usual};
+    skip.nodes.push_back({rms ? "SimplifiedLayerNormalization" : "LayerNormalization",
+                          "",
+                          "Norm",
+                          {"sum", "gamma"},
+                          {"output"},
+                          {epsilon}});
+    if (!rms) skip.nodes.back().inputs.push_back("beta");
+    return skip;
+  }
+};
 
 } // namespace
 
@@ -109,6 +153,11 @@ private:
     const auto function = functions_.find({node.domain, node.op});
     if (function != functions_.end() && scope.calls < most_onnx_calls)
       return call(*function->second, step, scope);
+    if (const OnnxFunction* skip = SkipNorms::called_by(node); skip && step.inputs.size() >= 3) {
+      // The bias was added to the product, which either operand of the sum may be.
+      if (is_product(step.inputs[1])) std::swap(step.inputs[0], step.inputs[1]);
+      return call(*skip, step, scope);
+    }
     if (node.op == "If" && node.domain.empty()) {
       step.then_outputs = body(node, "then_branch", {}, scope, step.name);
       step.else_outputs = body(node, "else_branch", {}, scope, step.name);
@@ -133,6 +182,12 @@ private:
         value(id).info = info->second;
     }
     flow_.steps.push_back(std::move(step));
+  }
+
+  bool is_product(int id) {
+    if (id < 0 || value(id).step < 0) return false;
+    const OnnxStep& made = flow_.steps[static_cast<std::size_t>(value(id).step)];
+    return made.is("MatMul") || made.is("Gemm");
   }
 
   /// A graph inside of a node; `given`: what its inputs are. Its outputs.
@@ -208,7 +263,7 @@ private:
       (*attributes)[one.name] = step.find(one.name);
     inner.call = attributes;
     for (std::size_t i = 0; i < function.inputs.size(); ++i)
-      if (const int given = step.input(i); given >= 0) inner.names[function.inputs[i]] = given;
+      inner.names[function.inputs[i]] = step.input(i);
     // Formal outputs are the call's own.
     for (std::size_t i = 0; i < function.outputs.size() && i < step.node->outputs.size(); ++i)
       if (const int id = define(scope, step.node->outputs[i]); id >= 0)

@@ -302,8 +302,7 @@ private:
     for (std::size_t i = 0; i < sources.size() && i < 8; ++i)
       for (const int consumer : flow_->at(sources[i]).consumers) {
         const OnnxStep& next = flow_->steps[static_cast<std::size_t>(consumer)];
-        goes_on |= next.is("Add") || next.is("SkipLayerNormalization") ||
-                   next.is("SkipSimplifiedLayerNormalization");
+        goes_on |= next.is("Add");
         if (next.is("Cast") && !next.outputs.empty() && next.outputs[0] >= 0)
           sources.push_back(flow_->resolved(next.outputs[0]));
       }

@@ -83,21 +83,6 @@ public:
     return std::nullopt;
   }
 
-  /// ONNX Runtime moves the output's bias into SkipLayerNormalization (input, skip, gamma, beta,
-  /// bias), or (input, skip, gamma, bias) without beta.
-  int bias_of_norm(const OnnxProjection& to) const {
-    for (const int consumer : flow_.at(flow_.resolved(to.product)).consumers) {
-      const OnnxStep& step = flow_.steps[static_cast<std::size_t>(consumer)];
-      const int bias = step.is("SkipLayerNormalization")             ? step.input(4)
-                       : step.is("SkipSimplifiedLayerNormalization") ? step.input(3)
-                                                                     : -1;
-      if (bias >= 0 && flow_.has_tensor(bias) && flow_.shape(bias) &&
-          onnx_count(*flow_.shape(bias)) == static_cast<std::int64_t>(to.out_width))
-        return bias;
-    }
-    return -1;
-  }
-
 private:
   const OnnxFlow& flow_;
   const OnnxProjections& projections_;
@@ -114,7 +99,7 @@ std::optional<OnnxOutput> onnx_output(const OnnxFlow& flow, const OnnxProjection
   const OutputReader reader(flow, projections, site, heads);
   const OnnxProjection* to = reader.output_projection(others);
   if (!to) return std::nullopt;
-  OnnxOutput output{to, {}, to->bias < 0 ? reader.bias_of_norm(*to) : to->bias, {}};
+  OnnxOutput output{to, {}, to->bias, {}};
   if (to->plain)
     if (auto rows = reader.rows_by_head(*to, output.roundings)) {
       output.rows = std::move(*rows);

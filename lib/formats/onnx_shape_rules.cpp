@@ -45,9 +45,6 @@ public:
                        "BiasGelu",
                        "EyeLike"}))
       return {shape(step, 0)};
-    if (is_one_of(op, {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}))
-      // The outputs are the normalised sum, its mean, its inverse deviation, and the sum itself.
-      return {shape(step, 0), std::nullopt, std::nullopt, shape(step, 0)};
     return {single_output_shape(step, op)};
   }
 

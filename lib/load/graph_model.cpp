@@ -77,7 +77,7 @@ private:
     std::ranges::stable_sort(layers_, {}, number);
     bool in_order = layers_.size() == model_.layers().size();
     for (std::size_t n = 0; in_order && n < layers_.size(); ++n)
-      in_order = number(layers_[n]).value_or(0) == n;
+      in_order = number(layers_[n]).value_or(n) == n;
     if (!in_order)
       fail("{}: the graph has {}, and its names say {}; {}", file_,
            counted(layers_.size(), "layers of attention"), model_.layers().size(), give_X_instead);

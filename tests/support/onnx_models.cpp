@@ -39,6 +39,11 @@ ModelForm gpt2() {
       R"({"model_type": "gpt2", "n_head": 2, "n_embd": 8, "n_layer": 2, "vocab_size": 17})");
 }
 
+constexpr const char* config_of_llama =
+    R"({"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 12,
+                    "intermediate_size": 20, "num_hidden_layers": 2, "vocab_size": 17, "rms_norm_eps": 1e-5,
+                    "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": false})";
+
 ModelForm llama() {
   Builder b("llama", {.H = 4, .kv = 2});
   const Sizes& s = b.s;
@@ -63,11 +68,7 @@ ModelForm llama() {
     x = b.sum(h, x, b.linear(h + ".mlp.down_proj", product, s.wide, s.D, false));
   }
   x = b.rms_norm("model.norm", x, 1e-5, s.D);
-  return b.done(
-      b.linear("lm_head", x, s.D, s.vocabulary, false),
-      R"({"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 12,
-                    "intermediate_size": 20, "num_hidden_layers": 2, "vocab_size": 17, "rms_norm_eps": 1e-5,
-                    "rope_theta": 10000, "hidden_act": "silu", "tie_word_embeddings": false})");
+  return b.done(b.linear("lm_head", x, s.D, s.vocabulary, false), config_of_llama);
 }
 
 ModelForm bert() {
@@ -215,7 +216,111 @@ ModelForm normed_behind(const std::string& name) {
           config + "}");
 }
 
+/// The nodes of onnxruntime-genai's builder (src/python/py/models/builders/base.py).
+struct GenaiBuilder : Builder {
+  bool fused;
+  GenaiBuilder(Sizes sizes, bool fuses) : Builder("genai", sizes), fused(fuses) {}
+
+  std::string of_runtime(const std::string& op, std::vector<std::string> inputs,
+                         std::map<std::string, Attribute> attributes) {
+    const std::string made = g.add(op, std::move(inputs), std::move(attributes));
+    g.nodes.back().domain = "com.microsoft";
+    return made;
+  }
+  std::string product(const std::string& module, const std::string& x, std::int64_t from,
+                      std::int64_t to) {
+    in(module);
+    return g.add("MatMul", {x, param(module + ".MatMul.weight", {from, to}, 0.5)});
+  }
+  /// The norm of x + `added`, which x becomes.
+  std::string skip_norm(const std::string& module, std::string& x, const std::string& added) {
+    if (!fused) {
+      x = sum(module, x, added);
+      return rms_operator(module, x, 1e-5, s.D);
+    }
+    in(module);
+    const std::string weight = param(module + ".weight", {s.D}, 0.3, 1);
+    const std::string y =
+        of_runtime("SkipSimplifiedLayerNormalization", {x, added, weight}, {{"epsilon", 1e-5F}});
+    g.nodes.back().outputs = {y, "", "", x = y + "_sum"};
+    return y;
+  }
+  std::string grouped(const std::string& module, const std::string& n, const std::string& q,
+                      const std::string& k, const std::string& v) {
+    if (!fused)
+      return attention(module, rotated(heads(q, s.H), s.d), rotated(heads(k, s.kv), s.d),
+                       heads(v, s.kv), scale(), true);
+    in(module);
+    for (const char* part : {"key", "value"})
+      g.inputs.push_back(
+          {"past_key_values." + n + "." + part, {"batch_size", s.kv, "past_sequence_length", s.d}});
+    return of_runtime("GroupQueryAttention",
+                      {q, k, v, "past_key_values." + n + ".key", "past_key_values." + n + ".value",
+                       "seqlens_k", "total", "cos_cache", "sin_cache"},
+                      {{"num_heads", s.H},
+                       {"kv_num_heads", s.kv},
+                       {"scale", static_cast<float>(scale())},
+                       {"local_window_size", std::int64_t{-1}},
+                       {"softcap", 0.0F},
+                       {"do_rotary", std::int64_t{1}},
+                       {"rotary_interleaved", std::int64_t{0}}});
+  }
+  /// What the operator reads of the mask, and its rotation's tables.
+  void preprocess() {
+    if (!fused) return;
+    in("model.attn_mask_reformat.attn_mask_subgraph");
+    g.inputs.push_back({"attention_mask", {"batch_size", "total_sequence_length"}, i64});
+    const std::string seen = g.add("ReduceSum", {"attention_mask", g.integers({1})});
+    g.add("Cast", {g.add("Sub", {seen, g.integers({1})})}, {{"to", std::int64_t{6}}});
+    g.nodes.back().outputs = {"seqlens_k"};
+    const std::string all = g.add("Gather", {g.add("Shape", {"attention_mask"}), g.integers({1})},
+                                  {{"axis", std::int64_t{0}}});
+    g.add("Cast", {all}, {{"to", std::int64_t{6}}});
+    g.nodes.back().outputs = {"total"};
+    for (const bool cosine : {true, false}) {
+      Value table{{most_positions, s.d / 2}, {}};
+      for (std::int64_t t = 0; t < most_positions; ++t)
+        for (std::int64_t i = 0; i < s.d / 2; ++i) {
+          const double angle =
+              static_cast<double>(t) *
+              std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(s.d));
+          table.data.push_back(
+              static_cast<double>(static_cast<float>(cosine ? std::cos(angle) : std::sin(angle))));
+        }
+      g.constants[cosine ? "cos_cache" : "sin_cache"] = std::move(table);
+    }
+  }
+};
+
 } // namespace
+
+ModelForm genai_form(bool fused) {
+  GenaiBuilder b({.H = 4, .kv = 2}, fused);
+  const Sizes& s = b.s;
+  b.preprocess();
+  std::string x = b.gather("model.embed_tokens", {s.vocabulary, s.D}, "input_ids"), added;
+  for (const std::string n : {"0", "1"}) {
+    const std::string h = "model.layers." + n, norm = h + ".input_layernorm";
+    std::string y;
+    if (!added.empty())
+      y = b.skip_norm(norm, x, added);
+    else
+      y = b.rms_operator(norm, x, 1e-5, s.D);
+    if (fused && added.empty()) b.g.nodes.back().op = "SimplifiedLayerNormalization";
+    const std::string q = b.product(h + ".attn.q_proj", y, s.D, s.H * s.d),
+                      k = b.product(h + ".attn.k_proj", y, s.D, s.kv * s.d),
+                      v = b.product(h + ".attn.v_proj", y, s.D, s.kv * s.d);
+    added = b.product(h + ".attn.o_proj", b.grouped(h + ".attn", n, q, k, v), s.H * s.d, s.D);
+    y = b.skip_norm(h + ".post_attention_layernorm", x, added);
+    const std::string gate =
+        b.silu(h + ".mlp.act_fn", b.product(h + ".mlp.gate_proj", y, s.D, s.wide));
+    const std::string up = b.product(h + ".mlp.up_proj", y, s.D, s.wide);
+    b.in(h + ".mlp");
+    added = b.product(h + ".mlp.down_proj", b.g.add("Mul", {gate, up}), s.wide, s.D);
+  }
+  const std::string y = b.skip_norm("model.layers.2.final_norm_layernorm", x, added);
+  return b.done(b.product("lm_head", y, s.D, s.vocabulary), config_of_llama);
+}
 
 std::vector<ModelForm> model_forms() {
   std::vector<ModelForm> forms;

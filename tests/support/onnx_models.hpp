@@ -17,6 +17,11 @@ struct ModelForm {
 /// GPT-2, LLaMA, BERT, GPT-NeoX, Gemma 2 and 3 and OLMo 2: two layers each, random numbers.
 std::vector<ModelForm> model_forms();
 
+/// LLaMA as onnxruntime-genai's builder writes it: weights that are called by their nodes,
+/// GroupQueryAttention with keys of before, SkipSimplifiedLayerNormalization. `fused`: not, the same
+/// in the standard's operators.
+ModelForm genai_form(bool fused);
+
 /// The logits of a text, (1, T, vocabulary).
 std::optional<Value> logits_of(const ModelForm& form, const std::vector<int>& ids);
 

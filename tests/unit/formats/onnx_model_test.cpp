@@ -192,6 +192,30 @@ TEST_CASE("a whole model by the paths of a graph's nodes computes its logits", "
     }
 }
 
+TEST_CASE("a whole model of onnxruntime-genai's builder computes its logits", "[io][onnx]") {
+  const ModelForm fused = onnx::genai_form(true), plain = onnx::genai_form(false);
+  for (const ModelForm* form : {&plain, &fused}) {
+    const ModelOutcome found = computed(*form, true, some_ids);
+    CHECK(found.error == "");
+    CHECK(judged(plain, found) == "");
+  }
+  ModelForm other = fused;
+  for (onnx::Node& node : other.graph.nodes)
+    if (node.op == "SkipSimplifiedLayerNormalization" &&
+        node.name.starts_with("/model/layers.1/post_attention_layernorm/"))
+      node.attributes["epsilon"] = 2e-5F;
+  CHECK_THAT(computed(other, true, some_ids).error,
+             Catch::Contains("another epsilon than the model's, at "
+                             "'/model/layers.1/post_attention_layernorm/"));
+  ModelForm quantised = fused;
+  for (onnx::Node& node : quantised.graph.nodes)
+    if (node.name.starts_with("/model/layers.1/mlp/down_proj/"))
+      node.op = "MatMulNBits", node.domain = "com.microsoft";
+  CHECK_THAT(computed(quantised, true, some_ids).error,
+             Catch::Contains("node '/model/layers.1/mlp/down_proj/") &&
+                 Catch::Contains("is MatMulNBits, a product of quantised numbers"));
+}
+
 TEST_CASE("a layer of a graph with paths has its family's block", "[io][onnx]") {
   for (const ModelForm& form : onnx::model_forms()) {
     INFO(form.name);
