@@ -2,7 +2,7 @@
 
 #include "support/onnx_modules.hpp"
 
-#include <array>
+#include <algorithm>
 
 namespace onnx {
 
@@ -330,6 +330,34 @@ std::vector<ModelForm> model_forms() {
   forms.push_back(neox());
   for (const char* name : {"gemma2", "gemma3", "olmo2"}) forms.push_back(normed_behind(name));
   return forms;
+}
+
+ModelForm as_dynamo_exports(ModelForm form) {
+  std::vector<Node> nodes = std::move(form.graph.nodes);
+  form.graph.nodes.clear();
+  std::size_t number = 0;
+  const auto name = [&](const std::string& op) {
+    return "node_" + op + "_" + std::to_string(++number);
+  };
+  for (Node& node : nodes) {
+    if (node.op == "MatMul" && node.inputs[1].starts_with("onnx::")) {
+      std::string weight = node.name.substr(1, node.name.rfind('/')) + "weight";
+      std::ranges::replace(weight, '/', '.');
+      const Value& own = form.graph.constants.at(node.inputs[1]);
+      Value turned{{own.shape[1], own.shape[0]}, {}};
+      for (std::int64_t out = 0; out < own.shape[1]; ++out)
+        for (std::int64_t in = 0; in < own.shape[0]; ++in)
+          turned.data.push_back(own.data[static_cast<std::size_t>(in * own.shape[1] + out)]);
+      form.graph.constants.erase(node.inputs[1]);
+      form.graph.constants[weight] = std::move(turned);
+      node.inputs[1] = weight + "_t";
+      form.graph.nodes.push_back(
+          {"Transpose", {weight}, {node.inputs[1]}, {{"perm", Dims{1, 0}}}, name("t"), ""});
+    }
+    node.name = name(node.op);
+    form.graph.nodes.push_back(std::move(node));
+  }
+  return form;
 }
 
 std::optional<Value> logits_of(const ModelForm& form, const std::vector<int>& ids) {

@@ -22,6 +22,10 @@ std::vector<ModelForm> model_forms();
 /// in the standard's operators.
 ModelForm genai_form(bool fused);
 
+/// A form as torch.onnx's dynamo exporter writes it: nodes are called by their operators, and
+/// nn.Linear's weights, (out, in), by their own names.
+ModelForm as_dynamo_exports(ModelForm form);
+
 /// The logits of a text, (1, T, vocabulary).
 std::optional<Value> logits_of(const ModelForm& form, const std::vector<int>& ids);
 

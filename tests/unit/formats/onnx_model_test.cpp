@@ -216,6 +216,16 @@ TEST_CASE("a whole model of onnxruntime-genai's builder computes its logits", "[
                  Catch::Contains("is MatMulNBits, a product of quantised numbers"));
 }
 
+TEST_CASE("a whole model of the dynamo exporter computes its logits", "[io][onnx]") {
+  for (const ModelForm& form : onnx::model_forms()) {
+    INFO(form.name);
+    const ModelForm exported = onnx::as_dynamo_exports(form);
+    const ModelOutcome found = computed(exported, true, some_ids);
+    CHECK(found.error == "");
+    CHECK(judged(form, found) == "");
+  }
+}
+
 TEST_CASE("a layer of a graph with paths has its family's block", "[io][onnx]") {
   for (const ModelForm& form : onnx::model_forms()) {
     INFO(form.name);
