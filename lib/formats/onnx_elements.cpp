@@ -15,39 +15,6 @@ constexpr int most_deep = 300;               ///< steps in a row: each takes som
 constexpr std::size_t most_terms = 8;        ///< of a sum: a rotary embedding has two
 constexpr std::int64_t most_visits = 40'000; ///< steps for one element
 
-std::optional<double> compute(std::string_view op, double a, double b) {
-  if (op == "Equal") return a == b;
-  if (op == "Less") return a < b;
-  if (op == "LessOrEqual") return a <= b;
-  if (op == "Greater") return a > b;
-  if (op == "GreaterOrEqual") return a >= b;
-  if (op == "And") return a != 0 && b != 0;
-  if (op == "Or") return a != 0 || b != 0;
-  if (op == "Xor") return (a != 0) != (b != 0);
-  if (op == "Pow") return std::pow(a, b);
-  if (op == "Mod") return b == 0 ? 0 : a - b * std::floor(a / b);
-  return std::nullopt;
-}
-
-std::optional<double> compute(std::string_view op, double a) {
-  if (op == "Sqrt") return std::sqrt(a);
-  if (op == "Reciprocal") return 1 / a;
-  if (op == "Exp") return std::exp(a);
-  if (op == "Log") return std::log(a);
-  if (op == "Sin") return std::sin(a);
-  if (op == "Cos") return std::cos(a);
-  if (op == "Tanh") return std::tanh(a);
-  if (op == "Abs") return std::abs(a);
-  if (op == "Floor") return std::floor(a);
-  if (op == "Ceil") return std::ceil(a);
-  if (op == "Round") return std::nearbyint(a);
-  if (op == "Sign") return static_cast<double>((a > 0) - (a < 0));
-  if (op == "Not") return a == 0;
-  if (op == "IsNaN") return std::isnan(a);
-  if (op == "IsInf") return std::isinf(a);
-  return std::nullopt;
-}
-
 } // namespace
 
 void add_onnx_form(OnnxForm& sum, const OnnxForm& part, double factor) {
@@ -136,36 +103,69 @@ MaybeOnnxForm OnnxElements::repeated(const OnnxStep& step, std::size_t place, co
 
 MaybeOnnxForm OnnxElements::made_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                     int depth) const {
-  const std::string_view op = step.node->op;
-  if (op == "RotaryEmbedding") return rotary(step, *of.shape, flat, depth);
-  if (!step.node->domain.empty() && op != "FusedMatMul") return std::nullopt;
-  if (op == "Identity" || op == "Reshape" || op == "Flatten" || op == "Squeeze" ||
-      op == "Unsqueeze" || (op == "Dropout" && of.output == 0 && drops_nothing(step)))
+  const OnnxRule& rule = *step.rule;
+  if (!step.node->domain.empty() && !rule.any_domain) return std::nullopt;
+  const OnnxDims& out = *of.shape;
+  switch (rule.element) {
+  case OnnxElementRule::none:
+    return std::nullopt;
+  case OnnxElementRule::passed:
     return passed(step, 0, flat, depth);
-  if (op == "Cast") return cast(step, flat, depth);
-  if (op == "CastLike") return cast_like(step, flat, depth);
-  // Activations that are rounded on the way: the numbers before.
-  if (op == "DequantizeLinear")
-    if (const OnnxStep* rounded = flow_.maker(step.input(0));
-        rounded && rounded->is("QuantizeLinear")) {
-      MaybeOnnxForm form = passed(*rounded, 0, flat, depth);
-      meet_rounding(*rounded, form);
-      return form;
-    }
-  if (MaybeOnnxForm moved = moved_by(step, op, of, flat, depth)) return moved;
-  if (MaybeOnnxForm made = arithmetic(step, op, of, flat, depth)) return made;
-  return generated(step, op, of, flat, depth);
+  case OnnxElementRule::dropout:
+    if (of.output != 0 || !drops_nothing(step)) return std::nullopt;
+    return passed(step, 0, flat, depth);
+  case OnnxElementRule::cast:
+    return cast(step, flat, depth);
+  case OnnxElementRule::cast_like:
+    return cast_like(step, flat, depth);
+  case OnnxElementRule::dequantised:
+    return dequantised(step, flat, depth);
+  case OnnxElementRule::expand:
+    return repeated(step, 0, out, flat, depth);
+  case OnnxElementRule::transpose:
+  case OnnxElementRule::tile:
+  case OnnxElementRule::slice:
+  case OnnxElementRule::split:
+  case OnnxElementRule::concat:
+  case OnnxElementRule::gather:
+    return moved_by(step, of, flat, depth);
+  case OnnxElementRule::where:
+    return where(step, out, flat, depth);
+  case OnnxElementRule::bounded:
+    return bounded(step, step.node->op, out, flat, depth);
+  case OnnxElementRule::negated:
+    if (const MaybeOnnxForm positive = passed(step, 0, flat, depth))
+      return scaled_onnx_form(*positive, -1);
+    return std::nullopt;
+  case OnnxElementRule::of_one:
+    if (step.inputs.size() != 1 || !flow_.is_fixed(step.inputs[0])) return std::nullopt;
+    return of_number(rule.of_one(number(step, 0, flat, depth).value_or(NAN)));
+  case OnnxElementRule::sum:
+  case OnnxElementRule::product:
+  case OnnxElementRule::of_two:
+    return arithmetic(step, of, flat, depth);
+  default:
+    return generated(step, of, flat, depth);
+  }
 }
 
-MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
-                                     std::int64_t flat, int depth) const {
+/// Activations that are rounded on the way: the numbers before.
+MaybeOnnxForm OnnxElements::dequantised(const OnnxStep& step, std::int64_t flat, int depth) const {
+  const OnnxStep* rounded = flow_.maker(step.input(0));
+  if (!rounded || !rounded->is("QuantizeLinear")) return std::nullopt;
+  MaybeOnnxForm form = passed(*rounded, 0, flat, depth);
+  meet_rounding(*rounded, form);
+  return form;
+}
+
+MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                     int depth) const {
   const OnnxDims& out = *of.shape;
-  if (op == "Expand") return repeated(step, 0, out, flat, depth);
   const auto& in = flow_.shape(step.input(0));
-  if (!in || !is_one_of(op, {"Transpose", "Tile", "Slice", "Split", "Concat", "Gather"}))
-    return std::nullopt;
+  if (!in) return std::nullopt;
   OnnxPlaces places = onnx_places(out, flat);
-  if (op == "Transpose") {
+  switch (step.rule->element) {
+  case OnnxElementRule::transpose: {
     const OnnxDims& order = step.integers("perm");
     OnnxPlaces from(in->size(), 0);
     if (out.size() != in->size() || (!order.empty() && order.size() != in->size()))
@@ -175,16 +175,19 @@ MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, std::string_view op, 
                          : static_cast<std::size_t>(onnx_axis(order[i], in->size()))] = places[i];
     return form(step.inputs[0], onnx_flat(*in, from), depth);
   }
-  if (op == "Tile") {
+  case OnnxElementRule::tile:
     for (std::size_t i = 0; i < places.size(); ++i)
       if ((*in)[i] > 0) places[i] %= (*in)[i];
     return form(step.inputs[0], onnx_flat(*in, places), depth);
+  case OnnxElementRule::slice:
+    return slice(step, *in, places, depth);
+  case OnnxElementRule::split:
+    return split(step, *in, of.output, places, depth);
+  case OnnxElementRule::concat:
+    return concat(step, places, depth);
+  default:
+    return gather(step, *in, places, depth);
   }
-  if (op == "Slice") return slice(step, *in, places, depth);
-  if (op == "Split") return split(step, *in, of.output, places, depth);
-  if (op == "Concat") return concat(step, places, depth);
-  if (op == "Gather") return gather(step, *in, places, depth);
-  return std::nullopt;
 }
 
 MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, OnnxPlaces places,
@@ -261,24 +264,14 @@ MaybeOnnxForm OnnxElements::gather(const OnnxStep& step, const OnnxDims& in,
   return form;
 }
 
-MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op,
-                                       const OnnxValue& of, std::int64_t flat, int depth) const {
+MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                       int depth) const {
+  const std::string_view op = step.node->op;
   const OnnxDims& out = *of.shape;
-  if (op == "Neg")
-    if (const MaybeOnnxForm positive = passed(step, 0, flat, depth))
-      return scaled_onnx_form(*positive, -1);
-  if (op == "Where") return where(step, out, flat, depth);
-  if (op == "Clip" || op == "Max" || op == "Min") return bounded(step, op, out, flat, depth);
-  if (step.inputs.size() == 1)
-    return flow_.is_fixed(step.inputs[0])
-               ? of_number(compute(op, number(step, 0, flat, depth).value_or(NAN)))
-               : std::nullopt;
-  const bool known =
-      op == "Add" || op == "Sub" || op == "Mul" || op == "Div" || compute(op, 1, 1).has_value();
-  if (!known || step.inputs.size() != 2) return std::nullopt;
+  if (step.inputs.size() != 2) return std::nullopt;
   MaybeOnnxForm a = repeated(step, 0, out, flat, depth), b = repeated(step, 1, out, flat, depth);
   if (!a || !b) return std::nullopt;
-  const bool is_sum = op == "Add" || op == "Sub";
+  const bool is_sum = step.rule->element == OnnxElementRule::sum;
   if (a->terms.empty() != b->terms.empty() && has_several(step.inputs[a->terms.empty() ? 0 : 1]))
     meet_table(step, is_sum);
   if (is_sum) {
@@ -298,7 +291,7 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, std::string_view op
   // The remainder of C has the sign of what is divided.
   if (op == "Mod" && step.integer("fmod", 0) != 0)
     return of_number(b->number == 0 ? NAN : std::fmod(a->number, b->number));
-  return of_number(compute(op, a->number, b->number));
+  return of_number(step.rule->of_two(a->number, b->number));
 }
 
 OnnxForm OnnxFlow::form(int value, std::int64_t flat, bool unmasked) const {

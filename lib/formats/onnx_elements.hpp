@@ -37,16 +37,17 @@ private:
   bool has_several(int value) const;
   bool drops_nothing(const OnnxStep& step) const;
   /// Operators that move elements.
-  MaybeOnnxForm moved_by(const OnnxStep& step, std::string_view op, const OnnxValue& of,
-                         std::int64_t flat, int depth) const;
+  MaybeOnnxForm moved_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                         int depth) const;
+  MaybeOnnxForm dequantised(const OnnxStep& step, std::int64_t flat, int depth) const;
   MaybeOnnxForm slice(const OnnxStep& step, const OnnxDims& in, OnnxPlaces places, int depth) const;
   MaybeOnnxForm split(const OnnxStep& step, const OnnxDims& in, int output, OnnxPlaces places,
                       int depth) const;
   MaybeOnnxForm concat(const OnnxStep& step, OnnxPlaces places, int depth) const;
   MaybeOnnxForm gather(const OnnxStep& step, const OnnxDims& in, const OnnxPlaces& places,
                        int depth) const;
-  MaybeOnnxForm arithmetic(const OnnxStep& step, std::string_view op, const OnnxValue& of,
-                           std::int64_t flat, int depth) const;
+  MaybeOnnxForm arithmetic(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                           int depth) const;
   /// Clip, Max and Min of numbers, and where their bounds are beyond what a layer computes.
   MaybeOnnxForm bounded(const OnnxStep& step, std::string_view op, const OnnxDims& out,
                         std::int64_t flat, int depth) const;
@@ -55,8 +56,8 @@ private:
   MaybeOnnxForm where(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
                       int depth) const;
   /// Operators that make numbers.
-  MaybeOnnxForm generated(const OnnxStep& step, std::string_view op, const OnnxValue& of,
-                          std::int64_t flat, int depth) const;
+  MaybeOnnxForm generated(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                          int depth) const;
   /// The number of a tensor of one element, as ConstantOfShape has it.
   static std::optional<double> scalar(const OnnxTensor& tensor);
   MaybeOnnxForm running_sum(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,

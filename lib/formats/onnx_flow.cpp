@@ -145,7 +145,7 @@ private:
           "{}: more than {} nodes, with those of functions: more than a file of this size can mean",
           shown(store_.bytes().name), nodes_ - 1);
     OnnxStep step;
-    step.node = &node;
+    step.node = &node, step.rule = &onnx_rule(node.op);
     step.call = scope.call;
     step.name = path + std::string(node.name);
     for (const std::string_view name : node.inputs) step.inputs.push_back(find(scope, name));

@@ -3,6 +3,7 @@
 // resolved, shapes and small numbers computed for a short input. What attention reads is then found
 // by asking for single elements: which elements of which values they are made of.
 
+#include <mha/formats/onnx_rules.hpp>
 #include <mha/formats/onnx_tensor.hpp>
 #include <mha/system/short_list.hpp>
 
@@ -42,6 +43,7 @@ struct OnnxValue {
 /// A node with its inputs and outputs as places in the list of values; -1: left out.
 struct OnnxStep {
   const OnnxNode* node = nullptr;
+  const OnnxRule* rule = nullptr;
   std::string name; ///< of the node, behind those of the functions that it lies in
   std::vector<int> inputs, outputs;
   std::vector<int> then_outputs, else_outputs;                                  ///< of If

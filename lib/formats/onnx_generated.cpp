@@ -15,10 +15,11 @@ constexpr std::int64_t most_summed = 256; ///< length of a sum of fixed numbers
 
 } // namespace
 
-MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, std::string_view op,
-                                      const OnnxValue& of, std::int64_t flat, int depth) const {
+MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                      int depth) const {
+  const OnnxElementRule rule = step.rule->element;
   const OnnxDims& out = *of.shape;
-  if (op == "Shape") {
+  if (rule == OnnxElementRule::shape) {
     const auto& in = flow_.shape(step.input(0));
     std::int64_t start = step.integer("start", 0);
     if (!in) return std::nullopt;
@@ -27,20 +28,20 @@ MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, std::string_view op,
     if (at >= static_cast<std::int64_t>(in->size())) return std::nullopt;
     return of_number(static_cast<double>((*in)[static_cast<std::size_t>(at)]));
   }
-  if (op == "Size")
+  if (rule == OnnxElementRule::size)
     if (const auto& in = flow_.shape(step.input(0)))
       return of_number(static_cast<double>(onnx_count(*in)));
-  if (op == "ConstantOfShape") {
+  if (rule == OnnxElementRule::filled) {
     const OnnxAttribute* value = step.find("value");
     if (!value || !value->tensor) return of_number(0);
     return of_number(scalar(*value->tensor));
   }
-  if (op == "Range") {
+  if (rule == OnnxElementRule::range) {
     const auto start = number(step, 0, 0, depth), delta = number(step, 2, 0, depth);
     if (!start || !delta) return std::nullopt;
     return of_number(*start + static_cast<double>(flat) * *delta);
   }
-  if (op == "Trilu" && out.size() >= 2) {
+  if (rule == OnnxElementRule::triangle && out.size() >= 2) {
     const OnnxPlaces places = onnx_places(out, flat);
     const auto k = step.input(1) < 0 ? std::optional(0.0) : number(step, 1, 0, depth);
     if (!k) return std::nullopt;
@@ -49,7 +50,8 @@ MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, std::string_view op,
     const bool kept = step.integer("upper", 1) != 0 ? ahead >= *k : ahead <= *k;
     return kept ? passed(step, 0, flat, depth) : of_number(0);
   }
-  if (op == "CumSum") return running_sum(step, out, flat, depth);
+  if (rule == OnnxElementRule::running_sum) return running_sum(step, out, flat, depth);
+  if (rule == OnnxElementRule::rotary) return rotary(step, out, flat, depth);
   return fixed_sum(step, out, flat, depth);
 }
 

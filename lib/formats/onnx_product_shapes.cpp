@@ -56,15 +56,19 @@ class ProductShapes : public OnnxShapeInputs {
 public:
   using OnnxShapeInputs::OnnxShapeInputs;
 
-  std::optional<MaybeOnnxDims> of(const OnnxStep& step) const {
-    const std::string_view op = step.node->op;
-    if (is_one_of(op, {"MatMul", "FusedMatMul"})) return product(step);
-    if (op == "Gemm") return gemm(step);
-    if (op == "Einsum") return einsum(step);
-    if (op == "Conv") return conv(step);
-    if (is_one_of(op, {"Attention", "MultiHeadAttention", "GroupQueryAttention"}))
+  MaybeOnnxDims of(const OnnxStep& step) const {
+    switch (step.rule->shape) {
+    case OnnxShapeRule::product:
+      return product(step);
+    case OnnxShapeRule::gemm:
+      return gemm(step);
+    case OnnxShapeRule::einsum:
+      return einsum(step);
+    case OnnxShapeRule::conv:
+      return conv(step);
+    default:
       return attention(step);
-    return std::nullopt;
+    }
   }
 
 private:
@@ -171,7 +175,7 @@ private:
 
 } // namespace
 
-std::optional<MaybeOnnxDims> onnx_product_shape(OnnxFlow& flow, const OnnxStep& step) {
+MaybeOnnxDims onnx_product_shape(OnnxFlow& flow, const OnnxStep& step) {
   return ProductShapes(flow).of(step);
 }
 

@@ -20,86 +20,73 @@ public:
 
   /// A shape for each output, or std::nullopt for an output whose shape is not known.
   std::vector<MaybeOnnxDims> shapes_of(const OnnxStep& step) const {
-    const std::string_view op = step.node->op;
-    if (op == "Split") return split(step);
-    if (is_one_of(op, {"RotaryEmbedding",
-                       "LayerNormalization",
-                       "RMSNormalization",
-                       "SimplifiedLayerNormalization",
-                       "Dropout",
-                       "BatchNormalization",
-                       "InstanceNormalization",
-                       "GroupNormalization",
-                       "Softmax",
-                       "LogSoftmax",
-                       "Trilu",
-                       "CumSum",
-                       "ScatterND",
-                       "ScatterElements",
-                       "Identity",
-                       "Cast",
-                       "Clip",
-                       "QuickGelu",
-                       "Gelu",
-                       "FastGelu",
-                       "BiasGelu",
-                       "EyeLike"}))
-      return {shape(step, 0)};
-    return {single_output_shape(step, op)};
+    if (step.rule->shape == OnnxShapeRule::split) return split(step);
+    return {single_output_shape(step)};
   }
 
 private:
   /// The shape of the first output, for an operator with one output.
-  MaybeOnnxDims single_output_shape(const OnnxStep& step, std::string_view op) const {
-    if (const auto found = onnx_product_shape(flow_, step)) return *found;
-    if (op == "Reshape") return reshape(step);
-    if (op == "Transpose") return transpose(step);
-    if (op == "Slice") return slice(step);
-    if (op == "Gather") return gather(step);
-    if (op == "Concat") return concat(step);
-    if (op == "Squeeze") return squeeze(step);
-    if (op == "Unsqueeze") return unsqueeze(step);
-    if (op == "Flatten") return flatten(step);
-    if (op == "Expand") {
-      const MaybeOnnxDims target = integers(step, 1);
-      return target ? broadcast(shape(step, 0), target) : std::nullopt;
-    }
-    if (op == "Tile") return tile(step);
-    if (op == "Shape") {
-      const MaybeOnnxDims in = shape(step, 0);
-      if (!in) return std::nullopt;
-      const auto [first, end] = shape_range(step, in->size());
-      return OnnxDims{std::max<std::int64_t>(end - first, 0)};
-    }
-    if (op == "Size") return OnnxDims{};
-    if (op == "ConstantOfShape") return integers(step, 0);
-    if (op == "Range") return range(step);
-    if (op.starts_with("Reduce")) return reduce(step);
-    if (op == "Where") return broadcast(broadcast(shape(step, 0), shape(step, 1)), shape(step, 2));
-    if (is_one_of(op, {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "LessOrEqual", "Greater",
-                       "GreaterOrEqual", "And", "Or", "Xor", "Mod", "Min", "Max", "PRelu",
-                       "BitwiseAnd", "BitwiseOr"})) {
-      MaybeOnnxDims result = shape(step, 0);
-      for (std::size_t i = 1; i < step.inputs.size(); ++i)
-        result = broadcast(result, shape(step, i));
-      return result;
-    }
-    if (is_one_of(op, {"Neg",           "Abs",
-                       "Sqrt",          "Reciprocal",
-                       "Exp",           "Log",
-                       "Sin",           "Cos",
-                       "Tanh",          "Sigmoid",
-                       "Relu",          "Erf",
-                       "Floor",         "Ceil",
-                       "Round",         "Sign",
-                       "Not",           "IsNaN",
-                       "IsInf",         "Softplus",
-                       "LeakyRelu",     "Elu",
-                       "HardSigmoid",   "HardSwish",
-                       "CastLike",      "DequantizeLinear",
-                       "QuantizeLinear"}))
+  MaybeOnnxDims single_output_shape(const OnnxStep& step) const {
+    switch (step.rule->shape) {
+    case OnnxShapeRule::unknown:
+    case OnnxShapeRule::split:
+      return std::nullopt;
+    case OnnxShapeRule::as_first:
       return shape(step, 0);
+    case OnnxShapeRule::broadcast:
+      return broadcast_of_all(step);
+    case OnnxShapeRule::reshape:
+      return reshape(step);
+    case OnnxShapeRule::transpose:
+      return transpose(step);
+    case OnnxShapeRule::slice:
+      return slice(step);
+    case OnnxShapeRule::gather:
+      return gather(step);
+    case OnnxShapeRule::concat:
+      return concat(step);
+    case OnnxShapeRule::squeeze:
+      return squeeze(step);
+    case OnnxShapeRule::unsqueeze:
+      return unsqueeze(step);
+    case OnnxShapeRule::flatten:
+      return flatten(step);
+    case OnnxShapeRule::expand:
+      if (const MaybeOnnxDims target = integers(step, 1)) return broadcast(shape(step, 0), target);
+      return std::nullopt;
+    case OnnxShapeRule::tile:
+      return tile(step);
+    case OnnxShapeRule::shape:
+      return length_of_shape(step);
+    case OnnxShapeRule::scalar:
+      return OnnxDims{};
+    case OnnxShapeRule::from_numbers:
+      return integers(step, 0);
+    case OnnxShapeRule::range:
+      return range(step);
+    case OnnxShapeRule::reduce:
+      return reduce(step);
+    case OnnxShapeRule::product:
+    case OnnxShapeRule::gemm:
+    case OnnxShapeRule::einsum:
+    case OnnxShapeRule::conv:
+    case OnnxShapeRule::attention:
+      return onnx_product_shape(flow_, step);
+    }
     return std::nullopt;
+  }
+
+  MaybeOnnxDims broadcast_of_all(const OnnxStep& step) const {
+    MaybeOnnxDims result = shape(step, 0);
+    for (std::size_t i = 1; i < step.inputs.size(); ++i) result = broadcast(result, shape(step, i));
+    return result;
+  }
+
+  MaybeOnnxDims length_of_shape(const OnnxStep& step) const {
+    const MaybeOnnxDims in = shape(step, 0);
+    if (!in) return std::nullopt;
+    const auto [first, end] = shape_range(step, in->size());
+    return OnnxDims{std::max<std::int64_t>(end - first, 0)};
   }
 
   /// Shape returns the lengths of the axes [first, end) of its input, which has `rank` axes. These

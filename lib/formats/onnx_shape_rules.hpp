@@ -25,7 +25,7 @@ protected:
 
 /// The shapes of a step's outputs, as far as they are known.
 std::vector<MaybeOnnxDims> onnx_shapes_of(OnnxFlow& flow, const OnnxStep& step);
-/// The same of products, convolutions and attention; nothing for other operators.
-std::optional<MaybeOnnxDims> onnx_product_shape(OnnxFlow& flow, const OnnxStep& step);
+/// The same of products, convolutions and attention.
+MaybeOnnxDims onnx_product_shape(OnnxFlow& flow, const OnnxStep& step);
 
 } // namespace mha::io

@@ -28,38 +28,17 @@ double gelu(const OnnxStep& step, double x) {
 
 /// One operand; NaN where the operator is none of single numbers.
 double computed(const OnnxStep& step, double x) {
-  const std::string_view op = step.node->op;
   if (step.is("Gelu") || step.is("FastGelu")) return gelu(step, x);
   if (step.is("QuickGelu")) return x * sigmoid(step.number("alpha").value_or(1.702) * x);
-  if (!step.node->domain.empty()) return NAN;
-  if (op == "Relu") return std::max(x, 0.0);
-  if (op == "Sigmoid") return sigmoid(x);
-  if (op == "Tanh") return std::tanh(x);
-  if (op == "Erf") return std::erf(x);
-  if (op == "Exp") return std::exp(x);
-  if (op == "Neg") return -x;
-  if (op == "Abs") return std::abs(x);
-  if (op == "Sqrt") return std::sqrt(x);
-  if (op == "Reciprocal") return 1 / x;
-  return NAN;
+  return step.node->domain.empty() && step.rule->of_one ? step.rule->of_one(x) : NAN;
 }
 
 double computed(const OnnxStep& step, double x, double y) {
-  const std::string_view op = step.node->op;
-  if (!step.node->domain.empty()) return NAN;
-  if (op == "Add") return x + y;
-  if (op == "Sub") return x - y;
-  if (op == "Mul") return x * y;
-  if (op == "Div") return x / y;
-  if (op == "Pow") return std::pow(x, y);
-  if (op == "Max") return std::max(x, y);
-  if (op == "Min") return std::min(x, y);
-  return NAN;
+  return step.node->domain.empty() && step.rule->of_two ? step.rule->of_two(x, y) : NAN;
 }
 
 /// The activation of one number.
 double activated(Activation activation, double x) {
-  const auto sigmoid = [](double one) { return 1 / (1 + std::exp(-one)); };
   const auto by_tanh = [x](double root) {
     return x / 2 * (1 + std::tanh(root * (x + 0.044715 * x * x * x)));
   };
