@@ -53,12 +53,13 @@ std::string OnnxOtherLengths::refusal(int step, OnnxLayer& layer) {
     others_.push_back(make(length, two_texts, true));
     if (others_.front().flow->wanted_length == flow_.length)
       others_.front() = make(flow_.length, two_texts, true);
-    others_.push_back(make(others_.front().flow->length, 1, true));
   }
   const std::vector<std::string> wanted = parts_of(layer);
   std::string why;
-  for (const Length& other : others_) {
-    const auto found = read(other, step);
+  for (std::size_t i = 0; i < 2; ++i) {
+    // Where the graph takes one text alone, as of that length.
+    if (i == others_.size()) others_.push_back(make(others_.front().flow->length, 1, true));
+    const auto found = read(others_[i], step);
     const auto* same = std::get_if<OnnxLayer>(&found);
     if (same && std::ranges::equal(parts_of(*same), wanted)) {
       why.clear();
