@@ -15,7 +15,8 @@ constexpr double no_score = 1e4; ///< bounds beyond it change nothing
 
 } // namespace
 
-MaybeOnnxForm OnnxElements::cast(const OnnxStep& step, std::int64_t flat, int depth) const {
+MaybeOnnxForm OnnxElements::cast(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
+                                 int depth) const {
   MaybeOnnxForm form = passed(step, 0, flat, depth);
   const std::int64_t to = step.integer("to", 1);
   const bool floating = to == 1 || to == 10 || to == 11 || to == 16;
@@ -26,7 +27,8 @@ MaybeOnnxForm OnnxElements::cast(const OnnxStep& step, std::int64_t flat, int de
   return form;
 }
 
-MaybeOnnxForm OnnxElements::cast_like(const OnnxStep& step, std::int64_t flat, int depth) const {
+MaybeOnnxForm OnnxElements::cast_like(const OnnxStep& step, const OnnxValue& /*of*/,
+                                      std::int64_t flat, int depth) const {
   MaybeOnnxForm form = passed(step, 0, flat, depth);
   const int like = flow_.resolved(step.input(1));
   if (!form || form->terms.empty() || like < 0) return form;
@@ -36,6 +38,12 @@ MaybeOnnxForm OnnxElements::cast_like(const OnnxStep& step, std::int64_t flat, i
   if (!is_floating(dtype)) return std::nullopt;
   if (size_of(dtype) < sizeof(float)) meet_rounding(step, form);
   return form;
+}
+
+MaybeOnnxForm OnnxElements::dropout(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                    int depth) const {
+  if (of.output != 0 || !drops_nothing(step)) return std::nullopt;
+  return passed(step, 0, flat, depth);
 }
 
 bool OnnxElements::drops_nothing(const OnnxStep& step) const {
@@ -60,8 +68,9 @@ bool OnnxElements::has_several(int value) const {
   return !shape || onnx_count(*shape) != 1;
 }
 
-MaybeOnnxForm OnnxElements::where(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+MaybeOnnxForm OnnxElements::where(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                   int depth) const {
+  const OnnxDims& out = *of.shape;
   // Rows without a visible key: weights that are no number become 0.
   if (replaces_nan(step)) return repeated(step, 2, out, flat, depth);
   if (!flow_.is_fixed(step.input(0))) return std::nullopt;
@@ -85,8 +94,10 @@ bool OnnxElements::replaces_nan(const OnnxStep& step) const {
          instead == std::vector<double>{0};
 }
 
-MaybeOnnxForm OnnxElements::bounded(const OnnxStep& step, std::string_view op, const OnnxDims& out,
-                                    std::int64_t flat, int depth) const {
+MaybeOnnxForm OnnxElements::bounded(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                    int depth) const {
+  const OnnxDims& out = *of.shape;
+  const std::string_view op = step.node->op;
   const bool clip = op == "Clip";
   double least = -INFINITY, most = INFINITY;
   MaybeOnnxForm kept;

@@ -104,53 +104,30 @@ MaybeOnnxForm OnnxElements::repeated(const OnnxStep& step, std::size_t place, co
 MaybeOnnxForm OnnxElements::made_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                     int depth) const {
   const OnnxRule& rule = *step.rule;
-  if (!step.node->domain.empty() && !rule.any_domain) return std::nullopt;
-  const OnnxDims& out = *of.shape;
-  switch (rule.element) {
-  case OnnxElementRule::none:
-    return std::nullopt;
-  case OnnxElementRule::passed:
-    return passed(step, 0, flat, depth);
-  case OnnxElementRule::dropout:
-    if (of.output != 0 || !drops_nothing(step)) return std::nullopt;
-    return passed(step, 0, flat, depth);
-  case OnnxElementRule::cast:
-    return cast(step, flat, depth);
-  case OnnxElementRule::cast_like:
-    return cast_like(step, flat, depth);
-  case OnnxElementRule::dequantised:
-    return dequantised(step, flat, depth);
-  case OnnxElementRule::expand:
-    return repeated(step, 0, out, flat, depth);
-  case OnnxElementRule::transpose:
-  case OnnxElementRule::tile:
-  case OnnxElementRule::slice:
-  case OnnxElementRule::split:
-  case OnnxElementRule::concat:
-  case OnnxElementRule::gather:
-    return moved_by(step, of, flat, depth);
-  case OnnxElementRule::where:
-    return where(step, out, flat, depth);
-  case OnnxElementRule::bounded:
-    return bounded(step, step.node->op, out, flat, depth);
-  case OnnxElementRule::negated:
-    if (const MaybeOnnxForm positive = passed(step, 0, flat, depth))
-      return scaled_onnx_form(*positive, -1);
-    return std::nullopt;
-  case OnnxElementRule::of_one:
-    if (step.inputs.size() != 1 || !flow_.is_fixed(step.inputs[0])) return std::nullopt;
-    return of_number(rule.of_one(number(step, 0, flat, depth).value_or(NAN)));
-  case OnnxElementRule::sum:
-  case OnnxElementRule::product:
-  case OnnxElementRule::of_two:
-    return arithmetic(step, of, flat, depth);
-  default:
-    return generated(step, of, flat, depth);
-  }
+  if (!rule.element || (!step.node->domain.empty() && !rule.any_domain)) return std::nullopt;
+  return (this->*rule.element)(step, of, flat, depth);
+}
+
+MaybeOnnxForm OnnxElements::same(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
+                                 int depth) const {
+  return passed(step, 0, flat, depth);
+}
+
+MaybeOnnxForm OnnxElements::negated(const OnnxStep& step, const OnnxValue& /*of*/,
+                                    std::int64_t flat, int depth) const {
+  const MaybeOnnxForm positive = passed(step, 0, flat, depth);
+  return positive ? MaybeOnnxForm(scaled_onnx_form(*positive, -1)) : std::nullopt;
+}
+
+MaybeOnnxForm OnnxElements::of_one(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
+                                   int depth) const {
+  if (step.inputs.size() != 1 || !flow_.is_fixed(step.inputs[0])) return std::nullopt;
+  return of_number(step.rule->of_one(number(step, 0, flat, depth).value_or(NAN)));
 }
 
 /// Activations that are rounded on the way: the numbers before.
-MaybeOnnxForm OnnxElements::dequantised(const OnnxStep& step, std::int64_t flat, int depth) const {
+MaybeOnnxForm OnnxElements::dequantised(const OnnxStep& step, const OnnxValue& /*of*/,
+                                        std::int64_t flat, int depth) const {
   const OnnxStep* rounded = flow_.maker(step.input(0));
   if (!rounded || !rounded->is("QuantizeLinear")) return std::nullopt;
   MaybeOnnxForm form = passed(*rounded, 0, flat, depth);
@@ -158,40 +135,42 @@ MaybeOnnxForm OnnxElements::dequantised(const OnnxStep& step, std::int64_t flat,
   return form;
 }
 
-MaybeOnnxForm OnnxElements::moved_by(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+MaybeOnnxForm OnnxElements::expanded(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                      int depth) const {
-  const OnnxDims& out = *of.shape;
-  const auto& in = flow_.shape(step.input(0));
-  if (!in) return std::nullopt;
-  OnnxPlaces places = onnx_places(out, flat);
-  switch (step.rule->element) {
-  case OnnxElementRule::transpose: {
-    const OnnxDims& order = step.integers("perm");
-    OnnxPlaces from(in->size(), 0);
-    if (out.size() != in->size() || (!order.empty() && order.size() != in->size()))
-      return std::nullopt;
-    for (std::size_t i = 0; i < out.size(); ++i)
-      from[order.empty() ? in->size() - 1 - i
-                         : static_cast<std::size_t>(onnx_axis(order[i], in->size()))] = places[i];
-    return form(step.inputs[0], onnx_flat(*in, from), depth);
-  }
-  case OnnxElementRule::tile:
-    for (std::size_t i = 0; i < places.size(); ++i)
-      if ((*in)[i] > 0) places[i] %= (*in)[i];
-    return form(step.inputs[0], onnx_flat(*in, places), depth);
-  case OnnxElementRule::slice:
-    return slice(step, *in, places, depth);
-  case OnnxElementRule::split:
-    return split(step, *in, of.output, places, depth);
-  case OnnxElementRule::concat:
-    return concat(step, places, depth);
-  default:
-    return gather(step, *in, places, depth);
-  }
+  return repeated(step, 0, *of.shape, flat, depth);
 }
 
-MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, OnnxPlaces places,
+MaybeOnnxForm OnnxElements::transposed(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                       int depth) const {
+  const OnnxDims& out = *of.shape;
+  const auto& in = flow_.shape(step.input(0));
+  const OnnxDims& order = step.integers("perm");
+  if (!in || out.size() != in->size() || (!order.empty() && order.size() != in->size()))
+    return std::nullopt;
+  const OnnxPlaces places = onnx_places(out, flat);
+  OnnxPlaces from(in->size(), 0);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    from[order.empty() ? in->size() - 1 - i
+                       : static_cast<std::size_t>(onnx_axis(order[i], in->size()))] = places[i];
+  return form(step.inputs[0], onnx_flat(*in, from), depth);
+}
+
+MaybeOnnxForm OnnxElements::tiled(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                   int depth) const {
+  const auto& in = flow_.shape(step.input(0));
+  if (!in) return std::nullopt;
+  OnnxPlaces places = onnx_places(*of.shape, flat);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if ((*in)[i] > 0) places[i] %= (*in)[i];
+  return form(step.inputs[0], onnx_flat(*in, places), depth);
+}
+
+MaybeOnnxForm OnnxElements::sliced(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                   int depth) const {
+  const auto& input = flow_.shape(step.input(0));
+  if (!input) return std::nullopt;
+  const OnnxDims& in = *input;
+  OnnxPlaces places = onnx_places(*of.shape, flat);
   const auto list = [&](const char* attribute, std::size_t place) {
     using Places = ShortList<std::int64_t, 4>;
     if (const OnnxAttribute* found = step.find(attribute))
@@ -216,11 +195,15 @@ MaybeOnnxForm OnnxElements::slice(const OnnxStep& step, const OnnxDims& in, Onnx
   return form(step.inputs[0], onnx_flat(in, places), depth);
 }
 
-MaybeOnnxForm OnnxElements::split(const OnnxStep& step, const OnnxDims& in, int output,
-                                  OnnxPlaces places, int depth) const {
+MaybeOnnxForm OnnxElements::split(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                  int depth) const {
+  const auto& input = flow_.shape(step.input(0));
+  if (!input) return std::nullopt;
+  const OnnxDims& in = *input;
+  OnnxPlaces places = onnx_places(*of.shape, flat);
   const std::int64_t axis = onnx_axis(step.integer("axis", 0), in.size());
   if (axis < 0) return std::nullopt;
-  for (int before = 0; before < output; ++before) {
+  for (int before = 0; before < of.output; ++before) {
     const auto& other = flow_.shape(step.outputs[static_cast<std::size_t>(before)]);
     if (!other) return std::nullopt;
     places[static_cast<std::size_t>(axis)] += (*other)[static_cast<std::size_t>(axis)];
@@ -228,7 +211,9 @@ MaybeOnnxForm OnnxElements::split(const OnnxStep& step, const OnnxDims& in, int 
   return form(step.inputs[0], onnx_flat(in, places), depth);
 }
 
-MaybeOnnxForm OnnxElements::concat(const OnnxStep& step, OnnxPlaces places, int depth) const {
+MaybeOnnxForm OnnxElements::joined(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                   int depth) const {
+  OnnxPlaces places = onnx_places(*of.shape, flat);
   const std::int64_t axis = onnx_axis(step.integer("axis", 0), places.size());
   if (axis < 0) return std::nullopt;
   std::int64_t& at = places[static_cast<std::size_t>(axis)];
@@ -242,8 +227,12 @@ MaybeOnnxForm OnnxElements::concat(const OnnxStep& step, OnnxPlaces places, int 
   return std::nullopt;
 }
 
-MaybeOnnxForm OnnxElements::gather(const OnnxStep& step, const OnnxDims& in,
-                                   const OnnxPlaces& places, int depth) const {
+MaybeOnnxForm OnnxElements::gathered(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                     int depth) const {
+  const auto& input = flow_.shape(step.input(0));
+  if (!input) return std::nullopt;
+  const OnnxDims& in = *input;
+  const OnnxPlaces places = onnx_places(*of.shape, flat);
   const auto& chosen = flow_.shape(step.input(1));
   const std::int64_t axis = onnx_axis(step.integer("axis", 0), in.size());
   if (!chosen || axis < 0) return std::nullopt;
@@ -271,7 +260,7 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, const OnnxValue& of
   if (step.inputs.size() != 2) return std::nullopt;
   MaybeOnnxForm a = repeated(step, 0, out, flat, depth), b = repeated(step, 1, out, flat, depth);
   if (!a || !b) return std::nullopt;
-  const bool is_sum = step.rule->element == OnnxElementRule::sum;
+  const bool is_sum = op == "Add" || op == "Sub";
   if (a->terms.empty() != b->terms.empty() && has_several(step.inputs[a->terms.empty() ? 0 : 1]))
     meet_table(step, is_sum);
   if (is_sum) {

@@ -15,44 +15,48 @@ constexpr std::int64_t most_summed = 256; ///< length of a sum of fixed numbers
 
 } // namespace
 
-MaybeOnnxForm OnnxElements::generated(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
-                                      int depth) const {
-  const OnnxElementRule rule = step.rule->element;
-  const OnnxDims& out = *of.shape;
-  if (rule == OnnxElementRule::shape) {
-    const auto& in = flow_.shape(step.input(0));
-    std::int64_t start = step.integer("start", 0);
-    if (!in) return std::nullopt;
-    if (start < 0) start += static_cast<std::int64_t>(in->size());
-    const std::int64_t at = std::max<std::int64_t>(start, 0) + flat;
-    if (at >= static_cast<std::int64_t>(in->size())) return std::nullopt;
-    return of_number(static_cast<double>((*in)[static_cast<std::size_t>(at)]));
-  }
-  if (rule == OnnxElementRule::size)
-    if (const auto& in = flow_.shape(step.input(0)))
-      return of_number(static_cast<double>(onnx_count(*in)));
-  if (rule == OnnxElementRule::filled) {
-    const OnnxAttribute* value = step.find("value");
-    if (!value || !value->tensor) return of_number(0);
-    return of_number(scalar(*value->tensor));
-  }
-  if (rule == OnnxElementRule::range) {
-    const auto start = number(step, 0, 0, depth), delta = number(step, 2, 0, depth);
-    if (!start || !delta) return std::nullopt;
-    return of_number(*start + static_cast<double>(flat) * *delta);
-  }
-  if (rule == OnnxElementRule::triangle && out.size() >= 2) {
-    const OnnxPlaces places = onnx_places(out, flat);
-    const auto k = step.input(1) < 0 ? std::optional(0.0) : number(step, 1, 0, depth);
-    if (!k) return std::nullopt;
-    if (!flow_.is_fixed(step.input(0))) meet_table(step);
-    const auto ahead = static_cast<double>(places.back() - places.end()[-2]);
-    const bool kept = step.integer("upper", 1) != 0 ? ahead >= *k : ahead <= *k;
-    return kept ? passed(step, 0, flat, depth) : of_number(0);
-  }
-  if (rule == OnnxElementRule::running_sum) return running_sum(step, out, flat, depth);
-  if (rule == OnnxElementRule::rotary) return rotary(step, out, flat, depth);
-  return fixed_sum(step, out, flat, depth);
+MaybeOnnxForm OnnxElements::length(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
+                                   int /*depth*/) const {
+  const auto& in = flow_.shape(step.input(0));
+  std::int64_t start = step.integer("start", 0);
+  if (!in) return std::nullopt;
+  if (start < 0) start += static_cast<std::int64_t>(in->size());
+  const std::int64_t at = std::max<std::int64_t>(start, 0) + flat;
+  if (at >= static_cast<std::int64_t>(in->size())) return std::nullopt;
+  return of_number(static_cast<double>((*in)[static_cast<std::size_t>(at)]));
+}
+
+MaybeOnnxForm OnnxElements::size(const OnnxStep& step, const OnnxValue& /*of*/,
+                                 std::int64_t /*flat*/, int /*depth*/) const {
+  const auto& in = flow_.shape(step.input(0));
+  if (!in) return std::nullopt;
+  return of_number(static_cast<double>(onnx_count(*in)));
+}
+
+MaybeOnnxForm OnnxElements::filled(const OnnxStep& step, const OnnxValue& /*of*/,
+                                   std::int64_t /*flat*/, int /*depth*/) const {
+  const OnnxAttribute* value = step.find("value");
+  if (!value || !value->tensor) return of_number(0);
+  return of_number(scalar(*value->tensor));
+}
+
+MaybeOnnxForm OnnxElements::range(const OnnxStep& step, const OnnxValue& /*of*/, std::int64_t flat,
+                                  int depth) const {
+  const auto start = number(step, 0, 0, depth), delta = number(step, 2, 0, depth);
+  if (!start || !delta) return std::nullopt;
+  return of_number(*start + static_cast<double>(flat) * *delta);
+}
+
+MaybeOnnxForm OnnxElements::triangle(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                     int depth) const {
+  if (of.shape->size() < 2) return std::nullopt;
+  const OnnxPlaces places = onnx_places(*of.shape, flat);
+  const auto k = step.input(1) < 0 ? std::optional(0.0) : number(step, 1, 0, depth);
+  if (!k) return std::nullopt;
+  if (!flow_.is_fixed(step.input(0))) meet_table(step);
+  const auto ahead = static_cast<double>(places.back() - places.end()[-2]);
+  const bool kept = step.integer("upper", 1) != 0 ? ahead >= *k : ahead <= *k;
+  return kept ? passed(step, 0, flat, depth) : of_number(0);
 }
 
 std::optional<double> OnnxElements::scalar(const OnnxTensor& tensor) {
@@ -96,8 +100,9 @@ std::optional<double> OnnxElements::scalar(const OnnxTensor& tensor) {
   return std::nullopt;
 }
 
-MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxDims& out,
+MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxValue& of,
                                         std::int64_t flat, int depth) const {
+  const OnnxDims& out = *of.shape;
   const std::optional<double> given = number(step, 1, 0, depth);
   if (!given || !flow_.is_fixed(step.input(0))) return std::nullopt;
   const std::int64_t axis = onnx_axis(static_cast<std::int64_t>(*given), out.size());
@@ -118,8 +123,9 @@ MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxDims& ou
   return of_number(sum);
 }
 
-MaybeOnnxForm OnnxElements::fixed_sum(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+MaybeOnnxForm OnnxElements::fixed_sum(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                       int depth) const {
+  const OnnxDims& out = *of.shape;
   if (!flow_.is_fixed(step.input(0)) || !flow_.is_fixed(step.input(1))) return std::nullopt;
   const auto sum = onnx_contraction(flow_, step);
   if (!sum || sum->out_axes.size() != out.size()) return std::nullopt;
@@ -140,8 +146,9 @@ MaybeOnnxForm OnnxElements::fixed_sum(const OnnxStep& step, const OnnxDims& out,
   return of_number(total);
 }
 
-MaybeOnnxForm OnnxElements::rotary(const OnnxStep& step, const OnnxDims& out, std::int64_t flat,
+MaybeOnnxForm OnnxElements::rotary(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                    int depth) const {
+  const OnnxDims& out = *of.shape;
   const bool standard = step.node->domain.empty();
   const std::size_t cos_place = standard ? 1 : 2, positions_place = standard ? 3 : 1;
   const auto& cache = flow_.shape(step.input(cos_place));

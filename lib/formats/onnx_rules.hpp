@@ -3,6 +3,7 @@
 // their elements are made of.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace mha::io {
@@ -35,44 +36,21 @@ enum class OnnxShapeRule : std::uint8_t {
   attention,
 };
 
-/// Of an output's single elements.
-enum class OnnxElementRule : std::uint8_t {
-  none,   ///< terms of sums
-  passed, ///< the first input's, in their order
-  dropout,
-  cast,
-  cast_like,
-  dequantised,
-  expand,
-  transpose,
-  tile,
-  slice,
-  split,
-  concat,
-  gather,
-  where,
-  bounded,
-  negated,
-  of_one, ///< a function of one number, where that is known
-  sum,
-  product, ///< or quotient
-  of_two,  ///< a function of two numbers, where these are known
-  shape,
-  size,
-  filled,
-  range,
-  triangle,
-  running_sum,
-  contraction,
-  rotary,
-};
+class OnnxElements;
+struct OnnxForm;
+struct OnnxStep;
+struct OnnxValue;
+using MaybeOnnxForm = std::optional<OnnxForm>;
+/// Of an output's single elements, `flat` of `of`.
+using OnnxElementRule = MaybeOnnxForm(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
+                                      int depth) const;
 
 struct OnnxRule {
   std::string_view op;
   OnnxShapeRule shape = OnnxShapeRule::unknown;
-  OnnxElementRule element = OnnxElementRule::none;
-  double (*of_one)(double) = nullptr;         ///< what it makes of one number,
-  double (*of_two)(double, double) = nullptr; ///< or of two
+  OnnxElementRule OnnxElements::*element = nullptr; ///< null: they are terms of sums
+  double (*of_one)(double) = nullptr;               ///< what it makes of one number,
+  double (*of_two)(double, double) = nullptr;       ///< or of two
   /// Whether its elements are those of the standard's operator in other domains, too.
   bool any_domain = false;
 };
