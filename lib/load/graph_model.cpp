@@ -299,14 +299,13 @@ private:
     const std::vector<int> leaves = graph_.leaves_of(logits_);
     graph_.require(leaves.size() == 1, logits_, "logits are made of several linear maps");
     decoder_ = leaves[0];
-    const int x = graph_.require_linear(decoder_, head.decoder).x;
-    return head.dense.present() ? dense_of(x).x : x;
-  }
-  const OnnxProjection& dense_of(int reader) {
-    const ModelHead& head = model_.head();
-    const std::vector<int> leaves = graph_.leaves_of(sum_before(reader, head.norm));
-    graph_.require(leaves.size() == 1, reader, "the head's linear map is not the model's");
-    return graph_.require_linear(leaves[0], head.dense);
+    reader_ = graph_.require_linear(decoder_, head.decoder).x;
+    if (!head.dense.present()) return reader_;
+    before_norm_ = sum_before(reader_, head.norm);
+    const std::vector<int> of_dense = graph_.leaves_of(before_norm_);
+    graph_.require(of_dense.size() == 1, reader_, "the head's linear map is not the model's");
+    dense_ = &graph_.require_linear(of_dense[0], head.dense);
+    return dense_->x;
   }
 
   void hold_end(int end, const GraphSum& stream) {
@@ -320,13 +319,10 @@ private:
           return head.softcap > 0 ? head.softcap * std::tanh(scaled / head.softcap) : scaled;
         },
         "logits are scaled or capped otherwise than the model's");
-    if (!head.dense.present()) return;
-    const int reader = graph_.require_linear(decoder_, head.decoder).x;
-    const OnnxProjection& dense = dense_of(reader);
-    const int sum = sum_before(reader, head.norm);
-    graph_.require_activation(sum, head.activation, flow_.resolved(dense.out));
+    if (!dense_) return;
+    graph_.require_activation(before_norm_, head.activation, flow_.resolved(dense_->out));
     const auto into = static_cast<std::int64_t>(head.dense.out());
-    graph_.require_normed(reader, head.norm, graph_.settle(sum, into), into);
+    graph_.require_normed(reader_, head.norm, graph_.settle(before_norm_, into), into);
   }
 
   const WholeModel& model_;
@@ -341,6 +337,8 @@ private:
   int begin_ = -1;          ///< what is embedded, before the norm, and as what
   GraphSum embedded_;
   int logits_ = -1, decoder_ = -1;
+  int reader_ = -1, before_norm_ = -1; ///< of the decoder: what it reads, and that before the norm
+  const OnnxProjection* dense_ = nullptr; ///< the head's map before it
 };
 
 } // namespace
