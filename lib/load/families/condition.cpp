@@ -39,42 +39,109 @@ bool is_within(const JsonTree& words, const Group& group) {
                              [&](std::string_view part) { return group.within({part}); });
 }
 
+/// What a word of a condition takes.
+enum class Takes : std::uint8_t { text, number, truth, condition, conditions };
+
+/// A word: what it takes, and when it holds of a layer; nullptr: it belongs to another word.
+struct ConditionWord {
+  std::string_view name;
+  Takes takes;
+  bool (*holds)(Conditions& conditions, const JsonTree& condition, const JsonTree& value);
+};
+
+using C = Conditions;
+using J = JsonTree;
+constexpr ConditionWord words[]{
+    {"model", Takes::text, [](C& c, const J&, const J& value) { return c.is_model(value); }},
+    {"says", Takes::text,
+     [](C& c, const J&, const J& value) { return c.group().says(value.text); }},
+    {"configured", Takes::text,
+     [](C& c, const J&, const J& value) { return c.group().configured(value.text).has_value(); }},
+    {"config", Takes::text,
+     [](C& c, const J& condition, const J& value) {
+       return is_configured(condition, value, c.group());
+     }},
+    {"is", Takes::text, nullptr},
+    {"default", Takes::truth, nullptr},
+    {"has", Takes::text, [](C& c, const J&, const J& value) { return c.group().has(value.text); }},
+    {"beside", Takes::text,
+     [](C& c, const J& condition, const J& value) {
+       return stands_beside(condition, value, c.group());
+     }},
+    {"above", Takes::number, nullptr},
+    {"in_file", Takes::text,
+     [](C& c, const J&, const J& value) { return c.group().elsewhere(value.text) != nullptr; }},
+    {"within", Takes::text,
+     [](C& c, const J&, const J& value) { return is_within(value, c.group()); }},
+    {"ends", Takes::text,
+     [](C& c, const J&, const J& value) { return ends_with_one(value, c.group()); }},
+    {"is_prefix", Takes::text,
+     [](C& c, const J&, const J& value) { return c.group().prefix == value.text; }},
+    {"format", Takes::text,
+     [](C& c, const J&, const J& value) { return c.group().contents->format == value.text; }},
+    {"number", Takes::number,
+     [](C& c, const J&, const J& value) {
+       return c.group().number() == static_cast<std::size_t>(value.number);
+     }},
+    {"test", Takes::text, [](C& c, const J&, const J& value) { return c.passes(value); }},
+    {"not", Takes::condition, [](C& c, const J&, const J& value) { return !c.hold(value); }},
+    {"all", Takes::conditions,
+     [](C& c, const J&, const J& value) {
+       return std::ranges::all_of(value.elements, [&](const J& one) { return c.hold(one); });
+     }},
+    {"any", Takes::conditions,
+     [](C& c, const J&, const J& value) {
+       return std::ranges::any_of(value.elements, [&](const J& one) { return c.hold(one); });
+     }},
+};
+
+void require_number(const JsonTree& value, std::string_view word) {
+  const double number = value.as_number(word);
+  constexpr double most = 4096;
+  if (!(number >= 0 && number <= most) || number != std::floor(number))
+    value.refuse(fmt::format("{} is {}: a whole number from 0 to {} expected", word, number, most));
+}
+
 } // namespace
 
 void require_condition(const JsonTree& condition) {
-  constexpr std::string_view words[]{"model",     "says",    "configured", "config", "has",
-                                     "beside",    "in_file", "within",     "ends",   "not",
-                                     "is_prefix", "format",  "number",     "test",   "all",
-                                     "any",       "is",      "default",    "above"};
   if (!condition.is_object()) condition.refuse("a condition is an object");
-  for (const auto& [word, value] : condition.members) {
-    if (!is_one_of(word, words))
-      value.refuse(fmt::format("'{}' is no condition{}", word, did_you_mean(word, words)));
-    if (word == "not") {
+  for (const auto& [name, value] : condition.members) {
+    const ConditionWord* const word = find_named(words, name);
+    if (!word)
+      value.refuse(
+          fmt::format("'{}' is no condition{}", name, did_you_mean(name, names_of_rows(words))));
+    switch (word->takes) {
+    case Takes::text:
+      value.as_text(name);
+      break;
+    case Takes::number:
+      require_number(value, name);
+      break;
+    case Takes::truth:
+      value.as_boolean(name);
+      break;
+    case Takes::condition:
       require_condition(value);
-    } else if (word == "all" || word == "any") {
-      if (!value.is_list()) value.refuse(fmt::format("{} must be a list of conditions", word));
+      break;
+    case Takes::conditions:
+      if (!value.is_list()) value.refuse(fmt::format("{} must be a list of conditions", name));
       std::ranges::for_each(value.elements, require_condition);
-    } else if (word == "number" || word == "above") {
-      const double number = value.as_number(word);
-      constexpr double most = 4096;
-      if (!(number >= 0 && number <= most) || number != std::floor(number))
-        value.refuse(
-            fmt::format("{} is {}: a whole number from 0 to {} expected", word, number, most));
-    } else if (word == "default") {
-      value.as_boolean(word);
-    } else {
-      value.as_text(word);
+      break;
     }
-    if ((word == "is" || word == "default") && !condition.find("config"))
-      value.refuse(fmt::format("{} is of config", word));
+    if ((name == "is" || name == "default") && !condition.find("config"))
+      value.refuse(fmt::format("{} is of config", name));
+    if (name == "above" && !condition.find("beside")) value.refuse("above is of beside");
   }
 }
 
 bool Conditions::hold(const JsonTree& condition) {
   if (!condition.is_object()) condition.refuse("a condition is an object");
-  return std::ranges::all_of(
-      condition.members, [&](const JsonMember& member) { return holds_member(condition, member); });
+  return std::ranges::all_of(condition.members, [&](const JsonMember& member) {
+    const ConditionWord* const word = find_named(words, member.name);
+    if (!word) member.value.refuse(fmt::format("'{}' is no condition", member.name));
+    return !word->holds || word->holds(*this, condition, member.value);
+  });
 }
 
 bool Conditions::is_model(const JsonTree& words) {
@@ -96,31 +163,6 @@ bool Conditions::passes(const JsonTree& name) {
   const GroupTest* const test = find_named(group_tests(), name.as_text("test"));
   if (!test) name.refuse(fmt::format("there is no test '{}'", name.text));
   return test->holds(group_);
-}
-
-/// One member of a condition; "is", "default" and "above" belong to others.
-bool Conditions::holds_member(const JsonTree& condition, const JsonMember& member) {
-  const auto& [word, value] = member;
-  const auto one = [&](const JsonTree& part) { return hold(part); };
-  if (word == "model") return is_model(value);
-  if (word == "says") return group_.says(value.as_text("says"));
-  if (word == "configured") return group_.configured(value.as_text("configured")).has_value();
-  if (word == "config") return is_configured(condition, value, group_);
-  if (word == "has") return group_.has(value.as_text("has"));
-  if (word == "beside") return stands_beside(condition, value, group_);
-  if (word == "in_file") return group_.elsewhere(value.as_text("in_file")) != nullptr;
-  if (word == "within") return is_within(value, group_);
-  if (word == "ends") return ends_with_one(value, group_);
-  if (word == "is_prefix") return group_.prefix == value.as_text("is_prefix");
-  if (word == "format") return group_.contents->format == value.as_text("format");
-  if (word == "number")
-    return group_.number() == static_cast<std::size_t>(value.as_number("number"));
-  if (word == "test") return passes(value);
-  if (word == "not") return !hold(value);
-  if (word == "all") return std::ranges::all_of(value.elements, one);
-  if (word == "any") return std::ranges::any_of(value.elements, one);
-  if (word == "is" || word == "default" || word == "above") return true;
-  value.refuse(fmt::format("'{}' is no condition", word));
 }
 
 } // namespace mha::naming

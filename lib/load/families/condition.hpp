@@ -34,12 +34,12 @@ public:
 
   /// Throws Error for what is no condition.
   bool hold(const JsonTree& condition);
-
-private:
-  bool holds_member(const JsonTree& condition, const JsonMember& member);
+  /// Whether the model is one of these; whether a test of the file, or a function's, is passed.
   bool is_model(const JsonTree& words);
   bool passes(const JsonTree& name);
+  const Group& group() const { return group_; }
 
+private:
   const Group& group_;
   const Levels& levels_;
   std::size_t depth_ = 0;                         ///< of tests that ask other tests
