@@ -5,49 +5,26 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace mha::io {
 
-/// Of the lengths of the outputs' axes.
-enum class OnnxShapeRule : std::uint8_t {
-  unknown,
-  as_first,
-  broadcast,
-  split,
-  reshape,
-  transpose,
-  slice,
-  gather,
-  concat,
-  squeeze,
-  unsqueeze,
-  flatten,
-  expand,
-  tile,
-  shape,
-  scalar,
-  from_numbers, ///< of the first input
-  range,
-  reduce,
-  product,
-  gemm,
-  einsum,
-  conv,
-  attention,
-};
-
 class OnnxElements;
+class OnnxShapeRules;
 struct OnnxForm;
 struct OnnxStep;
 struct OnnxValue;
 using MaybeOnnxForm = std::optional<OnnxForm>;
+using MaybeOnnxDims = std::optional<std::vector<std::int64_t>>;
+/// Of the lengths of the first output's axes.
+using OnnxShapeRule = MaybeOnnxDims(const OnnxStep& step) const;
 /// Of an output's single elements, `flat` of `of`.
 using OnnxElementRule = MaybeOnnxForm(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                       int depth) const;
 
 struct OnnxRule {
   std::string_view op;
-  OnnxShapeRule shape = OnnxShapeRule::unknown;
+  OnnxShapeRule OnnxShapeRules::*shape = nullptr;   ///< null: not known, or of each output (Split)
   OnnxElementRule OnnxElements::*element = nullptr; ///< null: they are terms of sums
   double (*of_one)(double) = nullptr;               ///< what it makes of one number,
   double (*of_two)(double, double) = nullptr;       ///< or of two

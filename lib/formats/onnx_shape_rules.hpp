@@ -5,12 +5,18 @@
 
 namespace mha::io {
 
-using MaybeOnnxDims = std::optional<OnnxDims>;
-
-/// What a rule asks of a step's inputs.
-class OnnxShapeInputs {
+class OnnxShapeRules {
 public:
-  explicit OnnxShapeInputs(OnnxFlow& flow) : flow_(flow) {}
+  explicit OnnxShapeRules(OnnxFlow& flow) : flow_(flow) {}
+
+  // Of a step's first output, by its operator (onnx_rules.cpp).
+  OnnxShapeRule as_first, broadcast_of_all, reshape, transpose, slice, gather, concat, squeeze,
+      unsqueeze, flatten, expand, tile, length_of_shape, scalar, from_numbers, range, reduce;
+  OnnxShapeRule product, gemm, einsum, conv, attention;
+  /// Of all outputs.
+  std::vector<MaybeOnnxDims> split(const OnnxStep& step) const;
+
+private:
   MaybeOnnxDims broadcast(const MaybeOnnxDims& a, const MaybeOnnxDims& b) const;
   MaybeOnnxDims shape(const OnnxStep& step, std::size_t place) const;
   /// The integers of a fixed input.
@@ -18,14 +24,15 @@ public:
   /// An attribute, or in newer opsets an input.
   MaybeOnnxDims attribute_or_input(const OnnxStep& step, std::string_view attribute,
                                    std::size_t place) const;
+  static std::pair<std::int64_t, std::int64_t> shape_range(const OnnxStep& step, std::size_t rank);
+  void note_exported_length(const OnnxDims& target, std::int64_t target_count,
+                            std::int64_t input_count) const;
+  static std::optional<std::vector<bool>> marked_axes(const OnnxDims& axes, std::size_t rank);
 
-protected:
   OnnxFlow& flow_;
 };
 
 /// The shapes of a step's outputs, as far as they are known.
 std::vector<MaybeOnnxDims> onnx_shapes_of(OnnxFlow& flow, const OnnxStep& step);
-/// The same of products, convolutions and attention.
-MaybeOnnxDims onnx_product_shape(OnnxFlow& flow, const OnnxStep& step);
 
 } // namespace mha::io
