@@ -85,7 +85,7 @@ std::size_t position_of(const std::string& word, const std::optional<std::size_t
 }
 
 /// An axis of tokens or of keys of a batch item; of features, whose positions all items share.
-ItemAxis axis_of_item(const std::string& said, const Layer& layer, Dim letter, std::size_t b) {
+ItemAxis axis_of_item(const Message& said, const Layer& layer, Dim letter, std::size_t b) {
   const Axis axis = axis_of(letter);
   const bool of_keys = axis == Axis::key, of_tokens = of_keys || axis == Axis::query;
   ItemAxis item{said, layer.first_item + b, word_of(axis)};
@@ -242,8 +242,7 @@ Stage stage_of_place(const StagePlace& place, const Layer& layer) {
   return place.prefers_add && has_step(layer, add) ? add : place.stage;
 }
 
-PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage,
-                  const std::string& said) {
+PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage, const Message& said) {
   const StageInfo& info = info_of(stage);
   const std::vector<Dim>& letters = info.letters;
   PlaceAxes place;

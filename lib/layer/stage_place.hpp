@@ -37,7 +37,7 @@ void require_of_model(std::string_view name, Stage stage, const PlaceLayers& nam
 
 /// An axis of a stage in one batch item.
 struct ItemAxis {
-  const std::string& said;           ///< what messages begin with
+  const Message& said;               ///< what messages begin with
   std::size_t text = 0;              ///< the batch item
   std::string_view word;             ///< "heads"
   std::vector<std::size_t> own = {}; ///< the positions in the batch that the item has
@@ -110,8 +110,7 @@ struct PlaceAxes {
 
 /// Positions of tokens are counted in each text. Throws Error, which begins with `said`, where the
 /// layer has no such place.
-PlaceAxes axes_of(const StagePlace& place, const Layer& layer, Stage stage,
-                  const std::string& said);
+PlaceAxes axes_of(const StagePlace& place, const Layer& layer, Stage stage, const Message& said);
 
 /// What a patch of a stage changes there.
 StagePatch patch_at(const PlaceAxes& place, const Layer& layer, Stage stage);

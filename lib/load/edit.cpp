@@ -53,8 +53,8 @@ Edit Edit::of(StagePlace place, PatchOp op, EditValue value) {
 namespace {
 
 /// A run, with its tokens in brackets at the end: "'love'[-1]".
-OtherRun parse_run(std::string_view written, const std::string& said) {
-  OtherRun run;
+ValueSource parse_run(std::string_view written, const std::string& said) {
+  ValueSource run;
   const std::size_t bracket = written.starts_with('@') ? written.npos : find_outside(written, "[");
   if (bracket != written.npos) {
     if (written.back() != ']') fail("{}: {}: ] expected at the end", said, written);

@@ -13,7 +13,7 @@ namespace mha {
 
 /// Another run that a value is taken from: "from 'love'", "from ids 5,7", "from @FILE", or one that
 /// a program names.
-struct OtherRun {
+struct ValueSource {
   std::string text;
   std::optional<AxisPositions>
       tokens; ///< in its texts ("from 'love'[-1]"); none: those of the place
@@ -27,9 +27,9 @@ struct EditValue {
   double number = 0;
   std::string file; ///< FILE[:TENSOR][@AXES]
   Tensor tensor;
-  OtherRun run;
-  std::optional<OtherRun> less; ///< the run whose values are taken off those of `run`
-  double factor = 1;            ///< by which all of it is multiplied
+  ValueSource run;
+  std::optional<ValueSource> less; ///< the run whose values are taken off those of `run`
+  double factor = 1;               ///< by which all of it is multiplied
 
   /// Of a run, or of a program's tensor.
   static EditValue of_number(double number);

@@ -120,7 +120,7 @@ void take_same_place(const Edit& edit, const Layer& layer, const PlaceAxes& plac
 
 /// Adds to `value` (batch items, heads, tokens, columns of a place) `sign` times what another run
 /// has at the same place, or at the tokens that it names: one of them serves all.
-void add_run(const Edit& edit, const OtherRun& run, double sign, const Layer& layer,
+void add_run(const Edit& edit, const ValueSource& run, double sign, const Layer& layer,
              const PlaceAxes& place, const UnpatchedValues& other, StagePatch& to, Tensor& value) {
   const Layer& there = other.tokens.dims.B > 0 ? other.tokens : layer;
   const std::size_t texts = other.values.shape()[0];
@@ -132,7 +132,7 @@ void add_run(const Edit& edit, const OtherRun& run, double sign, const Layer& la
     named.axes.resize(std::max<std::size_t>(named.axes.size(), 2));
     named.axes[1] = *run.tokens;
   }
-  const PlaceAxes at = axes_of(named, there, to.stage, edit.text + ": " + run.text);
+  const PlaceAxes at = axes_of(named, there, to.stage, message("{}: {}", edit.text, run.text));
   const Shape& shape = other.values.shape();
   const std::size_t heads = place.with_heads ? shape[1] : 1, rows = shape[place.with_heads ? 2 : 1],
                     cols = place.with_columns ? shape.back() : 1;
@@ -168,7 +168,7 @@ void take_runs(const Edit& edit, const Layer& layer, const PlaceAxes& place,
   const std::size_t tokens = longest(place.tokens), columns = longest(place.columns);
   Tensor value(DType::f64, {layer.dims.B, place.heads.size(), tokens, columns});
   to.strides = {place.heads.size() * tokens * columns, tokens * columns, columns, 1};
-  const auto add = [&](const OtherRun& run, double sign) {
+  const auto add = [&](const ValueSource& run, double sign) {
     add_run(edit, run, sign, layer, place, unpatched(to.stage, run.text), to, value);
   };
   add(edit.value.run, 1);

@@ -115,7 +115,7 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
   StagePlace heads = place;
   heads.axes.resize(std::min<std::size_t>(heads.axes.size(), 1));
   const std::vector<std::size_t> chosen =
-      axes_of(heads, layer, stage, "<of> " + place.text()).heads;
+      axes_of(heads, layer, stage, message("<of> {}", place.text())).heads;
   for (const auto& at : positions)
     for (const std::size_t h : chosen) {
       const auto& [batch, position] = at;
