@@ -25,6 +25,8 @@ struct RoundingVerdict {
       0; ///< the largest |ours − theirs| in what its number is allowed; infinite for NaN
   /// The root of the mean square, in what rounding is expected to be, of the row in the middle.
   double shown = 0;
+  /// Of few rows, one that is off by a factor, and by little else.
+  bool scaled = false;
   /// What each number is allowed, in float32 and the form of Layer::given; 0 in what is wrong as a
   /// whole.
   Tensor allowed;
@@ -50,7 +52,8 @@ class RoundingJudge {
 public:
   /// `layer` in row form, with a batch axis; `steps.kept` is the precision. A half type's fused
   /// kernels keep scores … masked in float32, and others round them: that is granted where the
-  /// numbers show it in general.
+  /// numbers show it in general. Few rows show nothing in general: there a row that is off by a
+  /// factor is not off by its scores, each of which turns it another way.
   RoundingJudge(Layer layer, RoundedSteps steps, std::size_t threads);
   RoundingJudge(const RoundingJudge&) = delete;
   RoundingJudge& operator=(const RoundingJudge&) = delete;

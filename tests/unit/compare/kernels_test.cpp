@@ -8,6 +8,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include <array>
+
 using namespace mha;
 
 namespace {
@@ -105,4 +107,49 @@ TEST_CASE("kernels: a row of a half type's output is judged by the heads it is m
   }
   INFO(missed);
   CHECK(count == 0);
+}
+
+namespace {
+
+/// A few queries of a head or two, as in decoding, in a half type.
+kernels::Kernel few_rows(std::uint64_t number) {
+  kernels::Kernel kernel = kernels::kernel_of(number, false);
+  kernel.B = kernel.H_kv = 1, kernel.H = 1 + number % 2, kernel.T = 1 + number / 2 % 3;
+  kernel.S = 5 + number * 13 % 140;
+  kernel.causal = kernel.masked = kernel.padded = false, kernel.window = -1;
+  if (kernel.stored == DType::f32) kernel.stored = DType::bf16;
+  return kernel;
+}
+
+} // namespace
+
+TEST_CASE("kernels: of few rows in a half type, right ones are none and a scaled one is found",
+          "[kernels]") {
+  std::string told;
+  std::size_t blamed = 0, missed = 0;
+  for (std::uint64_t i = 0; i < how_many_kernels(); ++i) {
+    kernels::Kernel kernel = few_rows(17000 + first_kernel() + i);
+    Reference reference;
+    kernels::Port port = kernels::port_of(kernel);
+    reference.stages = port.stages;
+    if (const Diff found = diff(port.layer, reference); !found.equal())
+      ++blamed, told += "\nblamed " + kernel.text() + told_of_kernel(found);
+    kernel.scores = DType::f32;
+    kernels::Mistake mistake;
+    const std::array<double, 4> factors{0.9, 0.97, 1.03, 1.05};
+    mistake.factor = factors[i % factors.size()], mistake.count = 1;
+    mistake.head = i % kernel.H, mistake.first = i / 2 % kernel.T;
+    port = kernels::port_of(kernel, mistake);
+    reference.stages = port.stages;
+    const Diff found = diff(port.layer, reference);
+    const auto row = std::ranges::find(found.stages, Stage::head_out, &StageDiff::stage);
+    const Difference& d = row->difference;
+    if (!found.equal() && d.worst_head.value_or(mistake.head) == mistake.head &&
+        d.at[2] == mistake.first)
+      continue;
+    ++missed, told += "\nmissed " + kernel.text() + "\n" + mistake.text() + told_of_kernel(found);
+  }
+  INFO(told);
+  CHECK(blamed == 0);
+  CHECK(missed == 0);
 }
