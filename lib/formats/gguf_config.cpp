@@ -31,8 +31,7 @@ public:
     refuse_beyond_limits();
     refuse_tensors();
     for (const auto& [key, value] : file.keys)
-      if (!is_of_gguf_file(key) && !find_gguf_key(own(key), settings_.architecture()) &&
-          !settings_.was_read(own(key)))
+      if (!find_gguf_key(own(key), settings_.architecture()) && !settings_.was_read(own(key)))
         settings_.keep(key, value);
   }
   GgufSettings settings_;
@@ -88,15 +87,25 @@ private:
     if (!eps) settings_.doubt(norm, "is missing: that of most models of this kind is taken");
   }
 
+  /// Architectures that are computed at one value alone, which no other key tells.
   void refuse_beyond_limits() {
-    for (const GgufLimit& limit : gguf_limits()) {
-      if (!limit.architectures.empty() && !is(limit.architectures)) continue;
-      const std::optional<double> there = number(limit.key);
-      const bool fits = there ? static_cast<float>(*there) == static_cast<float>(limit.only) ||
-                                    (limit.or_0 && there == 0.0)
-                              : !limit.needs;
-      if (!fits) settings_.refuse(limit.key, limit.why);
-    }
+    const auto only = [&](std::string_view key, bool fits, std::string_view expected) {
+      if (!fits)
+        settings_.refuse(key, fmt::format("which is not computed here{} expected", expected));
+    };
+    constexpr std::string_view of_model = " for this architecture: ";
+    if (is("baichuan")) // the larger one has ALiBi
+      only("block_count", number("block_count") == 32.0,
+           fmt::format("{}32, of the model of 7 billion,", of_model));
+    if (is("starcoder"))
+      only("attention.head_count_kv", number("attention.head_count_kv") == 1.0,
+           fmt::format("{}1", of_model));
+    if (is("olmo"))
+      if (const auto eps = number("attention.layer_norm_epsilon"))
+        only("attention.layer_norm_epsilon", static_cast<float>(*eps) == 1e-5F, ": 1e-05");
+    if (is("mpt"))
+      if (const auto alibi = number("attention.max_alibi_bias"))
+        only("attention.max_alibi_bias", *alibi == 8.0 || *alibi == 0.0, ": 8");
   }
 
   /// Numbers beside the weights, of types that are scaled as a whole.

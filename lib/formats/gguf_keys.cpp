@@ -43,7 +43,6 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.layer_norm_epsilon", "norm_eps", "nemotron"},
     {"attention.layer_norm_epsilon", "layer_norm_eps",
      "gptneox bert phi2 stablelm command-r cohere2 jais2"},
-    {"pooling_type", ""}, // of embeddings, after the last layer
     {"attention.scale", "attention_multiplier", "granite"},
     {"attention.clamp_kqv", "attn_config.clip_qkv", "mpt"},
     {"attention.clamp_kqv", "clip_qkv", "olmo"},
@@ -57,7 +56,6 @@ constexpr GgufKey gguf_key_rows[]{
     {"rope.freq_base", "rotary_emb_base", "gptneox"},
     {"rope.freq_base", "rope_theta"},
     {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
-    {"rope.scaling.finetuned", ""},
     {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
     {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3"},
     {"logit_scale", "logits_scaling", "granite minicpm"},
@@ -66,7 +64,6 @@ constexpr GgufKey gguf_key_rows[]{
     {"residual_scale", "residual_multiplier", "granite minicpm"},
     {"use_parallel_residual", "", "stablelm"}, // its norms tell
     {"use_parallel_residual", "use_parallel_residual", "gptneox"},
-    {"tensor_data_layout", ""}, // of the rows of q and k, which the architecture tells
     {"expert_count", "num_local_experts", "llama gpt-oss"},
     {"expert_count", "n_routed_experts", "deepseek2"},
     {"expert_count", "num_experts"},
@@ -79,43 +76,12 @@ constexpr GgufKey gguf_key_rows[]{
     {"leading_dense_block_count", "first_k_dense_replace"},
 };
 
-constexpr GgufLimit gguf_limit_rows[]{
-    // The larger one has ALiBi, of which no key tells.
-    {.key = "block_count",
-     .architectures = "baichuan",
-     .only = 32,
-     .why = "which is not computed here for this architecture: 32, of the model of 7 billion, "
-            "expected",
-     .needs = true},
-    {.key = "attention.head_count_kv",
-     .architectures = "starcoder",
-     .only = 1,
-     .why = "which is not computed here for this architecture: 1 expected",
-     .needs = true},
-    {.key = "attention.layer_norm_epsilon",
-     .architectures = "olmo",
-     .only = 1e-5,
-     .why = "which is not computed here: 1e-05 expected"},
-    {.key = "attention.max_alibi_bias",
-     .architectures = "mpt",
-     .only = 8,
-     .why = "which is not computed here: 8 expected",
-     .or_0 = true},
-    // The last blocks predict further tokens, from what the model makes of the text.
-    {.key = "nextn_predict_layers", .only = 0, .why = "which is not computed here: 0 expected"},
-};
-
 constexpr GgufKey gguf_vocabulary_rows[]{{"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                          {"tokenizer.ggml.eos_token_id", "eos_token_id"},
                                          {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
 
-constexpr std::string_view gguf_file_sections[]{"general.", "tokenizer.", "split.", "quantize."};
-
 } // namespace
 
-std::span<const GgufLimit> gguf_limits() {
-  return gguf_limit_rows;
-}
 std::span<const GgufKey> gguf_vocabulary_keys() {
   return gguf_vocabulary_rows;
 }
@@ -126,11 +92,6 @@ const GgufKey* find_gguf_key(std::string_view key, std::string_view architecture
            (one.architectures.empty() || has_word(one.architectures, architecture));
   });
   return row == std::end(gguf_key_rows) ? nullptr : row;
-}
-
-bool is_of_gguf_file(std::string_view whole_key) {
-  return std::ranges::any_of(
-      gguf_file_sections, [&](std::string_view section) { return whole_key.starts_with(section); });
 }
 
 } // namespace mha::io

@@ -13,23 +13,10 @@ struct GgufKey {
   std::string_view key, config, architectures = {};
 };
 
-/// A key that changes numbers in a way that is not computed here, but at one value. Where it is
-/// missing nothing is refused, unless llama.cpp `needs` it.
-struct GgufLimit {
-  std::string_view key, architectures = {}; ///< "": all
-  double only = 0;
-  std::string_view why; ///< goes on after the key's value
-  bool needs = false, or_0 = false;
-};
-std::span<const GgufLimit> gguf_limits();
-
 /// Keys of the vocabulary that a config.json has, too, by their whole names.
 std::span<const GgufKey> gguf_vocabulary_keys();
 /// The row of a key, after "llama.", for an architecture; nullptr: nothing here reads it.
 const GgufKey* find_gguf_key(std::string_view key, std::string_view architecture);
-/// Whether a whole key is of the file, its vocabulary or its making: no number depends on it.
-bool is_of_gguf_file(std::string_view whole_key);
-
 /// The architectures that have RMS norms; the others' are layer norms.
 inline constexpr std::string_view gguf_rms_normed =
     "llama mistral3 smollm3 granite baichuan xverse minicpm internlm2 arcee qwen2 qwen2moe qwen2vl "

@@ -46,5 +46,15 @@ TEST_CASE("a config that contradicts the tensors, and one of no known model, are
   CHECK(with_config("\"model_type\": \"llama\"", "\"model_type\": \"granitemoe\"")
             .find("model_type 'granitemoe' has LLaMA's names, but is not covered") !=
         std::string::npos);
+  // A key that no family computes is refused by its name; one that another family has is told.
+  const auto with_key = [&](const std::string& key) {
+    return with_config("\"vocab_size\"", key + ", \"vocab_size\"");
+  };
+  CHECK(with_key("\"use_mrope\": true")
+            .find("config.json: use_mrope is true, which is not computed here: false expected") !=
+        std::string::npos);
+  CHECK(with_key("\"use_mrope\": false").empty());
+  CHECK(with_key("\"full_attn_mod\": 2").find("full_attn_mod is 2") != std::string::npos);
+  CHECK(with_key("\"clip_qkv\": 4").find("not read here: clip_qkv 4") != std::string::npos);
   CHECK(with_config("\"silu\"", "\"xielu\"").find("hidden_act is 'xielu'") != std::string::npos);
 }

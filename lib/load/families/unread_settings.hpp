@@ -10,7 +10,8 @@
 namespace mha::naming {
 
 /// A warning that names the keys, with their values, that nothing of the group's family asked for
-/// and that are not known to change no number; another for a quantisation. Of a lone layer (not
+/// and that are not known to change no number; another for a quantisation. Throws Error for one
+/// that is known to change numbers. Of a lone layer (not
 /// `whole`) the keys that only a whole model needs are not told.
 std::vector<Note> unread_settings(const Found& layer, const Description& said, bool whole);
 
