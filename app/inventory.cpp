@@ -114,6 +114,38 @@ void list_stages_and_settings(const Layer& layer, Inventory& inventory) {
   }
 }
 
+/// Of a layer whose kind is not computed, its named parts; those of experts beside attention.
+void list_of_kind(const OpenedModel& model, const std::string& id, bool ranges,
+                  Inventory& inventory) {
+  const std::vector<naming::Found>& found = model.sources().found();
+  const auto named = [&](const naming::Found& layer) {
+    return layer.id == id && (layer.family->tree || layer.group.description);
+  };
+  if (std::ranges::none_of(found, named)) return;
+  Sources::OfKind of_kind;
+  try {
+    of_kind = model.sources().of_kind(id);
+  } catch (const Error&) {
+    return; // inventory.reason says why
+  }
+  if (of_kind.tensors.empty()) return;
+  std::ranges::stable_sort(of_kind.tensors, {}, [](const Sources::SourceTensor& part) {
+    const auto place = [&](const auto& table) {
+      return std::ranges::find(table, part.name, &TensorInfo::name) - std::ranges::begin(table);
+    };
+    return std::pair(place(tensor_names()), place(tensors_of_kinds()));
+  });
+  if (inventory.headline.empty())
+    inventory.id = id, inventory.naming = of_kind.naming,
+    inventory.headline = fmt::format("layer {} · {}", id, of_kind.naming);
+  for (const Sources::SourceTensor& part : of_kind.tensors)
+    inventory.tensors.push_back({{part.name, part.tensor.dtype(), part.tensor.shape(),
+                                  ranges ? std::optional(summary_of(part.tensor)) : std::nullopt},
+                                 part.source});
+  for (const auto& [name, value, origin] : of_kind.settings)
+    inventory.settings.push_back({name, value, origin});
+}
+
 } // namespace
 
 OpenedModel open_one_or_all(const RunRequest& request, std::string& reason) {
@@ -154,7 +186,9 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
     loaded = model.load(model.chosen()[0], tensors);
   } catch (const Error& error) {
     inventory.reason = console_text(error);
-    if (ranges) inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
+    list_of_kind(model, model.chosen()[0], ranges, inventory);
+    if (ranges && inventory.tensors.empty())
+      inventory.findings = lint_incomplete_layer(model, model.chosen()[0], threads);
     return inventory;
   }
   std::ranges::copy(loaded.notes, std::back_inserter(inventory.notes));
@@ -167,6 +201,7 @@ Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t thr
   inventory.headline = headline_text(model, loaded);
   list_tensors(std::move(tensors), loaded, ranges, threads, inventory);
   list_stages_and_settings(loaded.layer, inventory);
+  list_of_kind(model, loaded.id, ranges, inventory);
   return inventory;
 }
 

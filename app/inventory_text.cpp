@@ -137,15 +137,20 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
       defaults.push_back(fmt::format("{} {}", setting.name, setting.value));
   }
   if (!grid.empty()) out += "\n" + grid.text(text_style);
-  out += "\n";
-  for (const std::string& line : render::wrapped_list("by default", defaults, text_style.width))
-    out += text_style.dim(line) + "\n";
+  if (!defaults.empty()) {
+    out += "\n";
+    for (const std::string& line : render::wrapped_list("by default", defaults, text_style.width))
+      out += text_style.dim(line) + "\n";
+  }
 
   std::vector<std::string> names;
   for (const auto& [name, shape] : inventory.stages) names.push_back(name);
   const std::string none =
-      fmt::format("stages: none can be computed{}; or give a stage to start from",
-                  inventory.missing_X.empty() ? std::string("; give X") : inventory.missing_X);
+      !inventory.reason.empty()
+          ? visible(inventory.reason)
+          : fmt::format("stages: none can be computed{}; or give a stage to start from",
+                        inventory.missing_X.empty() ? std::string("; give X")
+                                                    : inventory.missing_X);
   out += "\n";
   for (const std::string& line : names.empty()
                                      ? render::wrapped(none, text_style.width)
@@ -253,6 +258,7 @@ std::string inventory_json(const Inventory& inventory) {
             json.key("id").layer(inventory.id);
             json.member("naming", inventory.naming);
           });
+          if (!inventory.reason.empty()) json.member("reason", inventory.reason);
           list("parts", inventory.tensors, [&](const Inventory::SourceTensor& tensor) {
             json.object(
                 [&] { put_members(json, tensor.item), json.member("from", tensor.source); });

@@ -206,8 +206,8 @@ private:
 
 void find_roles(OpenedModel& model, const WeightOptions& options) {
   if (!model.found.empty() || options.naming == "canonical") return;
-  for (const naming::FamilyRow* family : naming::families())
-    if (family->present) family->present(model.contents, model.config);
+  if (std::optional<io::Contents> other = presented(model.contents, model.config))
+    model.contents = *std::move(other);
   model.found =
       naming::find_layers(model.contents, model.config,
                           is_description(options.naming) ? nullptr : chosen_family(options.naming));

@@ -31,6 +31,13 @@ const std::array<DimInfo, dim_count> letters{{
     {buckets, "buckets", Axis::width, nullptr, "buckets"},
     {distances, "2M − 1", Axis::width, nullptr, "distances"},
     {rope_pairs, "rope_dims / 2", Axis::width, nullptr, "pairs"},
+    {E, "E", Axis::width, nullptr, "experts"},
+    {I, "I", Axis::width, nullptr, "columns of an expert (I)"},
+    {I_shared, "I_shared", Axis::width, nullptr, "columns of the shared experts"},
+    {H_qk, "H_qk", Axis::width, nullptr, "heads of queries and keys"},
+    {H_I, "H_I", Axis::width, nullptr, "heads of the indexer"},
+    {d_I, "d_I", Axis::width, nullptr, "columns of the indexer (d_I)"},
+    {taps, "K", Axis::width, nullptr, "taps of the convolution (K)"},
     {three, "3", Axis::width, nullptr, "rows"},
 }};
 

@@ -39,6 +39,13 @@ enum class Dim : std::uint8_t {
   buckets,
   distances,
   rope_pairs,
+  E,
+  I,
+  I_shared,
+  H_qk,
+  H_I,
+  d_I,
+  taps,
   three,
 };
 inline constexpr std::size_t dim_count = static_cast<std::size_t>(Dim::three) + 1;

@@ -58,6 +58,9 @@ struct TensorInfo {
   ///@}
   bool turns = false;    ///< its last two axes are exchanged in `columns`
   InLayer in_layer = {}; ///< how it lies in a layer
+  /// What a layer is that has it, where that is not computed: "is a mixture of experts"; of a row
+  /// of tensors_of_kinds() "" where other layers have the name, too.
+  std::string_view kind = {};
 
   /// Whether a batch axis may stand before each of its forms.
   bool has_batch() const {
@@ -69,6 +72,11 @@ struct TensorInfo {
 
 /// The names of files and bindings.
 MHA_API std::span<const TensorInfo> tensor_names();
+/// What a description names of layers of kinds that are read and not computed. Those of a mixture
+/// are a feed-forward's: the attention beside it is computed.
+MHA_API std::span<const TensorInfo> tensors_of_kinds();
+MHA_API const TensorInfo* find_tensor_of_kind(std::string_view name); ///< by name, or nullptr
+inline constexpr std::string_view mixture_kind = "is a mixture of experts";
 /// What a layer holds: the rows with a member, those included that others are split into.
 MHA_API std::span<const TensorInfo> layer_tensors();
 /// By name or alias; nullptr if there is none. Stages can be given too: see find_stage.

@@ -109,6 +109,8 @@ const io::Entry* DescribedFile::weight(const DescribedTensor& tensor) const {
   if (!said_.is_family || tensor.key == "head.bias" || tensor.key == "mlp.product_bias")
     return find(tensor.key, with_head(tensor.name, 0), whole);
   if (is_table(tensor.key)) return table(tensor);
+  if (naming::is_of_mixture(tensor.key)) // experts of several in one tensor have no module
+    return find(tensor.key, with_head(tensor.name, 0), of_table);
   return find(tensor.key, tensor.name, is_bare(tensor.name) ? whole : of_map);
 }
 
@@ -127,8 +129,9 @@ naming::Bias DescribedFile::biased(const DescribedTensor& tensor) const {
 
 std::string DescribedFile::bias_name(const DescribedTensor& tensor) const {
   if (tensor.bias) return *tensor.bias;
-  return said_.is_family && !is_bare(tensor.name) ? tensor.name + ".bias"
-                                                  : bias_beside(tensor.name);
+  return said_.is_family && !is_bare(tensor.name) && !tensor.name.ends_with(".weight")
+             ? tensor.name + ".bias"
+             : bias_beside(tensor.name);
 }
 
 const io::Entry* DescribedFile::bias(const DescribedTensor& tensor) const {
@@ -166,8 +169,10 @@ const io::Entry& DescribedFile::needed(const std::string& name, const std::strin
 const io::Entry& DescribedFile::needed(const DescribedTensor& tensor,
                                        const io::Entry* entry) const {
   if (entry) return *entry;
-  const std::string name = whole_name(tensor.key, tensor.name);
-  if (!said_.is_family) needed(with_head(name, 0), tensor.where);
+  const bool of_module = said_.is_family && naming::is_of_attention(tensor.key);
+  const std::string name =
+      of_module ? group_.prefix + tensor.name : whole_name(tensor.key, tensor.name);
+  if (said_.is_users(tensor)) needed(with_head(name, 0), tensor.where);
   fail("{}: {}{} is missing, so that the layers' inputs cannot be computed; {}",
        group_.contents->name, name, is_bare(name) ? "" : ".weight", give_X_instead);
 }

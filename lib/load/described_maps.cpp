@@ -49,9 +49,13 @@ io::Entry DescribedFile::turned(const DescribedTensor& tensor, const io::Entry& 
 std::vector<io::Entry> DescribedFile::of_heads(const DescribedTensor& tensor,
                                                const std::string& name, bool is_needed) const {
   std::vector<io::Entry> heads;
-  const auto of_head = [&](std::size_t head) {
+  const auto of_head = [&](std::size_t head) -> const io::Entry* {
     const std::string whole = whole_name(tensor.key, with_head(name, head));
-    return head == 0 && is_needed ? &needed(whole, tensor.where) : group_.elsewhere(whole);
+    if (const io::Entry* entry = group_.elsewhere(whole)) return entry;
+    const std::string of_module = whole + ".weight"; // a family's names need no ending
+    if (const io::Entry* entry = said_.is_family ? group_.elsewhere(of_module) : nullptr)
+      return entry;
+    return head == 0 && is_needed ? &needed(whole, tensor.where) : nullptr;
   };
   while (const io::Entry* entry = of_head(heads.size())) {
     group_.use(*entry);
@@ -190,7 +194,8 @@ DescribedFile::NormTensors DescribedFile::norm(const DescribedNorm& norm, std::s
 DescribedFile::NormTensors DescribedFile::batch_norm(const DescribedNorm& norm,
                                                      const io::Entry* weight,
                                                      const io::Entry* bias) const {
-  const std::string module = norm.weight.substr(0, norm.weight.rfind('.') + 1);
+  const std::string module =
+      said_.is_family ? norm.weight + "." : norm.weight.substr(0, norm.weight.rfind('.') + 1);
   const auto statistic = [&](const std::string& name) -> const io::Entry& {
     const io::Entry& entry = needed(whole_name(norm.key, name), norm.where);
     group_.use(entry);

@@ -49,7 +49,7 @@ std::optional<LayerMark> layer_mark_in(std::string_view text, std::size_t from) 
 std::string unknown_mark(std::string_view name) {
   for (std::size_t at = name.find('{'); at != name.npos; at = name.find('{', at + 1))
     if (!layer_mark_at(name, at) && !name.substr(at).starts_with(head_mark) &&
-        !name.substr(at).starts_with(next_head_mark) &&
+        !name.substr(at).starts_with(next_head_mark) && !name.substr(at).starts_with(expert_mark) &&
         !name.substr(at).starts_with(attention_mark) && !name.substr(at).starts_with(above_mark)) {
       const std::size_t end = name.find('}', at);
       return std::string(name.substr(at, end == name.npos ? end : end + 1 - at));
@@ -58,7 +58,8 @@ std::string unknown_mark(std::string_view name) {
 }
 
 std::string with_head(std::string text, std::size_t head) {
-  for (const auto& [mark, number] : {std::pair(head_mark, head), {next_head_mark, head + 1}})
+  for (const auto& [mark, number] :
+       {std::pair(head_mark, head), {next_head_mark, head + 1}, {expert_mark, head}})
     for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;)
       text.replace(at, mark.size(), std::to_string(number));
   return text;
@@ -85,7 +86,7 @@ std::string whole_name(const naming::Description& said, const std::string& name,
 }
 
 std::size_t head_mark_in(std::string_view text) {
-  return std::min(text.find(head_mark), text.find(next_head_mark));
+  return std::min({text.find(head_mark), text.find(next_head_mark), text.find(expert_mark)});
 }
 
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern) {

@@ -1,5 +1,5 @@
 #pragma once
-// Names in a description: {layer}, {head}, *, and the bias beside a weight.
+// Names in a description: {layer}, {head}, {expert}, *, and the bias beside a weight.
 
 #include <mha/load/families/description.hpp>
 
@@ -10,7 +10,8 @@
 namespace mha {
 
 inline constexpr std::string_view layer_mark = "{layer}", head_mark = "{head}",
-                                  next_head_mark = "{head+1}"; ///< where heads count from 1
+                                  next_head_mark = "{head+1}", ///< where heads count from 1
+    expert_mark = "{expert}"; ///< matrices of experts are stacked as those of heads
 /// In a family's file: attention's module, and the one above it.
 inline constexpr std::string_view attention_mark = "{attention}", above_mark = "{above}";
 

@@ -166,7 +166,7 @@ io::Entry columns_entry(const io::Entry& from, std::size_t first, std::size_t co
   return made_entry(from, shape, [from, first, count] {
     const Tensor whole = from.read();
     return whole.rank() == 2 ? columns_when_read(whole, first, count)
-                             : part_of_axis(whole, 0, first, count);
+                             : part_of_axis(whole, whole.rank() - 1, first, count);
   });
 }
 

@@ -46,6 +46,7 @@ bool is_among(std::string_view key, std::span<const Key> keys) {
 std::vector<std::string_view> all_tensor_keys() {
   std::vector<std::string_view> names = names_of_rows(tensor_names());
   std::erase_if(names, [](std::string_view name) { return is_one_of(name, other_tensors); });
+  for (const TensorInfo& info : tensors_of_kinds()) add_once(names, info.name);
   for (const Key& key : layer_tensor_keys) names.push_back(key.name);
   for (const Key& key : layer_norm_keys) names.push_back(key.name);
   names.push_back("q_norm"), names.push_back("k_norm");
@@ -70,26 +71,43 @@ std::string constant_of(const JsonTree& tree, std::string_view what) {
   return tree.text;
 }
 
+/// What may lie side by side under a key, and whether all of it does.
+struct Splits {
+  std::string_view key, parts;
+  bool all = true;
+};
+constexpr Splits splits[]{{"W_qkv", "q,k,v"},
+                          {"W_kv", "k,v"},
+                          {"W_qk", "q,k"},
+                          {"mlp.in_up", "in,up"},
+                          {"experts.in_up", "in,up"},
+                          {"W_q", "q,gate"},
+                          {"W_mixer", "q,k,v,gate,beta,decay", false},
+                          {"W_rates", "beta,decay"},
+                          {"conv", "q,k,v", false}};
+
+const Splits* splits_of(std::string_view key) {
+  const auto at = std::ranges::find(splits, key, &Splits::key);
+  return at == std::end(splits) ? nullptr : at;
+}
+
 /// "q,k,v": each part once, of those that `key` may hold.
 std::vector<std::string> split_of(const JsonTree& tree, const std::string& key) {
-  const bool of_mlp = key.starts_with("mlp.");
-  const std::string_view needed = key == "W_qkv"  ? "q,k,v"
-                                  : key == "W_kv" ? "k,v"
-                                  : key == "W_qk" ? "q,k"
-                                  : of_mlp        ? "in,up"
-                                                  : "";
-  if (needed.empty() || (of_mlp && key != "mlp.in_up"))
+  const Splits* const row = splits_of(key);
+  if (!row)
     tree.refuse(fmt::format("{} is one tensor: split is of W_qkv, W_kv, W_qk and mlp.in_up", key));
   std::vector<std::string> parts, sorted;
   for (std::string_view part : split_at(tree.as_text("split"), ','))
     std::erase(parts.emplace_back(part), ' ');
   sorted = parts;
   std::ranges::sort(sorted);
-  std::vector<std::string_view> all = split_at(needed, ',');
+  std::vector<std::string_view> all = split_at(row->parts, ',');
   std::ranges::sort(all);
-  if (!std::ranges::equal(sorted, all))
-    tree.refuse(
-        fmt::format("split is '{}': {} expected, in the order of the rows", tree.text, needed));
+  const bool fits = row->all ? std::ranges::equal(sorted, all)
+                             : std::ranges::includes(all, sorted) && sorted.size() > 1;
+  if (!fits)
+    tree.refuse(fmt::format("split is '{}': {}{} expected, in the order of the rows", tree.text,
+                            row->all ? "" : "some of ", row->parts));
   return parts;
 }
 
@@ -97,8 +115,20 @@ std::vector<std::string> usual_split(const std::string& key) {
   if (key == "W_qkv") return {"q", "k", "v"};
   if (key == "W_kv") return {"k", "v"};
   if (key == "W_qk") return {"q", "k"};
-  if (key == "mlp.in_up") return {"in", "up"};
+  if (key == "W_rates") return {"beta", "decay"};
+  if (key == "mlp.in_up" || key == "experts.in_up") return {"in", "up"};
   return {};
+}
+
+/// How many groups lie side by side, each with all parts of the tensor.
+std::size_t groups_of(const JsonTree& groups, const DescribedTensor& tensor) {
+  const double count = groups.as_number("groups");
+  if (tensor.split.empty() || tensor.key.starts_with("mlp.") || tensor.by_head)
+    groups.refuse("groups is of W_qkv, W_kv and W_qk without by");
+  constexpr double most = 4096;
+  if (!(count >= 1 && count <= most) || count != std::floor(count))
+    groups.refuse(fmt::format("groups is {}: a whole number from 1 to {} expected", count, most));
+  return static_cast<std::size_t>(count);
 }
 
 } // namespace
@@ -155,7 +185,9 @@ const std::string& name_of(const JsonTree& tree, std::string_view what) {
 }
 
 std::string layout_of(const JsonTree& tree, std::size_t most) {
-  std::string letters = tree.as_text("layout"), sorted = letters;
+  std::string letters = tree.as_text("layout");
+  std::ranges::replace(letters, 'e', 'h'); // experts lie as heads do
+  std::string sorted = letters;
   std::ranges::sort(sorted);
   if (sorted != "io" && !(sorted == "hio" && most == 3))
     tree.refuse(fmt::format("layout is '{}': oi (as nn.Linear stores it) or io expected{}",
@@ -193,6 +225,7 @@ bool is_setting(std::string_view name) {
 
 bool is_tensor_key(std::string_view key) {
   if (is_among(key, layer_tensor_keys) || key == "q_norm" || key == "k_norm") return true;
+  if (find_tensor_of_kind(key)) return true;
   const TensorInfo* info = find_tensor_name(key);
   return info && info->name == key && !is_one_of(key, other_tensors);
 }
@@ -205,9 +238,12 @@ void refuse_tensor_key(const JsonTree& tree, std::string_view key) {
 }
 
 std::string_view layout_of_key(std::string_view key) {
-  const bool of_attention =
-      key.starts_with("W_") || key == "mlp.in" || key == "mlp.up" || key == "mlp.in_up";
-  return of_attention || key == "mlp.out" ? "oi" : "";
+  if (key.starts_with("W_") || key.starts_with("index.W_")) return "oi";
+  const std::string_view module = key.substr(0, key.find('.')), own = last_part(key);
+  return is_one_of(module, {"mlp", "experts", "shared"}) &&
+                 is_one_of(own, {"in", "up", "in_up", "out"})
+             ? "oi"
+             : "";
 }
 
 DescribedTensor Parse::tensor_named(const std::string& key, const JsonTree& name) const {
@@ -222,9 +258,15 @@ DescribedTensor Parse::tensor_named(const std::string& key, const JsonTree& name
 DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
                               std::string_view layout) const {
   DescribedTensor tensor;
+  const Splits* const row = splits_of(key);
+  const auto require_split = [&] {
+    if (row && !row->all && tensor.split.empty())
+      tree.refuse(fmt::format("\"{}\" needs its split: some of {}", key, row->parts));
+  };
   if (!tree.is_object()) {
     tensor = tensor_named(key, tree);
     tensor.layout = layout;
+    require_split();
     return tensor;
   }
   require_known(tree, fmt::format("\"{}\"", key), tensor_keys);
@@ -242,9 +284,12 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
   }
   if (const JsonTree* there = tree.find("layout")) {
     if (layout.empty()) there->refuse(fmt::format("{} is no linear map: it has no layout", key));
-    tensor.layout = layout_of(*there, key.starts_with("W_") && tensor.split.empty() ? 3 : 2);
+    const bool stacks =
+        key.starts_with("experts.") || (key.starts_with("W_") && tensor.split.empty());
+    tensor.layout = layout_of(*there, stacks ? 3 : 2);
   }
   if (const JsonTree* split = tree.find("split")) tensor.split = split_of(*split, key);
+  require_split();
   if (const JsonTree* by = tree.find("by")) {
     const std::string& text = by->as_text("by");
     if (text != "block" && text != "head")
@@ -253,16 +298,7 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
       by->refuse("by is of W_qkv, W_kv and W_qk, whose parts lie side by side");
     tensor.by_head = text == "head";
   }
-  if (const JsonTree* groups = tree.find("groups")) {
-    const double count = groups->as_number("groups");
-    if (tensor.split.empty() || key.starts_with("mlp.") || tensor.by_head)
-      groups->refuse("groups is of W_qkv, W_kv and W_qk without by");
-    constexpr double most = 4096;
-    if (!(count >= 1 && count <= most) || count != std::floor(count))
-      groups->refuse(
-          fmt::format("groups is {}: a whole number from 1 to {} expected", count, most));
-    tensor.groups = static_cast<std::size_t>(count);
-  }
+  if (const JsonTree* groups = tree.find("groups")) tensor.groups = groups_of(*groups, tensor);
   if (const JsonTree* bias = tree.find("bias"))
     if (!(tensor.needs_bias = bias->is_true())) tensor.bias = bias_of(*bias);
   if (const JsonTree* times = tree.find("times")) {

@@ -1,5 +1,10 @@
 #include <mha/load/family_words.hpp>
 
+#include <mha/load/families/steps.hpp>
+#include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +23,12 @@ BiasRule rule_of(const JsonTree& tree) {
   if (tree.is_boolean()) {
     rule.fixed = tree.is_true() ? Bias::always : Bias::never;
   } else if (tree.is_object()) {
-    rule.key = tree.find("config") ? tree.find("config")->as_text("config") : "";
-    const JsonTree* otherwise = tree.find("default");
+    for (const auto& [member, value] : tree.members)
+      if (member != "config" && member != "default")
+        value.refuse(fmt::format("'{}' in a rule of biases: config and default expected", member));
+    const JsonTree *key = tree.find("config"), *otherwise = tree.find("default");
+    if (!key) tree.refuse("a rule of biases is an object without \"config\"");
+    rule.key = key->as_text("config");
     rule.otherwise = otherwise && otherwise->as_boolean("default");
   } else if (tree.as_text("a rule of biases") != "if_there") {
     tree.refuse("true, false, \"if_there\" or {\"config\": KEY, \"default\": false} expected");
@@ -53,11 +62,29 @@ void read_rules(const JsonTree& tree, naming::Description& to) {
   }
 }
 
+/// Steps by their names, with the arguments that each knows.
+template <class Rows>
+void read_steps(const JsonTree* there, const Rows& known, std::vector<naming::DescribedStep>& to) {
+  if (!there) return;
+  for (const auto& [name, arguments] : there->members) {
+    if (arguments.is_null()) continue;
+    const auto* const step = find_named(known, name);
+    if (!step)
+      arguments.refuse(
+          fmt::format("there is no step '{}'{}", name, choices_for(name, names_of_rows(known))));
+    const std::vector<std::string_view> members = words_of(step->arguments);
+    for (const auto& [member, value] : arguments.members)
+      if (step->arguments != "*" && !is_one_of(member, members))
+        value.refuse(fmt::format("'{}' is no argument of {}{}", member, name,
+                                 members.empty() ? std::string(", which has none")
+                                                 : choices_for(member, members)));
+    to.push_back({name, arguments});
+  }
+}
+
 void read_steps(const JsonTree& tree, naming::Description& to) {
-  for (const auto& [key, steps] : {std::pair("steps", &to.steps), {"model_steps", &to.model_steps}})
-    if (const JsonTree* const there = tree.find(key))
-      for (const auto& [name, arguments] : there->members)
-        if (!arguments.is_null()) steps->push_back({name, arguments});
+  read_steps(tree.find("steps"), naming::layer_steps(), to.steps);
+  read_steps(tree.find("model_steps"), naming::model_steps(), to.model_steps);
   if (const JsonTree* known = tree.find("known"))
     for (const JsonTree& key : known->elements)
       to.known_keys.push_back(key.as_text("a key of config.json"));
@@ -78,9 +105,13 @@ void read_texts(const JsonTree& tree, naming::Description& to) {
 void read_returns(const JsonTree& tree, naming::Description& to) {
   const JsonTree* const returns = tree.find("returns");
   if (!returns) return;
-  for (const auto& [module, stage] : returns->members)
-    (module == "attention" ? to.attention_returns : to.mlp_returns) =
-        find_stage(stage.as_text("a stage"));
+  for (const auto& [module, stage] : returns->members) {
+    if (module != "attention" && module != "mlp")
+      stage.refuse(fmt::format("'{}' returns a stage: attention or mlp expected", module));
+    const std::optional<Stage> known = find_stage(stage.as_text("a stage"));
+    if (!known) stage.refuse(fmt::format("'{}' is no stage", stage.text));
+    (module == "attention" ? to.attention_returns : to.mlp_returns) = known;
+  }
 }
 
 /// A name of the bias in the place of true and false is one of a tensor elsewhere, beside which the
@@ -109,8 +140,11 @@ void read_family_words(const JsonTree& tree, naming::Description& to) {
         static_cast<std::size_t>(std::ranges::count(attention->as_text("attention"), '.'));
   read_rules(tree, to), read_steps(tree, to), read_texts(tree, to), read_returns(tree, to);
   read_head_bias(tree, to);
-  if (const JsonTree* predicts = tree.find("predicts"))
+  if (const JsonTree* predicts = tree.find("predicts")) {
     to.predicts_next = predicts->as_text("predicts") == "next";
+    if (!to.predicts_next && predicts->text != "masked")
+      predicts->refuse(fmt::format("predicts is '{}': next or masked expected", predicts->text));
+  }
 }
 
 } // namespace mha::description

@@ -18,8 +18,13 @@ struct ReadLayer {
   std::string input_source;                      ///< of the text that `parts` has X of; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
   std::optional<naming::LongQueries> long_queries;
-  Identities identities; ///< projections that are said to be it
+  Identities identities;   ///< projections that are said to be it
+  Sources::OfKind of_kind; ///< what is not computed; its tensors are not read yet
+  std::vector<naming::TensorOfKind> kind_parts; ///< these tensors
+  bool without_attention = false;               ///< the layer has nothing but these
 
+  /// Throws Error where the layer is of a kind that is not computed.
+  void require_computed() const;
   /// Puts another text's X, padding and labels in the place of this one's.
   void take_input(const LayerInput& input);
   void list_origins();

@@ -112,7 +112,8 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
 
 naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
                                                   ReadLayer& read_layer) const {
-  auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind,
+         kind_parts, without_attention] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
   if (!request.for_texts) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
@@ -128,8 +129,13 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     part.rows = true; // families hand on (in, out)
     add(parts, name, std::move(part));
   }
-  for (const auto& setting : read.settings)
-    set(settings, setting.name, setting.value, setting.origin);
+  for (const auto& [name, value, origin, key] : read.settings)
+    if (find_setting(name))
+      set(settings, name, value, origin);
+    else
+      of_kind.settings.push_back({name, value, origin});
+  without_attention = read.parts.empty();
+  kind_parts = std::move(read.of_kinds);
   to.notes.insert(to.notes.end(), read.notes.begin(), read.notes.end());
   if (!request.for_texts) {
     naming::note_unread_settings(layer, to.notes);
@@ -264,7 +270,8 @@ void require_what_is_added(const naming::Found& layer, const NamedTensors& parts
 
 ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source, block, queries, identities] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind,
+         kind_parts, without_attention] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";

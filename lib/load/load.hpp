@@ -145,6 +145,18 @@ public:
   std::vector<SourceTensor> tensors_of(const std::string& id,
                                        const LayerInput* input = nullptr) const;
 
+  /// Of a layer of a kind that is not computed: its tensors and settings; of a mixture of experts
+  /// whose attention is computed, what is beside it; else nothing.
+  struct OfKind {
+    struct Setting {
+      std::string name, value, origin;
+    };
+    std::string naming;
+    std::vector<SourceTensor> tensors;
+    std::vector<Setting> settings;
+  };
+  OfKind of_kind(const std::string& id) const;
+
 private:
   std::shared_ptr<const LayerSource> state_;
 };

@@ -1,6 +1,7 @@
 // One layer of the sources: read once, kept for the next text or the next question, and put
 // together with its input.
 
+#include <mha/load/families/kinds.hpp>
 #include <mha/load/graph_model.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/lengths.hpp>
@@ -19,6 +20,11 @@ void ReadLayer::take_input(const LayerInput& input) {
   if (labels.tokens_source == input_source)
     labels.take("tokens", {input.labels, input.item_labels}, input.source);
   input_source = input.source;
+}
+
+void ReadLayer::require_computed() const {
+  if (!naming::kind_of(kind_parts, without_attention).empty())
+    fail("{}", naming::why_of_kind(said.id, kind_parts, without_attention));
 }
 
 void ReadLayer::list_origins() {
@@ -152,6 +158,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
     read = state_->read(id, input);
   else if (input)
     read->take_input(*input), read->list_origins();
+  read->require_computed();
   if (parts) *parts = as_read(*read);
 
   LoadedLayer loaded = read->said;
@@ -179,6 +186,18 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   if (layer.block && layer.block->mlp.present()) layer.dims.d_ff = layer.block->mlp.in.out();
   if (keep) state_->kept.keep(id, std::move(*read), layer);
   return loaded;
+}
+
+Sources::OfKind Sources::of_kind(const std::string& id) const {
+  const std::lock_guard hold(state_->reading);
+  ReadLayer read = state_->read(id, nullptr);
+  OfKind of_kind = std::move(read.of_kind);
+  of_kind.naming = read.said.naming;
+  if (!naming::kind_of(read.kind_parts, read.without_attention).empty())
+    of_kind.tensors = as_read(read);
+  for (const naming::TensorOfKind& part : read.kind_parts)
+    of_kind.tensors.push_back({part.name, part.entry.read(), part.source});
+  return of_kind;
 }
 
 std::vector<Sources::SourceTensor> Sources::tensors_of(const std::string& id,

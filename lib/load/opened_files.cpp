@@ -118,13 +118,10 @@ void OpenedFiles::open_sources() {
 /// Files under the names that their layers are looked for by, where layers share their weights.
 void OpenedFiles::present_contents() {
   if (is_description(request.naming) || request.naming == "canonical") return;
-  for (std::size_t i = 0; i < contents.size(); ++i)
-    for (const naming::FamilyRow* family : naming::families()) {
-      if (!family->present) continue;
-      io::Contents presented = contents[i];
-      if (!family->present(presented, config)) continue;
+  for (io::Contents& file : contents)
+    if (std::optional<io::Contents> other = presented(file, config)) {
       if (as_files.empty()) as_files = contents;
-      contents[i] = std::move(presented);
+      file = *std::move(other);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <mha/load/json_tree.hpp>
 #include <mha/load/user_family.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -43,7 +44,7 @@ public:
       description::read_embedding(*embed, parse_, to_);
     if (const JsonTree* norm = tree_.find("final_norm")) add_norm("final_norm", *norm);
     if (const JsonTree* head = tree_.find("head"); head && !head->is_null()) read_head(*head);
-    read_settings();
+    read_settings(), read_sizes();
     if (const JsonTree* activation = tree_.find("activation"))
       to_.activation = activation_of(*activation);
     read_ignore();
@@ -219,8 +220,14 @@ private:
     const JsonTree* settings = tree_.find("settings");
     if (!settings) return;
     if (!settings->is_object()) settings->refuse("settings must be an object");
-    const std::vector<std::string_view> names = names_of_rows(settings_table());
+    std::vector<std::string_view> names = names_of_rows(settings_table());
+    for (const description::Key& of_kind : description::kind_settings)
+      names.push_back(of_kind.name);
     for (const auto& [name, tree] : settings->members) {
+      if (find_named(description::kind_settings, name)) {
+        to_.settings.emplace(name, description::value_of(tree, name, true));
+        continue;
+      }
       const SettingInfo* info = find_setting(name);
       if (!info) tree.refuse(fmt::format("'{}' is no setting{}", name, did_you_mean(name, names)));
       if (!description::is_setting(info->name))
@@ -237,6 +244,24 @@ private:
       std::ranges::for_each(value.layers, try_value);
       if (!to_.settings.emplace(info->name, std::move(value)).second)
         tree.refuse(fmt::format("{} is said twice", info->name));
+    }
+  }
+
+  void read_sizes() {
+    const JsonTree* sizes = tree_.find("sizes");
+    if (!sizes) return;
+    if (!sizes->is_object()) sizes->refuse("sizes must be an object");
+    std::vector<std::string_view> letters;
+    for (const TensorInfo& info : tensors_of_kinds())
+      for (const TensorForm& form : info.forms)
+        for (const Length& length : form)
+          for (const std::optional<Dim> letter : {std::optional(length.letter), length.times})
+            if (letter && *letter != Dim::widths) add_once(letters, name_of(*letter));
+    for (const auto& [letter, tree] : sizes->members) {
+      if (!is_one_of(letter, letters))
+        tree.refuse(
+            fmt::format("'{}' is no letter of a shape{}", letter, choices_for(letter, letters)));
+      to_.sizes.emplace(letter, description::value_of(tree, letter));
     }
   }
 
@@ -265,7 +290,7 @@ BlockShape DescriptionReader::block_shape() const {
     block->refuse(fmt::format("block is '{}': pre, post, parallel, sandwich, post_inside or "
                               "attention_only expected",
                               shape));
-  const bool mlp = to_.tensors.contains("mlp.out");
+  const bool mlp = to_.tensors.contains("mlp.out") || to_.tensors.contains("experts.out");
   if (to_.is_family) return at->second; // one of lone layers says no more than their attention
   if (at->second == BlockShape::attention_only && mlp)
     block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
@@ -311,11 +336,24 @@ const naming::FamilyRow* chosen_family(std::string_view naming) {
   return naming.empty() ? nullptr : &naming::family_named(naming);
 }
 
+std::optional<io::Contents> presented(const io::Contents& file, const naming::Config& config) {
+  for (const naming::FamilyRow* family : naming::families()) {
+    if (!family->present) continue;
+    io::Contents under_own_names = file;
+    if (family->present(under_own_names, config)) return under_own_names;
+  }
+  return std::nullopt;
+}
+
 std::shared_ptr<const Description> described_family(const JsonTree& tree,
                                                     const naming::FamilyRow& family) {
   const auto description = std::make_shared<Description>();
   description->is_family = true;
   description->title = family.title;
+  constexpr std::string_view line = ": line ";
+  if (family.tree)
+    description->own_words =
+        family.tree->where.substr(0, family.tree->where.rfind(line) + line.size());
   DescriptionReader(tree, *description).read();
   return description;
 }

@@ -12,6 +12,9 @@ namespace mha {
 bool is_description(std::string_view naming);
 /// The family that a name chooses; nullptr: none is said. Throws Error with the choices.
 const naming::FamilyRow* chosen_family(std::string_view naming);
+/// A file under the names that its layers are looked for by, where they share their weights;
+/// nothing: they have their own.
+std::optional<io::Contents> presented(const io::Contents& file, const naming::Config& config);
 /// What the user's file says: of one model under its names; or of a family, which it is "like", or
 /// whose layers are found by names that each "needs". A family lives as long as the program.
 struct UserNaming {

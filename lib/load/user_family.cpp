@@ -20,7 +20,7 @@ namespace {
 /// A user's family, and the words that its row refers to.
 struct UserFamily {
   JsonTree tree;
-  std::string title, needs, knows, beside;
+  std::string title, needs, knows, beside, sublayers;
   naming::FamilyRow row;
 };
 
@@ -33,7 +33,8 @@ void require_family_words(const JsonTree& tree, std::string_view what) {
   for (const char* own : {"present", "recognised", "num_layers"})
     if (const JsonTree* there = tree.find(own))
       there->refuse(fmt::format("{} is not of a user's family", own));
-  for (const char* object : {"tests", "biases", "returns", "steps", "model_steps", "settings"})
+  for (const char* object :
+       {"tests", "biases", "returns", "steps", "model_steps", "settings", "sizes", "tensors"})
     if (const JsonTree* there = tree.find(object); there && !there->is_object())
       there->refuse(fmt::format("{} must be an object", object));
   for (const char* list : {"known", "always", "some_layers_lack"})
@@ -71,6 +72,8 @@ const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree
   family->title =
       tree.find("title") ? word("title") : std::filesystem::path(file.name).stem().string();
   family->needs = word("needs"), family->knows = word("knows"), family->beside = word("beside");
+  family->knows += naming::names_in_module(row);
+  family->sublayers = word("sublayers");
   if (!word("present").empty())
     tree.refuse(
         "it is like a family whose layers share their weights, which one of a user cannot be");
@@ -78,6 +81,7 @@ const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree
     tree.refuse("\"needs\" is missing: the names that a layer's module has, by which it is found");
   row.name = row.title = family->title;
   row.needs = family->needs, row.knows = family->knows, row.beside = family->beside;
+  row.sublayers = family->sublayers;
   row.models = row.whole_models = "*"; // the user chose it
   return &families.emplace(key, std::move(family)).first->second->row;
 }

@@ -1,5 +1,6 @@
 #include <mha/load/whole_model.hpp>
 
+#include <mha/load/families/kinds.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/size_keys.hpp>
 #include <mha/load/known_models.hpp>
@@ -85,7 +86,22 @@ void require_covered(const Found& layer) {
 
 } // namespace
 
-WholeModel::WholeModel(const std::vector<Found>& found) : layers_(stack_of(found)) {
+namespace {
+
+/// Throws Error for a layer of a user's file that is of a kind which is not computed.
+const std::vector<Found>& with_kinds_computed(const std::vector<Found>& found) {
+  for (const Found& layer : found) {
+    if (!layer.family->tree && !layer.group.description) continue;
+    const std::vector<naming::TensorOfKind> parts = naming::named_of_kinds(layer);
+    if (!parts.empty()) fail("{}; {}", naming::why_of_kind(layer.id, parts, true), give_X_instead);
+  }
+  return found;
+}
+
+} // namespace
+
+WholeModel::WholeModel(const std::vector<Found>& found)
+    : layers_(stack_of(with_kinds_computed(found))) {
   require_covered(layers_[0]);
   said_ = naming::model_of(*layers_[0].family, layers_[0].group);
   for (const Found& layer : layers_) ids_.push_back(layer.id);

@@ -15,8 +15,14 @@ bool is_of_layer(std::string_view key) {
          !key.starts_with("head.");
 }
 
+bool is_of_mixture(std::string_view key) {
+  const TensorInfo* const row = find_tensor_of_kind(key == "experts.in_up" ? "experts.in" : key);
+  return row && row->kind == mixture_kind;
+}
+
 bool is_of_attention(std::string_view key) {
-  return is_of_layer(key) && !key.starts_with("mlp.") && key != "norm" && key != "post_norm";
+  return is_of_layer(key) && !key.starts_with("mlp.") && key != "norm" && key != "post_norm" &&
+         !is_of_mixture(key);
 }
 
 std::optional<std::string> DescribedValue::value(const Group& group, std::size_t layer) const {
@@ -55,6 +61,10 @@ std::optional<double> DescribedValue::number(const Group& group, std::size_t lay
 const DescribedTensor* Description::tensor(std::string_view key) const {
   const auto at = tensors.find(std::string(key));
   return at == tensors.end() ? nullptr : &at->second;
+}
+
+bool Description::is_users(const DescribedTensor& tensor) const {
+  return !is_family || (!own_words.empty() && tensor.where.starts_with(own_words));
 }
 
 const DescribedNorm* Description::norm(std::string_view key) const {

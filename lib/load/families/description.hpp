@@ -96,6 +96,7 @@ struct DescribedStep {
 struct Description {
   std::string file, title;
   std::string text;                ///< of a user's file
+  std::string own_words;           ///< of a user's family: how `where` of its file's words begins
   bool is_family = false;          ///< names are completed, and stand below the prefixes found
   std::vector<std::string> layers; ///< what stands before a layer's names; several: one a layer
   DescribedValue num_layers;
@@ -116,6 +117,7 @@ struct Description {
   DescribedValue activation, residual_scale;
   BiasRule qkv_bias, output_bias, mlp_bias, norm_bias;
   std::map<std::string, DescribedValue> settings;
+  std::map<std::string, DescribedValue> sizes; ///< by letter, of layers that are not computed
 
   DescribedValue token_scale;              ///< a number, (rounded_)sqrt_d_model
   DescribedValue position_scale;           ///< a number
@@ -143,6 +145,8 @@ struct Description {
   FamilyRow family;                    ///< of a user's file
 
   const DescribedTensor* tensor(std::string_view key) const;
+  /// Whether the user's file itself names the tensor, so that it has to be there.
+  bool is_users(const DescribedTensor& tensor) const;
   const DescribedNorm* norm(std::string_view key) const;
   /// Whether attention's input is normalised by a norm of its own: else "norm" is after it.
   bool normalises_before() const;
@@ -155,6 +159,8 @@ double epsilon_of(const DescribedNorm& norm, const Group& group);
 
 /// Whether a key of `tensors` or `norms` is one of every layer, not of the model's ends.
 bool is_of_layer(std::string_view key);
+/// Whether it is one of a mixture of experts.
+bool is_of_mixture(std::string_view key);
 /// Whether it is a tensor of attention.
 bool is_of_attention(std::string_view key);
 

@@ -130,6 +130,13 @@ struct InputNormalisation {
   bool needs_weight = true;
 };
 
+/// A tensor of a layer's kind that is not computed, by its name in tensors_of_kinds().
+struct TensorOfKind {
+  std::string name;
+  io::Entry entry;
+  std::string source; ///< "data/mixtral: model.layers.0.block_sparse_moe.gate.weight"
+};
+
 /// What a family makes of a group: canonical tensors, the family's settings, remarks.
 class LayerReading {
 public:
@@ -198,6 +205,8 @@ public:
   };
   NamedTensors parts;
   std::vector<FamilySetting> settings;
+  /// What belongs to kinds of layers that are not computed.
+  std::vector<TensorOfKind> of_kinds;
   std::vector<Note> notes;
   InputNormalisation norm;
 
@@ -232,6 +241,8 @@ struct FamilyRow {
   std::string_view recognised = {};
   std::string_view text = {};     ///< its file (families/NAME.json); "": a user's description
   const JsonTree* tree = nullptr; ///< of a user's file
+  /// What layers with several mixers call them: "self_attn=attn mamba=ssm".
+  std::string_view sublayers = {};
 };
 
 /// Whether a group of a family's tensors is of it.

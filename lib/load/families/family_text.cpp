@@ -1,9 +1,11 @@
 #include <mha/load/families/family_text.hpp>
 
 #include <mha/load/described_file.hpp>
+#include <mha/load/described_names.hpp>
 #include <mha/load/families/condition.hpp>
 #include <mha/load/read_description.hpp>
 #include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
 
 #include <map>
 #include <mutex>
@@ -76,6 +78,24 @@ Levels levels_of(const FamilyRow& family) {
   return levels;
 }
 
+/// The names in attention's module of the tensors that a file, or one of its cases, says.
+void add_names(const JsonTree& tree, std::string& to) {
+  if (const JsonTree* const tensors = tree.find("tensors"))
+    for (const auto& [key, tensor] : tensors->members)
+      for (const char* word : {"name", "bias"}) {
+        const JsonTree* const name = tensor.is_object()                 ? tensor.find(word)
+                                     : std::string_view(word) == "name" ? &tensor
+                                                                        : nullptr;
+        if (!name || !name->is_text() || !is_of_attention(key)) continue;
+        for (const std::string_view one : split_at(name->text, '|'))
+          if (one.find('{') == one.npos)
+            to += fmt::format(" {} {}", one, bias_beside(std::string(one)));
+      }
+  for (const char* list : {"cases", "model_cases"})
+    if (const JsonTree* const cases = tree.find(list))
+      for (const JsonTree& one : cases->elements) add_names(one, to);
+}
+
 struct Case {
   const JsonTree* tree;
   bool holds;
@@ -122,6 +142,12 @@ std::string word_in(const FamilyRow& family, std::string_view word) {
   for (auto level = levels.rbegin(); level != levels.rend(); ++level)
     if (const JsonTree* const there = (*level)->find(word)) return there->as_text(word);
   return "";
+}
+
+std::string names_in_module(const FamilyRow& family) {
+  std::string names;
+  for (const JsonTree* const level : levels_of(family)) add_names(*level, names);
+  return names;
 }
 
 const FamilyRow& family_named(std::string_view name) {

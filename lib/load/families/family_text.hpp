@@ -22,6 +22,9 @@ bool is_recognised(const FamilyRow& family, const Group& group);
 /// A word of its file, or of the nearest that it is like; "": none has it.
 std::string word_in(const FamilyRow& family, std::string_view word);
 
+/// The names in attention's module of the tensors that its file says, or those that it is like.
+std::string names_in_module(const FamilyRow& family);
+
 /// What a family's file says for a layer. `whole`: of the whole model, too, whose cases may ask for
 /// further keys of config.json. The description lives as long as the program.
 const Description& said_of(const FamilyRow& family, const Group& group, bool whole);

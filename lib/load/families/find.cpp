@@ -176,6 +176,12 @@ std::string qualified_id(const Found& found) {
     if (!id.empty() && id.back() != '.') id += '.';
     id += "cross";
   }
+  for (const std::string_view said : words_of(found.family->sublayers)) {
+    const std::size_t is = said.find('=');
+    if (is == said.npos || !group.prefix.ends_with(fmt::format(".{}.", said.substr(0, is))))
+      continue;
+    id += fmt::format("{}{}", id.empty() || id.back() == '.' ? "" : ".", said.substr(is + 1));
+  }
   if (id.ends_with('.')) id.pop_back();
   return id;
 }

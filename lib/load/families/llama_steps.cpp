@@ -40,6 +40,7 @@ bool qk_norm_is_per_head(const Group& group) {
 void step_llama_heads(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
+  if (q.size() != 2) fail("{} is missing, or no matrix", to.source_of("q_proj.weight"));
   std::size_t width = group.configured_count({"head_dim"}, 1).value_or(0);
   if (qk_norm_is_per_head(group)) width = norm[0];
   if (to.set_from_config("num_heads", {"num_attention_heads"})) {

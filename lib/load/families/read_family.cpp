@@ -6,6 +6,7 @@
 #include <mha/load/described_file.hpp>
 #include <mha/load/described_names.hpp>
 #include <mha/load/families/condition.hpp>
+#include <mha/load/families/kinds.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
@@ -35,20 +36,24 @@ public:
   void read() {
     for (const Message& why : said_.refusals) fail("{}: {}", group_.contents->name, why);
     read_tensors();
-    for (const auto& [name, value] : said_.settings) set(name, value);
+    const bool computed = kind_of(to_.of_kinds, to_.parts.empty()).empty();
+    for (const auto& [name, value] : said_.settings)
+      if (computed || !find_setting(name)) set(name, value);
     for (const std::string& key : said_.known_keys) group_.says(key);
     to_.notes.insert(to_.notes.end(), said_.notes.begin(), said_.notes.end());
-    for (const DescribedStep& step : said_.steps) {
-      const LayerStep* const known = find_named(layer_steps(), step.name);
-      if (!known) step.arguments.refuse(fmt::format("there is no step '{}'", step.name));
-      known->take(to_, step.arguments);
-    }
+    if (!computed) return;
+    for (const DescribedStep& step : said_.steps)
+      find_named(layer_steps(), step.name)->take(to_, step.arguments);
     take_norm();
   }
 
   void read_tensors() {
     if (!said_.is_family) width_ = file_.stream_width().value_or(0);
     for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
+    for (const auto& [key, tensor] : said_.tensors)
+      if (is_of_mixture(key)) take(tensor);
+    if (to_.parts.empty() && !has_mixer(to_.of_kinds)) take_feed_forward();
+    require_sizes_of_kinds(said_, group_, to_);
   }
 
   /// The norm before attention, whose tensors are held against the stream.
@@ -75,7 +80,21 @@ private:
     return "";
   }
 
+  /// Of a layer that is a feed-forward alone.
+  void take_feed_forward() {
+    for (const auto& [key, tensor] : said_.tensors)
+      if (const io::Entry* const stored = key.starts_with("mlp.") ? file_.weight(tensor) : nullptr)
+        if (!tensor.layout.empty()) keep(key, file_.matrix(tensor), *stored);
+  }
+
+  void keep(const std::string& name, const io::Entry& entry, const io::Entry& stored) {
+    group_.use(stored);
+    to_.of_kinds.push_back({name, entry, to_.source_of(stored)});
+  }
+
   void put(const std::string& canonical, const io::Entry& entry, const io::Entry& stored) {
+    const TensorInfo* const of_kind = find_tensor_of_kind(canonical);
+    if (of_kind && !of_kind->kind.empty()) return keep(canonical, entry, stored);
     to_.put(canonical, group_.read(entry), stored);
   }
 
@@ -85,11 +104,12 @@ private:
       return put(tensor.key, values, values);
     }
     const io::Entry* const stored = file_.weight(tensor);
-    if (!stored && (said_.is_family || tensor.optional)) return;
-    if (!tensor.key.starts_with("W_")) return take_other(tensor);
+    if (!stored && (tensor.optional || !said_.is_users(tensor))) return;
+    if (tensor.layout.empty()) return take_other(tensor);
     const io::Entry W = file_.matrix(tensor);
     const std::optional<io::Entry> b = bias_of(tensor, W);
-    const std::string bias_key = "b" + tensor.key.substr(1);
+    const std::string bias_key =
+        tensor.key.starts_with("W_") ? "b" + tensor.key.substr(1) : tensor.key + ".bias";
     const bool whole = (tensor.split.empty() || tensor.key == "W_qkv") && tensor.groups == 0 &&
                        (!tensor.by_head || tensor.split == std::vector<std::string>{"q", "k", "v"});
     if (!whole) return take_split(tensor, W, b, *stored);
@@ -104,13 +124,32 @@ private:
   /// Biases of their own, norms of queries and keys, sinks: as they lie.
   void take_other(const DescribedTensor& tensor) {
     const io::Entry entry = file_.as_stored(tensor), &stored = *file_.weight(tensor);
+    if (tensor.key.starts_with("conv")) return take_convolution(tensor, entry, stored);
     if (tensor.key != "q_norm" && tensor.key != "k_norm") return put(tensor.key, entry, stored);
     put(tensor.key + ".weight", entry, stored);
     if (const auto bias = file_.bias_of(tensor))
       put(tensor.key + ".bias", *bias, *file_.bias(tensor));
   }
 
+  /// A convolution of channels by themselves: (channels, 1, taps) in files.
+  void take_convolution(const DescribedTensor& tensor, const io::Entry& entry,
+                        const io::Entry& stored) {
+    const Shape shape = squeezed(entry.shape, 2);
+    const io::Entry W = reshaped_entry(entry, shape);
+    const std::optional<io::Entry> b = file_.bias_of(tensor);
+    if (tensor.split.empty()) {
+      put(tensor.key, W, stored);
+      if (b) put(tensor.key + ".bias", *b, *file_.bias(tensor));
+    } else if (shape.size() == 2) {
+      take_split(tensor, turned_entry(W, "oi", "io"), b, stored);
+    }
+  }
+
   std::optional<io::Entry> bias_of(const DescribedTensor& tensor, const io::Entry& W) {
+    const TensorInfo* const row = find_tensor_of_kind(tensor.key);
+    if (is_one_of(tensor.key, {"W_mixer", "W_rates", "experts.in_up"}) ||
+        (row && !row->kind.empty()))
+      return file_.bias_of(tensor);
     if (said_.is_family) return bias_by_rule(tensor);
     require_width(tensor, W);
     // A bias of its own here is one that layers may lack, or values.
@@ -160,29 +199,44 @@ private:
     const SideBySide parts = parts_of(tensor);
     std::size_t all = 0, before = 0;
     for (const std::size_t size : parts.sizes) all += parts.groups * size;
-    const bool splits = W.shape.size() == 2 && W.shape[1] > 0 && W.shape[1] % all == 0;
-    if (!splits && said_.is_family)
+    const bool splits = !W.shape.empty() && W.shape.back() > 0 && W.shape.back() % all == 0;
+    if (!splits && !said_.is_users(tensor))
       fail("{}: {} is {}: rows for {} blocks of queries, values and keys expected",
            group_.contents->name, stored.name, to_string(stored.shape), tensor.groups);
     if (!splits)
       fail("{}: {}: {}, read as {}, gives {} numbers, which do not split into {} parts of heads",
            tensor.where, group_.contents->name, W.own_name, tensor.layout, W.shape.back(), all);
     for (std::size_t i = 0; i < tensor.split.size(); ++i) {
-      const std::size_t count = W.shape[1] / all * parts.groups * parts.sizes[i];
+      const std::size_t count = W.shape.back() / all * parts.groups * parts.sizes[i];
       const auto part = [&](const io::Entry& entry) {
         return parts.groups == 1 ? columns_entry(entry, before, count)
                                  : grouped_entry(entry, parts.groups, parts.sizes, i);
       };
-      put("W_" + tensor.split[i], part(W), stored);
-      if (b)
-        put("b_" + tensor.split[i], part(reshaped_entry(*b, {mha::count_of(b->shape)})),
-            *file_.bias(tensor));
+      const auto [name, bias] = names_of_part(tensor.key, tensor.split[i]);
+      put(name, tensor.key == "conv" ? turned_entry(part(W), "io", "oi") : part(W), stored);
+      if (b) put(bias, part(reshaped_entry(*b, {mha::count_of(b->shape)})), *file_.bias(tensor));
       before += count;
     }
   }
 
   SideBySide parts_of(const DescribedTensor& tensor) const {
     SideBySide parts;
+    if (!said_.sizes.empty() && is_one_of(tensor.key, {"W_mixer", "W_rates", "conv"})) {
+      if (tensor.by_head) parts.groups = size_of_letter(said_, group_, Dim::H_qk, tensor.where);
+      for (const std::string& part : tensor.split) {
+        const std::size_t width =
+            width_of_part(said_, group_, names_of_part(tensor.key, part).first, tensor.where);
+        if (width % parts.groups != 0)
+          fail("{}: {} of {} do not split into {} groups", tensor.where, width, part, parts.groups);
+        parts.sizes.push_back(width / parts.groups);
+      }
+      return parts;
+    }
+    if (tensor.key == "W_q" && tensor.by_head) {
+      parts.groups = count_of(tensor, "num_heads", 0);
+      parts.sizes.assign(tensor.split.size(), 1);
+      return parts;
+    }
     if (said_.is_family) { // as many heads of each
       parts.groups = std::max<std::size_t>(tensor.groups, 1);
       parts.sizes.assign(tensor.split.size(), 1);
@@ -265,7 +319,7 @@ private:
   void take_norm_parts(const DescribedNorm& norm) {
     InputNormalisation& to = to_.norm;
     to.module = norm.weight;
-    if (!said_.is_family) {
+    if (!said_.is_family || norm.kind == "batch" || norm.kind == "std") {
       const auto [weight, bias] = file_.norm(norm, width_);
       to_.take_norm(weight ? &*weight : nullptr, bias ? &*bias : nullptr);
     } else { // a missing one is refused where it is applied
@@ -335,11 +389,8 @@ std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group
   for (const BiasRule* rule : {&said.mlp_bias, &said.norm_bias}) rule->of(group);
   if (said.model_steps.empty()) return {std::shared_ptr<void>(), &said}; // lives with the program
   auto settled = std::make_shared<Description>(said);
-  for (const DescribedStep& step : said.model_steps) {
-    const ModelStep* const known = find_named(model_steps(), step.name);
-    if (!known) step.arguments.refuse(fmt::format("there is no step '{}'", step.name));
-    known->settle(group, *settled, step.arguments);
-  }
+  for (const DescribedStep& step : said.model_steps)
+    find_named(model_steps(), step.name)->settle(group, *settled, step.arguments);
   return settled;
 }
 

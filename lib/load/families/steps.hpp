@@ -20,6 +20,7 @@ std::span<const GroupTest> group_tests();
 struct LayerStep {
   std::string_view name;
   void (*take)(LayerReading& to, const JsonTree& arguments);
+  std::string_view arguments = {}; ///< members of them, separated by spaces; "*": any names
 };
 std::span<const LayerStep> layer_steps();
 
@@ -27,6 +28,7 @@ std::span<const LayerStep> layer_steps();
 struct ModelStep {
   std::string_view name;
   void (*settle)(const Group& group, Description& said, const JsonTree& arguments);
+  std::string_view arguments = {}; ///< the same of it
 };
 std::span<const ModelStep> model_steps();
 
