@@ -29,7 +29,7 @@ constexpr GroupTest tests[]{
 };
 
 constexpr LayerStep steps_of_layers[]{
-    {"rotary", step_rotary, "style part base base_keys part_keys dims_key layer_type scaled"},
+    {"rotary", step_rotary, "style part base base_keys part_keys dims_key layer_type scaled fixed"},
     {"window", step_window, "layers width by_itself"},
     {"llama_heads", step_llama_heads},
     {"qk_norm", step_qk_norm, "made eps_key eps layer"},
