@@ -8,7 +8,7 @@ namespace mha {
 
 namespace {
 
-/// A change that leaves more of the error is no runner-up.
+/// A change that leaves more of the error, or of the numbers themselves, is no runner-up.
 constexpr double worth_telling = 0.9;
 
 } // namespace
@@ -27,7 +27,7 @@ void CauseSearch::note_runners_up(const State& state, const Trials& trials,
       for (const Change* change : sets[i])
         if (const auto at = alone_.find(change); at != alone_.end())
           least = std::min(least, at->second.error);
-    if (results[i].error < worth_telling * least) {
+    if (results[i].error < worth_telling * std::min(least, 1.0)) {
       Cause one;
       one.changes = sets[i], one.error = results[i].error;
       runners_up_.push_back(std::move(one));
