@@ -125,7 +125,7 @@ void Patcher::require_read() const {
   for (const Written& written : patches_) {
     if (is_any_read(written.is_read)) continue;
     const std::string stage(name_of(written.edit.place.stage));
-    if (written.is_read.empty())
+    if (written.is_read.empty() && !is_of_model(written.edit.place.stage))
       fail(
           "<patch> '{}': no layer that was computed is meant: say which as layers.N.{}, choose one "
           "from there on with <layer>, or a stage behind it",

@@ -219,4 +219,7 @@ TEST_CASE("a patch that is of no layer, of which none is said, or that nothing r
   Opened early("bard-gpt2", text, {"layers.3.q = 0"});
   early.model->load("1");
   CHECK_THROWS_WITH(early.patcher->require_read(), Catch::Contains("no layer that was computed"));
+  Opened of_model("bard-gpt2", text, {"final[*,0] = 0"});
+  of_model.model->load("1");
+  CHECK_THROWS_WITH(of_model.patcher->require_read(), Catch::Contains("reads final"));
 }
