@@ -146,6 +146,8 @@ bool is_full_attention_alone(std::string_view list) {
 
 /// Whether a word is of a key: "NAME.", one of its members; ".NAME", whatever stands before it.
 bool is_of_key(std::string_view word, std::string_view key) {
+  // Some hundred words are held against each key: nearly all begin otherwise.
+  if (word.front() != '.' && (key.empty() || word.front() != key.front())) return false;
   const std::string_view name = word.substr(0, word.find('='));
   if (name.starts_with('.')) return key.ends_with(name);
   if (!name.ends_with('.')) return name == key;
@@ -321,10 +323,10 @@ std::vector<Note> unread_settings(const Found& layer, const Description& said, b
     }
     if (!section.empty() && !in_section(key, section)) continue; // another part's, or the whole's
     key.remove_prefix(section.size());
-    const Effect effect = effect_of(key, value);
-    if (effect.kind == Effect::Kind::none) continue;
     const bool overruled = group.reads && group.reads->overruled(key);
     if (!overruled && group.reads && group.reads->asked_setting(key)) continue;
+    const Effect effect = effect_of(key, value);
+    if (effect.kind == Effect::Kind::none) continue;
     // A whole model's are held against its tensors, under the spelling that counts.
     if (!overruled && is_size_of_whole_model(key)) continue;
     if (!whole && (has_word(of_whole_model, key) || is_read_by_model(said, key))) continue;
