@@ -32,14 +32,13 @@ std::shared_ptr<Patch::State> state_of(const At& at, PatchOp op, EditValue value
       fail("{}: {} is of the whole model, and of no layer: leave the layer out", place.name,
            name_of(at.stage));
   }
-  for (const Indexes* axis : {&at.heads, &at.tokens, &at.columns})
-    place.axes.push_back(positions_of(*axis, place.name));
-  while (!place.axes.empty() && place.axes.back().all()) place.axes.pop_back();
+  place.set_axes({positions_of(at.heads, place.name), positions_of(at.tokens, place.name),
+                  positions_of(at.columns, place.name)});
   state->edit = Edit::of(std::move(place), op, std::move(value));
   return state;
 }
 
-/// Of a written place, behind which "+=" or "*=" may stand, and a value.
+/// Of a written place, which may end in "+=", "-=" or "*=", and a value.
 std::shared_ptr<Patch::State> state_written(std::string place, EditValue value) {
   while (place.ends_with(' ')) place.pop_back();
   if (!place.ends_with('=')) place += " =";

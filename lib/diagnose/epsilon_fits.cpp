@@ -1,4 +1,4 @@
-// The ε of a norm, found by fitting: what a reference took that is nobody's usual one.
+// The ε of a norm, found by fitting: one that is not usual, which a reference took.
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>

@@ -43,7 +43,7 @@ MaybeOnnxDims OnnxShapeRules::length_of_shape(const OnnxStep& step) const {
 }
 
 /// Shape returns the lengths of the axes [first, end) of its input, which has `rank` axes. These
-/// bounds are the attributes start and end; a negative one counts from behind the last axis.
+/// bounds are the attributes start and end; a negative one counts from after the last axis.
 std::pair<std::int64_t, std::int64_t> OnnxShapeRules::shape_range(const OnnxStep& step,
                                                                   std::size_t rank) {
   const auto axis_count = static_cast<std::int64_t>(rank);

@@ -155,9 +155,8 @@ void require_of_model(std::string_view name, Stage stage, const PlaceLayers& nam
          name_of(stage));
 }
 
-AxisPositions::AxisPositions(std::size_t position) : text_(std::to_string(position)) {
-  parts_.emplace_back(IndexList::of_indices({position}, {}));
-}
+AxisPositions::AxisPositions(std::size_t position)
+    : AxisPositions(std::vector{static_cast<std::int64_t>(position)}) {}
 
 AxisPositions::AxisPositions(const std::vector<std::int64_t>& positions) {
   text_ = fmt::format("{}", fmt::join(positions, ","));
@@ -203,6 +202,11 @@ std::vector<std::size_t> AxisPositions::of(const ItemAxis& axis) const {
     for (const std::size_t i : pick.indices) add_once(list, axis.own[i]);
   }
   return list;
+}
+
+void StagePlace::set_axes(std::vector<AxisPositions> of_place) {
+  axes = std::move(of_place);
+  while (!axes.empty() && axes.back().all()) axes.pop_back();
 }
 
 const AxisPositions& StagePlace::axis(std::size_t number) const {

@@ -83,6 +83,8 @@ struct StagePlace : PlaceLayers {
   bool prefers_add = false; ///< hook_attn_out, hook_mlp_out: attn_add and mlp_add where there are
   std::vector<AxisPositions> axes; ///< heads, tokens, columns, as far as they are said
 
+  /// Sets the axes, but for those at the end that mean all.
+  void set_axes(std::vector<AxisPositions> of_place);
   /// One of the three.
   const AxisPositions& axis(std::size_t number) const;
   /// With its axes, but for those at the end that mean all.
@@ -119,7 +121,7 @@ StagePatch patch_at(const PlaceAxes& place, const Layer& layer, Stage stage);
 std::string_view trimmed(std::string_view text);
 /// Where the first of these characters is, outside of quotes and brackets.
 std::size_t find_outside(std::string_view text, std::string_view any);
-/// What stands in quotes, of which a doubled one is one: 'it''s'.
+/// What is in quotes, of which a doubled one is one: 'it''s'.
 std::string unquoted(std::string_view text);
 
 } // namespace mha

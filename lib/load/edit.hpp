@@ -31,7 +31,7 @@ struct EditValue {
   std::optional<ValueSource> less; ///< the run whose values are taken off those of `run`
   double factor = 1;               ///< by which all of it is multiplied
 
-  /// Of a run, or of a program's tensor.
+  /// A number, 0, a tensor, what a run has, its mean.
   static EditValue of_number(double number);
   static EditValue zero();
   static EditValue of_tensor(Tensor tensor);
@@ -69,7 +69,7 @@ struct UnpatchedValues {
         tokens(std::move(tokens_of_texts)) {}
 };
 
-/// What tells the places of a layer's stages, without its weights and its input.
+/// What the places of a layer's stages are found by, without its weights and its input.
 Layer tokens_alone(const Layer& layer);
 
 /// Those of an unpatched run: of this run's texts for `mean`, else of the texts that `run` names.

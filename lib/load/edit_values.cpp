@@ -81,6 +81,18 @@ void require_same_tokens(const Edit& edit, const Layer& layer, const UnpatchedVa
            counted(length, "tokens"), layer.length_of(b));
 }
 
+/// A value with room for the place in every batch item, and its strides in the patch: items that
+/// have fewer tokens or keys there leave the rest zero.
+Tensor zeros_at(const PlaceAxes& place, std::size_t items, StagePatch& to) {
+  const auto longest = [](const std::vector<std::vector<std::size_t>>& lists) {
+    return std::ranges::max_element(lists, {}, &std::vector<std::size_t>::size)->size();
+  };
+  const std::size_t heads = place.heads.size(), tokens = longest(place.tokens),
+                    columns = longest(place.columns);
+  to.strides = {heads * tokens * columns, tokens * columns, columns, 1};
+  return Tensor(DType::f64, {items, heads, tokens, columns});
+}
+
 /// Sets a patch's value to the numbers that another run has at the place: of each batch item as
 /// many as it has there.
 void take_same_place(const Edit& edit, const Layer& layer, const PlaceAxes& place,
@@ -99,19 +111,14 @@ void take_same_place(const Edit& edit, const Layer& layer, const PlaceAxes& plac
     fail("{}: the other text has {}, this one {}: the same place needs the same number of tokens; "
          "<pieces show> both",
          edit.text, counted(rows, "tokens"), here);
-  const auto longest = [](const std::vector<std::vector<std::size_t>>& items) {
-    return std::ranges::max_element(items, {}, &std::vector<std::size_t>::size)->size();
-  };
-  const std::size_t tokens = longest(place.tokens), columns = longest(place.columns);
-  Tensor value(DType::f64, {dims.B, place.heads.size(), tokens, columns});
-  to.strides = {place.heads.size() * tokens * columns, tokens * columns, columns, 1};
+  Tensor value = zeros_at(place, dims.B, to);
   double* const numbers = value.as_mutable<double>().data();
   for (std::size_t b = 0; b < dims.B; ++b)
     for (std::size_t h = 0; h < place.heads.size(); ++h)
       for (std::size_t t = 0; t < place.tokens[b].size(); ++t) {
         const std::size_t row =
             (((shape[0] > 1 ? b : 0) * heads + place.heads[h]) * rows + place.tokens[b][t]) * cols;
-        double* const at = numbers + b * to.strides[0] + h * to.strides[1] + t * columns;
+        double* const at = numbers + b * to.strides[0] + h * to.strides[1] + t * to.strides[2];
         const std::vector<std::size_t>& own = place.columns_of(b);
         for (std::size_t c = 0; c < own.size(); ++c) at[c] = value_at(whole, row + own[c]);
       }
@@ -162,12 +169,7 @@ void add_run(const Edit& edit, const ValueSource& run, double sign, const Layer&
 /// Sets a patch's value to what one run has, less what another has.
 void take_runs(const Edit& edit, const Layer& layer, const PlaceAxes& place,
                const UnpatchedStage& unpatched, StagePatch& to) {
-  const auto longest = [](const std::vector<std::vector<std::size_t>>& items) {
-    return std::ranges::max_element(items, {}, &std::vector<std::size_t>::size)->size();
-  };
-  const std::size_t tokens = longest(place.tokens), columns = longest(place.columns);
-  Tensor value(DType::f64, {layer.dims.B, place.heads.size(), tokens, columns});
-  to.strides = {place.heads.size() * tokens * columns, tokens * columns, columns, 1};
+  Tensor value = zeros_at(place, layer.dims.B, to);
   const auto add = [&](const ValueSource& run, double sign) {
     add_run(edit, run, sign, layer, place, unpatched(to.stage, run.text), to, value);
   };

@@ -21,9 +21,9 @@ struct FoundLayers : OpenedFiles {
   std::vector<std::string> chosen;
   std::map<std::string, std::vector<std::string>> lacking; ///< weights that all other layers have
   std::shared_ptr<const WholeModel> whole;                 ///< that a text is for
-  std::vector<Note> notes_of_model;        ///< what is said of it with every layer
+  std::vector<Note> notes_of_model;                        ///< what is said of it with every layer
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
-  mutable std::optional<bool> is_whole_model; ///< takes_text(), once it was asked
+  mutable std::optional<bool> is_whole_model;       ///< takes_text(), once it was asked
   mutable std::shared_ptr<const WholeModel> around; ///< of lone layers, once one was asked for,
   mutable std::optional<std::vector<Note>> notes_of_graph; ///< and held against its graph
 
@@ -45,7 +45,7 @@ struct FoundLayers : OpenedFiles {
   /// What the weights of a graph's layer are called; null where they have no names.
   const GraphNames* names_of(const naming::Found& layer) const;
   bool binds(const io::Source& binding, const std::string& id) const;
-  /// What stands around a layer; null where the files are no whole model, or a graph computes
+  /// What is around a layer; null where the files are no whole model, or a graph computes
   /// another one than its names say, which `notes` get.
   std::shared_ptr<const TransformerBlock> block_of(const std::string& id,
                                                    std::vector<Note>& notes) const;

@@ -16,7 +16,7 @@ namespace mha {
 /// the run's own. Throws Error, which begins with `said`, for another form.
 Text texts_named(const std::string& run, const Text& own, const std::string& said);
 
-/// Puts a run's patches on a layer; `id` is empty for what stands after the last one. Returns what
+/// Puts a run's patches on a layer; `id` is empty for what follows the last one. Returns what
 /// is to be known of their values, such as of the text that they are from, once, and without what
 /// was `said` already.
 using PatchLayer = std::function<std::vector<Note>(Layer& layer, const std::string& id,

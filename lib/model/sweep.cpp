@@ -237,17 +237,17 @@ std::vector<SweepPlace> places_of(const SweepPair& pair, const SweepRequest& req
             SweepPoint& point = at.point;
             point.stage = s;
             StagePlace place = request.stages[s];
-            place.axes.resize(3);
+            std::vector<AxisPositions> axes(3);
             const auto along = [&](SweepAxis axis, std::size_t index, std::size_t number,
                                    std::optional<std::size_t>& of) {
               if (!is_over(request, axis)) return;
               of = number;
-              place.axes[index] = AxisPositions(number);
+              axes[index] = AxisPositions(number);
             };
             along(SweepAxis::head, 0, h, point.head);
             along(SweepAxis::query, 1, t, point.query);
             along(SweepAxis::key, 2, j, point.key);
-            while (!place.axes.empty() && place.axes.back().all()) place.axes.pop_back();
+            place.set_axes(std::move(axes));
             if (by_layer) point.layer = n;
             at.edit =
                 Edit::of(std::move(place), PatchOp::set, EditValue::of_run("from the other run"));

@@ -16,7 +16,7 @@ namespace mha::naming {
 namespace {
 
 /// What a config says of training, generation, other heads and software: no number of a forward
-/// pass depends on it. "NAME." is an object, ".NAME" stands behind another name, "NAME=VALUE" only
+/// pass depends on it. "NAME." is an object, ".NAME" follows another name, "NAME=VALUE" only
 /// with that value without effect.
 constexpr std::string_view without_effect[]{
     // The writer of the file: a program and its version.
@@ -80,7 +80,7 @@ constexpr std::string_view without_effect[]{
     "id2label.", "label2id.", "task_specific_params.", "auto_map.", "custom_pipelines.",
     "vision_config.", "audio_config.", "image_processor.", "generation_config.",
     "sentence_transformers.", "tokenizer_config.", "init_config.", "text_encoder.",
-    // The same of a GGUF file, and what its architecture or its tensors tell.
+    // The same of a GGUF file, and what its architecture or its tensors say.
     "general.", "tokenizer.", "split.", "quantize.", ".pooling_type", ".rope.scaling.finetuned",
     ".tensor_data_layout",
     // Nothing at this value, and told at another. Gemma 3's pattern stands beside layer_types.
@@ -144,7 +144,7 @@ bool is_full_attention_alone(std::string_view list) {
                              [](std::string_view kind) { return kind == "full_attention"; });
 }
 
-/// Whether a word is of a key: "NAME.", one of its members; ".NAME", whatever stands before it.
+/// Whether a word is of a key: "NAME.", one of its members; ".NAME", whatever is before it.
 bool is_of_key(std::string_view word, std::string_view key) {
   // Some hundred words are held against each key: nearly all begin otherwise.
   if (word.front() != '.' && (key.empty() || word.front() != key.front())) return false;
