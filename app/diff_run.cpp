@@ -111,7 +111,7 @@ Diff DiffRun::compared(const LoadedLayer& loaded, const Reference& reference) {
       return float64_.stages(loaded.id, stages, threads);
     };
   Diff found = diff(loaded.layer, reference, question_.tolerances, threads,
-                    whole_ || question_.exact ? &pass : nullptr);
+                    whole_ || question_.exact ? &pass : nullptr, model_.compute());
   if (!whole_) return found;
   if (found.follows)
     judge_alone(loaded.layer, reference, stream_.before(reference), question_.tolerances, threads,

@@ -19,7 +19,7 @@ std::map<Stage, Tensor> ExactPass::stages(const std::string& id, const std::vect
     if (contains(available, stage)) there.push_back(stage);
   std::map<Stage, Tensor> values;
   if (there.empty()) return values;
-  const Trace kept = trace(loaded.layer, there, {}, threads);
+  const Trace kept = trace(loaded.layer, there, {}, threads, model_->compute());
   for (Stage stage : there) values[stage] = kept.value(stage);
   return values;
 }

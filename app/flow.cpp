@@ -181,7 +181,7 @@ std::vector<FlowFile> compute_flow_files(RunRequest request, const FlowOptions& 
   for (std::size_t n = 0; n < last; ++n) {
     const LoadedLayer loaded = load_layer(model, ids[n], common);
     const Stopwatch watch(common.compute_s);
-    const Tensor map = flow.next(loaded.layer);
+    const Tensor map = flow.next(loaded.layer, model.compute());
     if (!shown[n]) continue;
     report_warnings(
         {{loaded.id, not_finite_result(options.kind->name, map, loaded.layer.dims.batched)}},

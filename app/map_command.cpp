@@ -285,7 +285,8 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
   SinkWatch sink;
   if (stage == Stage::weights) all.add(sink);
   const Stopwatch watch(common.compute_s);
-  compute_together(world(), layer, make_plan(layer, all.wants(), chosen), all, common.threads);
+  compute_together(world(), layer, make_plan(layer, all.wants(), chosen), all, common.threads,
+                   model.compute());
   if (!world().is_first()) return;
   report_overflow(overflow.report(layer), common);
   if (!chosen.key) note_sink(sink.share());

@@ -291,6 +291,7 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
       if (place == 0) separators.look_at(loaded.layer);
       MeasureRequest measured = asked.measuring;
       measured.selection = asked.measuring.selection.placed(loaded.layer);
+      measured.compute = of_group.compute();
       measured.selection.batch.reset();
       measured.each_batch = true, measured.each_query = stats.each_query();
       measured.projections = first && stats.reads_projections(), measured.threads = common.threads;

@@ -123,10 +123,11 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
     const Stopwatch watch(common.compute_s);
     Selection selection;
     selection.head = IndexList::of_indices({head.indices[0]}, "--head");
-    longest.add(*group.texts, group.first,
-                trace(loaded.layer, {Stage::head_result}, selection, common.threads)
-                    .value(Stage::head_result),
-                asked.measuring.selection.query);
+    longest.add(
+        *group.texts, group.first,
+        trace(loaded.layer, {Stage::head_result}, selection, common.threads, of_group.compute())
+            .value(Stage::head_result),
+        asked.measuring.selection.query);
     kept.keep(group.first + group.texts->lengths().size(),
               [&](StateWriter& state) { longest.save(state); });
   }

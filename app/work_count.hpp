@@ -2,7 +2,7 @@
 // Counts the operations of computations, for --timings.
 
 #include "options.hpp"
-#include <mha/layer/layer_pass.hpp>
+#include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/system/watch.hpp>
 

@@ -60,7 +60,7 @@ private:
   void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
   void refuse_unrequested_large_dump(const OpenedModel& model) const;
   void create(Files& files) const;
-  void compute_into(LoadedLayer loaded, Files& files);
+  void compute_into(LoadedLayer loaded, const ComputeLayer& by, Files& files);
   void report_rounding_overflow(const Dump& written) const;
   Plan plan_of_this_process(const LoadedLayer& loaded, const StageSet& wanted) const;
   bool is_shard() const { return part || world().count() > 1; }
@@ -201,7 +201,7 @@ void DumpCommand::dump(OpenedModel& model, const std::vector<std::string>& ids,
       only.emplace(model.load(id));
     }
     count_as_computed(model, common);
-    compute_into(std::move(*only), files);
+    compute_into(std::move(*only), model.compute(), files);
     only.reset();
   }
   const Stopwatch watch(common.write_s);
@@ -313,7 +313,7 @@ void DumpCommand::create(Files& files) const {
   }
 }
 
-void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
+void DumpCommand::compute_into(LoadedLayer loaded, const ComputeLayer& by, Files& files) {
   const Stopwatch watch(common.compute_s);
   std::vector<std::unique_ptr<Dump>> dumps;
   Several all;
@@ -334,7 +334,7 @@ void DumpCommand::compute_into(LoadedLayer loaded, Files& files) {
   Layer ends; // a copy for the check for non-finite results: its weights were not checked at load
   std::optional<Summaries> summaries;
   if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
-  compute(std::move(loaded.layer), mine, all, common.threads);
+  by(std::move(loaded.layer), mine, all, common.threads);
   Message problem = overflow.report_without_layer();
   if (problem.empty())
     problem = not_finite_results(ends, written, [&](Stage stage) { return summaries->of(stage); });

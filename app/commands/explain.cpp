@@ -93,7 +93,7 @@ int Explain::run() {
       const ExplainRequest asked = request_for(loaded.layer, file.selection);
       if (!selection.query && loaded.layer.dims.T > 1)
         note_last(asked.query, loaded.layer.length_of(asked.batch));
-      const Explanation explanation = explain(loaded.layer, asked, common.threads);
+      const Explanation explanation = explain(loaded.layer, asked, common.threads, model.compute());
       report_strange(loaded.layer, explanation);
       style.layer = id;
       files[file.path].push_back(json ? render::explain_json(explanation, id)

@@ -27,8 +27,8 @@ struct ReportCommand {
   void add_reports(OpenedModel& model, Pages& pages);
   void compute_effects(const OpenedModel& model);
   void add_effects(LayerReport& report) const;
-  LayerReport report_of(const LoadedLayer& loaded, const std::optional<IndexList>& heads,
-                        std::size_t batch, double parts);
+  LayerReport report_of(const LoadedLayer& loaded, const ComputeLayer& by,
+                        const std::optional<IndexList>& heads, std::size_t batch, double parts);
 
 private:
   std::vector<Effect> effects_;
@@ -100,20 +100,21 @@ void ReportCommand::add_reports(OpenedModel& model, Pages& pages) {
       auto page = std::ranges::find(pages, file.path, &Pages::value_type::first);
       if (page == pages.end()) page = pages.insert(page, {file.path, {}});
       for (std::size_t batch : batches)
-        page->second.push_back(report_of(loaded, file.selection.head, batch, parts));
+        page->second.push_back(
+            report_of(loaded, model.compute(), file.selection.head, batch, parts));
     }
   }
 }
 
 /// One batch item of one layer, on a page of several.
-LayerReport ReportCommand::report_of(const LoadedLayer& loaded,
+LayerReport ReportCommand::report_of(const LoadedLayer& loaded, const ComputeLayer& by,
                                      const std::optional<IndexList>& heads, std::size_t batch,
                                      double parts) {
   const Layer& layer = loaded.layer;
   ReportRequest wanted;
   wanted.batch = batch;
   wanted.selection.head = heads;
-  wanted.threads = common.threads;
+  wanted.threads = common.threads, wanted.compute = by;
   // Base64 makes four bytes out of three; the template takes 0.15 MB.
   wanted.limit = static_cast<std::size_t>(std::max(0.0, max_size - 0.15) * 1e6 * 3 / 4 / parts);
   wanted.all_exact = static_cast<std::size_t>(400e3 / parts);

@@ -46,16 +46,17 @@ private:
   void note_labels() const;
   void write_overview(const std::string& path, const OverviewPart& part, const std::string& format,
                       const render::Options& options) const;
-  std::deque<Summaries> summed_up(const Layer& layer, const std::vector<Stage>& wanted,
+  std::deque<Summaries> summed_up(const Layer& layer, const ComputeLayer& by,
+                                  const std::vector<Stage>& wanted,
                                   const std::vector<PlannedFile>& files, const Selection& all);
   void numbers(OpenedModel& model, const std::string& format);
   void npy(OpenedModel& model);
   using UseTrace = std::function<void(const PlannedFile& file, const Trace& trace)>;
-  void compute_files(const Layer& layer, const std::vector<Stage>& wanted,
+  void compute_files(const Layer& layer, const ComputeLayer& by, const std::vector<Stage>& wanted,
                      const std::vector<PlannedFile>& files, const Selection& all,
                      const UseTrace& use);
-  void compute_traces(const Layer& layer, const std::vector<Stage>& wanted, const Selection& part,
-                      std::deque<Trace>& kept);
+  void compute_traces(const Layer& layer, const ComputeLayer& by, const std::vector<Stage>& wanted,
+                      const Selection& part, std::deque<Trace>& kept);
 };
 
 render::Options Show::render_options(OpenedModel& model, const std::string& form) const {
@@ -107,7 +108,8 @@ void Show::write_overview(const std::string& path, const OverviewPart& part,
 }
 
 /// The stages in numbers of each file, of one computation for all of them.
-std::deque<Summaries> Show::summed_up(const Layer& layer, const std::vector<Stage>& wanted,
+std::deque<Summaries> Show::summed_up(const Layer& layer, const ComputeLayer& by,
+                                      const std::vector<Stage>& wanted,
                                       const std::vector<PlannedFile>& files, const Selection& all) {
   const StageSet set(wanted);
   std::deque<Summaries> summaries;
@@ -122,7 +124,7 @@ std::deque<Summaries> Show::summed_up(const Layer& layer, const std::vector<Stag
   {
     const Stopwatch watch(common.compute_s);
     compute_together(world(), layer, make_plan(layer, together.wants(), all), together,
-                     common.threads);
+                     common.threads, by);
   }
   if (!world().is_first()) return summaries;
   Message strange = overflow.report(layer); // nothing, where it has seen nothing
@@ -144,7 +146,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
     const Selection own = selection_of(loaded, selection, model.chosen().size());
     std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
-    const std::deque<Summaries> summaries = summed_up(layer, wanted, planned, own);
+    const std::deque<Summaries> summaries = summed_up(layer, model.compute(), wanted, planned, own);
     for (std::size_t i = 0; world().is_first() && i < planned.size(); ++i) {
       OverviewPart& part = files[planned[i].path];
       if (form == "table") part.rows.clear();
@@ -166,9 +168,9 @@ void Show::overview(OpenedModel& model, const std::string& form) {
 
 /// What each file gets of a layer. Files of some heads each are computed together where they fit
 /// into memory together: else q, k and v would be computed for every one again.
-void Show::compute_files(const Layer& layer, const std::vector<Stage>& wanted,
-                         const std::vector<PlannedFile>& files, const Selection& all,
-                         const UseTrace& use) {
+void Show::compute_files(const Layer& layer, const ComputeLayer& by,
+                         const std::vector<Stage>& wanted, const std::vector<PlannedFile>& files,
+                         const Selection& all, const UseTrace& use) {
   constexpr std::size_t most_together = std::size_t{1} << 30; // bytes
   std::size_t bytes = 0;
   for (const Stage stage : wanted) bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype);
@@ -179,14 +181,15 @@ void Show::compute_files(const Layer& layer, const std::vector<Stage>& wanted,
       require_axes(layer, wanted, files[i].selection); // not of what is watched beside them
       kept.emplace_back(layer, wanted, files[i].selection);
     }
-    compute_traces(layer, wanted, together == 1 ? files[first].selection : all, kept);
+    compute_traces(layer, by, wanted, together == 1 ? files[first].selection : all, kept);
     for (std::size_t i = 0; world().is_first() && i < together; ++i) use(files[first + i], kept[i]);
   }
 }
 
 /// What other ranks computed is there on the first.
-void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
-                          const Selection& part, std::deque<Trace>& kept) {
+void Show::compute_traces(const Layer& layer, const ComputeLayer& by,
+                          const std::vector<Stage>& wanted, const Selection& part,
+                          std::deque<Trace>& kept) {
   const Stopwatch watch(common.compute_s);
   OverflowWatch overflow(layer);
   SeveralShareable all;
@@ -194,7 +197,7 @@ void Show::compute_traces(const Layer& layer, const std::vector<Stage>& wanted,
   if (std::any_of(wanted.begin(), wanted.end(),
                   [](Stage stage) { return follows(stage, Stage::exp); }))
     all.add(overflow);
-  compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads);
+  compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads, by);
   if (!world().is_first()) return;
   Message strange = overflow.report(layer);
   for (const Trace& one : kept)
@@ -229,20 +232,21 @@ void Show::numbers(OpenedModel& model, const std::string& form) {
     options.labelled = options.labelled || !layer.tokens.empty() || !layer.key_tokens.empty();
     const Selection own = selection_of(loaded, selection, model.chosen().size());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, true);
-    compute_files(layer, wanted, planned, own, [&](const PlannedFile& file, const Trace& trace) {
-      const Stopwatch watch(common.write_s);
-      std::unique_ptr<Open>& open = files[file.path];
-      if (!open) {
-        open = std::make_unique<Open>(Open{TextFile(file.path), nullptr});
-        open->renderer = chosen_form->make(options, open->file.sink());
-      }
-      for (Stage stage : wanted) {
-        render::Value value =
-            render::make_value(layer, id, stage, file.selection, trace.value(stage));
-        if (stage == Stage::logits) name_columns(value, model.texts().get());
-        open->renderer->add(value);
-      }
-    });
+    compute_files(layer, model.compute(), wanted, planned, own,
+                  [&](const PlannedFile& file, const Trace& trace) {
+                    const Stopwatch watch(common.write_s);
+                    std::unique_ptr<Open>& open = files[file.path];
+                    if (!open) {
+                      open = std::make_unique<Open>(Open{TextFile(file.path), nullptr});
+                      open->renderer = chosen_form->make(options, open->file.sink());
+                    }
+                    for (Stage stage : wanted) {
+                      render::Value value =
+                          render::make_value(layer, id, stage, file.selection, trace.value(stage));
+                      if (stage == Stage::logits) name_columns(value, model.texts().get());
+                      open->renderer->add(value);
+                    }
+                  });
   }
   const Stopwatch watch(common.write_s);
   for (auto& [path, open] : files) {
@@ -265,7 +269,7 @@ void Show::npy(OpenedModel& model) {
       throw UsageError("--format npy holds one stage; name it with --stage");
     const std::vector<PlannedFile> planned =
         planned_files(output.path, loaded, selection, wanted, true);
-    compute_files(loaded.layer, wanted, planned, selection.placed(loaded.layer),
+    compute_files(loaded.layer, model.compute(), wanted, planned, selection.placed(loaded.layer),
                   [&](const PlannedFile& file, const Trace& trace) {
                     const Stopwatch watch(common.write_s);
                     write_arrays(file.path, "npy",

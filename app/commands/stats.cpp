@@ -216,6 +216,7 @@ int Stats::run() {
     MeasureRequest measured = measuring;
     measured.selection = measuring.selection.placed(loaded.layer);
     measured.each_batch = mentions(output.path, "{batch}");
+    measured.compute = model.compute();
     const Stopwatch watch(common.compute_s);
     LayerMeasures found = measure_heads(loaded.layer, measured);
     for (const std::string& note : found.notes) tell_once(note, Severity::note);

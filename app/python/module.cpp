@@ -112,9 +112,10 @@ mha::python::Notes notes_of_layer(const mha::Layer& layer, std::vector<mha::Note
   return mha::python::notes_of(notes);
 }
 
-/// Computes stages of a layer, called `id` in their names.
+/// Computes stages of a layer, called `id` in their names; `by`: how.
 Computed compute_layer(const mha::Layer& layer, const std::string& id,
-                       const std::vector<std::string>& names, std::size_t threads, Room& room) {
+                       const std::vector<std::string>& names, std::size_t threads, Room& room,
+                       const mha::ComputeLayer& by = mha::compute) {
   Computed computed{id, {}, {}, {}};
   const std::vector<mha::Stage> wanted = stages_wanted(layer, id, names);
   room.require(layer, wanted, names);
@@ -125,7 +126,7 @@ Computed compute_layer(const mha::Layer& layer, const std::string& id,
   if (std::any_of(wanted.begin(), wanted.end(),
                   [](auto stage) { return stage >= mha::Stage::exp; }))
     all.add(overflow);
-  mha::compute(layer, mha::make_plan(layer, all.wants()), all, threads);
+  by(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)
     computed.stages.emplace_back(mha::name_of(stage), kept.value(stage));
   if (const mha::Message told = overflow.report(layer); !told.empty())
@@ -183,7 +184,8 @@ py::tuple run(const Request& given) {
       Room room{.layers = model.chosen().size()};
       for (const std::string& id : model.chosen()) {
         mha::LoadedLayer loaded = model.load(id);
-        Computed done = compute_layer(loaded.layer, id, given.stages, given.threads, room);
+        Computed done =
+            compute_layer(loaded.layer, id, given.stages, given.threads, room, model.compute());
         mha::python::Notes notes = notes_of_layer(loaded.layer, std::move(loaded.notes));
         done.naming = loaded.naming,
         done.notes.insert(done.notes.begin(), notes.begin(), notes.end());

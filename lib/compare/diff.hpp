@@ -89,9 +89,10 @@ struct PassContext {
 /// reference's own stages before it: a step that agrees then is sound. A step that is off by
 /// rounding alone is not the first where a later one is wrong by far more. In a whole model's pass,
 /// a difference no larger than what rounding makes of the text up to there is close. `reference`
-/// must outlive the result.
+/// must outlive the result. `by`: how the layer is computed.
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
-          std::size_t threads = 0, const PassContext* pass = nullptr);
+          std::size_t threads = 0, const PassContext* pass = nullptr,
+          const ComputeLayer& by = compute);
 
 /// Whether a stage may be compared: of results alone, one that lies between given ones, or is
 /// computed from such a one, would follow settings that are not known.

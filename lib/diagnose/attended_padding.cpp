@@ -37,7 +37,7 @@ Layer of_padded(const Layer& layer, const PaddedText& padded, Counted counted,
   Layer one = layer;
   const std::size_t all = padded.tokens(), first = padded.before.size();
   one.lengths.clear(), one.kv_lengths.clear(), one.tokens.clear(), one.key_tokens.clear();
-  one.item_tokens = {}, one.item_key_tokens = {}, one.pass = {};
+  one.item_tokens = {}, one.item_key_tokens = {};
   one.dims.B = 1, one.dims.T = one.dims.S = one.dims.S_all = all;
   if (counted != Counted::through && one.settings.rope != Rope::none) {
     one.positions = Tensor(DType::f64, {all});

@@ -52,7 +52,6 @@ Changes row_edits_of(Changes ordered) {
 
 void set_apart(Layer& layer) {
   layer.kept = KeptWeights::known_of(layer.kept);
-  layer.pass = nullptr;
 }
 
 Layer changed(Layer layer, const Changes& changes) {

@@ -29,8 +29,8 @@ Changes sorted(Changes changes);
 /// Those of them, in order, that edit query by query: what is made of the last stage alone (its
 /// undo tells) comes last, whatever else the same change touches.
 Changes row_edits_of(Changes ordered);
-/// Makes a copy of a layer ready to be edited: it neither counts as the layer nor hands its stream
-/// on, and of packed weights it reads those that the model has, and leaves none behind.
+/// Makes a copy of a layer ready to be edited: of packed weights it reads those that the model has,
+/// and adds none to them.
 void set_apart(Layer& layer);
 /// The layer with all of them made.
 Layer changed(Layer layer, const Changes& changes);

@@ -229,7 +229,8 @@ void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation&
 
 } // namespace
 
-Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t threads) {
+Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t threads,
+                    const ComputeLayer& by) {
   const StageSet available = available_stages(whole);
   if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
@@ -259,7 +260,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
     if (stage) want(*stage);
 
   const std::vector<Stage> list(wanted.begin(), wanted.end());
-  const Trace kept = trace(layer, list, selection_of(layer, request), threads);
+  const Trace kept = trace(layer, list, selection_of(layer, request), threads, by);
 
   Explanation result = facts_of(layer, request);
   result.batch = asked.batch, result.dims.B = whole.dims.B;

@@ -1,7 +1,7 @@
 #pragma once
 // One query token, step by step: every number that a textbook would write down for it.
 
-#include <mha/layer/layer.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/system/message.hpp>
 
 #include <map>
@@ -75,7 +75,9 @@ struct Explanation {
 
 /// Traces what is needed for one query. Throws Error where there is no such query, batch item or
 /// head, or where the layer has neither weights nor head_out.
-Explanation explain(const Layer& layer, const ExplainRequest& request, std::size_t threads = 0);
+/// `by`: how the layer is computed.
+Explanation explain(const Layer& layer, const ExplainRequest& request, std::size_t threads = 0,
+                    const ComputeLayer& by = compute);
 
 /// The keys with the largest weights first (equal ones in order; NaN before everything), masked
 /// ones left out. Without weights: every key that is not masked, in order.

@@ -191,7 +191,7 @@ const FlowInfo* find_flow(std::string_view name) {
   return find_named(kinds, name);
 }
 
-Tensor Flow::next(const Layer& layer) {
+Tensor Flow::next(const Layer& layer, const ComputeLayer& by) {
   const Dims& dims = layer.dims;
   const FlowInfo& kind = kinds[static_cast<std::size_t>(kind_)];
   const bool with_values = kind_ == FlowKind::value_norms || kind_ == FlowKind::value_norms_sum;
@@ -210,7 +210,7 @@ Tensor Flow::next(const Layer& layer) {
   require_memory(count_of(shape) * sizeof(double) +
                      dims.B * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
                  "the weights of all heads", "give a shorter text");
-  const Trace traced = trace(layer, stages, {}, threads_);
+  const Trace traced = trace(layer, stages, {}, threads_, by);
   const Tensor& weights = traced.value(Stage::weights);
   const Tensor v = with_values ? traced.value(values) : Tensor();
 

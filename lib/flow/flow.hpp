@@ -1,7 +1,7 @@
 #pragma once
 // Flow of information through heads and layers: maps that are made of several stages or layers.
 
-#include <mha/layer/layer.hpp>
+#include <mha/forward/attention.hpp>
 
 #include <optional>
 #include <string_view>
@@ -46,7 +46,8 @@ public:
   /// The next layer's, batch axis in front where the layer has one; zeros in the padding. A rollout
   /// wants every layer from the first on, in order. Throws Error where the layer lacks the stages,
   /// where the result does not fit into memory, and for a rollout where keys are not the queries.
-  Tensor next(const Layer& layer);
+  /// `by`: how the layer is computed.
+  Tensor next(const Layer& layer, const ComputeLayer& by = compute);
 
 private:
   FlowKind kind_;

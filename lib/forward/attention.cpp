@@ -7,8 +7,8 @@
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
+#include <mha/schedule/meter.hpp>
 #include <mha/schedule/padding.hpp>
-#include <mha/schedule/pass_observer.hpp>
 #include <mha/schedule/patching.hpp>
 #include <mha/schedule/schedule.hpp>
 
@@ -158,17 +158,16 @@ PhaseTimes compute_in(Layer layer, const Plan& plan, Observer& observer, std::si
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   require_plan_of(layer, plan);
-  PassObserver pass(layer, plan, observer);
-  const StageSet& needed = pass.plan().needed;
+  const Progress progress(layer, plan);
+  const StageSet& needed = plan.needed;
   for (const StagePatch& patch : layer.patches.list)
     if (contains(needed, patch.stage) ||
         (patch.stage == Stage::concat && contains(needed, Stage::head_out)))
       *patch.is_read = true;
   layer = with_patched_inputs(std::move(layer));
-  show_padding(layer, pass.plan(), pass, threads);
-  return layer.dtype == DType::f64
-             ? compute_in<double>(std::move(layer), pass.plan(), pass, threads)
-             : compute_in<float>(std::move(layer), pass.plan(), pass, threads);
+  show_padding(layer, plan, observer, threads);
+  return layer.dtype == DType::f64 ? compute_in<double>(std::move(layer), plan, observer, threads)
+                                   : compute_in<float>(std::move(layer), plan, observer, threads);
 }
 
 } // namespace mha

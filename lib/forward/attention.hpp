@@ -5,6 +5,8 @@
 #include <mha/schedule/plan.hpp>
 #include <mha/schedule/times.hpp>
 
+#include <functional>
+
 namespace mha {
 
 /// Computes what the plan says and shows `observer` every block of the wanted stages. `threads` 0 =
@@ -13,5 +15,9 @@ namespace mha {
 /// memory returns then; an observer that looks into that layer (Comparison, Pool) must not be
 /// used.
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads = 0);
+
+/// What computes a plan of a layer: `compute`, or that of a run, which makes more beside it.
+using ComputeLayer = std::function<PhaseTimes(Layer layer, const Plan& plan, Observer& observer,
+                                              std::size_t threads)>;
 
 } // namespace mha

@@ -141,7 +141,7 @@ LayerMeasures measure_heads(const Layer& layer, const MeasureRequest& request) {
       make_plan(layer, first.wants().any() ? first.wants() : StageSet{Stage::head_result},
                 measuring.selection());
   const Plan mine = shard_of(layer, plan, ranks.part());
-  if (first.wants().any()) compute(layer, mine, first, request.threads);
+  if (first.wants().any()) request.compute(layer, mine, first, request.threads);
   measuring.end_first(mine);
   if (Mergeable* const second = measuring.second()) {
     Plan rest = make_plan(measuring.rest(), second->wants(), measuring.selection());

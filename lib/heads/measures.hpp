@@ -2,6 +2,7 @@
 // Measures of each head: of its weights, of its addition to the output and
 // of its projections. docs/stats.md has the formulas.
 
+#include <mha/forward/attention.hpp>
 #include <mha/layer/select.hpp>
 #include <mha/ranks/ranks.hpp>
 
@@ -110,7 +111,8 @@ struct MeasureRequest {
   /// Tokens that separate; empty: those of separators.hpp.
   std::vector<std::string> separators;
   std::size_t threads = 0;
-  Ranks* ranks = nullptr; ///< the processes that share the work; null: this one alone
+  Ranks* ranks = nullptr;              ///< the processes that share the work; null: this one alone
+  ComputeLayer compute = mha::compute; ///< how the layer is computed
 };
 
 /// The heads of a layer.

@@ -1,6 +1,5 @@
 #include <mha/layer/first_tokens.hpp>
 
-#include <mha/layer/layer_pass.hpp>
 #include <mha/layer/names.hpp>
 
 #include <algorithm>
@@ -53,7 +52,6 @@ Layer first_tokens(const Layer& layer, std::size_t count) {
     for (ItemLabels::List& labels : lists) keep_first(labels, count);
     *items = std::move(lists);
   }
-  if (layer.pass && layer.pass->is_of(layer)) layer.pass->admit(some);
   return some;
 }
 
@@ -103,8 +101,6 @@ Layer one_item(const Layer& layer, std::size_t batch) {
   keep_item(item.lengths, batch), keep_item(item.kv_lengths, batch);
   item.tokens = layer.tokens_of(batch), item.key_tokens = layer.key_tokens_of(batch);
   item.item_tokens.clear(), item.item_key_tokens.clear();
-  if (layer.pass && layer.pass->is_of(layer))
-    item.pass = std::make_shared<LayerPass>(layer.pass, item);
   return first_tokens(item, item.length_of(0));
 }
 

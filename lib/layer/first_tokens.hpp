@@ -12,8 +12,8 @@ Layer first_tokens(const Layer& layer, std::size_t count);
 
 /// The layer of one batch item alone, as item 0, without the padding behind it: a batch of one,
 /// whose masks, given stages and patches are that item's. It shares the memory of what it need not
-/// shorten, so that it costs what the item does, whatever the batch. A computation of it counts as
-/// one of the item, and hands on to the next layer. A layer that is no batch is returned as it is.
+/// shorten, so that it costs what the item does, whatever the batch. A layer that is no batch
+/// is returned as it is.
 Layer one_item(const Layer& layer, std::size_t batch);
 
 } // namespace mha

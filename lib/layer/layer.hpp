@@ -17,7 +17,6 @@
 namespace mha {
 
 class KeptWeights;
-class LayerPass;
 
 /// A tensor seen as (B, H, T, keys): stride 0 where it is broadcast. Covers keys [first_key,
 /// first_key + keys).
@@ -101,7 +100,6 @@ struct LayerFacts {
   std::shared_ptr<const ModelEnds> ends; ///< instead of a layer: the model's embedding and end
   std::shared_ptr<KeptWeights>
       kept; ///< packed forms of a model's weights, for its next pass; or null
-  std::shared_ptr<LayerPass> pass; ///< counts its computations, keeps its resid_post; or null
 
   std::vector<std::string> tokens, key_tokens; ///< labels, T and S_all; empty: none
   /// Labels of each batch item where every item is another text; empty: the ones above are all

@@ -3,12 +3,12 @@
 
 #include <mha/layer/fingerprint.hpp>
 #include <mha/layer/layer.hpp>
-#include <mha/layer/layer_pass.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/layer_input.hpp>
 #include <mha/load/source.hpp>
 #include <mha/system/note.hpp>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +63,11 @@ struct Origin {
   Shape shape; ///< as in the file
   /// Bound without @AXES to a tensor of another name: which of its axes is which was not said.
   bool orientation_unknown = false;
+};
+
+/// How often layers were made of the files' tensors, and computed, since the files were opened.
+struct LayerCounts {
+  std::atomic<std::size_t> made = 0, computed = 0;
 };
 
 /// What is warned of in one layer; of what stands behind the last, `id` is empty.

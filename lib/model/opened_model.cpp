@@ -1,8 +1,6 @@
 #include <mha/model/opened_model.hpp>
 
-#include <mha/forward/attention.hpp>
 #include <mha/model/patcher.hpp>
-#include <mha/schedule/observer.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>
@@ -11,13 +9,6 @@
 namespace mha {
 
 namespace {
-
-/// Looks at nothing: what is handed on is seen by the layer's pass.
-class Unobserved : public Observer {
-public:
-  StageSet wants() const override { return {}; }
-  void observe(const Slice&) override {}
-};
 
 std::shared_ptr<const RunRequest> of_its_texts(RunRequest request) {
   request.for_texts = request.has_text();
@@ -70,36 +61,22 @@ const Tensor& OpenedModel::embedded() {
   return embedded_;
 }
 
-/// Brings the stream to a layer: from where it stands, or from the beginning. A layer that was
-/// computed for an observer has left there what it hands on.
-const Tensor& OpenedModel::stream_before(std::size_t number) {
-  if (stream_.empty() || at_ > number) stream_ = embedded(), at_ = 0, pass_ = nullptr;
+/// Brings the stream to a layer: from where it is, or from the beginning. A layer that was computed
+/// for an observer has handed on already.
+const Tensor& OpenedModel::stream_to(std::size_t number) {
+  if (stream_.empty() || at_ > number) stream_ = embedded(), at_ = 0, run_ = nullptr;
   to_ = std::max(to_, number);
   for (; at_ < number; ++at_) {
     LayerTimes& times = times_.emplace_back();
-    if (!pass_)
+    if (!run_ || !run_->hands_on())
       times.read = seconds_of([&] {
         if (auto own = texts_->warnings_of(load_at(at_, nullptr).notes); !own.empty())
           on_the_way_.push_back({texts_->layers()[at_], std::move(own)});
       });
-    finish(times);
-    stream_ = std::exchange(pass_, nullptr)->handed_on();
+    computed_s += seconds_of([&] { stream_ = run_->stream(threads, &times.phases); });
+    run_ = nullptr;
   }
   return stream_;
-}
-
-/// Computes what the layer has not handed on yet: all of it, or the texts that were left out.
-void OpenedModel::finish(LayerTimes& times) {
-  const std::vector<std::size_t> items = pass_->missing();
-  if (items.empty()) return;
-  Layer layer = pass_->layer();
-  layer.pass = pass_;
-  Selection selection;
-  if (layer.dims.batched) selection.batch = IndexList::of_indices(items, message("<batch>"));
-  Unobserved nothing;
-  const Plan plan = make_plan(layer, nothing.wants(), selection);
-  computed_s +=
-      seconds_of([&] { times.phases = compute(std::move(layer), plan, nothing, threads); });
 }
 
 /// Whether a layer after this one, or the model's end, is going to be asked for.
@@ -113,22 +90,21 @@ bool OpenedModel::is_read_behind(std::size_t number) const {
 LoadedLayer OpenedModel::load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts) {
   const LayerInput input = texts_->input(number, stream_);
   LoadedLayer loaded = patched(sources_.load(texts_->layers()[number], &input, false, parts));
-  Layer& layer = loaded.layer;
-  layer.pass = std::make_shared<LayerPass>(layer, sources_.counts(), is_read_behind(number));
-  pass_ = layer.pass->hands_on() ? layer.pass : nullptr;
+  run_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), is_read_behind(number));
   return loaded;
 }
 
 LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::SourceTensor>* parts) {
   if (!texts_) {
     LoadedLayer loaded = patched(sources_.load(id, nullptr, false, parts));
-    loaded.layer.pass = std::make_shared<LayerPass>(loaded.layer, sources_.counts(), false);
+    last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), false);
     return loaded;
   }
   if (id.empty()) return load_ends();
   const std::size_t number = texts_->place_of(id);
-  stream_before(number);
+  stream_to(number);
   LoadedLayer loaded = load_at(number, parts);
+  last_ = run_;
   loaded.on_the_way = std::exchange(on_the_way_, {});
   return loaded;
 }
@@ -143,8 +119,9 @@ LoadedLayer OpenedModel::ends_of(const Tensor& embedded, const Tensor& stream) c
 }
 
 LoadedLayer OpenedModel::load_ends() {
+  last_ = nullptr;
   const Tensor& last =
-      sources_.needs_last_stream() ? stream_before(texts_->layers().size()) : embedded();
+      sources_.needs_last_stream() ? stream_to(texts_->layers().size()) : embedded();
   LoadedLayer loaded = ends_of(embedded(), last);
   loaded.on_the_way = std::exchange(on_the_way_, {});
   return loaded;
@@ -158,15 +135,23 @@ LoadedLayer OpenedModel::outline(const std::string& id) const {
   return patched(sources_.load(id, &input, true));
 }
 
+ComputeLayer OpenedModel::compute() const {
+  if (!last_) return mha::compute;
+  return [run = last_](Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
+    return run->compute(std::move(layer), plan, observer, threads);
+  };
+}
+
 std::vector<Sources::SourceTensor> OpenedModel::tensors_of(const std::string& id) {
   if (!texts_) return sources_.tensors_of(id);
   const std::size_t number = texts_->place_of(id);
-  const LayerInput input = texts_->input(number, stream_before(number));
+  const LayerInput input = texts_->input(number, stream_to(number));
   return sources_.tensors_of(id, &input);
 }
 
 LoadedLayer OpenedModel::ends_after(std::size_t layers) {
-  const Tensor& stream = stream_before(layers);
+  last_ = nullptr;
+  const Tensor& stream = stream_to(layers);
   LoadedLayer loaded;
   loaded.layer = texts_->ends(embedded(), stream);
   if (const PatchLayer patch = patch_layer())

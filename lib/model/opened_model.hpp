@@ -1,6 +1,7 @@
 #pragma once
 // Layers of files, or of a whole model with texts, opened for a command.
 
+#include <mha/model/layer_run.hpp>
 #include <mha/model/run.hpp>
 #include <mha/model/run_request.hpp>
 #include <mha/schedule/times.hpp>
@@ -13,9 +14,9 @@
 namespace mha {
 
 /// Hands out the layers of sources, each with its input: what files give, or, of a whole model with
-/// texts, the stream behind the layers before it, which moves on from layer to layer. Whatever
-/// computes a layer that was handed out also computes what the next one reads (LayerPass), so that
-/// in one pass each layer is computed once. For one thread.
+/// texts, the stream after the layers before it, which moves on from layer to layer. Whoever
+/// computes a layer by compute() also makes what the next one reads, so that in one pass each layer
+/// is computed once. For one thread.
 class OpenedModel {
 public:
   /// Throws Error as Sources, Weights and Texts do.
@@ -41,6 +42,8 @@ public:
   LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>& tensors) {
     return load(id, &tensors);
   }
+  /// Computes plans of the layer that was handed out last (LayerRun::compute).
+  ComputeLayer compute() const;
   /// The tensors of a layer as they were read.
   std::vector<Sources::SourceTensor> tensors_of(const std::string& id);
   /// A layer whose sizes count; of a text, X has no numbers, and nothing is computed.
@@ -71,8 +74,7 @@ private:
   LoadedLayer ends_of(const Tensor& embedded, const Tensor& stream) const;
   LoadedLayer load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts);
   const Tensor& embedded();
-  const Tensor& stream_before(std::size_t number);
-  void finish(LayerTimes& times);
+  const Tensor& stream_to(std::size_t number);
   bool is_read_behind(std::size_t number) const;
   PatchLayer patch_layer() const;
   LoadedLayer patched(LoadedLayer loaded) const;
@@ -84,7 +86,8 @@ private:
   Tensor stream_;                         ///< before layer `at_`, or behind the last
   std::size_t at_ = 0;                    ///< of the stream
   std::size_t to_ = 0;                    ///< where the stream is brought to
-  std::shared_ptr<LayerPass> pass_;       ///< of layer `at_`, if it was handed out; it hands on
+  std::shared_ptr<LayerRun> run_;         ///< of layer `at_`, if it was made
+  std::shared_ptr<LayerRun> last_;        ///< of the layer that was handed out last
   std::vector<LayerWarnings> on_the_way_; ///< of layers that were computed since the last load
   std::vector<LayerTimes> times_;
 };

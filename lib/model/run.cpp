@@ -1,11 +1,7 @@
 #include <mha/model/run.hpp>
 
-#include <mha/forward/attention.hpp>
-#include <mha/observe/several.hpp>
-#include <mha/observe/trace.hpp>
+#include <mha/model/layer_run.hpp>
 #include <mha/system/one_of.hpp>
-
-#include <cstring>
 
 namespace mha {
 
@@ -78,40 +74,28 @@ std::vector<LayerWarnings> TextLayers::layer_warnings() const {
 }
 
 Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
-                     std::size_t threads, Observer* observer, PhaseTimes* times) {
-  const Dims& dims = layer.dims;
-  const Shape shape{dims.B, dims.T, dims.d_out};
-  const bool some = !positions.empty() && positions.size() < dims.T;
-  Selection selection;
-  if (some) selection.query = IndexList::of_indices(positions, message("<query>"));
-  Trace stream(layer, {Stage::resid_post}, selection);
-  Several all;
-  all.add(stream);
-  if (observer) all.add(*observer);
-  const PhaseTimes taken = compute(layer, make_plan(layer, all.wants(), selection), all, threads);
-  if (times) *times = taken;
-  Tensor rows = std::move(stream).value(Stage::resid_post);
-  if (!some) return rows.reshaped(shape);
-  Tensor whole(rows.dtype(), shape); // zeros
-  const std::size_t row = dims.d_out * size_of(rows.dtype());
-  for (std::size_t b = 0; b < dims.B; ++b)
-    for (std::size_t i = 0; i < positions.size(); ++i)
-      std::memcpy(whole.raw_mutable() + (b * dims.T + positions[i]) * row,
-                  rows.raw() + (b * positions.size() + i) * row, row);
-  return whole;
+                     std::size_t threads) {
+  return LayerRun(layer, nullptr, true, positions).stream(threads);
 }
 
 Residual advance(const TextLayers& layers, Residual from, std::size_t to, const Advance& advance) {
   for (; from.layer < to; ++from.layer) {
     Layer layer = layers.layer(from.layer, from.x);
     if (advance.patch) advance.patch(layer, from.layer);
+    Selection selection; // what is observed of the last layer, too
     const bool is_last = from.layer + 1 == to;
+    if (is_last && !advance.positions.empty())
+      selection.query = IndexList::of_indices(advance.positions, message("<query>"));
+    LayerRun run(layer, layers.counts(), true,
+                 is_last ? advance.positions : std::vector<std::size_t>());
     PhaseTimes times;
-    from.x = stream_behind(
-        layer, is_last ? advance.positions : std::vector<std::size_t>(), advance.threads,
-        advance.observer ? advance.observer(layer, from.layer) : nullptr, &times);
+    if (Observer* const observer =
+            advance.observer ? advance.observer(layer, from.layer) : nullptr) {
+      const Plan plan = make_plan(layer, observer->wants(), selection);
+      times = run.compute(std::move(layer), plan, *observer, advance.threads);
+    }
+    from.x = run.stream(advance.threads, &times);
     if (advance.timed) advance.timed(from.layer, times);
-    ++layers.counts().computed;
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});
   }
   return from;

@@ -48,7 +48,7 @@ public:
   /// What stands behind the last layer: its last norm and its head read `x`.
   Layer ends(const Tensor& x) const;
   /// How often layers were made and computed, by all runs over the model that was opened.
-  LayerCounts& counts() const { return *sources_.counts(); }
+  const std::shared_ptr<LayerCounts>& counts() const { return sources_.counts(); }
   /// What is to be known about the texts and the layers that were made.
   std::vector<Note> notes() const;
   /// The warnings about each layer that was made, beside those about the texts.
@@ -84,11 +84,10 @@ struct Advance {
   std::size_t threads = 0; ///< 0: as many as pay
 };
 
-/// The stream behind a layer, B, T, d_model, of these positions, in ascending order; zeros at the
-/// others. Empty: of all. `times`, where it is not null, gets those of the layer.
+/// The stream after a layer, B, T, d_model, of these positions, in ascending order; zeros at the
+/// others. Empty: of all.
 Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
-                     std::size_t threads = 0, Observer* observer = nullptr,
-                     PhaseTimes* times = nullptr);
+                     std::size_t threads = 0);
 
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,

@@ -79,9 +79,9 @@ const Placement& Trace::placement(Stage stage) const {
 }
 
 Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection,
-            std::size_t threads) {
+            std::size_t threads, const ComputeLayer& by) {
   Trace kept(layer, wanted, selection);
-  compute(layer, make_plan(layer, kept.wants(), selection), kept, threads);
+  by(layer, make_plan(layer, kept.wants(), selection), kept, threads);
   return kept;
 }
 

@@ -34,9 +34,9 @@ private:
   std::map<Stage, Kept> kept_;
 };
 
-/// Computes some stages of a layer and keeps them.
+/// Computes some stages of a layer and keeps them; `by`: how (ComputeLayer).
 Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selection& selection = {},
-            std::size_t threads = 0);
+            std::size_t threads = 0, const ComputeLayer& by = compute);
 
 /// Computes a stage, with a batch axis in front where the layer's input has none.
 Tensor whole_stage(const Layer& layer, Stage stage, std::size_t threads = 0);

@@ -5,8 +5,8 @@
 namespace mha {
 
 PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
-                            std::size_t threads) {
-  const PhaseTimes seconds = compute(layer, shard_of(layer, plan, ranks.part()), observer, threads);
+                            std::size_t threads, const ComputeLayer& by) {
+  const PhaseTimes seconds = by(layer, shard_of(layer, plan, ranks.part()), observer, threads);
   gather(ranks, layer, plan, observer);
   return seconds;
 }

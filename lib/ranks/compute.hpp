@@ -7,9 +7,9 @@
 namespace mha {
 
 /// Together: each rank computes its part of the plan; the first rank's observer gets what all the
-/// others have seen, with the bits that one rank alone would have.
+/// others have seen, with the bits that one rank alone would have. `by`: how (ComputeLayer).
 PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
-                            std::size_t threads = 0);
+                            std::size_t threads = 0, const ComputeLayer& by = compute);
 
 /// Together: the second half of that. `observer` was shown this rank's part of the plan.
 void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer);

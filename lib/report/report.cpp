@@ -252,7 +252,7 @@ public:
       all_.add(output_.emplace(layer, StageSet{Stage::output}));
     all_.add(measuring_.first());
     const Plan plan = make_plan(layer, all_.wants(), measuring_.selection());
-    compute(layer, plan, all_, request.threads);
+    request.compute(layer, plan, all_, request.threads);
     measuring_.end_first(plan);
   }
 

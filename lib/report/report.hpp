@@ -18,6 +18,7 @@ struct ReportRequest {
   /// Unpacked bytes up to which every stage is kept exactly; above, only `weights`.
   std::size_t all_exact = std::size_t{300} << 10;
   std::size_t threads = 0;
+  ComputeLayer compute = mha::compute; ///< how the layer is computed
 };
 
 /// What a head adds to the output, query by query.

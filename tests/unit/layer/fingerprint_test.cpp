@@ -1,7 +1,6 @@
 // A layer's fingerprint: no number of it can change without changing it.
 
 #include <mha/layer/fingerprint.hpp>
-#include <mha/layer/layer_pass.hpp>
 #include <mha/layer/members.hpp>
 
 #include <catch2/catch.hpp>
@@ -143,7 +142,6 @@ TEST_CASE("fingerprint: labels and the way of a result decide nothing") {
   Layer layer = full_layer();
   const std::string before = Fingerprint().add(layer).text();
   layer.tokens = {"a", "b", "c"}, layer.missing_X = "; X";
-  layer.pass = std::make_shared<LayerPass>(layer, std::make_shared<LayerCounts>(), false);
   CHECK(Fingerprint().add(layer).text() == before);
 }
 
@@ -166,27 +164,4 @@ TEST_CASE("fingerprint: the embedding decides what enters the first layer") {
   changed([](Embedding& e) { e.projection.W = numbers({2, 3}, 2); });
   changed([](Embedding& e) { e.projection.b = numbers({3}, 2); });
   changed([](Embedding& e) { e.projection_place = ProjectionPlace::sum; });
-}
-
-TEST_CASE("layer pass: an edited copy is another layer") {
-  const Layer layer = full_layer();
-  const LayerPass pass(layer, std::make_shared<LayerCounts>(), true);
-  CHECK(pass.is_of(layer));
-  Layer turned = layer;
-  turned.settings.columns = true; // says how results are written
-  CHECK(pass.is_of(turned));
-  for (const auto& edit : std::vector<void (*)(Layer&)>{
-           [](Layer& l) { l.X = copy_of(view_of(l.X)); }, [](Layer& l) { l.W_q = {}; },
-           [](Layer& l) { l.settings.causal = !l.settings.causal; },
-           [](Layer& l) { l.added.clear(); }, [](Layer& l) { l.added[0].keys = 2; },
-           [](Layer& l) { l.kv_heads = {0}; }, [](Layer& l) { l.kv_lengths = {2}; },
-           [](Layer& l) {
-             l.given[index_of(Stage::q)] = numbers({1, 3, 2}, 1);
-           },
-           [](Layer& l) { l.given_set.add(Stage::q); }, [](Layer& l) { l.block = nullptr; },
-           [](Layer& l) { l.dims.H_kv = 7; }}) {
-    Layer edited = layer;
-    edit(edited);
-    CHECK_FALSE(pass.is_of(edited));
-  }
 }

@@ -101,12 +101,9 @@ TEST_CASE("model: whatever is asked of a layer, the next one begins with the sam
         INFO(name << ", layer " << n);
         CHECK(same_bits(layer.X, expected[n]));
         if (question.stages.empty()) continue;
-        const Trace kept = trace(layer, question.stages, question.selection, 1);
-        const Trace alone = [&] {
-          Layer lone = layer;
-          lone.pass = nullptr;
-          return trace(lone, question.stages, question.selection, 1);
-        }();
+        const Trace kept =
+            trace(layer, question.stages, question.selection, 1, opened.model->compute());
+        const Trace alone = trace(layer, question.stages, question.selection, 1);
         for (const Stage stage : question.stages)
           CHECK(same_bits(kept.value(stage), alone.value(stage)));
       }
@@ -123,7 +120,7 @@ TEST_CASE("model: a layer that is computed item by item is computed once") {
     const Layer layer = opened.model->load(std::to_string(n)).layer;
     CHECK(same_bits(layer.X, expected[n]));
     for (const char* item : {"2", "0", "1"})
-      trace(layer, {Stage::weights}, selected(item, nullptr, nullptr), 1);
+      trace(layer, {Stage::weights}, selected(item, nullptr, nullptr), 1, opened.model->compute());
   }
   CHECK(opened.made() == 4);
   CHECK(opened.computed() == 4);
@@ -180,7 +177,7 @@ TEST_CASE("model: texts of one model share its layers") {
       const LoadedLayer loaded = model.load(std::to_string(n));
       same = same && same_bits(loaded.layer.X, expected[n]) &&
              loaded.layer.lengths.empty() == (ids.size() == 1);
-      trace(loaded.layer, {Stage::weights}, {}, 1);
+      trace(loaded.layer, {Stage::weights}, {}, 1, model.compute());
     }
     return same;
   };

@@ -109,8 +109,8 @@ TEST_CASE("run: each layer is made once, whatever is run, and computed once a ru
   const TextLayers layers = model.of(one);
   for (int i = 0; i < 3; ++i) last_stream(layers);
   last_stream(model.of(several));
-  CHECK(layers.counts().made == 4);
-  CHECK(layers.counts().computed == 16);
+  CHECK(layers.counts()->made == 4);
+  CHECK(layers.counts()->computed == 16);
 }
 
 TEST_CASE("run: a text of a batch has the bits of its lone run, and zeros behind its end",

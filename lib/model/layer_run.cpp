@@ -1,0 +1,175 @@
+#include <mha/model/layer_run.hpp>
+
+#include <mha/observe/several.hpp>
+#include <mha/schedule/tiles.hpp>
+#include <mha/tensor/sparse.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <tuple>
+
+namespace mha {
+
+namespace {
+
+const std::vector<std::size_t> all_positions;
+
+std::size_t block_of(Stage stage, std::size_t token) {
+  const bool of_keys = axis_of(info_of(stage).letters[0]) == Axis::kv_head;
+  return of_keys ? 0 : token / block_queries;
+}
+
+/// Keeps rows of resid_post in room for all of them: those at `positions`, all where it is empty.
+void keep_rows(Tensor& resid_post, std::size_t item, const std::vector<std::size_t>& positions,
+               const Slice& block) {
+  const std::size_t element = size_of(resid_post.dtype()), T = resid_post.shape()[1],
+                    bytes = resid_post.shape()[2] * element,
+                    stride = static_cast<std::size_t>(block.values.strides[0]) * element;
+  std::byte* const to = resid_post.raw_mutable() + (item * T + block.token) * bytes;
+  for (std::size_t t = 0; t < block.values.shape[0]; ++t)
+    if (positions.empty() || std::ranges::binary_search(positions, block.token + t))
+      std::memcpy(to + t * bytes, block.values.data + t * stride, bytes);
+}
+
+} // namespace
+
+/// Shows another observer what it would see of a plan, while more is computed.
+class LayerRun::Beside : public Observer {
+public:
+  Beside(LayerRun& run, const Layer& layer, const Plan& asked, const Plan& whole,
+         const std::vector<std::size_t>& items, Observer& observer)
+      : wants_(whole.wanted),
+        asked_(asked),
+        observer_(observer),
+        resid_post_(run.resid_post_),
+        positions_(whole.queries.size() < layer.dims.T ? run.positions_ : all_positions),
+        first_item_(run.item_of(layer, 0)),
+        items_(items.begin(), items.end()),
+        all_asked_(asked.blocks.size() == whole.blocks.size()) {
+    for (const Stage stage : all_asked_ ? StageSet() : asked.wanted)
+      for (const Place& place : places_of(layer, asked, stage))
+        places_.emplace(stage, place.batch, place.head, block_of(stage, place.token));
+  }
+
+  StageSet wants() const override { return wants_; }
+  void observe(const Slice& block) override {
+    const std::size_t item = first_item_ + block.batch;
+    if (block.stage == Stage::resid_post && block.token < block.length && items_.contains(item))
+      keep_rows(resid_post_, item, positions_, block);
+    if (was_asked(block)) observer_.observe(block);
+  }
+
+private:
+  bool was_asked(const Slice& block) const {
+    return contains(asked_.wanted, block.stage) &&
+           (all_asked_ || places_.contains({block.stage, block.batch, block.head,
+                                            block_of(block.stage, block.token)}));
+  }
+
+  StageSet wants_;
+  const Plan& asked_;
+  Observer& observer_;
+  Tensor& resid_post_;
+  const std::vector<std::size_t>& positions_;
+  std::size_t first_item_;
+  std::set<std::size_t> items_; ///< whose rows are kept
+  bool all_asked_;              ///< the plan asks for every place of what it wants
+  /// Else for these: stage, batch item, head, block of queries (0 for keys and values).
+  std::set<std::tuple<Stage, std::size_t, std::size_t, std::size_t>> places_;
+};
+
+LayerRun::LayerRun(const Layer& layer, std::shared_ptr<LayerCounts> counts, bool hands_on,
+                   std::vector<std::size_t> positions)
+    : counts_(std::move(counts)),
+      hands_on_(hands_on && layer.dims.T > 0),
+      positions_(std::move(positions)),
+      dims_(layer.dims),
+      first_item_(layer.first_item),
+      missing_(layer.dims.B, hands_on_) {
+  for (std::size_t b = 0; b < dims_.B; ++b) lengths_.push_back(layer.length_of(b));
+  if (hands_on_) layer_ = layer;
+}
+
+std::size_t LayerRun::item_of(const Layer& layer, std::size_t batch) const {
+  return layer.first_item - first_item_ + batch;
+}
+
+/// Those of the items whose rows a computation of them has to make; no other makes them then.
+std::vector<std::size_t> LayerRun::begin(const Layer& layer,
+                                         const std::vector<std::size_t>& items) {
+  const std::lock_guard hold(lock_);
+  std::vector<std::size_t> begun;
+  for (const std::size_t batch : items) {
+    const std::size_t item = item_of(layer, batch);
+    // The first tokens of a longer text are not all of it.
+    if (missing_[item] && lengths_[item] <= layer.dims.T) begun.push_back(item);
+  }
+  for (const std::size_t item : begun) missing_[item] = false;
+  if (begun.empty()) return begun;
+  // Zeros, which padding keeps, and what no row is computed of.
+  const Shape shape{dims_.B, dims_.T, dims_.d_out};
+  if (resid_post_.empty())
+    resid_post_ =
+        layer_->lengths.empty() ? Tensor(layer.dtype, shape) : sparse_zeros(layer.dtype, shape);
+  // A computation lets go of tensors that it no longer reads: not kept here, they are gone then.
+  if (std::ranges::find(missing_, true) == missing_.end()) layer_.reset();
+  return begun;
+}
+
+PhaseTimes LayerRun::compute(Layer layer, const Plan& plan, Observer& observer,
+                             std::size_t threads) {
+  const std::vector<std::size_t> begun = begin(layer, plan.batches);
+  if (begun.empty()) {
+    count(plan);
+    return mha::compute(std::move(layer), plan, observer, threads);
+  }
+  StageSet wanted = plan.wanted;
+  wanted.add(Stage::resid_post);
+  Selection selection;
+  if (layer.dims.batched) selection.batch = IndexList::of_indices(plan.batches, message("<batch>"));
+  if (!positions_.empty() && plan.queries == positions_)
+    selection.query = IndexList::of_indices(positions_, message("<query>"));
+  const Plan whole = make_plan(layer, wanted, selection);
+  count(whole);
+  Beside beside(*this, layer, plan, whole, begun, observer);
+  try {
+    return mha::compute(std::move(layer), whole, beside, threads);
+  } catch (...) {
+    const std::lock_guard hold(lock_);
+    for (const std::size_t item : begun) missing_[item] = true;
+    throw;
+  }
+}
+
+const Tensor& LayerRun::stream(std::size_t threads, PhaseTimes* times) {
+  std::vector<std::size_t> missing;
+  for (std::size_t b = 0; b < missing_.size(); ++b)
+    if (missing_[b]) missing.push_back(b);
+  if (missing.empty()) return resid_post_;
+  Selection selection;
+  if (dims_.batched) selection.batch = IndexList::of_indices(missing, message("<batch>"));
+  if (!positions_.empty()) selection.query = IndexList::of_indices(positions_, message("<query>"));
+  Several nothing;
+  Layer layer = layer_.value();
+  const Plan plan = make_plan(layer, {Stage::resid_post}, selection);
+  const PhaseTimes taken = compute(std::move(layer), plan, nothing, threads);
+  if (times) *times = taken;
+  return resid_post_;
+}
+
+/// Computations of some blocks each are one of the layer where they are of different blocks.
+void LayerRun::count(const Plan& plan) {
+  const std::size_t of =
+      dims_.B * std::max<std::size_t>(dims_.H, 1) * ((dims_.T + block_queries - 1) / block_queries);
+  if (of == 0 || !counts_) return;
+  const std::lock_guard hold(lock_);
+  std::size_t most = 0;
+  for (const Stage stage : plan.computed)
+    most = std::max(most, blocks_done_[index_of(stage)] += plan.blocks.size());
+  const std::size_t times = std::max(times_, (most + of - 1) / of);
+  counts_->computed += times - times_;
+  times_ = times;
+}
+
+} // namespace mha
