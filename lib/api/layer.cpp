@@ -4,8 +4,8 @@
 
 #include <mha/api/visit.hpp>
 #include <mha/files/text.hpp>
-#include <mha/load/load.hpp>
 #include <mha/load/layer_source.hpp>
+#include <mha/load/load.hpp>
 #include <mha/observe/not_finite.hpp>
 
 #include <algorithm>

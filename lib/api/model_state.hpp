@@ -3,7 +3,7 @@
 
 #include <mha/api/cache.hpp>
 #include <mha/load/edit.hpp>
-#include <mha/model/unpatched_pass.hpp>
+#include <mha/model/value_runs.hpp>
 
 #include <map>
 #include <mutex>
@@ -54,7 +54,7 @@ struct Run::State {
   std::shared_ptr<const Model::State> model;
   Tokens tokens{nullptr};
   std::shared_ptr<const TextLayers> layers;
-  std::shared_ptr<UnpatchedPass> clean;
+  std::shared_ptr<ValueRuns> values; ///< what patches take from runs without them
   std::vector<Patch> patches;
   std::size_t threads = 0;
   std::vector<Tensor> streams; ///< before each layer, and behind the last; empty: not kept
@@ -67,6 +67,8 @@ struct Run::State {
   mutable std::optional<std::vector<std::vector<double>>> losses;
   mutable Tensor logits;
 
+  /// Makes `values`: of the run's own layers, and of texts that patches name.
+  void take_values();
   /// What reads the last stream. Throws Error where no stream was kept.
   Layer ends() const;
   /// Logits that are there already, kept or computed; else an empty tensor.
@@ -84,7 +86,7 @@ struct PutPatch {
   IsRead is_read;
   std::string doubt; ///< about its value; "": none
 };
-void put_patches(const Run::State& run, Layer& layer, std::size_t n, std::vector<PutPatch>& put);
+void patch_layer(const Run::State& run, Layer& layer, std::size_t n, std::vector<PutPatch>& put);
 /// Throws Error for a patch, from `first_new` on, that no computation has read.
 void require_read(const Run::State& run, const std::vector<PutPatch>& put, std::size_t first_new);
 /// The first layer that patches change, or the number of layers where they are behind the last.

@@ -212,20 +212,16 @@ UnpatchedValues value_of(const Run::State& run, const Patch::State& patch, const
                          std::size_t n, Stage stage, const std::string& value) {
   if (patch.function)
     return rows_of_function(patch, stage, layer, whole_stage(layer, stage, run.threads));
-  if (value == "mean") return run.clean->stage(n, stage);
   if (patch.other) {
     const Run::State& other = *patch.other;
     require_same_texts(run, other, patch.edit.text);
     std::vector<api::PutPatch> put;
     Layer there = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
                                           : other.layers->ends(other.streams.back());
-    api::put_patches(other, there, n, put);
+    api::patch_layer(other, there, n, put);
     return whole_stage(there, stage, run.threads);
   }
-  const auto texts =
-      std::make_shared<const Texts>(run.model->weights, texts_named(value, Text{}, value));
-  UnpatchedPass pass(run.model->layers_for(texts));
-  return {pass.stage(n, stage), texts->lengths(), tokens_alone(pass.layer(n))};
+  return run.values->stage(n, stage, value);
 }
 
 /// That a value has NaN or infinity, which spreads; a score of −inf hides a key.
@@ -238,28 +234,32 @@ std::string doubt_about(const StagePatch& patch) {
 
 } // namespace
 
-void api::put_patches(const Run::State& run, Layer& layer, std::size_t n,
+void Run::State::take_values() {
+  values = std::make_shared<ValueRuns>(
+      [model = model,
+       layers = layers](const std::string& value) -> std::shared_ptr<const TextLayers> {
+        if (value == "mean") return layers;
+        return model->layers_for(
+            std::make_shared<const Texts>(model->weights, texts_named(value, Text{}, value)));
+      });
+}
+
+void api::patch_layer(const Run::State& run, Layer& layer, std::size_t n,
                       std::vector<PutPatch>& put) {
   const bool of_ends = n == run.model->layers();
   for (std::size_t i = 0; i < run.patches.size(); ++i) {
     const Patch::State& patch = *run.patches[i].state();
     Edit edit = patch.edit;
     edit.place = placed(patch, *run.model);
-    const bool of_model = is_of_model(edit.place.stage);
-    // What enters the first block is the first layer's stream.
-    const bool of_stream = edit.place.stage == Stage::embed && n == 0 && !of_ends;
-    if (of_model ? !of_ends && !of_stream : of_ends || !edit.place.is_of(n)) continue;
-    if (of_stream) edit.place.stage = Stage::resid_pre;
-    try {
-      StagePatch resolved = patch_of(edit, layer, n, [&](Stage stage, const std::string& value) {
-        return value_of(run, patch, layer, n, stage, value);
-      });
-      put.push_back({i, resolved.is_read, doubt_about(resolved)});
-      layer.patches.add(std::move(resolved));
-    } catch (const Error& error) {
-      if (std::string_view(error.what()).starts_with(edit.text)) throw;
-      fail("{}: {}", edit.text, error.message());
-    }
+    const bool is_embed_of_first = edit.place.stage == Stage::embed && n == 0;
+    const bool is_of = is_of_model(edit.place.stage) ? of_ends || is_embed_of_first
+                                                     : !of_ends && edit.place.is_of(n);
+    if (!is_of) continue;
+    const StagePatch& resolved =
+        put_on(layer, std::move(edit), n, [&](Stage stage, const std::string& value) {
+          return value_of(run, patch, layer, n, stage, value);
+        });
+    put.push_back({i, resolved.is_read, doubt_about(resolved)});
   }
 }
 

@@ -79,7 +79,7 @@ Tensor Run::heads(std::string_view measure, const RunOptions& options) const {
       if (state_->streams.empty()) fail("the run kept no streams, which heads are measured on");
       Layer layer = state_->layers->layer(n, state_->streams[n]);
       std::vector<api::PutPatch> put;
-      api::put_patches(*state_, layer, n, put);
+      api::patch_layer(*state_, layer, n, put);
       if (reads_tokens(asked)) label(layer, state_->tokens);
       MeasureRequest request;
       request.threads = options.threads ? options.threads : state_->threads;

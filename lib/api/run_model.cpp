@@ -65,7 +65,7 @@ public:
     // later.
     Layer ends = run_->layers->ends(at.x);
     std::vector<PutPatch> of_ends;
-    api::put_patches(*run_, ends, layers, of_ends);
+    api::patch_layer(*run_, ends, layers, of_ends);
     report_doubts(put_), report_doubts(of_ends);
     if (wishes_.any(layers)) {
       keep(ends, layers);
@@ -130,7 +130,7 @@ private:
                         static_cast<double>(run_->model->layers()));
   }
 
-  void put(Layer& layer, std::size_t n) { api::put_patches(*run_, layer, n, put_); }
+  void put(Layer& layer, std::size_t n) { api::patch_layer(*run_, layer, n, put_); }
   void keep(const Layer& layer, std::size_t n) {
     run_->kept.push_back(
         api::computed(layer, wishes_.of(n, layer), options_.threads, name_of_layer(n)));
@@ -180,7 +180,7 @@ Run Model::run(const Tokens& tokens, const RunOptions& options) const {
     auto run = std::make_shared<Run::State>();
     run->model = state_.get(), run->tokens = tokens;
     run->layers = state_->layers_for(tokens);
-    run->clean = std::make_shared<UnpatchedPass>(run->layers);
+    run->take_values();
     run->patches = options.patches;
     return computed_run(std::move(run), nullptr, options);
   });
@@ -192,7 +192,7 @@ Run Run::with(std::vector<Patch> patches, const RunOptions& options) const {
       fail("with: patches are its first argument; leave options.patches empty");
     auto run = std::make_shared<State>();
     run->model = state_->model, run->tokens = state_->tokens;
-    run->layers = state_->layers, run->clean = state_->clean;
+    run->layers = state_->layers, run->values = state_->values;
     run->patches = state_->patches, run->doubts = state_->doubts;
     std::ranges::move(patches, std::back_inserter(run->patches));
     RunOptions same = options;

@@ -56,7 +56,7 @@ private:
 Layer patched_ends(const Run::State& run) {
   Layer ends = run.ends();
   std::vector<api::PutPatch> put;
-  api::put_patches(run, ends, run.model->layers(), put);
+  api::patch_layer(run, ends, run.model->layers(), put);
   return ends;
 }
 

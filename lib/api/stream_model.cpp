@@ -11,58 +11,20 @@ namespace mha {
 
 namespace {
 
-/// One pass whose stages are handed out in order as they appear.
-class Streamed {
+using Use = std::function<void(const At& at, Place place, Tensor rows)>;
+
+/// Hands out rows of stages in order as they appear, one layer after the other.
+class RowsInOrder {
 public:
-  using Use = std::function<void(const At& at, Place place, Tensor rows)>;
-  Streamed(const Run::State& run, const std::vector<std::string>& stages, const Use& use,
-           const RunOptions& options)
-      : run_(run), use_(use), options_(options), wishes_(stages, run.model->layers()) {}
+  RowsInOrder(std::size_t layers, const Use& use) : layers_(layers), use_(use) {}
 
-  void compute() {
-    const std::size_t layers = run_.model->layers();
-    (void)api::first_patched(*run_.model, run_.patches); // throws Error for no such layer
-    Advance way;
-    way.threads = options_.threads;
-    way.patch = [this](Layer& layer, std::size_t n) { api::put_patches(run_, layer, n, put_); };
-    way.observer = [this](const Layer& layer, std::size_t n) {
-      return begin(layer, n, wishes_.any(n) ? wishes_.of(n, layer) : StageSet());
-    };
-    way.arrived = [&](const Residual& at) {
-      finish();
-      if (options_.progress)
-        options_.progress(static_cast<double>(at.layer) / static_cast<double>(layers));
-    };
-    const Residual embedded = run_.layers->embedded();
-    StageSet behind; // what stands behind the last layer
-    if (wishes_.any(layers)) behind = wishes_.of(layers, run_.layers->ends(embedded.x));
-    if (behind.contains(Stage::embed)) of_model(embedded.x, {Stage::embed});
-    behind.remove(Stage::embed);
-    std::size_t last = layers; // the last layer that is needed
-    if (behind.none())
-      while (last > 0 && !wishes_.any(last - 1)) --last;
-    const Residual at = advance(*run_.layers, embedded, last, way);
-    if (behind.any()) of_model(at.x, behind);
-    api::require_read(run_, put_, 0);
-  }
-
-private:
-  /// Stages that are of no layer, of a stream.
-  void of_model(const Tensor& x, const StageSet& wanted) {
-    const std::size_t layers = run_.model->layers();
-    Layer ends = run_.layers->ends(x);
-    api::put_patches(run_, ends, layers, put_);
-    Observer& shown = *begin(ends, layers, wanted);
-    mha::compute(ends, make_plan(ends, shown.wants()), shown, options_.threads);
-    finish();
-  }
-  Observer* begin(const Layer& layer, std::size_t n, const StageSet& wanted) {
-    rows_.clear();
+  /// What looks at a layer, or at what follows the last; null where nothing is wanted.
+  Observer* of(const Layer& layer, std::size_t n, const StageSet& wanted) {
     all_ = Several();
     if (wanted.none()) return nullptr;
     for (const Stage stage : wanted) {
       At at{.stage = stage};
-      if (n < run_.model->layers()) at.layer = n;
+      if (n < layers_) at.layer = n;
       rows_.push_back(
           std::make_unique<api::InOrder>(layer, stage, [this, at](Place place, Tensor rows) {
             const std::lock_guard one_at_a_time(lock_);
@@ -72,20 +34,57 @@ private:
     }
     return &all_;
   }
+  /// What is left of that layer once it is computed.
   void finish() {
     for (const std::unique_ptr<api::InOrder>& rows : rows_) rows->finish();
     rows_.clear();
   }
 
-  const Run::State& run_;
+private:
+  std::size_t layers_;
   const Use& use_;
-  const RunOptions& options_;
-  api::Wishes wishes_;
   std::mutex lock_;
   std::vector<std::unique_ptr<api::InOrder>> rows_;
   Several all_;
-  std::vector<api::PutPatch> put_;
 };
+
+/// One pass of a run, as far as the last layer of which something is wanted.
+void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& rows,
+                 const RunOptions& options) {
+  const std::size_t layers = run.model->layers();
+  (void)api::first_patched(*run.model, run.patches); // throws Error for no such layer
+  std::vector<api::PutPatch> put;
+  const auto of_model = [&](const Tensor& x, const StageSet& wanted) {
+    if (wanted.none()) return;
+    Layer ends = run.layers->ends(x);
+    api::patch_layer(run, ends, layers, put);
+    Observer& shown = *rows.of(ends, layers, wanted);
+    compute(ends, make_plan(ends, shown.wants()), shown, options.threads);
+    rows.finish();
+  };
+  Advance way;
+  way.threads = options.threads;
+  way.patch = [&](Layer& layer, std::size_t n) { api::patch_layer(run, layer, n, put); };
+  way.observer = [&](const Layer& layer, std::size_t n) {
+    return rows.of(layer, n, wishes.any(n) ? wishes.of(n, layer) : StageSet());
+  };
+  way.arrived = [&](const Residual& at) {
+    rows.finish();
+    if (options.progress)
+      options.progress(static_cast<double>(at.layer) / static_cast<double>(layers));
+  };
+  const Residual embedded = run.layers->embedded();
+  StageSet after_last;
+  if (wishes.any(layers)) after_last = wishes.of(layers, run.layers->ends(embedded.x));
+  of_model(embedded.x, after_last & StageSet{Stage::embed});
+  after_last.remove(Stage::embed);
+  std::size_t needed = layers;
+  if (after_last.none())
+    while (needed > 0 && !wishes.any(needed - 1)) --needed;
+  const Residual last = advance(*run.layers, embedded, needed, way);
+  of_model(last.x, after_last);
+  api::require_read(run, put, 0);
+}
 
 } // namespace
 
@@ -100,8 +99,9 @@ void Model::stream(const Tokens& tokens, const std::vector<std::string>& stages,
     Run::State run;
     run.model = state_.get(), run.tokens = tokens, run.patches = options.patches;
     run.layers = state_->layers_for(tokens);
-    run.clean = std::make_shared<UnpatchedPass>(run.layers);
-    Streamed(run, stages, use, options).compute();
+    run.take_values();
+    RowsInOrder rows(state_->layers(), use);
+    stream_pass(run, api::Wishes(stages, state_->layers()), rows, options);
   });
 }
 

@@ -7,8 +7,8 @@
 #include <mha/layer/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/load/masks.hpp>
 #include <mha/load/layer_source.hpp>
+#include <mha/load/masks.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
 

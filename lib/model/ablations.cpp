@@ -104,7 +104,7 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
     streams_.push_back(at.x);
   };
   streams_.push_back(layers.embedded().x);
-  if (request.next) next_ = std::make_unique<UnpatchedPass>(request.next, request.threads);
+  if (request.next) next_ = std::make_unique<Streams>(request.next, request.threads);
   if (request.ablation == Ablation::resample) require_texts();
   advance(layers, {streams_.front(), 0}, layers.count(), way);
   rows_ = PredictionRows(ends(), request.places, request.threads);

@@ -3,8 +3,8 @@
 // the first layer that changes.
 
 #include <mha/model/effects.hpp>
+#include <mha/model/run.hpp>
 #include <mha/model/stage_means.hpp>
-#include <mha/model/unpatched_pass.hpp>
 
 #include <map>
 #include <memory>
@@ -60,7 +60,7 @@ private:
   std::vector<Tensor> streams_;        ///< of the clean run: before each layer, and behind the last
   std::vector<Clean> clean_;
   PredictionRows rows_;
-  std::unique_ptr<UnpatchedPass> next_; ///< the texts whose values come in, where they are others
+  std::unique_ptr<Streams> next_; ///< the texts whose values come in, where they are others
   mutable std::mutex replacing_;
   /// What replaces stages, as they are asked for; while `replacing_` is held.
   mutable std::map<std::pair<std::size_t, Stage>, Tensor> replacements_;

@@ -2,7 +2,7 @@
 
 #include <mha/model/ablations.hpp>
 #include <mha/model/direct_effect.hpp>
-#include <mha/model/patched_passes.hpp>
+#include <mha/model/independent_passes.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/system/parallel.hpp>
 

@@ -36,9 +36,9 @@ OpenedModel::OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts>
 
 PatchLayer OpenedModel::patch_layer() const {
   if (!request_->patches) return {};
-  return [request = request_, sources = sources_](Layer& layer, const std::string& id,
-                                                  const std::vector<Note>& said) {
-    return request->patches->patch(layer, id, sources, *request, said);
+  return [request = request_, sources = sources_, weights = texts_ ? texts_->weights() : nullptr](
+             Layer& layer, const std::string& id, const std::vector<Note>& said) {
+    return request->patches->patch(layer, id, {*request, sources, weights}, said);
   };
 }
 

@@ -2,7 +2,6 @@
 
 #include <mha/files/text.hpp>
 #include <mha/load/families/family.hpp>
-#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -72,52 +71,51 @@ void Patcher::note_other_text(const std::string& value, const std::vector<Note>&
   }
 }
 
-UnpatchedValues Patcher::unpatched(const RunRequest& request, const std::string& id, Stage stage,
-                                   const std::string& value, const std::vector<Note>& said) {
-  const std::string key = id + "." + std::string(name_of(stage)) + "." + value;
-  if (const auto known = values_.find(key); known != values_.end()) return known->second;
-  RunRequest clean = request;
-  clean.patches = nullptr, clean.layer = id;
-  clean.stages = {std::string(name_of(stage))};
-  if (value != "mean") {
-    if (!clean.has_text())
-      fail("{}: a text's run is patched from another text's; this layer's input is a file's, so "
-           "give "
-           "a file of the stage",
-           value);
-    clean.text = texts_named(value, request.text, value);
-  }
-  OpenedModel unpatched(clean);
-  std::vector<std::size_t> lengths;
-  if (value != "mean") {
-    note_other_text(value, unpatched.texts()->notes(), said);
-    lengths = unpatched.texts()->lengths();
-  }
-  const LoadedLayer loaded = unpatched.load(is_of_model(stage) ? "" : id);
-  const UnpatchedValues values(whole_stage(loaded.layer, stage), std::move(lengths),
-                               tokens_alone(loaded.layer));
-  return values_.emplace(key, values).first->second;
+/// The layers of an unpatched run: of the run's own texts, or those that a value names.
+std::shared_ptr<const TextLayers> Patcher::layers_of(const Of& run, const std::string& value,
+                                                     const std::vector<Note>& said) {
+  const Text& own = run.request.text;
+  const auto texts = std::make_shared<const Texts>(
+      run.weights, value == "mean" ? own : texts_named(value, own, value));
+  if (value != "mean") note_other_text(value, texts->notes(), said);
+  return std::make_shared<const TextLayers>(run.sources, texts);
 }
 
-std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Sources& sources,
-                                 const RunRequest& request, const std::vector<Note>& said) {
-  for (Written& written : patches_) {
-    if (!is_of(written, layer, id, sources)) continue;
-    Edit edit = written.edit;
-    // What enters the first block is the first layer's stream.
-    if (edit.place.stage == Stage::embed && !layer.ends) edit.place.stage = Stage::resid_pre;
-    const auto value_of = [&](Stage stage, const std::string& value) {
-      return unpatched(request, id, stage, value, said);
+UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, const Of& run,
+                                  const std::vector<Note>& said) {
+  if (!run.weights)
+    return [&](Stage stage, const std::string& value) -> UnpatchedValues {
+      if (value != "mean")
+        fail("{}: a text's run is patched from another text's; this layer's input is a file's, so "
+             "give a file of the stage",
+             value);
+      Tensor& kept = of_files_[{id, stage}];
+      if (!kept.empty()) return kept;
+      Layer clean = layer;
+      clean.patches = {};
+      return kept = whole_stage(clean, stage);
     };
-    try {
-      StagePatch patch = patch_of(edit, layer, naming::layer_number(id).value_or(0), value_of);
-      written.is_read.push_back(patch.is_read);
-      layer.patches.add(std::move(patch));
-    } catch (const Error& error) {
-      if (std::string_view(error.what()).starts_with(edit.text)) throw;
-      fail("{}: {}", edit.text, error.message());
+  return [&](Stage stage, const std::string& value) {
+    if (!runs_ || weights_ != run.weights) {
+      weights_ = run.weights;
+      runs_ = std::make_unique<ValueRuns>([this, request = run.request, sources = run.sources,
+                                           weights = run.weights, said](const std::string& of) {
+        return layers_of({request, sources, weights}, of, said);
+      });
     }
-  }
+    const std::vector<std::string>& layers = run.weights->model().layers();
+    const auto at = std::ranges::find(layers, id); // of what follows the last: none
+    return runs_->stage(static_cast<std::size_t>(at - layers.begin()), stage, value);
+  };
+}
+
+std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Of& run,
+                                 const std::vector<Note>& said) {
+  for (Written& written : patches_)
+    if (is_of(written, layer, id, run.sources))
+      written.is_read.push_back(put_on(layer, written.edit, naming::layer_number(id).value_or(0),
+                                       unpatched(layer, id, run, said))
+                                    .is_read);
   return std::exchange(untold_, {});
 }
 

@@ -1,10 +1,9 @@
 #pragma once
 // The patches of a run: read from text, and given the values that unpatched runs hold.
 
-#include <mha/load/edit.hpp>
 #include <mha/model/run_request.hpp>
+#include <mha/model/value_runs.hpp>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,12 +15,6 @@ namespace mha {
 /// the run's own. Throws Error, which begins with `said`, for another form.
 Text texts_named(const std::string& run, const Text& own, const std::string& said);
 
-/// Puts a run's patches on a layer; `id` is empty for what follows the last one. Returns what
-/// is to be known of their values, such as of the text that they are from, once, and without what
-/// was `said` already.
-using PatchLayer = std::function<std::vector<Note>(Layer& layer, const std::string& id,
-                                                   const std::vector<Note>& said)>;
-
 /// The patches of a run, which it puts on the layers that it makes.
 class Patcher {
 public:
@@ -31,10 +24,15 @@ public:
   /// As typed, in their order.
   std::vector<std::string> typed() const;
 
-  /// Adds a layer's patches to it (PatchLayer), of a run of `request` whose files are `sources`.
-  /// Throws Error where a patch does not fit.
-  std::vector<Note> patch(Layer& layer, const std::string& id, const Sources& sources,
-                          const RunRequest& request, const std::vector<Note>& said);
+  /// The run that a layer is of.
+  struct Of {
+    const RunRequest& request;
+    const Sources& sources;
+    std::shared_ptr<const Weights> weights; ///< of a whole model's; else null
+  };
+  /// Adds a layer's patches to it (PatchLayer). Throws Error where a patch does not fit.
+  std::vector<Note> patch(Layer& layer, const std::string& id, const Of& run,
+                          const std::vector<Note>& said);
   /// Throws Error for the first patch that no computation has read.
   void require_read() const;
 
@@ -48,12 +46,16 @@ private:
              const Sources& sources) const;
   void note_other_text(const std::string& value, const std::vector<Note>& notes,
                        const std::vector<Note>& said);
-  UnpatchedValues unpatched(const RunRequest& request, const std::string& id, Stage stage,
-                            const std::string& value, const std::vector<Note>& said);
+  std::shared_ptr<const TextLayers> layers_of(const Of& run, const std::string& value,
+                                              const std::vector<Note>& said);
+  UnpatchedStage unpatched(const Layer& layer, const std::string& id, const Of& run,
+                           const std::vector<Note>& said);
 
   std::vector<Written> patches_;
-  std::map<std::string, UnpatchedValues> values_; ///< whole stages, by layer, stage and VALUE
-  std::vector<Note> told_, untold_;               ///< of other texts
+  std::shared_ptr<const Weights> weights_; ///< of runs_
+  std::unique_ptr<ValueRuns> runs_;
+  std::map<std::pair<std::string, Stage>, Tensor> of_files_; ///< stages of layers without a text
+  std::vector<Note> told_, untold_;                          ///< of other texts
 };
 
 } // namespace mha

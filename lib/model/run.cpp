@@ -1,6 +1,7 @@
 #include <mha/model/run.hpp>
 
 #include <mha/model/layer_run.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
 namespace mha {
@@ -99,6 +100,27 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});
   }
   return from;
+}
+
+Residual Streams::before(std::size_t layer) {
+  const std::lock_guard hold(lock_);
+  if (streams_.empty()) streams_.push_back(layers_->embedded());
+  if (streams_.size() <= layer) {
+    Advance keep;
+    keep.threads = threads_;
+    keep.arrived = [&](const Residual& at) { streams_.push_back(at); };
+    advance(*layers_, streams_.back(), layer, keep);
+  }
+  return streams_[layer];
+}
+
+Layer Streams::layer(std::size_t number) {
+  const Residual at = before(number);
+  return number < layers_->count() ? layers_->layer(number, at.x) : layers_->ends(at.x);
+}
+
+Tensor Streams::stage(std::size_t number, Stage stage) {
+  return whole_stage(layer(number), stage, threads_);
 }
 
 } // namespace mha

@@ -3,7 +3,6 @@
 // where the next run begins.
 
 #include <mha/load/load.hpp>
-#include <mha/model/patcher.hpp>
 #include <mha/model/texts.hpp>
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/times.hpp>
@@ -23,6 +22,12 @@ struct Residual {
   Tensor x; ///< B, T, d_model; zeros behind the end of a text
   std::size_t layer = 0;
 };
+
+/// Puts a run's patches on a layer; `id` is empty for what follows the last one. Returns what
+/// is to be known of their values, such as of the text that they are from, once, and without what
+/// was `said` already.
+using PatchLayer = std::function<std::vector<Note>(Layer& layer, const std::string& id,
+                                                   const std::vector<Note>& said)>;
 
 /// A model's layers for some texts: weights, masks and sizes, each layer made once, and put
 /// together with the stream that it is to read.
@@ -92,5 +97,28 @@ Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positio
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,
                  const Advance& advance = {});
+
+/// The streams between a model's layers, computed as far as they are asked for, and kept. May be
+/// used by several threads.
+class Streams {
+public:
+  /// `threads`: 0: as many as pay.
+  explicit Streams(std::shared_ptr<const TextLayers> layers, std::size_t threads = 0)
+      : layers_(std::move(layers)), threads_(threads) {}
+
+  const TextLayers& layers() const { return *layers_; }
+  /// The stream before a layer, or after the last.
+  Residual before(std::size_t layer);
+  /// A layer with that stream; after the last one the model's ends.
+  Layer layer(std::size_t number);
+  /// A whole stage of it, batch axis first.
+  Tensor stage(std::size_t layer, Stage stage);
+
+private:
+  std::shared_ptr<const TextLayers> layers_;
+  std::size_t threads_;
+  std::mutex lock_;
+  std::vector<Residual> streams_;
+};
 
 } // namespace mha

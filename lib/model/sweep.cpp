@@ -1,9 +1,8 @@
 #include <mha/model/sweep.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/model/patched_passes.hpp>
+#include <mha/model/independent_passes.hpp>
 #include <mha/model/predict.hpp>
-#include <mha/model/unpatched_pass.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>
@@ -208,7 +207,7 @@ private:
     return sum / static_cast<double>(count);
   }
 
-  UnpatchedPass here_, there_;
+  Streams here_, there_;
   const SweepRequest& request_;
   std::vector<TextPosition> places_;
   PredictionRows clean_;
