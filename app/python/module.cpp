@@ -124,7 +124,7 @@ Computed compute_layer(const mha::Layer& layer, const std::string& id,
   mha::Several all;
   all.add(kept);
   if (std::any_of(wanted.begin(), wanted.end(),
-                  [](auto stage) { return stage >= mha::Stage::exp; }))
+                  [](auto stage) { return !mha::comes_before(stage, mha::Stage::exp); }))
     all.add(overflow);
   by(layer, mha::make_plan(layer, all.wants()), all, threads);
   for (mha::Stage stage : wanted)

@@ -292,7 +292,8 @@ void Differ::choose_first() {
   first->status = DiffStatus::first;
   if (first->exact) first->exact->is_rounding = false; // a tolerance that was asked for is narrower
   for (StageDiff& row : result_.stages)
-    if (row.stage > first->stage && !row.difference.within) row.status = DiffStatus::inherited;
+    if (comes_before(first->stage, row.stage) && !row.difference.within)
+      row.status = DiffStatus::inherited;
 }
 
 /// Stages in float64: all of them, or those that may have grown out of tolerance by rounding.
@@ -385,7 +386,7 @@ void Differ::judge_by_itself(StageDiff& row) {
   StageDiff alone = row;
   recompute(alone);
   const bool hides_scores = std::ranges::any_of(
-      alone.between, [](Stage stage) { return stage >= Stage::scores && stage <= Stage::masked; });
+      alone.between, [](Stage stage) { return is_of(stage, {Section::scores}); });
   if (!alone.recomputed || alone.recomputed->within || hides_scores) return;
   row = std::move(alone);
   row.difference = *row.recomputed;

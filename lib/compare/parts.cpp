@@ -135,7 +135,7 @@ Shape without_ones(Shape shape) {
 std::optional<PartOfStage> last_token(const Layer& layer, Stage stage, const io::Entry& entry) {
   const StageInfo& info = info_of(stage);
   if (layer.dims.T < 2 || layer.settings.columns || info.kind != Kind::token ||
-      info.letters.size() != 2 || stage < Stage::concat)
+      info.letters.size() != 2 || comes_before(stage, Stage::concat))
     return std::nullopt;
   const Shape shape = layer.shape_of(stage);
   const std::size_t width = shape.back(), T = layer.dims.T,

@@ -361,7 +361,7 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
          fmt::join(sources, " "), there.empty() ? "" : ", but " + there, joined_names(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
-            [](const auto& a, const auto& b) { return a.stage < b.stage; });
+            [](const auto& a, const auto& b) { return comes_before(a.stage, b.stage); });
   for (const auto& [how, names] : rearranged_)
     reference_.notes.push_back(fmt::format("{}: {}", how, fmt::join(names, ", ")));
   if (!twice_.empty())

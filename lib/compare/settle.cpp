@@ -290,7 +290,7 @@ Choice chosen(const Reference& reference, const Indices& readings) {
       left.push_back(&ambiguous);
   }
   std::sort(choice.reference.stages.begin(), choice.reference.stages.end(),
-            [](const auto& a, const auto& b) { return a.stage < b.stage; });
+            [](const auto& a, const auto& b) { return comes_before(a.stage, b.stage); });
   for (const AmbiguousStage* ambiguous : left)
     leave_out(choice.reference, ambiguous->word,
               has_numbers_of_any(choice.reference, ambiguous->readings),

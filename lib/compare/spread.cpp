@@ -17,7 +17,7 @@ namespace {
 using Numbers = Variances::Numbers;
 
 bool is_map(Stage stage) {
-  return stage >= Stage::scores && stage <= Stage::weights;
+  return is_of(stage, {Section::scores, Section::softmax});
 }
 
 } // namespace

@@ -42,7 +42,7 @@ Squares of_products(const MapVariances::Found& weights, const Squares& squares, 
 Layer Variances::with_tokens() const {
   Layer given = layer_;
   for (const auto& [stage, numbers] : values_)
-    if (stage >= Stage::q && stage < Stage::scores && !given.has_given(stage)) {
+    if (is_of(stage, {Section::heads}) && !given.has_given(stage)) {
       given.given[index_of(stage)] =
           tensor_of(numbers, layer_.dtype, form_of(stage, layer_.dims).stored);
       given.given_set.add(stage);

@@ -26,7 +26,7 @@ MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage las
   if (!layer.has_given(last)) steps_ = ancestors_of(layer, last, layer.given_set);
   steps_.add(last);
   for (const Stage stage : steps_)
-    if (stage >= Stage::scores && stage <= Stage::weights && !layer.has_given(stage))
+    if (is_of(stage, {Section::scores, Section::softmax}) && !layer.has_given(stage))
       shown_.push_back(stage);
   for (const Stage stage : {Stage::exp, Stage::weights})
     if (contains(steps_, stage) && layer.has_given(stage) &&

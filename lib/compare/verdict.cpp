@@ -43,7 +43,7 @@ std::string origin_of(const LoadedLayer& loaded, Stage stage) {
 
 /// Whether a stage is what the computation begins with, not what it comes to.
 bool is_input(const Layer& layer, Stage stage) {
-  if (layer.has_given(stage)) return stage < Stage::scores;
+  if (layer.has_given(stage)) return comes_before(stage, Stage::scores);
   return stage == Stage::resid_pre ||
          (stage == Stage::x && layer.settings.input_norm == InputNorm::none);
 }
@@ -51,8 +51,8 @@ bool is_input(const Layer& layer, Stage stage) {
 /// Keys and values that were tiled for the query heads agree, head by head; which of them a query
 /// reads is seen in what is computed from them, or not at all.
 void add_tiled(const Layer& layer, const Diff& found, Outcome& outcome) {
-  const bool seen =
-      std::ranges::any_of(outcome.compared, [](Stage stage) { return stage >= Stage::scores; });
+  const bool seen = std::ranges::any_of(
+      outcome.compared, [](Stage stage) { return !comes_before(stage, Stage::scores); });
   for (const StageDiff& row : found.stages)
     if (row.reference->tiled && !seen)
       outcome.not_compared.push_back(

@@ -198,7 +198,7 @@ void CauseSearch::fit_decoded(Trials& trials, Changes& candidates) {
   const Stage stage = trials.target().stage;
   const bool shown = stage == Stage::q_rope || stage == Stage::k_rope;
   const std::size_t T = layer_.dims.T;
-  if (T < 2 || T > longest || stage >= Stage::final) return;
+  if (T < 2 || T > longest || stage == Stage::final || stage == Stage::logits) return;
   const std::size_t earliest = shown || T <= short_text ? 1 : T - 1;
   for (const Decoded how : all_decoded) {
     std::vector<Change> made;

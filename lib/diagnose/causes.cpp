@@ -268,7 +268,7 @@ bool CauseSearch::leaves_earlier_stages(const State& state, const Changes& chang
       continue;
     Inputs inputs;
     for (const auto& [stage, value] : state.inputs)
-      if (stage < earlier.stage) inputs.emplace(stage, value);
+      if (comes_before(stage, earlier.stage)) inputs.emplace(stage, value);
     const Trials trials(layer_, inputs, earlier, state.so_far.changes, threads_, state.off);
     if (std::none_of(changes.begin(), changes.end(),
                      [&](const Change* change) { return trials.concerns(*change); }))

@@ -240,7 +240,7 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
     fail("nothing to compare: the reference has {}, which nothing here says how to compute",
          lacking);
   std::sort(targets.begin(), targets.end(),
-            [](const Target& a, const Target& b) { return a.stage < b.stage; });
+            [](const Target& a, const Target& b) { return comes_before(a.stage, b.stage); });
   return targets;
 }
 

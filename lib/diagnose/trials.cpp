@@ -86,7 +86,7 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
   }
   // Behind the last layer each token is by itself.
-  if (layer.ends && target_.stage >= Stage::final) {
+  if (layer.ends && target_.stage != Stage::embed) {
     if (T > few_queries && layer.lengths.empty()) part_.tokens = evenly(T, screened_queries);
     if (target_.stage == Stage::logits) part_.logits = some_logits(layer);
     some_theirs_ = part_of(target_.theirs, target_.stage, part_);

@@ -84,7 +84,8 @@ const StageInfo* first_not_finite(const Explanation& explanation, const HeadExpl
     // A key that is not finite shows in its score.
     bool found = false;
     if (explanation.has(info.stage))
-      found = joined == (info.stage >= Stage::concat) && bad(explanation.values.at(info.stage));
+      found = joined == !comes_before(info.stage, Stage::concat) &&
+              bad(explanation.values.at(info.stage));
     else if (joined)
       continue;
     else if (head.has(info.stage) && info.kind == Kind::map)

@@ -6,6 +6,7 @@
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace mha {
@@ -75,48 +76,48 @@ template <BlockShape shape> bool is_block(const Layer& layer) {
 
 // clang-format off
 const std::array<StageInfo, stage_count> table{{
-  {embed, "embed", Kind::token, {T, d_model}, "tokens + positions", "what enters the first block: tokens, positions, types, scale, norm", "of a whole model", {}, ""},
-  {resid_pre, "resid_pre", Kind::token, {T, d_model}, "X", "the residual stream before the layer", "in a whole model", {}, "hook_resid_pre"},
-  {x, "x", Kind::token, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {resid_pre}, ""},
-  {c_q, "c_q", Kind::token, {T, r_q}, "norm(x W_q_a)", "compressed queries of latent attention", "if it has W_q_a", {x}, "q_a_layernorm", has_c_q},
-  {c_kv, "c_kv", Kind::token, {T, r_kv}, "norm(x W_kv_a)", "compressed keys and values of latent attention", "if it has W_kv_a", {x}, "kv_a_layernorm", has_c_kv},
-  {k_pe, "k_pe", Kind::token, {T, d_pe}, "x W_kv_a", "the part of the key that has the position and is every head's, before its rotation", "if it has W_kv_a", {x}, "", has_c_kv},
-  {q, "q", Kind::token, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {c_q}, "hook_q"},
-  {k, "k", Kind::token, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k"},
-  {v, "v", Kind::token, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur"},
-  {q_norm, "q_norm", Kind::token, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm},
-  {k_norm, "k_norm", Kind::token, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm},
-  {q_rope, "q_rope", Kind::token, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope},
-  {k_rope, "k_rope", Kind::token, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope},
-  {k_all, "k_all", Kind::token, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys},
-  {v_all, "v_all", Kind::token, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, "", has_other_keys},
-  {scores, "scores", Kind::map, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
-  {scaled, "scaled", Kind::map, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
-  {capped, "capped", Kind::map, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, "", has_softcap},
-  {biased, "biased", Kind::map, {H, T, S_all}, "+ position bias", "plus the position bias: ALiBi, relative or explicit", "if there is a bias or alibi", {capped}, "", has_bias},
-  {masked, "masked", Kind::map, {H, T, S_all}, "+ mask", "plus the mask; −inf where a query may not attend", "always", {biased}, "attn_masked attn_logits hook_attn_scores"},
-  {row_max, "row_max", Kind::row, {H, T}, "max(masked)", "the row's maximum, sinks included", "always", {masked}, ""},
-  {shifted, "shifted", Kind::map, {H, T, S_all}, "masked − row_max", "what the exponential sees", "always", {masked, row_max}, ""},
-  {exp, "exp", Kind::map, {H, T, S_all}, "exp(shifted)", "the exponentials", "always", {shifted}, ""},
-  {row_sum, "row_sum", Kind::row, {H, T}, "Σ exp", "the row's sum of exponentials, sinks included", "always", {exp}, ""},
-  {logsumexp, "logsumexp", Kind::row, {H, T}, "row_max + log row_sum", "the logarithm of the softmax's denominator", "always", {row_max, row_sum}, "lse softmax_lse"},
-  {weights, "weights", Kind::map, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
+  {embed, "embed", Kind::token, Section::model, {T, d_model}, "tokens + positions", "what enters the first block: tokens, positions, types, scale, norm", "of a whole model", {}, ""},
+  {resid_pre, "resid_pre", Kind::token, Section::stream, {T, d_model}, "X", "the residual stream before the layer", "in a whole model", {}, "hook_resid_pre"},
+  {x, "x", Kind::token, Section::input, {T, d_model}, "X", "the input as the projections see it, after input_norm", "always", {resid_pre}, ""},
+  {c_q, "c_q", Kind::token, Section::input, {T, r_q}, "norm(x W_q_a)", "compressed queries of latent attention", "if it has W_q_a", {x}, "q_a_layernorm", has_c_q},
+  {c_kv, "c_kv", Kind::token, Section::input, {T, r_kv}, "norm(x W_kv_a)", "compressed keys and values of latent attention", "if it has W_kv_a", {x}, "kv_a_layernorm", has_c_kv},
+  {k_pe, "k_pe", Kind::token, Section::input, {T, d_pe}, "x W_kv_a", "the part of the key that has the position and is every head's, before its rotation", "if it has W_kv_a", {x}, "", has_c_kv},
+  {q, "q", Kind::token, Section::heads, {H, T, d_k}, "x W_q + b_q", "queries, split into heads", "always", {c_q}, "hook_q"},
+  {k, "k", Kind::token, Section::heads, {H_kv, S, d_k}, "X_k W_k + b_k", "keys, split into heads", "always", {c_kv, k_pe}, "hook_k"},
+  {v, "v", Kind::token, Section::heads, {H_kv, S, d_v}, "X_v W_v + b_v", "values, split into heads", "always", {c_kv}, "hook_v value_states Vcur"},
+  {q_norm, "q_norm", Kind::token, Section::heads, {H, T, d_k}, "norm(q)", "queries after QK normalisation", "if it has q_norm.weight", {q}, "", has_q_norm},
+  {k_norm, "k_norm", Kind::token, Section::heads, {H_kv, S, d_k}, "norm(k)", "keys after QK normalisation", "if it has k_norm.weight", {k}, "", has_k_norm},
+  {q_rope, "q_rope", Kind::token, Section::heads, {H, T, d_k}, "rotate(q)", "queries after rotary position embedding", "if rope is set", {q_norm}, "hook_rot_q rot_q", has_rope},
+  {k_rope, "k_rope", Kind::token, Section::heads, {H_kv, S, d_k}, "rotate(k)", "keys after rotary position embedding", "if rope is set", {k_norm}, "hook_rot_k rot_k", has_rope},
+  {k_all, "k_all", Kind::token, Section::heads, {H_kv, S_all, d_k}, "past, k, extra, 0", "the keys attended to: past, current, learned extra and zero ones", "if there are past, extra or zero keys", {k_rope}, "", has_other_keys},
+  {v_all, "v_all", Kind::token, Section::heads, {H_kv, S_all, d_v}, "past, v, extra, 0", "the values attended to", "if there are past, extra or zero keys", {v}, "", has_other_keys},
+  {scores, "scores", Kind::map, Section::scores, {H, T, S_all}, "q kᵀ", "dot products, before any scaling", "always", {q_rope, k_all}, "kq attn_raw"},
+  {scaled, "scaled", Kind::map, Section::scores, {H, T, S_all}, "scores · scale", "scores after scaling", "always", {scores}, "attn_scaled"},
+  {capped, "capped", Kind::map, Section::scores, {H, T, S_all}, "softcap · tanh(scaled / softcap)", "after the soft cap", "if softcap is set", {scaled}, "", has_softcap},
+  {biased, "biased", Kind::map, Section::scores, {H, T, S_all}, "+ position bias", "plus the position bias: ALiBi, relative or explicit", "if there is a bias or alibi", {capped}, "", has_bias},
+  {masked, "masked", Kind::map, Section::scores, {H, T, S_all}, "+ mask", "plus the mask; −inf where a query may not attend", "always", {biased}, "attn_masked attn_logits hook_attn_scores"},
+  {row_max, "row_max", Kind::row, Section::softmax, {H, T}, "max(masked)", "the row's maximum, sinks included", "always", {masked}, ""},
+  {shifted, "shifted", Kind::map, Section::softmax, {H, T, S_all}, "masked − row_max", "what the exponential sees", "always", {masked, row_max}, ""},
+  {exp, "exp", Kind::map, Section::softmax, {H, T, S_all}, "exp(shifted)", "the exponentials", "always", {shifted}, ""},
+  {row_sum, "row_sum", Kind::row, Section::softmax, {H, T}, "Σ exp", "the row's sum of exponentials, sinks included", "always", {exp}, ""},
+  {logsumexp, "logsumexp", Kind::row, Section::softmax, {H, T}, "row_max + log row_sum", "the logarithm of the softmax's denominator", "always", {row_max, row_sum}, "lse softmax_lse"},
+  {weights, "weights", Kind::map, Section::softmax, {H, T, S_all}, "exp / row_sum", "softmax over the keys: α", "always", {exp, row_sum},
    "alpha attn att pattern probs attention_probs attentions hook_pattern attn_softmax kq_soft_max attn_probs attn_output_weights"},
-  {head_out, "head_out", Kind::token, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
-  {head_result, "head_result", Kind::head_result, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
-  {concat, "concat", Kind::token, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
-  {output, "output", Kind::token, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y o out attn_out hook_attn_out"},
-  {attn_add, "attn_add", Kind::token, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm stands behind output", {output}, ""},
-  {residual, "residual", Kind::token, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual},
-  {mlp_x, "mlp_x", Kind::token, {T, d_model}, "norm(residual)", "what the feed-forward sees", "in a whole model, if it has a feed-forward", {residual}, ""},
-  {mlp_pre, "mlp_pre", Kind::token, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x}, "hook_pre"},
-  {mlp_up, "mlp_up", Kind::token, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x}, "hook_pre_linear"},
-  {mlp_act, "mlp_act", Kind::token, {T, d_ff}, "act(mlp_pre)", "after the activation; the product of a gated one", "in a whole model, if it has a feed-forward", {mlp_pre, mlp_up}, "hook_post"},
-  {mlp_out, "mlp_out", Kind::token, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act}, "hook_mlp_out"},
-  {mlp_add, "mlp_add", Kind::token, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm stands behind mlp_out", {mlp_out}, ""},
-  {resid_post, "resid_post", Kind::token, {T, d_out}, "residual + mlp_out", "what the layer hands on", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
-  {final, "final", Kind::token, {T, d_model}, "norm(resid_post)", "the last layer's stream after the last norm", "of a whole model, if it ends with a norm", {}, ""},
-  {logits, "logits", Kind::token, {T, vocabulary}, "final W_U + b_U", "what is predicted, before the softmax", "of a whole model, if it has a head", {final}, ""},
+  {head_out, "head_out", Kind::token, Section::results, {H, T, d_v}, "weights v", "each head's weighted sum of values", "always", {weights, v_all}, "z hook_z kqv"},
+  {head_result, "head_result", Kind::head_result, Section::results, {H, T, d_out}, "head_out W_o[h]", "what each head adds to the output; the sum over heads, plus b_o, is the output", "always", {head_out}, "result hook_result"},
+  {concat, "concat", Kind::token, Section::joined, {T, H_d_v}, "heads side by side", "the heads' outputs, concatenated", "always", {head_out}, ""},
+  {output, "output", Kind::token, Section::joined, {T, d_out}, "concat W_o + b_o", "the layer's output", "always", {concat}, "y o out attn_out hook_attn_out"},
+  {attn_add, "attn_add", Kind::token, Section::block, {T, d_out}, "norm(output)", "what attention adds to the stream", "in a whole model, if a norm stands behind output", {output}, ""},
+  {residual, "residual", Kind::token, Section::sum, {T, d_out}, "X + output", "the input added back; in a post-norm block the sum before the norm", "if residual is set; in a whole model, but in parallel blocks", {attn_add}, "hook_resid_mid resid_mid", has_residual},
+  {mlp_x, "mlp_x", Kind::token, Section::block, {T, d_model}, "norm(residual)", "what the feed-forward sees", "in a whole model, if it has a feed-forward", {residual}, ""},
+  {mlp_pre, "mlp_pre", Kind::token, Section::block, {T, d_ff}, "mlp_x W_in + b_in", "before the activation; the gate of a gated one", "in a whole model, if it has a feed-forward", {mlp_x}, "hook_pre"},
+  {mlp_up, "mlp_up", Kind::token, Section::block, {T, d_ff}, "mlp_x W_up + b_up", "the other factor of a gated feed-forward", "in a whole model, if its feed-forward is gated", {mlp_x}, "hook_pre_linear"},
+  {mlp_act, "mlp_act", Kind::token, Section::block, {T, d_ff}, "act(mlp_pre)", "after the activation; the product of a gated one", "in a whole model, if it has a feed-forward", {mlp_pre, mlp_up}, "hook_post"},
+  {mlp_out, "mlp_out", Kind::token, Section::block, {T, d_out}, "mlp_act W_out + b_out", "the feed-forward's result", "in a whole model, if it has a feed-forward", {mlp_act}, "hook_mlp_out"},
+  {mlp_add, "mlp_add", Kind::token, Section::block, {T, d_out}, "norm(mlp_out)", "what the feed-forward adds to the stream", "in a whole model, if a norm stands behind mlp_out", {mlp_out}, ""},
+  {resid_post, "resid_post", Kind::token, Section::block, {T, d_out}, "residual + mlp_out", "what the layer hands on", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
+  {final, "final", Kind::token, Section::model, {T, d_model}, "norm(resid_post)", "the last layer's stream after the last norm", "of a whole model, if it ends with a norm", {}, ""},
+  {logits, "logits", Kind::token, Section::model, {T, vocabulary}, "final W_U + b_U", "what is predicted, before the softmax", "of a whole model, if it has a head", {final}, ""},
 }};
 // clang-format on
 
@@ -169,11 +170,18 @@ std::string_view name_of(Stage stage) {
   return info_of(stage).name;
 }
 
+bool is_of(Stage stage, std::initializer_list<Section> sections) {
+  return std::ranges::find(sections, info_of(stage).section) != sections.end();
+}
 bool is_stream(Stage stage) {
-  return stage < x || (stage > output && stage != residual);
+  return is_of(stage, {Section::model, Section::stream, Section::block});
 }
 bool is_of_model(Stage stage) {
-  return stage == embed || stage == final || stage == logits;
+  return is_of(stage, {Section::model});
+}
+bool comes_before(Stage stage, Stage other) {
+  const auto place = [](Stage of) { return std::ranges::find(table, of, &StageInfo::stage); };
+  return place(stage) < place(other);
 }
 
 std::vector<Stage> readings_of(std::string_view name) {

@@ -19,7 +19,7 @@ namespace mha {
 
 struct Layer;
 
-/// The stages, in the order of the computation.
+/// The stages; their order is that of the table's rows.
 enum class Stage : std::uint8_t {
   embed,
   resid_pre,
@@ -73,13 +73,28 @@ enum class Kind : std::uint8_t {
   head_result, ///< T × d_model a head, in blocks of 256 queries
 };
 
+/// Which part of the computation a stage is of.
+enum class Section : std::uint8_t {
+  model,   ///< around all layers: embed, final, logits
+  stream,  ///< what enters a layer
+  input,   ///< what the projections see
+  heads,   ///< queries, keys and values of heads
+  scores,  ///< a number a query and key, up to the mask
+  softmax, ///< from there to the weights
+  results, ///< of each head
+  joined,  ///< of the heads together, up to the layer's output
+  sum,     ///< the stream with the output
+  block,   ///< what a whole model's layer does around attention
+};
+
 /// One row of the table.
 struct StageInfo {
   ///@{
-  /// Which it is, by number and name, and how it exists.
+  /// Which it is, by number and name, how it exists, and where.
   Stage stage;
   std::string_view name;
   Kind kind;
+  Section section;
   ///@}
   std::vector<Dim> letters; ///< the shape, without the batch axis
   std::string_view value;   ///< the formula, short: "X W_q + b_q"
@@ -100,6 +115,12 @@ MHA_API std::string_view name_of(Stage stage);
 bool is_stream(Stage stage);
 /// Whether a stage is of a whole model and none of its layers: embed, final, logits.
 bool is_of_model(Stage stage);
+
+/// Whether a stage is of one of these sections.
+bool is_of(Stage stage, std::initializer_list<Section> sections);
+/// Whether a stage is before another one in the order of the computation: by their rows in the
+/// table.
+bool comes_before(Stage stage, Stage other);
 
 /// Its row in the table.
 inline std::size_t index_of(Stage stage) {

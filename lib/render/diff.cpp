@@ -152,7 +152,7 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
                          const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
   for (const Stage stage : reference.lacking)
-    if (stage < row.stage) between.push_back(stage);
+    if (comes_before(stage, row.stage)) between.push_back(stage);
   std::string text;
   if (!row.from.empty())
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
@@ -168,7 +168,7 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
         "norm's kind, weight and epsilon?";
   else if (row.stage == Stage::x)
     text = " It is the input: a comparison needs the same one on both sides.";
-  else if (row.stage <= Stage::v && !reference.find(Stage::x))
+  else if (!comes_before(Stage::v, row.stage) && !reference.find(Stage::x))
     text = " The reference has no x: is its input the same?";
   else if (diff.stages.size() > 1)
     text = " The reference has none of the stages that it is computed from.";
@@ -181,7 +181,7 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
   // One of the same shape that agrees has settled how they are read.
   const bool settled =
       std::any_of(diff.stages.begin(), diff.stages.end(), [&](const StageDiff& one) {
-        return one.stage < row.stage && one.difference.within &&
+        return comes_before(one.stage, row.stage) && one.difference.within &&
                info_of(one.stage).letters == info_of(row.stage).letters;
       });
   if (row.reference->doubtful && !settled)

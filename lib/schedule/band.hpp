@@ -86,7 +86,17 @@ public:
 private:
   friend class Row<T>;
   std::size_t rows() const { return place_.count * heads_; }
-  static bool before_mask(Stage stage) { return stage < Stage::masked; }
+  static bool before_mask(Stage stage) {
+    switch (stage) {
+    case Stage::scores:
+    case Stage::scaled:
+    case Stage::capped:
+    case Stage::biased:
+      return true;
+    default:
+      return false;
+    }
+  }
   Visible range(Stage stage) const { return before_mask(stage) ? computed_keys_ : visible_keys_; }
   std::size_t given_at(std::size_t i) const {
     return (place_.batch * layer_.dims.H + place_.head) * layer_.dims.T + place_.token + i;

@@ -39,7 +39,7 @@ private:
 /// Whether a stage stands behind attention's output: what the block and the model's head make of
 /// it.
 inline bool is_behind_output(Stage stage) {
-  return stage > Stage::output;
+  return stage != Stage::embed && is_of(stage, {Section::sum, Section::block, Section::model});
 }
 
 template <class T> class TokenStages {

@@ -162,8 +162,9 @@ std::vector<typename Schedule<T>::Task> Schedule<T>::tasks_of(const TokenSteps<T
   const bool few = splits ? count <= bf16x3_as_read : tiles.size() < pieces;
   if (divides && few) tiles = head_tiles(rows, width, step, pieces);
   for (const Tile& tile : tiles)
-    tasks.push_back({&tokens, tile, width,
-                     first->stage > Stage::k_pe && tile.heads.first == rows.front().heads.first});
+    tasks.push_back(
+        {&tokens, tile, width,
+         !is_of(first->stage, {Section::input}) && tile.heads.first == rows.front().heads.first});
   return tasks;
 }
 
