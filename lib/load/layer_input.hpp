@@ -10,9 +10,15 @@
 
 namespace mha {
 
+/// Keys and values of earlier tokens, as a layer's queries meet them: B, H_kv, tokens, d.
+struct LayerPast {
+  Tensor k, v;
+};
+
 /// What one layer gets.
 struct LayerInput {
-  Tensor X; ///< (B,) T, d_model: the residual stream before the layer
+  Tensor X;       ///< (B,) T, d_model: the residual stream before the layer
+  LayerPast past; ///< of the texts' tokens before these; empty: there are none
   std::shared_ptr<const TransformerBlock> block;
   std::vector<std::string> labels;                   ///< of the tokens; empty: none
   std::vector<std::vector<std::string>> item_labels; ///< of several texts: those of each

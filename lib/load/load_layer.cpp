@@ -17,6 +17,10 @@ void ReadLayer::take_input(const LayerInput& input) {
     return part == parts.end() || (!input_source.empty() && part->second.source == input_source);
   };
   if (of_text("X")) parts["X"] = {input.X, input.source};
+  if (!input.past.k.empty()) {
+    parts["k_past"] = {input.past.k, input.source};
+    parts["v_past"] = {input.past.v, input.source};
+  }
   if (labels.tokens_source == input_source)
     labels.take("tokens", {input.labels, input.item_labels}, input.source);
   input_source = input.source;

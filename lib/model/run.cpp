@@ -1,6 +1,9 @@
 #include <mha/model/run.hpp>
 
+#include <mha/forward/rotary_kinds.hpp>
+#include <mha/layer/graph.hpp>
 #include <mha/model/layer_run.hpp>
+#include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -25,11 +28,11 @@ Residual TextLayers::embedded() const {
   return {embedding_of_texts(), 0};
 }
 
-Layer TextLayers::layer(std::size_t n, const Tensor& x) const {
+Layer TextLayers::layer(std::size_t n, const Tensor& x, const LayerPast& past) const {
   const std::lock_guard hold(making_);
   std::optional<Layer>& made = made_[n];
   if (!made) {
-    const LayerInput input = texts_->input(n, texts_->zeros());
+    const LayerInput input = texts_->input(n, texts_->zeros(), past);
     LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, true);
     if (patch_)
       std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
@@ -40,10 +43,11 @@ Layer TextLayers::layer(std::size_t n, const Tensor& x) const {
     made = std::move(loaded.layer);
     for (const Edit& edit : edits_)
       if (edit.layer == n) made = made->with(edit.name, edit.tensor);
-    made->X = {};
+    made->X = {}, made->k_past = {}, made->v_past = {};
   }
   Layer layer = *made;
   layer.X = x;
+  if (!past.k.empty()) layer.k_past = past.k, layer.v_past = past.v;
   return layer;
 }
 
@@ -79,9 +83,48 @@ Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positio
   return LayerRun(layer, nullptr, true, positions).stream(threads);
 }
 
+namespace {
+
+/// Keeps what a layer's queries meet, for the tokens that come later.
+class PastOf : public Observer {
+public:
+  explicit PastOf(const Layer& layer)
+      : layer_(layer),
+        keys_(last_step(layer, {Stage::k_all, Stage::k_rope, Stage::k_norm, Stage::k})),
+        values_(last_step(layer, {Stage::v_all, Stage::v})),
+        kept_(layer, {keys_, values_}) {
+    if (!layer.settings.causal || !layer.X_k.empty())
+      fail("a past is of causal self-attention: tokens of other layers see those that come later");
+    if (turns_by_length(layer.settings))
+      fail(
+          "<rope_scaling> {} turns all keys by the text's length: none can be kept for more tokens",
+          find_setting("rope_scaling")->get(layer.settings));
+  }
+
+  StageSet wants() const override { return kept_.wants(); }
+  void observe(const Slice& block) override { kept_.observe(block); }
+  LayerPast take() {
+    return {with_batch_axis(layer_, kept_.value(keys_)),
+            with_batch_axis(layer_, kept_.value(values_))};
+  }
+
+private:
+  static Stage last_step(const Layer& layer, std::initializer_list<Stage> forms) {
+    return *std::ranges::find_if(forms, [&](Stage stage) { return has_step(layer, stage); });
+  }
+
+  Layer layer_;
+  Stage keys_, values_;
+  Trace kept_;
+};
+
+} // namespace
+
 Residual advance(const TextLayers& layers, Residual from, std::size_t to, const Advance& advance) {
   for (; from.layer < to; ++from.layer) {
-    Layer layer = layers.layer(from.layer, from.x);
+    LayerPast past;
+    if (advance.past) advance.past->resize(layers.count()), past = (*advance.past)[from.layer];
+    Layer layer = layers.layer(from.layer, from.x, past);
     if (advance.patch) advance.patch(layer, from.layer);
     Selection selection; // what is observed of the last layer, too
     const bool is_last = from.layer + 1 == to;
@@ -90,11 +133,16 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     LayerRun run(layer, layers.counts(), true,
                  is_last ? advance.positions : std::vector<std::size_t>());
     PhaseTimes times;
-    if (Observer* const observer =
-            advance.observer ? advance.observer(layer, from.layer) : nullptr) {
-      const Plan plan = make_plan(layer, observer->wants(), selection);
-      times = run.compute(std::move(layer), plan, *observer, advance.threads);
+    Several observers;
+    std::optional<PastOf> own;
+    if (advance.past) observers.add(own.emplace(layer));
+    if (Observer* const one = advance.observer ? advance.observer(layer, from.layer) : nullptr)
+      observers.add(*one);
+    if (observers.wants().any()) {
+      const Plan plan = make_plan(layer, observers.wants(), selection);
+      times = run.compute(std::move(layer), plan, observers, advance.threads);
     }
+    if (own) (*advance.past)[from.layer] = own->take();
     from.x = run.stream(advance.threads, &times);
     if (advance.timed) advance.timed(from.layer, times);
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});

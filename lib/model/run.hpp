@@ -48,8 +48,9 @@ public:
   const Texts& texts() const { return *texts_; }
   /// What enters the first layer.
   Residual embedded() const;
-  /// Layer n, which reads `x` (B, T, d_model). Throws Error where it cannot be made.
-  Layer layer(std::size_t n, const Tensor& x) const;
+  /// Layer n, which reads `x` (B, T, d_model), after `past`: of as many tokens each time. Throws
+  /// Error where it cannot be made.
+  Layer layer(std::size_t n, const Tensor& x, const LayerPast& past = {}) const;
   /// What stands behind the last layer: its last norm and its head read `x`.
   Layer ends(const Tensor& x) const;
   /// How often layers were made and computed, by all runs over the model that was opened.
@@ -86,6 +87,9 @@ struct Advance {
   /// The positions, in ascending order, that are read of the last stream, whose other rows may be
   /// zeros then; empty: all.
   std::vector<std::size_t> positions = {};
+  /// Of each layer, what tokens before these were: gets that of these, too. A text that goes on
+  /// (Texts) begins with what the run before it left here. Null: nothing is kept.
+  std::vector<LayerPast>* past = nullptr;
   std::size_t threads = 0; ///< 0: as many as pay
 };
 

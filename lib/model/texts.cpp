@@ -50,6 +50,30 @@ Texts::Texts(const Texts& texts, std::size_t first, std::size_t count, std::stri
   ids_ = std::move(some.ids), lengths_ = std::move(some.lengths);
 }
 
+Texts::Texts(const Texts& texts, std::size_t from)
+    : weights_(texts.weights_),
+      tokenizer_(texts.tokenizer_),
+      notes_(texts.notes_),
+      ids_(texts.ids_),
+      lengths_(texts.lengths_),
+      batched_(texts.batched_),
+      source_(texts.source_),
+      first_position_(texts.first_position_ + from),
+      of_rows_(texts.of_rows_) {
+  for (std::size_t b = 0; b < ids_.size(); ++b) {
+    if (lengths_[b] != ids_[b].size())
+      fail("{}: the texts have several lengths, so what comes after token {} differs in length: "
+           "give "
+           "one text, or texts of equal lengths",
+           source_, from);
+    if (from >= lengths_[b])
+      fail("{}: text {} has {}: none comes after token {}", source_, b,
+           counted(lengths_[b], "tokens"), from);
+    ids_[b].erase(ids_[b].begin(), ids_[b].begin() + static_cast<std::ptrdiff_t>(from));
+    lengths_[b] -= from;
+  }
+}
+
 /// Of token numbers, tokenizer files that cannot be read cost the labels alone.
 void Texts::read_tokenizer(bool needed) {
   if (!needed && !weights_->has_tokenizer()) return;

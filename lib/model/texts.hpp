@@ -30,6 +30,9 @@ public:
   /// Some of other texts: `count` from `first` on, without the padding that the others need; behind
   /// the last one comes the first. Their notes are those of all, and are not repeated.
   Texts(const Texts& texts, std::size_t first, std::size_t count, std::string source, bool batched);
+  /// The tokens of other texts from position `from` on, each where it is in its text. Throws Error
+  /// where a text has no such token, and for texts of several lengths.
+  Texts(const Texts& texts, std::size_t from);
 
   const std::shared_ptr<const Weights>& weights() const { return weights_; }
   const WholeModel& model() const { return weights_->model(); }
@@ -74,8 +77,8 @@ public:
   Tensor embedded() const;
   /// A stream of these sizes without numbers. Throws Error where memory holds no such streams.
   Tensor zeros() const;
-  /// What layer `number` gets, which is to read `stream` (B, T, d_model).
-  LayerInput input(std::size_t number, const Tensor& stream) const;
+  /// What layer `number` gets, which is to read `stream` (B, T, d_model), after `past`.
+  LayerInput input(std::size_t number, const Tensor& stream, const LayerPast& past = {}) const;
   /// What stands around the layers gets; `ends`: the model's, with what embedded() gave and the
   /// stream behind the last layer.
   LayerInput input_of_ends(const Tensor& embedded, const Tensor& stream,
@@ -103,6 +106,7 @@ private:
   std::vector<std::size_t> lengths_;
   bool batched_ = false;
   std::string source_;
+  std::size_t first_position_ = 0; ///< of the first token in its text
   /// Where vectors are given: row b · T + t is token t of text b.
   std::optional<Embedding> of_rows_;
 };

@@ -34,7 +34,9 @@ Tensor Texts::embedded() const {
     fail("{}: the model has no table of tokens; give what enters its embedding by <inputs_embeds>",
          source_);
   require_streams();
-  return embed(embedding(), ids_, weights_->dtype(), lengths_);
+  Embedding there = embedding();
+  there.first_position += first_position_;
+  return embed(there, ids_, weights_->dtype(), lengths_);
 }
 
 /// Everything but the numbers of X.
@@ -61,8 +63,9 @@ std::size_t Texts::place_of(const std::string& id) const {
   return static_cast<std::size_t>(place - layers().begin());
 }
 
-LayerInput Texts::input(std::size_t number, const Tensor& stream) const {
+LayerInput Texts::input(std::size_t number, const Tensor& stream, const LayerPast& past) const {
   LayerInput input = like_stream();
+  if (!past.k.empty()) input.past = batched_ ? past : LayerPast{past.k.at(0), past.v.at(0)};
   input.block = model().block(number);
   input.X = batched_ ? stream : stream.at(0);
   return input;
@@ -97,6 +100,7 @@ void Texts::add_to(Fingerprint& fingerprint) const {
   for (std::size_t b = 0; b < ids_.size(); ++b)
     fingerprint.add(ids_[b].data(), ids_[b].size() * sizeof(int))
         .add(&lengths_[b], sizeof(std::size_t));
+  fingerprint.add(&first_position_, sizeof first_position_);
   fingerprint.add(embedding());
 }
 

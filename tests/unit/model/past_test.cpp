@@ -1,0 +1,116 @@
+// A text that goes on after a past: two calls of `advance` are one, of every family whose layers
+// are causal (tests/models).
+
+#include "support/files.hpp"
+#include "support/run.hpp"
+
+#include <mha/kernels/routine.hpp>
+#include <mha/load/load.hpp>
+#include <mha/model/run.hpp>
+#include <mha/observe/trace.hpp>
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+
+using namespace mha;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct OpenedText {
+  Sources sources;
+  std::shared_ptr<const Weights> weights;
+
+  OpenedText(const std::string& folder, DType dtype)
+      : sources([&] {
+          Request request;
+          request.for_texts = true, request.dtype = dtype, request.sources = {folder};
+          return request;
+        }()),
+        weights(std::make_shared<const Weights>(sources)) {}
+
+  /// Tokens that the model has, of texts of nine.
+  std::shared_ptr<const Texts> texts(bool several) const {
+    Text text;
+    const auto vocabulary = static_cast<int>(weights->model().embedding().tokens.shape()[0]);
+    for (int b = 0; b < (several ? 2 : 1); ++b) {
+      std::string ids;
+      for (int t = 0; t < 9; ++t)
+        ids += (t > 0 ? "," : "") + std::to_string((7 + 5 * t + 3 * b) % (vocabulary - 4) + 2);
+      text.ids.push_back(ids);
+    }
+    return std::make_shared<const Texts>(weights, text);
+  }
+  std::shared_ptr<const Texts> first(const Texts& texts, std::size_t count) const {
+    std::vector<std::vector<int>> ids = texts.ids();
+    for (std::vector<int>& one : ids) one.resize(count);
+    return std::make_shared<const Texts>(weights, padded(ids, texts.batched(), 0), "ids", false);
+  }
+  TextLayers layers(std::shared_ptr<const Texts> texts) const {
+    return {sources, std::move(texts)};
+  }
+};
+
+Tensor last_stream(const TextLayers& layers, std::vector<LayerPast>* past, std::size_t threads) {
+  Advance way;
+  way.past = past, way.threads = threads;
+  return advance(layers, layers.embedded(), layers.count(), way).x;
+}
+
+/// Checks that rows [from, from + n) of each text of one stream are another.
+void check_rows(const Tensor& whole, std::size_t from, const Tensor& part) {
+  const std::size_t B = part.shape()[0], bytes = part.bytes() / B, row = bytes / part.shape()[1],
+                    all = whole.bytes() / B;
+  for (std::size_t b = 0; b < B; ++b)
+    CHECK(std::memcmp(whole.raw() + b * all + from * row, part.raw() + b * bytes, bytes) == 0);
+}
+
+/// A text in parts of these numbers of tokens, each after the past of those before it.
+void check_parts(const OpenedText& model, bool several, const std::vector<std::size_t>& parts) {
+  const std::shared_ptr<const Texts> all = model.texts(several);
+  const Tensor whole = last_stream(model.layers(all), nullptr, 1);
+  std::vector<LayerPast> past;
+  std::size_t from = 0;
+  for (const std::size_t count : parts) {
+    const auto rest = model.first(*all, from + count);
+    const TextLayers layers =
+        model.layers(from == 0 ? rest : std::make_shared<const Texts>(*rest, from));
+    check_rows(whole, from, last_stream(layers, &past, 2));
+    from += count;
+  }
+  CHECK(past[0].k.shape()[2] == from);
+}
+
+} // namespace
+
+TEST_CASE("past: a text in several calls has the bits of one call, in every causal family",
+          "[model]") {
+  const test::Folder folder;
+  for (const char* script : {"make.py", "text_families.py", "more_text_families.py"})
+    if (const test::Result made = test::shell("/usr/bin/python3 tests/models/" +
+                                              std::string(script) + " " + folder.path());
+        made.code != 0) {
+      WARN("no NumPy, so there are no models: " << made.err);
+      return;
+    }
+  set_routine(Routine::fma);
+  std::size_t causal = 0, others = 0;
+  for (const std::string& name : folder.names()) {
+    INFO(name);
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      const OpenedText model(folder.path(name), dtype);
+      try {
+        check_parts(model, false, {4, 5});
+        check_parts(model, true, {1, 6, 2});
+        ++causal;
+      } catch (const Error& error) {
+        CHECK_THAT(error.what(), Contains("a past is of causal") || Contains("<rope_scaling>"));
+        ++others;
+      }
+    }
+  }
+  set_routine(std::nullopt);
+  CHECK(causal >= 100);
+  CHECK(others >= 20);
+}
