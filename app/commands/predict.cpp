@@ -216,8 +216,8 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
     const Stopwatch watch(common.compute_s);
     found = predict(of_group, asked);
   }
-  for (const OpenedModel::LayerTimes& layer : of_group.times())
-    common.read_s += layer.read, common.compute_s -= layer.read;
+  for (const LayerTimes& layer : of_group.times())
+    common.read_s += layer.made_s, common.compute_s -= layer.made_s;
   report_warnings(found.warnings, common_of_group(common, first));
   std::erase_if(found.list,
                 [&](const Prediction& one) { return !asks_for(text, one.batch, one.position); });

@@ -34,7 +34,7 @@ Tensor run_once(const TextLayers& layers, std::size_t threads, Timings& runs) {
   std::vector<PhaseTimes> times;
   Advance each;
   each.threads = threads;
-  each.timed = [&](std::size_t, const PhaseTimes& of_layer) { times.push_back(of_layer); };
+  each.timed = [&](std::size_t, const LayerTimes& of_layer) { times.push_back(of_layer.phases); };
   const double all = seconds_of([&] {
     const Residual begin{layers.texts().embedded(), 0};
     const Layer ends = layers.ends(advance(layers, begin, layers.count(), each).x);

@@ -26,13 +26,16 @@ std::shared_ptr<const Texts> opened_texts(const Sources& sources, const RunReque
 OpenedModel::OpenedModel(RunRequest request)
     : request_(of_its_texts(std::move(request))),
       sources_(*request_),
-      texts_(opened_texts(sources_, *request_)) {}
+      texts_(opened_texts(sources_, *request_)) {
+  if (texts_) layers_ = layers_of(texts_, false);
+}
 
 OpenedModel::OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts> texts)
     : threads(opened.threads),
       request_(opened.request_),
       sources_(opened.sources_),
-      texts_(std::move(texts)) {}
+      texts_(std::move(texts)),
+      layers_(layers_of(texts_, false)) {}
 
 PatchLayer OpenedModel::patch_layer() const {
   if (!request_->patches) return {};
@@ -42,13 +45,13 @@ PatchLayer OpenedModel::patch_layer() const {
   };
 }
 
-std::shared_ptr<const TextLayers>
-OpenedModel::text_layers(std::shared_ptr<const Texts> texts) const {
+std::shared_ptr<const TextLayers> OpenedModel::layers_of(std::shared_ptr<const Texts> texts,
+                                                         bool kept) const {
   return std::make_shared<const TextLayers>(sources_, std::move(texts),
-                                            std::vector<TextLayers::Edit>(), patch_layer());
+                                            std::vector<TextLayers::Edit>(), patch_layer(), kept);
 }
 
-/// A layer with the run's patches, and what is to be known of them.
+/// A layer of files with the run's patches, and what is to be known of them.
 LoadedLayer OpenedModel::patched(LoadedLayer loaded) const {
   if (const PatchLayer patch = patch_layer())
     std::ranges::move(patch(loaded.layer, loaded.id, loaded.notes),
@@ -56,41 +59,42 @@ LoadedLayer OpenedModel::patched(LoadedLayer loaded) const {
   return loaded;
 }
 
-const Tensor& OpenedModel::embedded() {
-  if (embedded_.empty()) embedded_ = texts_->embedded();
-  return embedded_;
+void OpenedModel::add_times(const LayerTimes& times) {
+  times_.push_back(times);
+  computed_s += times.computed_s;
 }
 
 /// Brings the stream to a layer: from where it is, or from the beginning. A layer that was computed
 /// for an observer has handed on already.
 const Tensor& OpenedModel::stream_to(std::size_t number) {
-  if (stream_.empty() || at_ > number) stream_ = embedded(), at_ = 0, run_ = nullptr;
+  if (stream_.x.empty() || stream_.layer > number) stream_ = layers_->embedded(), run_ = nullptr;
   to_ = std::max(to_, number);
-  for (; at_ < number; ++at_) {
-    LayerTimes& times = times_.emplace_back();
-    if (!run_ || !run_->hands_on())
-      times.read = seconds_of([&] {
-        if (auto own = texts_->warnings_of(load_at(at_, nullptr).notes); !own.empty())
-          on_the_way_.push_back({texts_->layers()[at_], std::move(own)});
-      });
-    computed_s += seconds_of([&] { stream_ = run_->stream(threads, &times.phases); });
-    run_ = nullptr;
+  if (run_ && run_->hands_on() && stream_.layer < number) {
+    LayerTimes times;
+    times.computed_s = seconds_of([&] { stream_.x = run_->stream(threads, &times.phases); });
+    ++stream_.layer, run_ = nullptr;
+    add_times(times);
   }
-  return stream_;
+  if (stream_.layer < number) {
+    run_ = nullptr;
+    Advance way;
+    way.threads = threads;
+    way.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
+    stream_ = advance(*layers_, std::move(stream_), number, way);
+  }
+  return stream_.x;
 }
 
 /// Whether a layer after this one, or the model's end, is going to be asked for.
-bool OpenedModel::is_read_behind(std::size_t number) const {
+bool OpenedModel::is_read_after(std::size_t number) const {
   return number < to_ || std::ranges::any_of(chosen(), [&](const std::string& id) {
            return id.empty() || texts_->place_of(id) > number;
          });
 }
 
-/// The layer that reads the stream where it stands.
-LoadedLayer OpenedModel::load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts) {
-  const LayerInput input = texts_->input(number, stream_);
-  LoadedLayer loaded = patched(sources_.load(texts_->layers()[number], &input, false, parts));
-  run_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), is_read_behind(number));
+/// With the warnings about layers that were computed since the last one.
+LoadedLayer OpenedModel::handed_out(LoadedLayer loaded) {
+  loaded.on_the_way = layers_->take_layer_warnings();
   return loaded;
 }
 
@@ -100,39 +104,21 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
     last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), false);
     return loaded;
   }
-  if (id.empty()) return load_ends();
+  if (id.empty()) {
+    last_ = nullptr;
+    return handed_out(layers_->load_ends(sources_.needs_last_stream() ? stream_to(layers_->count())
+                                                                      : layers_->embedded().x));
+  }
   const std::size_t number = texts_->place_of(id);
-  stream_to(number);
-  LoadedLayer loaded = load_at(number, parts);
-  last_ = run_;
-  loaded.on_the_way = std::exchange(on_the_way_, {});
-  return loaded;
-}
-
-LoadedLayer OpenedModel::ends_of(const Tensor& embedded, const Tensor& stream) const {
-  std::shared_ptr<const ModelEnds> ends;
-  const LayerInput input = texts_->input_of_ends(embedded, stream, ends);
-  LoadedLayer loaded = sources_.load_ends(input, std::move(ends));
-  if (const PatchLayer patch = patch_layer())
-    std::ranges::move(patch(loaded.layer, "", input.notes), std::back_inserter(loaded.notes));
-  return loaded;
-}
-
-LoadedLayer OpenedModel::load_ends() {
-  last_ = nullptr;
-  const Tensor& last =
-      sources_.needs_last_stream() ? stream_to(texts_->layers().size()) : embedded();
-  LoadedLayer loaded = ends_of(embedded(), last);
-  loaded.on_the_way = std::exchange(on_the_way_, {});
-  return loaded;
+  LoadedLayer loaded = layers_->load(number, stream_to(number), parts);
+  run_ = last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), is_read_after(number));
+  return handed_out(std::move(loaded));
 }
 
 LoadedLayer OpenedModel::outline(const std::string& id) const {
   if (!texts_) return patched(sources_.load(id, nullptr, true));
   const Tensor zeros = texts_->zeros();
-  if (id.empty()) return ends_of(zeros, zeros);
-  const LayerInput input = texts_->input(texts_->place_of(id), zeros);
-  return patched(sources_.load(id, &input, true));
+  return id.empty() ? layers_->load_ends(zeros) : layers_->outline(texts_->place_of(id));
 }
 
 ComputeLayer OpenedModel::compute() const {
@@ -151,15 +137,9 @@ std::vector<Sources::SourceTensor> OpenedModel::tensors_of(const std::string& id
 
 LoadedLayer OpenedModel::ends_after(std::size_t layers) {
   last_ = nullptr;
-  const Tensor& stream = stream_to(layers);
   LoadedLayer loaded;
-  loaded.layer = texts_->ends(embedded(), stream);
-  if (const PatchLayer patch = patch_layer())
-    loaded.notes = patch(loaded.layer, "", texts_->notes());
-  loaded.on_the_way = std::exchange(on_the_way_, {});
-  if (auto own = texts_->warnings_of(loaded.notes); !own.empty())
-    loaded.on_the_way.push_back({"", std::move(own)});
-  return loaded;
+  loaded.layer = layers_->ends(stream_to(layers));
+  return handed_out(std::move(loaded));
 }
 
 void OpenedModel::add_input_of(const std::string& id, Fingerprint& fingerprint,

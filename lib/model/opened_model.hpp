@@ -29,8 +29,10 @@ public:
   /// The texts that layers are computed for; null where files give their inputs.
   const std::shared_ptr<const Texts>& texts() const { return texts_; }
   /// The layers of its texts, or of others of the same model, with the run's patches.
-  std::shared_ptr<const TextLayers> text_layers() const { return text_layers(texts_); }
-  std::shared_ptr<const TextLayers> text_layers(std::shared_ptr<const Texts> texts) const;
+  std::shared_ptr<const TextLayers> text_layers() const { return layers_of(texts_, true); }
+  std::shared_ptr<const TextLayers> text_layers(std::shared_ptr<const Texts> texts) const {
+    return layers_of(std::move(texts), true);
+  }
   /// The ids of the chosen layers; what stands around a model's layers is "", behind them.
   const std::vector<std::string>& chosen() const { return sources_.chosen(); }
   /// How messages call the input.
@@ -49,14 +51,10 @@ public:
   /// A layer whose sizes count; of a text, X has no numbers, and nothing is computed.
   LoadedLayer outline(const std::string& id) const;
 
-  /// What stands around the layers, with the stream behind the first `layers` of them in the last
+  /// What stands around the layers, with the stream after the first `layers` of them in the last
   /// one's place.
   LoadedLayer ends_after(std::size_t layers);
-  /// How long each layer took that was computed here.
-  struct LayerTimes {
-    double read = 0; ///< to make the layer of the checkpoint's tensors
-    PhaseTimes phases;
-  };
+  /// How long each layer took that was computed here, for others' inputs.
   const std::vector<LayerTimes>& times() const { return times_; }
   /// Seconds that layers took which were computed here, for others' inputs.
   double computed_s = 0;
@@ -70,25 +68,22 @@ public:
 
 private:
   LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>* parts);
-  LoadedLayer load_ends();
-  LoadedLayer ends_of(const Tensor& embedded, const Tensor& stream) const;
-  LoadedLayer load_at(std::size_t number, std::vector<Sources::SourceTensor>* parts);
-  const Tensor& embedded();
+  std::shared_ptr<const TextLayers> layers_of(std::shared_ptr<const Texts> texts, bool kept) const;
+  LoadedLayer handed_out(LoadedLayer loaded);
   const Tensor& stream_to(std::size_t number);
-  bool is_read_behind(std::size_t number) const;
+  void add_times(const LayerTimes& times);
+  bool is_read_after(std::size_t number) const;
   PatchLayer patch_layer() const;
   LoadedLayer patched(LoadedLayer loaded) const;
 
   std::shared_ptr<const RunRequest> request_;
   Sources sources_;
   std::shared_ptr<const Texts> texts_;
-  Tensor embedded_;                       ///< B, T, d_model; empty: not computed yet
-  Tensor stream_;                         ///< before layer `at_`, or behind the last
-  std::size_t at_ = 0;                    ///< of the stream
-  std::size_t to_ = 0;                    ///< where the stream is brought to
-  std::shared_ptr<LayerRun> run_;         ///< of layer `at_`, if it was made
-  std::shared_ptr<LayerRun> last_;        ///< of the layer that was handed out last
-  std::vector<LayerWarnings> on_the_way_; ///< of layers that were computed since the last load
+  std::shared_ptr<const TextLayers> layers_; ///< of the texts, none kept; null without texts
+  Residual stream_;                          ///< empty: not computed yet
+  std::size_t to_ = 0;                       ///< where the stream is brought to
+  std::shared_ptr<LayerRun> run_;            ///< of the layer that reads the stream, if it was made
+  std::shared_ptr<LayerRun> last_;           ///< of the layer that was handed out last
   std::vector<LayerTimes> times_;
 };
 

@@ -5,16 +5,22 @@
 #include <mha/model/layer_run.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/clock.hpp>
 #include <mha/system/one_of.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace mha {
 
 TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits,
-                       PatchLayer patch)
+                       PatchLayer patch, bool keeps)
     : sources_(std::move(sources)),
       texts_(std::move(texts)),
       edits_(std::move(edits)),
       patch_(std::move(patch)),
+      keeps_(keeps),
       made_(texts_->layers().size() + 1) {}
 
 /// While `making_` is held.
@@ -28,27 +34,60 @@ Residual TextLayers::embedded() const {
   return {embedding_of_texts(), 0};
 }
 
+LoadedLayer TextLayers::made(std::size_t n, const LayerInput& input, bool keeps,
+                             std::vector<Sources::SourceTensor>* parts) const {
+  LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, keeps, parts);
+  if (patch_)
+    std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
+                      std::back_inserter(loaded.notes));
+  for (const Edit& edit : edits_)
+    if (edit.layer == n) loaded.layer = loaded.layer.with(edit.name, edit.tensor);
+  return loaded;
+}
+
+/// While `making_` is held.
+void TextLayers::note(const LoadedLayer& loaded) const {
+  if (auto warnings = texts_->warnings_of(loaded.notes); !warnings.empty())
+    layer_warnings_.push_back({loaded.id, std::move(warnings)});
+  for (const Note& note : loaded.notes) add_once(notes_, note);
+}
+
+LoadedLayer TextLayers::load(std::size_t n, const Tensor& x,
+                             std::vector<Sources::SourceTensor>* parts) const {
+  const std::lock_guard hold(making_);
+  return made(n, texts_->input(n, x), false, parts);
+}
+
+LoadedLayer TextLayers::outline(std::size_t n) const {
+  const std::lock_guard hold(making_);
+  return made(n, texts_->input(n, texts_->zeros()), true, nullptr);
+}
+
 Layer TextLayers::layer(std::size_t n, const Tensor& x, const LayerPast& past) const {
   const std::lock_guard hold(making_);
-  std::optional<Layer>& made = made_[n];
-  if (!made) {
-    const LayerInput input = texts_->input(n, texts_->zeros(), past);
-    LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, true);
-    if (patch_)
-      std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
-                        std::back_inserter(loaded.notes));
-    if (auto warnings = texts_->warnings_of(loaded.notes); !warnings.empty())
-      layer_warnings_.push_back({texts_->layers()[n], std::move(warnings)});
-    for (Note& note : loaded.notes) add_once(notes_, std::move(note));
-    made = std::move(loaded.layer);
-    for (const Edit& edit : edits_)
-      if (edit.layer == n) made = made->with(edit.name, edit.tensor);
-    made->X = {}, made->k_past = {}, made->v_past = {};
+  std::optional<Layer>& kept = made_[n];
+  if (!kept) {
+    LoadedLayer loaded =
+        made(n, texts_->input(n, keeps_ ? texts_->zeros() : x, past), keeps_, nullptr);
+    note(loaded);
+    if (!keeps_) return std::move(loaded.layer);
+    kept = std::move(loaded.layer);
+    kept->X = {}, kept->k_past = {}, kept->v_past = {};
   }
-  Layer layer = *made;
+  Layer layer = *kept;
   layer.X = x;
   if (!past.k.empty()) layer.k_past = past.k, layer.v_past = past.v;
   return layer;
+}
+
+LoadedLayer TextLayers::load_ends(const Tensor& x) const {
+  const std::lock_guard hold(making_);
+  std::shared_ptr<const ModelEnds> ends;
+  const LayerInput input = texts_->input_of_ends(embedding_of_texts(), x, ends);
+  LoadedLayer loaded = sources_.load_ends(input, std::move(ends));
+  if (patch_)
+    std::ranges::move(patch_(loaded.layer, "", input.notes), std::back_inserter(loaded.notes));
+  return loaded;
 }
 
 Layer TextLayers::ends(const Tensor& x) const {
@@ -76,6 +115,11 @@ std::vector<Note> TextLayers::notes() const {
 std::vector<LayerWarnings> TextLayers::layer_warnings() const {
   const std::lock_guard hold(making_);
   return layer_warnings_;
+}
+
+std::vector<LayerWarnings> TextLayers::take_layer_warnings() const {
+  const std::lock_guard hold(making_);
+  return std::exchange(layer_warnings_, {});
 }
 
 Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
@@ -124,7 +168,9 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
   for (; from.layer < to; ++from.layer) {
     LayerPast past;
     if (advance.past) advance.past->resize(layers.count()), past = (*advance.past)[from.layer];
-    Layer layer = layers.layer(from.layer, from.x, past);
+    LayerTimes times;
+    Layer layer;
+    times.made_s = seconds_of([&] { layer = layers.layer(from.layer, from.x, past); });
     if (advance.patch) advance.patch(layer, from.layer);
     Selection selection; // what is observed of the last layer, too
     const bool is_last = from.layer + 1 == to;
@@ -132,18 +178,17 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
       selection.query = IndexList::of_indices(advance.positions, message("<query>"));
     LayerRun run(layer, layers.counts(), true,
                  is_last ? advance.positions : std::vector<std::size_t>());
-    PhaseTimes times;
     Several observers;
     std::optional<PastOf> own;
     if (advance.past) observers.add(own.emplace(layer));
     if (Observer* const one = advance.observer ? advance.observer(layer, from.layer) : nullptr)
       observers.add(*one);
-    if (observers.wants().any()) {
+    times.computed_s = seconds_of([&] {
       const Plan plan = make_plan(layer, observers.wants(), selection);
-      times = run.compute(std::move(layer), plan, observers, advance.threads);
-    }
+      times.phases = run.compute(std::move(layer), plan, observers, advance.threads);
+      from.x = run.stream(advance.threads);
+    });
     if (own) (*advance.past)[from.layer] = own->take();
-    from.x = run.stream(advance.threads, &times);
     if (advance.timed) advance.timed(from.layer, times);
     if (advance.arrived) advance.arrived({from.x, from.layer + 1});
   }

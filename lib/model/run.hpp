@@ -39,9 +39,10 @@ public:
     std::string name; ///< as Layer::with takes it
     Tensor tensor;
   };
-  /// `patch`: what each layer gets when it is made.
+  /// `patch`: what each layer gets when it is made. `keeps`: each layer is kept for the next time;
+  /// else one pass takes the memory of one layer.
   TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits = {},
-             PatchLayer patch = {});
+             PatchLayer patch = {}, bool keeps = true);
 
   /// The number of layers.
   std::size_t count() const { return texts_->layers().size(); }
@@ -51,27 +52,48 @@ public:
   /// Layer n, which reads `x` (B, T, d_model), after `past`: of as many tokens each time. Throws
   /// Error where it cannot be made.
   Layer layer(std::size_t n, const Tensor& x, const LayerPast& past = {}) const;
-  /// What stands behind the last layer: its last norm and its head read `x`.
+  /// The same of a stream without numbers, with what is to be known of it.
+  LoadedLayer outline(std::size_t n) const;
+  /// Layer n on `x`, not kept, with what is to be known of it; `parts`: gets its tensors as they
+  /// were read.
+  LoadedLayer load(std::size_t n, const Tensor& x,
+                   std::vector<Sources::SourceTensor>* parts = nullptr) const;
+  /// What follows the last layer: its last norm and its head read `x`.
   Layer ends(const Tensor& x) const;
+  /// The same, with what is to be known of it.
+  LoadedLayer load_ends(const Tensor& x) const;
   /// How often layers were made and computed, by all runs over the model that was opened.
   const std::shared_ptr<LayerCounts>& counts() const { return sources_.counts(); }
   /// What is to be known about the texts and the layers that were made.
   std::vector<Note> notes() const;
   /// The warnings about each layer that was made, beside those about the texts.
   std::vector<LayerWarnings> layer_warnings() const;
+  /// Those since the last call.
+  std::vector<LayerWarnings> take_layer_warnings() const;
 
 private:
   const Tensor& embedding_of_texts() const;
+  LoadedLayer made(std::size_t n, const LayerInput& input, bool keeps,
+                   std::vector<Sources::SourceTensor>* parts) const;
+  void note(const LoadedLayer& loaded) const;
 
   Sources sources_;
   std::shared_ptr<const Texts> texts_;
   std::vector<Edit> edits_;
   PatchLayer patch_;
+  bool keeps_;
   mutable std::mutex making_;
   mutable Tensor embedded_;                        ///< empty: not computed yet
   mutable std::vector<std::optional<Layer>> made_; ///< the last one is the model's ends
   mutable std::vector<Note> notes_;
   mutable std::vector<LayerWarnings> layer_warnings_;
+};
+
+/// How long a layer took: to make it of the checkpoint's tensors, to compute it, and in which
+/// parts.
+struct LayerTimes {
+  double made_s = 0, computed_s = 0;
+  PhaseTimes phases;
 };
 
 /// What happens while a stream moves on.
@@ -81,7 +103,7 @@ struct Advance {
   /// Observes layer n beside its stream; null: nothing is observed.
   std::function<Observer*(const Layer& layer, std::size_t n)> observer = {};
   /// Gets the times of layer n.
-  std::function<void(std::size_t n, const PhaseTimes&)> timed = {};
+  std::function<void(std::size_t n, const LayerTimes&)> timed = {};
   /// Gets each stream behind a layer.
   std::function<void(const Residual&)> arrived = {};
   /// The positions, in ascending order, that are read of the last stream, whose other rows may be

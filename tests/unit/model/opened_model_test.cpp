@@ -65,7 +65,7 @@ TEST_CASE("what layers before a chosen one take is counted as computing", "[mode
   opened.model->load("3");
   REQUIRE(opened.model->times().size() == 3); // layers 0 to 2, of which no observer sees anything
   double phases = 0;
-  for (const OpenedModel::LayerTimes& times : opened.model->times()) {
+  for (const LayerTimes& times : opened.model->times()) {
     CHECK(times.phases.seconds[Phase::projections] > 0);
     CHECK(times.phases.seconds[Phase::around] > 0);
     for (const double seconds : times.phases.seconds) phases += seconds;
