@@ -105,13 +105,13 @@ Diff DiffRun::compared(const LoadedLayer& loaded, const Reference& reference) {
   const Stopwatch watch(question_.common.compute_s);
   const std::size_t threads = question_.common.threads;
   PassContext pass{whole_.has_value(), whole_ && !equal_, nullptr, agreed_ ? &*agreed_ : nullptr,
-                   question_.exact};
+                   question_.exact,    model_.compute()};
   if (loaded.layer.dtype == DType::f32)
     pass.exact = [&](const std::vector<Stage>& stages) {
       return float64_.stages(loaded.id, stages, threads);
     };
   Diff found = diff(loaded.layer, reference, question_.tolerances, threads,
-                    whole_ || question_.exact ? &pass : nullptr, model_.compute());
+                    whole_ || question_.exact ? &pass : nullptr);
   if (!whole_) return found;
   if (found.follows)
     judge_alone(loaded.layer, reference, stream_.before(reference), question_.tolerances, threads,

@@ -49,13 +49,12 @@ bool may_be_rounding(const Difference& found, DType precision) {
 class Differ {
 public:
   Differ(const Layer& layer, const Reference& reference, const Tolerances& tolerances,
-         std::size_t threads, const PassContext* pass, const ComputeLayer& by)
+         std::size_t threads, const PassContext* pass)
       : layer_(layer),
         reference_(reference),
         tolerances_(tolerances),
         threads_(threads),
-        pass_(pass),
-        by_(by) {}
+        pass_(pass) {}
 
   Diff run() {
     compare_all();
@@ -102,7 +101,6 @@ private:
   const Tolerances& tolerances_;
   std::size_t threads_;
   const PassContext* pass_;
-  const ComputeLayer& by_;
   std::map<DType, ShownRoundingJudge>
       judges_;                    ///< of the layer's own steps, by what they are kept in
   std::map<Stage, Tensor> exact_; ///< where every stage is compared with float64
@@ -160,7 +158,7 @@ void Differ::compare_all() {
   for (const auto& [stage, exact] : exact_) own.add({stage, exact, DType::f64, "float64", ""}, {});
   Several both;
   both.add(comparison), both.add(own);
-  by_(layer_, make_plan(layer_, both.wants()), both, threads_);
+  (pass_ ? pass_->compute : compute)(layer_, make_plan(layer_, both.wants()), both, threads_);
   for (StageDiff& row : result_.stages) {
     row.difference = row.reference->mean_of_heads
                          ? against(row, *value_in(layer_, row.stage, threads_), row.tolerance)
@@ -395,8 +393,8 @@ void Differ::judge_by_itself(StageDiff& row) {
 } // namespace
 
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances,
-          std::size_t threads, const PassContext* pass, const ComputeLayer& by) {
-  return Differ(layer, reference, tolerances, threads, pass, by).run();
+          std::size_t threads, const PassContext* pass) {
+  return Differ(layer, reference, tolerances, threads, pass).run();
 }
 
 } // namespace mha

@@ -77,6 +77,7 @@ struct PassContext {
   /// it differs, or is not there.
   const Tensor* agreed = nullptr;
   bool every_stage = false; ///< every stage is compared with float64, not those that differ alone
+  ComputeLayer compute = mha::compute; ///< how the layer is computed
 
   /// Whether a resid_pre is that tensor: resid_post of one layer is resid_pre of the next, and its
   /// chain of rounded steps is the layer's before. Then it is not judged again.
@@ -89,10 +90,9 @@ struct PassContext {
 /// reference's own stages before it: a step that agrees then is sound. A step that is off by
 /// rounding alone is not the first where a later one is wrong by far more. In a whole model's pass,
 /// a difference no larger than what rounding makes of the text up to there is close. `reference`
-/// must outlive the result. `by`: how the layer is computed.
+/// must outlive the result.
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
-          std::size_t threads = 0, const PassContext* pass = nullptr,
-          const ComputeLayer& by = compute);
+          std::size_t threads = 0, const PassContext* pass = nullptr);
 
 /// Whether a stage may be compared: of results alone, one that lies between given ones, or is
 /// computed from such a one, would follow settings that are not known.

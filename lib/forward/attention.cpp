@@ -7,7 +7,6 @@
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
-#include <mha/schedule/meter.hpp>
 #include <mha/schedule/padding.hpp>
 #include <mha/schedule/patching.hpp>
 #include <mha/schedule/schedule.hpp>
@@ -158,11 +157,9 @@ PhaseTimes compute_in(Layer layer, const Plan& plan, Observer& observer, std::si
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   require_plan_of(layer, plan);
-  const Progress progress(layer, plan);
-  const StageSet& needed = plan.needed;
   for (const StagePatch& patch : layer.patches.list)
-    if (contains(needed, patch.stage) ||
-        (patch.stage == Stage::concat && contains(needed, Stage::head_out)))
+    if (contains(plan.needed, patch.stage) ||
+        (patch.stage == Stage::concat && contains(plan.needed, Stage::head_out)))
       *patch.is_read = true;
   layer = with_patched_inputs(std::move(layer));
   show_padding(layer, plan, observer, threads);

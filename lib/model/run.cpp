@@ -184,9 +184,12 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     if (Observer* const one = advance.observer ? advance.observer(layer, from.layer) : nullptr)
       observers.add(*one);
     times.computed_s = seconds_of([&] {
-      const Plan plan = make_plan(layer, observers.wants(), selection);
-      times.phases = run.compute(std::move(layer), plan, observers, advance.threads);
-      from.x = run.stream(advance.threads);
+      if (observers.wants().any()) {
+        const Plan plan = make_plan(layer, observers.wants(), selection);
+        times.phases = run.compute(std::move(layer), plan, observers, advance.threads);
+      }
+      layer = {}; // the run lets go of tensors that it has read
+      from.x = run.stream(advance.threads, &times.phases);
     });
     if (own) (*advance.past)[from.layer] = own->take();
     if (advance.timed) advance.timed(from.layer, times);

@@ -1,5 +1,5 @@
 #pragma once
-// What edits take from other runs, and edits put on layers.
+// Values that edits take from other runs, and edits put on layers.
 
 #include <mha/load/edit.hpp>
 #include <mha/model/run.hpp>

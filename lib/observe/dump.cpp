@@ -37,43 +37,43 @@ Dump::Dump(const Layer& layer, const std::vector<Target>& targets, const Selecti
            DType dtype, io::Writer& writer)
     : from_(layer.dtype), to_(dtype), writer_(writer) {
   for (const Target& target : targets)
-    streamed_.emplace(target.stage, Streamed{Placement(layer, target.stage, selection), target.item,
-                                             target.offset});
+    destinations_.emplace(target.stage, Destination{Placement(layer, target.stage, selection),
+                                                    target.item, target.offset});
 }
 
 StageSet Dump::wants() const {
   StageSet set;
-  for (const auto& [stage, streamed] : streamed_) set.add(stage);
+  for (const auto& [stage, destination] : destinations_) set.add(stage);
   return set;
 }
 
 std::optional<std::size_t> Dump::batch() const {
-  return streamed_.empty() ? std::nullopt : streamed_.begin()->second.placement.batch();
+  return destinations_.empty() ? std::nullopt : destinations_.begin()->second.placement.batch();
 }
 
 std::map<Stage, std::size_t> Dump::overflowed() const {
   std::map<Stage, std::size_t> counts;
-  for (const auto& [stage, streamed] : streamed_)
-    if (streamed.overflowed > 0) counts[stage] = streamed.overflowed;
+  for (const auto& [stage, destination] : destinations_)
+    if (destination.overflowed > 0) counts[stage] = destination.overflowed;
   return counts;
 }
 
 void Dump::observe(const Slice& block) {
-  Streamed& streamed = streamed_.at(block.stage);
+  Destination& destination = destinations_.at(block.stage);
   const std::size_t to = size_of(to_);
   thread_local Buffer<std::byte> pending;
   std::size_t start = 0, count = 0; // the elements of the file that are pending
   std::size_t overflowed = 0;
   const auto flush = [&] {
-    if (count > 0) writer_.write(streamed.item, start, pending.data(), count);
+    if (count > 0) writer_.write(destination.item, start, pending.data(), count);
     count = 0;
   };
   const auto add = [&](std::size_t offset, const std::byte* values, std::size_t n) {
-    offset += streamed.offset;
+    offset += destination.offset;
     if (start + count != offset || (count + n) * to > gather_bytes) flush();
     if (from_ == to_ && n * to > gather_bytes / 4) {
       flush();
-      return writer_.write(streamed.item, offset, values, n);
+      return writer_.write(destination.item, offset, values, n);
     }
     if (count == 0) start = offset;
     std::byte* const rounded = pending.room_for(gather_bytes) + count * to;
@@ -85,16 +85,16 @@ void Dump::observe(const Slice& block) {
     if (const std::size_t infinite = infinite_in(rounded, to_, n))
       overflowed += infinite - infinite_in(values, from_, n);
   };
-  streamed.placement.scatter(block,
-                             [&](std::size_t offset, const std::byte* values, std::size_t n) {
-                               for (const std::size_t most = gather_bytes / to; n > 0;) {
-                                 const std::size_t part = std::min(n, most);
-                                 add(offset, values, part);
-                                 offset += part, values += part * size_of(from_), n -= part;
-                               }
-                             });
+  destination.placement.scatter(block,
+                                [&](std::size_t offset, const std::byte* values, std::size_t n) {
+                                  for (const std::size_t most = gather_bytes / to; n > 0;) {
+                                    const std::size_t part = std::min(n, most);
+                                    add(offset, values, part);
+                                    offset += part, values += part * size_of(from_), n -= part;
+                                  }
+                                });
   flush();
-  if (overflowed > 0) std::atomic_ref(streamed.overflowed) += overflowed;
+  if (overflowed > 0) std::atomic_ref(destination.overflowed) += overflowed;
 }
 
 } // namespace mha

@@ -28,14 +28,14 @@ public:
   std::map<Stage, std::size_t> overflowed() const;
 
 private:
-  struct Streamed {
+  struct Destination {
     Placement placement;
     std::size_t item, offset;
     std::size_t overflowed = 0;
   };
   DType from_, to_;
   io::Writer& writer_;
-  std::map<Stage, Streamed> streamed_;
+  std::map<Stage, Destination> destinations_;
 };
 
 } // namespace mha

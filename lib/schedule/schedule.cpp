@@ -15,6 +15,7 @@ Schedule<T>::Schedule(Layer layer, const Plan& plan, Observer& observer, std::si
       observer_(observer),
       threads_(threads == 0 ? threads_for(layer_) : threads),
       threads_around_(threads == 0 ? threads_around(layer_) : threads),
+      progress_(layer_, plan),
       meter_(layer_, plan),
       tokens_(layer_, plan),
       score_plan_(layer_, plan),

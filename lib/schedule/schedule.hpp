@@ -71,6 +71,7 @@ private:
   const Plan& plan_;
   Observer& observer_;
   std::size_t threads_, threads_around_;
+  Progress progress_;
   Meter meter_;
   TokenStages<T> tokens_;
   ScorePlan score_plan_;
