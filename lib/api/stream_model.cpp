@@ -11,12 +11,12 @@ namespace mha {
 
 namespace {
 
-using Use = std::function<void(const At& at, Place place, Tensor rows)>;
+using UseRows = std::function<void(const At& at, Place place, Tensor rows)>;
 
 /// Hands out rows of stages in order as they appear, one layer after the other.
 class RowsInOrder {
 public:
-  RowsInOrder(std::size_t layers, const Use& use) : layers_(layers), use_(use) {}
+  RowsInOrder(std::size_t layers, const UseRows& use) : layers_(layers), use_(use) {}
 
   /// What looks at a layer, or at what follows the last; null where nothing is wanted.
   Observer* of(const Layer& layer, std::size_t n, const StageSet& wanted) {
@@ -42,7 +42,7 @@ public:
 
 private:
   std::size_t layers_;
-  const Use& use_;
+  const UseRows& use_;
   std::mutex lock_;
   std::vector<std::unique_ptr<api::InOrder>> rows_;
   Several all_;
