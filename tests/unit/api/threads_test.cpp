@@ -1,10 +1,7 @@
 // Every call of a model from eight threads at once, each with the bits of a lone call.
-// `tests/guest.sh` runs it under ThreadSanitizer.
+// `tests/guest.sh` runs it under ThreadSanitizer; tests/bench/threads.cpp measures what it takes.
 
-#include "support/sanitizers.hpp"
 #include "unit/api/layers.hpp"
-
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <functional>
@@ -68,21 +65,6 @@ Calls calls_of(const std::string& folder, const Model& model, const Run& run, co
   };
 }
 
-/// The process's seconds on processors while some work is done.
-template <class Work> double processor_time_of(const Work& work) {
-  const auto so_far = [] {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  };
-  const double before = so_far();
-  work();
-  return so_far() - before;
-}
-
 } // namespace
 
 TEST_CASE("model: every call from eight threads has the bits of a lone call", "[api][model]") {
@@ -115,38 +97,5 @@ TEST_CASE("model: every call from eight threads has the bits of a lone call", "[
       });
     for (std::thread& thread : threads) thread.join();
     CHECK(wrong == std::vector<std::string>(8));
-  }
-}
-
-TEST_CASE("model: eight threads take the processor time of one after the other", "[api][model]") {
-  if (sanitized) return;
-  // A caller that waited for the team by spinning would take a multiple. What else the machine does
-  // only adds to a turn's time: the least of some turns counts (tests/bench/threads.cpp has
-  // medians).
-  constexpr std::size_t callers = 8, rounds = 4, most_turns = 20;
-  constexpr double allowed = 1.1;
-  const Model model(data("bard-gpt2"));
-  std::vector<int> ids(64);
-  for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = static_cast<int>(t * 7 % 61);
-  const Tokens text = model.tokens(ids);
-  for (const std::size_t threads : {std::size_t(1), std::size_t(0)}) {
-    const auto runs = [&] {
-      for (std::size_t round = 0; round < rounds; ++round)
-        (void)model.run(text, {.threads = threads}).loss();
-    };
-    runs();
-    double least = 1e9;
-    for (std::size_t turn = 0; turn < most_turns && least > allowed; ++turn) {
-      const double lone = processor_time_of([&] {
-        for (std::size_t i = 0; i < callers; ++i) runs();
-      });
-      const double together = processor_time_of([&] {
-        std::vector<std::jthread> hosts;
-        for (std::size_t i = 0; i < callers; ++i) hosts.emplace_back(runs);
-      });
-      least = std::min(least, together / lone);
-    }
-    INFO("threads = " << threads);
-    CHECK(least <= allowed);
   }
 }

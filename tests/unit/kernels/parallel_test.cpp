@@ -70,6 +70,24 @@ TEST_CASE("work may itself be shared out") {
   CHECK(calls == 20);
 }
 
+TEST_CASE("a loop beside another one is its caller's alone, who waits for no thread") {
+  std::mutex lock;
+  std::vector<std::thread::id> workers;
+  std::thread::id caller;
+  const auto record = [&](std::size_t) {
+    const std::lock_guard hold(lock);
+    workers.push_back(std::this_thread::get_id());
+  };
+  mha::parallel_for(2, 2, [&](std::size_t i) {
+    if (i > 0) return;
+    // The loop that it is a task of has the team until the other caller is through.
+    std::thread other([&] { mha::parallel_for(200, 8, record); });
+    caller = other.get_id();
+    other.join();
+  });
+  CHECK(workers == std::vector<std::thread::id>(200, caller));
+}
+
 TEST_CASE("loops that follow each other at once, or after threads have fallen asleep or ended") {
   std::size_t wrong = 0;
   for (std::size_t loop = 0; loop < 3000; ++loop) {
