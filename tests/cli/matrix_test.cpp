@@ -1,5 +1,5 @@
 // Every command × every kind of input × its outcomes: tests/matrix. Under sanitizers, too: CI runs
-// it so, with the longest searches of `diagnose` on one family.
+// it so, every fifth of them, with the longest searches of `diagnose` on one family.
 
 #include "support/places.hpp"
 #include "support/run.hpp"
@@ -12,8 +12,9 @@ using namespace mha::test;
 using Catch::Contains;
 
 TEST_CASE("matrix: every command on every kind of input, with each outcome") {
-  const Result result = shell("/usr/bin/python3 tests/matrix/run.py \"$MHA\" --starter '" +
-                              starter_path() + "'" + (sanitized ? " --searches llama" : ""));
+  const Result result =
+      shell("/usr/bin/python3 tests/matrix/run.py \"$MHA\" --starter '" + starter_path() + "'" +
+            (sanitized ? " --searches llama --share 5" : ""));
   INFO(result.out << result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains(" runs of ") && Contains(", 0 finds"));

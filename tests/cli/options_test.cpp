@@ -2,6 +2,7 @@
 
 #include "support/places.hpp"
 #include "support/run.hpp"
+#include "support/sanitizers.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -9,8 +10,8 @@ using namespace mha::test;
 using Catch::Contains;
 
 TEST_CASE("options: each takes every kind of value that its help names, on every command") {
-  const Result result =
-      shell("/usr/bin/python3 tests/matrix/options.py \"$MHA\" --starter '" + starter_path() + "'");
+  const Result result = shell("/usr/bin/python3 tests/matrix/options.py \"$MHA\" --starter '" +
+                              starter_path() + "'" + (sanitized ? " --share 7" : ""));
   INFO(result.out << result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, Contains(" of 18 commands in ") && Contains(", 0 finds"));

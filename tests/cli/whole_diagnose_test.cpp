@@ -4,7 +4,7 @@
 #include "support/files.hpp"
 #include "support/planted_models.hpp"
 #include "support/run.hpp"
-#include "support/sanitizers.hpp"
+#include "support/share.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -23,9 +23,6 @@ using nlohmann::json;
 namespace {
 
 const std::string text_ids = "65,300,12,7,90,41";
-
-/// Of planted mistakes, which go the same way through the program, every so manyth is diagnosed.
-constexpr std::size_t one_mistake_of = sanitized ? 11 : 1;
 
 bool is_of(const std::string& words, const std::string& word) {
   return (" " + words + " ").find(" " + word + " ") != std::string::npos;
@@ -77,7 +74,7 @@ std::vector<std::string> command_in(const std::string& text, const std::string& 
 } // namespace
 
 TEST_CASE("whole diagnose: mistakes beyond attention are named, from all stages and from states") {
-  std::size_t number = 0;
+  Share share(29);
   for (const std::string model : {"gpt2", "llama", "bert"}) {
     const Folder folder;
     std::string list = "none";
@@ -92,7 +89,7 @@ TEST_CASE("whole diagnose: mistakes beyond attention are named, from all stages 
       for (const planted::ModelMistake& one : planted::model_mistakes()) {
         const bool states = capture == std::string("states");
         if (!is_of(one.models, model) || (states && !one.in_states)) continue;
-        if (++number % one_mistake_of != 0) continue;
+        if (!share.takes(model + capture)) continue;
         const std::string path = folder.path(std::string(one.mistake) + "-" + capture + ".npz");
         const Result result = diagnosed(model, path, true);
         INFO(model << " " << one.mistake << " " << capture << "\n" << result.out << result.err);
@@ -105,6 +102,7 @@ TEST_CASE("whole diagnose: mistakes beyond attention are named, from all stages 
 
 TEST_CASE("whole diagnose: every command that diff and diagnose print gives a verdict") {
   constexpr const char* captures[]{"all", "states", "logits"};
+  Share share(23); // every third mistake is of the same capture
   std::size_t number = 0, ran = 0;
   for (const std::string model : {"gpt2", "llama", "bert"}) {
     const Folder folder;
@@ -115,7 +113,7 @@ TEST_CASE("whole diagnose: every command that diff and diagnose print gives a ve
     for (const planted::ModelMistake& one : planted::model_mistakes()) {
       if (!is_of(one.models, model)) continue;
       const std::string capture = captures[++number % 3];
-      if (number % one_mistake_of != 0) continue;
+      if (!share.takes(capture)) continue;
       const std::string path = folder.path(one.mistake + ("-" + capture + ".npz"));
       const Result differs =
           run({"diff", "data/bard-" + model, "--ids", text_ids, "--against", path});
@@ -139,18 +137,18 @@ TEST_CASE("whole diagnose: every command that diff and diagnose print gives a ve
       }
     }
   }
-  CHECK(ran > 200 / one_mistake_of);
+  CHECK(ran > share.of(200));
 }
 
 TEST_CASE("whole diagnose: a text in pieces is named, and GELU's form through float16's rounding") {
   const Folder folder;
   plant("gpt2", "chunks.own,chunks.corner,chunks.second,cache.alone,cache.first,cache.late,prefix",
         folder);
-  std::size_t number = 0;
+  Share share(9);
   for (const char* mistake : {"chunks.own", "chunks.corner", "chunks.second", "cache.alone",
                               "cache.first", "cache.late", "prefix"})
     for (const char* capture : {"states", "logits"}) {
-      if (++number % (sanitized ? 5 : 1) != 0) continue;
+      if (!share.takes()) continue;
       const Result found =
           diagnosed("gpt2", folder.path(fmt::format("{}-{}.npz", mistake, capture)), true);
       INFO(mistake << " " << capture << "\n" << found.out << found.err);
@@ -174,10 +172,10 @@ TEST_CASE("whole diagnose: GELU's form below a short type's rounding is named or
        {std::pair<std::string, std::string>{"gpt2", "act:gelu"}, {"bert", "act:gelu_tanh"}}) {
     const Folder half;
     plant(model, "none," + other, half, "float16");
-    std::size_t number = 0;
+    Share share(5);
     for (const std::string& mistake : {std::string("none"), other})
       for (const std::string capture : {"all", "states", "logits"}) {
-        if (++number % (sanitized ? 3 : 1) != 0) continue;
+        if (!share.takes()) continue;
         const std::string path = half.path(mistake + "-" + capture + ".npz");
         const Result compared =
             run({"diff", "data/bard-" + model, "--ids", text_ids, "--against", path});
@@ -210,7 +208,8 @@ TEST_CASE("whole diagnose: one cause in all layers is one line, and a lone one i
 }
 
 TEST_CASE("whole diagnose: the last logits alone name the ends and a cause in every layer") {
-  std::size_t cases = 0, named = 0, number = 0;
+  Share share(7);
+  std::size_t cases = 0, named = 0;
   std::string missed;
   for (const std::string model : {"gpt2", "llama"}) {
     const Folder folder;
@@ -230,7 +229,7 @@ TEST_CASE("whole diagnose: the last logits alone name the ends and a cause in ev
     plant(model, list, folder);
     CHECK(diagnosed(model, folder.path("none-logits.npz")).code == 0);
     for (const auto& [mistake, id] : mistakes) {
-      if (number++ % (sanitized ? 6 : 1) != 0) continue;
+      if (!share.takes()) continue;
       const Result result = diagnosed(model, folder.path(mistake + "-logits.npz"), true);
       INFO(model << " " << mistake << "\n" << result.out << result.err);
       REQUIRE(result.code <= 1);

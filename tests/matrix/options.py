@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Every option of every command takes every kind of value that its help names.
 
-    /usr/bin/python3 tests/matrix/options.py PROGRAM [--starter LIBRARY] [--refusals]
+    /usr/bin/python3 tests/matrix/options.py PROGRAM [--starter LIBRARY] [--refusals] [--share N]
 
 The options are those of `COMMAND --help all`. A value is named by the words in its place (`none|half`), by a kind in
 capitals (`NUMBER`, of which KINDS has examples) or by the text (`-1 = all`). First all options of a command stand on
 one line, with a value of each, as often as there are values: whatever else is wrong with such a line, no value may be
 one that its option does not take. Then each option with each of its values stands alone, on a layer or a model: some
-are looked at only when there is one. --refusals: prints what such runs say for other reasons.
+are looked at only when there is one. --refusals: prints what such runs say for other reasons. --share: every
+Nth run, and the first of each command and of each option.
 """
 import argparse
 import concurrent.futures
@@ -19,6 +20,7 @@ import tempfile
 from dataclasses import dataclass
 
 from commands import COMMANDS
+from share import share_of
 from starter import Starter
 
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "COLUMNS": "1000"}
@@ -122,6 +124,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--starter", default="")
     parser.add_argument("--refusals", action="store_true")
+    parser.add_argument("--share", type=int, default=1, metavar="N")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
     with tempfile.TemporaryDirectory(prefix="mha-options-") as folder:
@@ -147,6 +150,7 @@ def main():
                 for value in option.values():
                     for sources in SOURCES.get(name, [LAYER] if option.setting else [LAYER, [*MODEL, "--ids", "0,1,2,3"]]):
                         work.append(([name, *sources, *needs, *against], [(option, value)]))
+        work = share_of(work, arguments.share, lambda one: [one[0][0], one[1][0][0].name if len(one[1]) == 1 else ""])
         runs = Runs(program, arguments.starter, folder)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             results = list(pool.map(lambda one: runs.run(*one), work))

@@ -2,7 +2,7 @@
 """The matrix: every command × every kind of input × its outcomes, on tiny models.
 
     /usr/bin/python3 tests/matrix/run.py PROGRAM [--starter LIBRARY] [--once] [--under "valgrind -q …"] [--only COMMAND]
-        [--searches FAMILY]
+        [--searches FAMILY] [--share N]
 
 The tables are commands.py and inputs.py; a command that the program lists and commands.py does not
 fails. Outcomes: what is computed, with each option of the table, again with one thread to the same
@@ -10,7 +10,8 @@ bytes, into a file; beside a reference that is equal, that differs, whose differ
 not; and refusals. A run ends with its exit code, at most one message, no report of a sanitizer, and
 leaves no file but the one it was asked for. --starter: runs are copies of one process (starter.cpp).
 --once: one run of each command that works. --searches: `diagnose` goes through all changes on the models of
-one family alone, which are the same for all.
+one family alone, which are the same for all. --share: every Nth run, and the first of each command on a kind of
+input and with an outcome.
 """
 import argparse
 import concurrent.futures
@@ -28,6 +29,7 @@ import numpy as np
 
 import inputs
 from commands import COMMANDS, INSTEAD, REFUSALS, WEIGHTS
+from share import share_of
 from starter import Starter
 
 REPORT = re.compile(r"Sanitizer|runtime error:|^==\d+==", re.M)
@@ -144,6 +146,13 @@ def references(folder, program, found, family=""):
         file.write(data[:-100])
 
 
+def share(step, name, runs):
+    """Of the runs of a command, each with its kind of input; what another is held against goes with it."""
+    chosen = share_of(runs, step, lambda one: [one[0], one[1].what])
+    beside = {tuple(run.same_as) for _, run in chosen}
+    return [run for kind, run in runs if (kind, run) in chosen or tuple(run.words) in beside]
+
+
 class Matrix:
     def __init__(self, folder, starter):
         self.folder, self.starter = folder, starter
@@ -195,6 +204,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--starter", default="")
     parser.add_argument("--searches", default="", metavar="FAMILY")
+    parser.add_argument("--share", type=int, default=1, metavar="N")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
     finds = [f"{name} is listed by the program, and has no row in tests/matrix/commands.py"
@@ -211,7 +221,7 @@ def main():
             if arguments.only not in ("", name):
                 continue
             of = of_comparison if command.compares else of_command
-            listed_runs = [run for one in found for run in of(name, command, one)]
+            listed_runs = share(arguments.share, name, [(one.kind, run) for one in found for run in of(name, command, one)])
             # Whole models go through the most of the program.
             works = [run for run in listed_runs if run.code == 0]
             runs += sorted(works, key=lambda run: "--text" not in run.words)[:1] if arguments.once else listed_runs

@@ -6,7 +6,7 @@
 #include "support/library_input.hpp"
 #include "support/planted_edits.hpp"
 #include "support/planted_more.hpp"
-#include "support/sanitizers.hpp"
+#include "support/share.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -80,9 +80,9 @@ struct Score {
 Score score_of(const std::vector<planted::Mistake>& mistakes, bool all, DType stored,
                const std::set<std::string>& without = {}) {
   Score score;
-  std::size_t number = 0;
+  Share share;
   for (const MorePlanted& one : planted_of(mistakes)) {
-    if (number++ % one_of != 0 || without.count(one.name)) continue;
+    if (!share.takes() || without.count(one.name)) continue;
     const Diagnosis d = diagnose(one.layer, known_of(one, all, stored), false, 1);
     ++score.all;
     if (names(d, one.id))

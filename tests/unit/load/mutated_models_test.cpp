@@ -6,7 +6,7 @@
 #include "support/files.hpp"
 #include "support/model_outcome.hpp"
 #include "support/run.hpp"
-#include "support/sanitizers.hpp"
+#include "support/share.hpp"
 
 #include <mha/load/families/unread_settings.hpp>
 
@@ -35,8 +35,8 @@ struct Counts {
 
 class Mutations {
 public:
-  Mutations(io::Contents model, Counts& counts)
-      : model_(std::move(model)), whole_(compute_text(model_)), counts_(counts) {
+  Mutations(io::Contents model, Share& share, Counts& counts)
+      : model_(std::move(model)), whole_(compute_text(model_)), share_(share), counts_(counts) {
     INFO(whole_.refusal);
     REQUIRE(whole_.refusal.empty());
     asked_ = asked_of(model_);
@@ -48,24 +48,29 @@ public:
     for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
       const io::Entry& entry = model_.tensors[i];
       const bool used = asked_.used.contains(entry.name);
-      io::Contents without = copy();
-      without.tensors.erase(without.tensors.begin() + static_cast<std::ptrdiff_t>(i));
       // What no stage needs may be lost; another head or a buffer is none of the model's.
-      judge("tensor removed: " + entry.name, without,
-            !used || is_buffer(entry.name) || has_twin(entry.name));
-      io::Contents renamed = copy();
-      renamed.tensors[i].name += "_x";
-      judge("tensor renamed: " + entry.name, renamed, is_of_other_part(entry.name));
+      judge(
+          "tensor removed: " + entry.name,
+          [&](io::Contents& without) {
+            without.tensors.erase(without.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+          },
+          !used || is_buffer(entry.name) || has_twin(entry.name));
+      judge(
+          "tensor renamed: " + entry.name,
+          [&](io::Contents& renamed) { renamed.tensors[i].name += "_x"; },
+          is_of_other_part(entry.name));
       if (entry.shape.empty()) continue;
       for (std::size_t axis = 0; axis < entry.shape.size(); ++axis)
         for (const std::size_t size : {entry.shape[axis] + 1, std::size_t{1}}) {
           if (size == entry.shape[axis]) continue;
-          io::Contents resized = copy();
           Shape shape = entry.shape;
           shape[axis] = size;
-          resized.tensors[i] = entry_of(entry.name, entry.dtype, shape);
-          judge(fmt::format("tensor resized: {} to {}", entry.name, to_string(shape)), resized,
-                !used || is_buffer(entry.name));
+          judge(
+              fmt::format("tensor resized: {} to {}", entry.name, to_string(shape)),
+              [&](io::Contents& resized) {
+                resized.tensors[i] = entry_of(entry.name, entry.dtype, shape);
+              },
+              !used || is_buffer(entry.name));
         }
     }
   }
@@ -85,12 +90,14 @@ public:
       shapes.emplace_back(own.rbegin(), own.rend());
       for (const Shape& shape : shapes) {
         if (shape == own) continue;
-        io::Contents reshaped = copy();
-        io::Entry& other = reshaped.tensors[i];
-        other.shape = shape;
-        other.read = [read = entry.read, shape] { return read().reshaped(shape); };
-        judge(fmt::format("tensor reshaped: {} to {}", entry.name, to_string(shape)), reshaped,
-              true); // with the same numbers
+        judge(
+            fmt::format("tensor reshaped: {} to {}", entry.name, to_string(shape)),
+            [&](io::Contents& reshaped) {
+              io::Entry& other = reshaped.tensors[i];
+              other.shape = shape;
+              other.read = [read = entry.read, shape] { return read().reshaped(shape); };
+            },
+            true); // with the same numbers
       }
     }
   }
@@ -103,13 +110,16 @@ public:
       const bool idle = !asked_.used.contains(entry.name) || is_buffer(entry.name);
       for (const DType dtype :
            {DType::f64, DType::i8, DType::u8, DType::i32, DType::i64, DType::u64, DType::boolean}) {
-        io::Contents typed = copy();
-        io::Entry& other = typed.tensors[i];
-        other.dtype = dtype;
-        other.read = [read = entry.read, dtype] { return convert(read(), dtype); };
         const bool is_number = dtype == DType::f64;
         if (is_number && sets_precision(entry.name)) continue;
-        judge(fmt::format("tensor {} as {}", entry.name, name_of(dtype)), typed, idle || is_number);
+        judge(
+            fmt::format("tensor as {}: {}", name_of(dtype), entry.name),
+            [&](io::Contents& typed) {
+              io::Entry& other = typed.tensors[i];
+              other.dtype = dtype;
+              other.read = [read = entry.read, dtype] { return convert(read(), dtype); };
+            },
+            idle || is_number);
       }
     }
   }
@@ -120,13 +130,15 @@ public:
       for (std::size_t j = i + 1; j < std::min(i + 12, model_.tensors.size()); ++j) {
         const io::Entry &one = model_.tensors[i], &other = model_.tensors[j];
         if (one.shape == other.shape) continue;
-        io::Contents exchanged = copy();
-        std::swap(exchanged.tensors[i].name, exchanged.tensors[j].name);
         const auto idle = [&](const io::Entry& entry) {
           return !asked_.used.contains(entry.name) || is_buffer(entry.name);
         };
-        judge(fmt::format("{} and {} exchanged", one.name, other.name), exchanged,
-              idle(one) && idle(other));
+        judge(
+            fmt::format("tensors exchanged: {} and {}", one.name, other.name),
+            [&](io::Contents& exchanged) {
+              std::swap(exchanged.tensors[i].name, exchanged.tensors[j].name);
+            },
+            idle(one) && idle(other));
       }
   }
 
@@ -134,45 +146,50 @@ public:
   void added_tensors() {
     for (const std::string& name : asked_.tensors) {
       if (model_.find(name)) continue;
-      for (const Shape& shape : {Shape{width()}, Shape{width(), width()}}) {
-        io::Contents with = copy();
-        with.tensors.push_back(entry_of(name, model_.tensors[0].dtype, shape));
-        judge("tensor added: " + name, with, false);
-      }
+      for (const Shape& shape : {Shape{width()}, Shape{width(), width()}})
+        judge(
+            "tensor added: " + name,
+            [&](io::Contents& with) {
+              with.tensors.push_back(entry_of(name, model_.tensors[0].dtype, shape));
+            },
+            false);
     }
   }
 
   void settings() {
     for (const auto& [key, value] : model_.config) {
-      io::Contents without = copy();
-      without.config.erase(key);
-      judge_setting("setting removed: " + key, key, without);
-      io::Contents renamed = copy();
-      renamed.config.erase(key);
-      renamed.config[key + "_x"] = value;
-      judge_setting("setting renamed: " + key, key, renamed, is_elsewhere(key));
-      for (const std::string other : {"3", "true", "false", "other", "null"}) {
-        if (other == value) continue;
-        io::Contents with = copy();
-        with.config[key] = other;
-        judge_setting("setting " + key + " = " + other, key, with);
-      }
+      judge_setting("setting removed: " + key, key,
+                    [&](io::Contents& without) { without.config.erase(key); });
+      judge_setting(
+          "setting renamed: " + key, key,
+          [&](io::Contents& renamed) {
+            renamed.config.erase(key);
+            renamed.config[key + "_x"] = value;
+          },
+          is_elsewhere(key));
+      for (const std::string other : {"3", "true", "false", "other", "null"})
+        if (other != value)
+          judge_setting("setting changed: " + key + " = " + other, key,
+                        [&](io::Contents& with) { with.config[key] = other; });
     }
   }
 
   void added_settings(const std::set<std::string>& keys) {
     for (const std::string& key : keys) {
       if (model_.config.contains(key)) continue;
-      for (const std::string value : {"3", "true", "false", "other"}) {
-        io::Contents with = copy();
-        with.config[key] = value;
-        judge_setting("setting added: " + key + " = " + value, key, with);
-      }
+      for (const std::string value : {"3", "true", "false", "other"})
+        judge_setting("setting added: " + key + " = " + value, key,
+                      [&](io::Contents& with) { with.config[key] = value; });
     }
   }
 
 private:
-  io::Contents copy() const { return copy_of(model_); }
+  bool takes(const std::string& what) { return share_.takes(what.substr(0, what.find(':'))); }
+  template <class Change> io::Contents changed(const Change& change) const {
+    io::Contents contents = copy_of(model_);
+    change(contents);
+    return contents;
+  }
   std::size_t width() const {
     for (const char* key : {"hidden_size", "n_embd", "d_model", "dim", "text_config.hidden_size"})
       if (const auto at = model_.config.find(key); at != model_.config.end())
@@ -216,10 +233,11 @@ private:
     return said ? "warned" : "";
   }
 
-  void judge(const std::string& what, const io::Contents& contents, bool may_be_silent) {
-    if (drawn_++ % one_of != 0) return;
+  template <class Change>
+  void judge(const std::string& what, const Change& change, bool may_be_silent) {
+    if (!takes(what)) return;
     bool same = false;
-    std::string outcome = outcome_of(contents, same);
+    std::string outcome = outcome_of(changed(change), same);
     INFO(model_.name << ": " << what);
     if (outcome.empty()) {
       outcome = "no difference";
@@ -231,9 +249,10 @@ private:
 
   /// A setting that is read gives another model, as config.json says; one that changes no number is
   /// known not to, or was asked for and is at rest.
-  void judge_setting(const std::string& what, const std::string& key, const io::Contents& contents,
-                     bool may_be_silent = false) {
-    if (drawn_++ % one_of != 0) return;
+  template <class Change> void judge_setting(const std::string& what, const std::string& key,
+                                             const Change& change, bool may_be_silent = false) {
+    if (!takes(what)) return;
+    const io::Contents contents = changed(change);
     bool same = false;
     std::string outcome = outcome_of(contents, same);
     std::string own = key;
@@ -261,8 +280,8 @@ private:
   io::Contents model_;
   Outcome whole_;
   Asked asked_;
+  Share& share_;
   Counts& counts_;
-  std::size_t drawn_ = 0;
 };
 
 } // namespace
@@ -278,9 +297,10 @@ TEST_CASE("models with one tensor or setting changed are never silently others",
     const Asked asked = asked_of(models.back());
     settings.insert(asked.settings.begin(), asked.settings.end());
   }
+  Share share(61);
   Counts counts;
   for (const io::Contents& model : models) {
-    Mutations mutations(model, counts);
+    Mutations mutations(model, share, counts);
     mutations.tensors();
     mutations.reshaped_tensors();
     mutations.typed_tensors();
@@ -295,5 +315,5 @@ TEST_CASE("models with one tensor or setting changed are never silently others",
   std::string told;
   for (const auto& [outcome, count] : counts.of) told += fmt::format("; {} {}", count, outcome);
   std::cout << counts.all() << " changed models" << told << "\n";
-  CHECK(counts.all() > 5000 / one_of);
+  CHECK(counts.all() > share.of(5000));
 }

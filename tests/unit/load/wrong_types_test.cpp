@@ -6,7 +6,7 @@
 #include "support/files.hpp"
 #include "support/model_outcome.hpp"
 #include "support/run.hpp"
-#include "support/sanitizers.hpp"
+#include "support/share.hpp"
 
 #include <mha/formats/folder.hpp>
 #include <mha/load/families/unread_settings.hpp>
@@ -106,10 +106,11 @@ bool may_be(const json& value, const std::string& key) {
 
 class WrongTypes {
 public:
-  WrongTypes(const std::string& folder, std::map<std::string, std::size_t>& counts)
+  WrongTypes(const std::string& folder, Share& share, std::map<std::string, std::size_t>& counts)
       : model_(io::open(folder)),
         whole_(compute_text(model_)),
         asked_(asked_of(model_)),
+        share_(share),
         counts_(counts) {
     REQUIRE(whole_.refusal.empty());
     std::ifstream file(folder + "/config.json");
@@ -126,7 +127,7 @@ public:
       const json old = there ? config_[place] : json();
       if (old.is_object()) continue; // its members are asked for
       for (const Value& one : there && !old.is_null() ? instead_of(old) : added()) {
-        if (drawn_++ % one_of != 0) continue;
+        if (!share_.takes(model_.name)) continue;
         json changed = config_;
         try {
           changed[place] = one.value;
@@ -168,22 +169,23 @@ private:
   Asked asked_;
   json config_;
   std::string section_; ///< of the text model
+  Share& share_;
   std::map<std::string, std::size_t>& counts_;
-  std::size_t drawn_ = 0;
 };
 
 } // namespace
 
 TEST_CASE("settings of a wrong type are never silently another model", "[model]") {
   const Folder folder;
+  Share share(61);
   std::map<std::string, std::size_t> counts;
   for (const std::string& name : make_tiny_models(folder.path()))
-    WrongTypes(folder.path(name), counts).run();
+    WrongTypes(folder.path(name), share, counts).run();
   if (counts.empty()) return;
   std::size_t all = 0;
   std::string told;
   for (const auto& [outcome, count] : counts)
     all += count, told += fmt::format("; {} {}", count, outcome);
   std::cout << all << " settings of other types and values" << told << "\n";
-  CHECK(all > 10000 / one_of);
+  CHECK(all > share.of(10000));
 }
