@@ -162,7 +162,8 @@ if [ "$preset" = dev ]; then
 fi
 # Four frames of where memory was taken: more of them cost a quarter of a run under AddressSanitizer.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=4}"
-shares=$((4 * $(nproc)))
+# Enough of them that the last ones end together.
+shares=$((8 * $(nproc)))
 { split cli-tests $shares; split unit-tests $shares; } >"$build/shares"
 run_shares <"$build/shares"
 passed=0 failed=0
