@@ -78,9 +78,8 @@ public:
           settle("tokenize_chinese_chars", said_.chinese, bert.handle_chinese_chars, follows);
       if (follows && !said_.lower && !bert.lowercase)
         parts_.notes.push_back(warning(
-            "tokenizer.json keeps capitals and tokenizer_config.json does not say "
-            "do_lower_case, which some versions of Transformers then take as true: capitals "
-            "are kept here"));
+            "tokenizer.json keeps capitals and tokenizer_config.json does not say do_lower_case: "
+            "capitals are kept"));
       if (changed) overridable.bert = bert, parts_.normalizer = bert_normalizer(bert);
     } else {
       settle("do_lower_case", said_.lower, overridable.lower_case, false);

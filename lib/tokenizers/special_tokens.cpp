@@ -224,8 +224,7 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
   }
   const TokenTemplate there = parts.post_template;
   parts.post_template = with(std::move(parts.post_template), id, *add, first);
-  // Older versions of Transformers follow the flag in the classes alone that make their own
-  // template.
+  // Of the classes that make their own template this is the usual case.
   if (parts.post_template != there && !is_one_of(settings.family, of_llama))
     parts.notes.emplace_back(
         fmt::format("tokenizer_config.json says add_{}_token {}, the tokenizer's own template "

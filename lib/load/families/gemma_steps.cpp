@@ -1,4 +1,4 @@
-// Gemma: keys of config.json whose meaning another key, or the version of Transformers, decides.
+// Gemma: keys of config.json whose meaning another key decides.
 
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/step_functions.hpp>
@@ -29,7 +29,8 @@ void see_both_sides(LayerReading& to) {
 
 } // namespace
 
-/// Whether the file is of Transformers 5, whose Gemma 1 computes hidden_act and nothing else.
+/// Whether hidden_act is computed as it is: transformers_version says that the file is of a program
+/// that does so.
 bool computes_hidden_act(const Group& group) {
   const std::string version = group.configured("transformers_version").value_or("");
   return parse_number<int>(version.substr(0, version.find('.'))).value_or(0) >= 5 &&
@@ -45,8 +46,7 @@ void step_query_scalar(LayerReading& to, const JsonTree& arguments) {
 }
 
 /// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
-/// {"two_keys": true}: Gemma 1, of which versions of Transformers read the two keys differently;
-/// those from 4.39 to 4.44 as here, where the file is not of Transformers 5.
+/// {"two_keys": true}: Gemma 1, of whose two keys transformers_version says which is computed.
 void step_gemma_activation(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const auto at = group.config->find("hidden_act");
@@ -55,27 +55,24 @@ void step_gemma_activation(LayerReading& to, const JsonTree& arguments) {
   const auto newer = group.configured("hidden_activation"), older = group.configured("hidden_act");
   if (computes_hidden_act(group)) {
     if (older == "gelu")
-      to.note("config.json says hidden_act gelu, and that it is of Transformers 5, which computes "
-              "gelu, as is done here; the models were trained with gelu_pytorch_tanh");
+      to.note("config.json says hidden_act gelu, which is computed; the models were trained with "
+              "gelu_pytorch_tanh");
     if (newer && newer != older)
       to.warn(fmt::format("config.json says hidden_activation {} and hidden_act {}: the second is "
-                          "read, as in Transformers 5, which the file is of",
+                          "read, by its transformers_version",
                           *newer, *older));
     return;
   }
   if (!newer && older && *older != "gelu" && *older != "gelu_pytorch_tanh")
-    to.warn(
-        fmt::format("config.json says hidden_act {}: read as gelu_pytorch_tanh, as in "
-                    "Transformers 4.39 to 4.44; others compute hidden_act, as hidden_activation "
-                    "{} does here",
-                    *older, *older));
+    to.warn(fmt::format("config.json says hidden_act {}: read as gelu_pytorch_tanh; "
+                        "hidden_activation {} computes it",
+                        *older, *older));
   if (!newer && older == "gelu")
     to.note("config.json says hidden_act gelu: read as gelu_pytorch_tanh, with which the models "
-            "were trained; some versions of Transformers compute gelu itself, as hidden_activation "
-            "gelu does here");
+            "were trained; hidden_activation gelu computes gelu");
   if (newer && newer != older && newer != "gelu_pytorch_tanh")
-    to.note(fmt::format("config.json says hidden_activation {}, which is read here; some versions "
-                        "of Transformers read hidden_act alone",
+    to.note(fmt::format("config.json says hidden_activation {}, which is computed, whatever "
+                        "hidden_act says",
                         *newer));
 }
 

@@ -184,8 +184,7 @@ void set_lengths(LayerReading& to, const RopeConfig& config, std::string_view ki
     const double ratio = *longest / *original;
     if (factor && *factor != ratio)
       to.warn(message("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
-                      "{}, is computed with, as in Transformers 4: <rope_factor> {} computes "
-                      "with the factor, as Transformers 5",
+                      "{}, is computed with; <rope_factor> {} computes with the factor",
                       *factor, ratio, *factor));
     factor = ratio;
   }
