@@ -16,8 +16,7 @@ namespace mha::naming {
 namespace {
 
 /// What a config says of training, generation, other heads and software: no number of a forward
-/// pass depends on it. "NAME." is an object, ".NAME" follows another name, "NAME=VALUE" only
-/// with that value without effect.
+/// pass depends on it. "NAME." is an object, ".NAME" follows another name.
 constexpr std::string_view without_effect[]{
     // The writer of the file: a program and its version.
     "architectures", "model_type", "model_name", "_name_or_path", "name_or_path", "torch_dtype",
@@ -82,33 +81,39 @@ constexpr std::string_view without_effect[]{
     "sentence_transformers.", "tokenizer_config.", "init_config.", "text_encoder.",
     // The same of a GGUF file, and what its architecture or its tensors say.
     "general.", "tokenizer.", "split.", "quantize.", ".pooling_type", ".rope.scaling.finetuned",
-    ".tensor_data_layout",
-    // Nothing at this value, and told at another. Gemma 3's pattern stands beside layer_types.
-    "is_encoder_decoder=false", "mlp_type=default", "norm_type=layer_norm",
-    "use_embedding_sharing=true", "use_gated_activation=true", "use_parallel_block=true",
-    "use_parallel_embedding=false", "position_embedding_type=rope_gptj",
-    "order_of_interleaved_layers=local_attn_first", "is_folding_model=false",
-    "attn_config.qk_ln=false", "is_decoder=false", "add_cross_attention=false",
-    "scale_embedding=false", "logit_scale=1", "attention_bias=false", "mlp_bias=false",
-    "lm_head_bias=false", "use_bias=false", "use_qkv_bias=false", "bias=false",
-    "qk_layernorm=false", "use_qk_norm=false", "rotary=true", "position_embedding_type=absolute",
-    "_sliding_window_pattern=6", "hidden_act_fused=false", "final_rms=true", "experts_per_token=0",
-    "net_structure_type=0", "gap_size=0", "num_memory_blocks=0", "down_scale_factor=1",
-    "alibi=false", "use_sliding_window=false", "use_bidirectional_attention=false",
-    "logits_scaling=1", "residual_multiplier=1", "embedding_multiplier=1",
-    "scale_attn_weights=true", "scale_attn_by_inverse_layer_idx=false", "clip_qkv=0",
-    "layer_norm_elementwise_affine=true", "use_local_attn=false", "attn_scores_soft_cap=-1",
-    "output_logits_soft_cap=-1"};
+    ".tensor_data_layout"};
 
-/// What changes numbers at every other value, in a way that no family computes.
-constexpr std::string_view computed_only_at[]{"attn_config.prefix_lm=false",
-                                              "use_mrope=false",
-                                              "full_attn_mod=1",
-                                              "interpolate_factor=1",
-                                              "use_normalization_before_and_after=false",
-                                              "use_ntk_by_parts_rope=false",
-                                              "use_NTK_by_parts_rope=false",
-                                              ".nextn_predict_layers=0"};
+/// What changes no number at one value, and is told at others. Gemma 3's pattern is beside
+/// layer_types.
+struct AtRest {
+  std::string_view key, value;
+  bool is_refused = false; ///< at others: no family computes what it says then
+};
+// clang-format off
+constexpr AtRest at_rest[]{
+    {"is_encoder_decoder", "false"}, {"mlp_type", "default"}, {"norm_type", "layer_norm"},
+    {"use_embedding_sharing", "true"}, {"use_gated_activation", "true"},
+    {"use_parallel_block", "true"}, {"use_parallel_embedding", "false"},
+    {"position_embedding_type", "rope_gptj"}, {"order_of_interleaved_layers", "local_attn_first"},
+    {"is_folding_model", "false"}, {"attn_config.qk_ln", "false"}, {"is_decoder", "false"},
+    {"add_cross_attention", "false"}, {"scale_embedding", "false"}, {"logit_scale", "1"},
+    {"attention_bias", "false"}, {"mlp_bias", "false"}, {"lm_head_bias", "false"},
+    {"use_bias", "false"}, {"use_qkv_bias", "false"}, {"bias", "false"}, {"qk_layernorm", "false"},
+    {"use_qk_norm", "false"}, {"rotary", "true"}, {"position_embedding_type", "absolute"},
+    {"_sliding_window_pattern", "6"}, {"hidden_act_fused", "false"}, {"final_rms", "true"},
+    {"experts_per_token", "0"}, {"net_structure_type", "0"}, {"gap_size", "0"},
+    {"num_memory_blocks", "0"}, {"down_scale_factor", "1"}, {"alibi", "false"},
+    {"use_sliding_window", "false"}, {"use_bidirectional_attention", "false"},
+    {"logits_scaling", "1"}, {"residual_multiplier", "1"}, {"embedding_multiplier", "1"},
+    {"scale_attn_weights", "true"}, {"scale_attn_by_inverse_layer_idx", "false"},
+    {"clip_qkv", "0"}, {"layer_norm_elementwise_affine", "true"}, {"use_local_attn", "false"},
+    {"attn_scores_soft_cap", "-1"}, {"output_logits_soft_cap", "-1"},
+    {"attn_config.prefix_lm", "false", true}, {"use_mrope", "false", true},
+    {"full_attn_mod", "1", true}, {"interpolate_factor", "1", true},
+    {"use_normalization_before_and_after", "false", true},
+    {"use_ntk_by_parts_rope", "false", true}, {"use_NTK_by_parts_rope", "false", true},
+    {".nextn_predict_layers", "0", true}};
+// clang-format on
 
 /// What a whole model needs beside its layers' attention and its sizes.
 constexpr std::string_view of_whole_model =
@@ -128,7 +133,7 @@ bool is_size_of_whole_model(std::string_view key) {
          spellings[0] != "num_key_value_heads";
 }
 
-/// Whether a description of a whole model reads it for what stands around attention.
+/// Whether a description of a whole model reads it for what is around attention.
 bool is_read_by_model(const Description& said, std::string_view key) {
   return std::ranges::any_of(
       std::initializer_list<const DescribedValue*>{
@@ -148,37 +153,31 @@ bool is_full_attention_alone(std::string_view list) {
 bool is_of_key(std::string_view word, std::string_view key) {
   // Some hundred words are held against each key: nearly all begin otherwise.
   if (word.front() != '.' && (key.empty() || word.front() != key.front())) return false;
-  const std::string_view name = word.substr(0, word.find('='));
-  if (name.starts_with('.')) return key.ends_with(name);
-  if (!name.ends_with('.')) return name == key;
-  return key.starts_with(name) || key == name.substr(0, name.size() - 1);
-}
-
-/// Whether a word of the list says so of a key with its value: 1.0 is 1.
-bool says_so(std::string_view word, std::string_view key, std::string_view value) {
-  if (!is_of_key(word, key)) return false;
-  const std::size_t is = word.find('=');
-  if (is == word.npos) return true;
-  const std::string_view only = word.substr(is + 1);
-  return only == value || fmt::format("{}.0", only) == value;
+  if (word.starts_with('.')) return key.ends_with(word);
+  if (!word.ends_with('.')) return word == key;
+  return key.starts_with(word) || key == word.substr(0, word.size() - 1);
 }
 
 /// What a key does that nothing reads.
 struct Effect {
-  enum class Kind : std::uint8_t { none, unknown, not_computed };
-  Kind kind = Kind::unknown;
+  enum class Kind : std::uint8_t { none, told, refused };
+  Kind kind = Kind::told;
   std::string_view only = {}; ///< the value at which nothing of it needs to be computed
 };
 
 Effect effect_of(std::string_view key, std::string_view value) {
-  const auto says = [&](std::string_view word) { return says_so(word, key, value); };
+  const auto is_word = [&](std::string_view word) { return is_of_key(word, key); };
   if (value == "null" || value == "{}" || value.empty() ||
       (key == "layer_types" && is_full_attention_alone(value)) ||
-      std::ranges::any_of(without_effect, says) || std::ranges::any_of(computed_only_at, says))
+      std::ranges::any_of(without_effect, is_word))
     return {Effect::Kind::none};
-  for (const std::string_view word : computed_only_at)
-    if (is_of_key(word, key)) return {Effect::Kind::not_computed, word.substr(word.find('=') + 1)};
-  return {};
+  Effect found;
+  for (const AtRest& row : at_rest) {
+    if (!is_of_key(row.key, key)) continue;
+    if (row.value == value || fmt::format("{}.0", row.value) == value) return {Effect::Kind::none};
+    if (row.is_refused) found = {Effect::Kind::refused, row.value};
+  }
+  return found;
 }
 
 /// A value for a message, cut at a character.
@@ -332,7 +331,7 @@ std::vector<Note> unread_settings(const Found& layer, const Description& said, b
     if (!whole && (has_word(of_whole_model, key) || is_read_by_model(said, key))) continue;
     const std::optional<std::string> name = name_in_file(group, key, value);
     if (!name || (!whole && name->find(".expert_") != name->npos)) continue;
-    if (effect.kind == Effect::Kind::not_computed)
+    if (effect.kind == Effect::Kind::refused)
       fail("{}: {} is {}, which is not computed here: {} expected; describe the model by <naming> "
            "FILE.json<draft naming>",
            group.contents->format == "gguf" ? group.contents->name : "config.json", *name,
