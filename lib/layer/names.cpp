@@ -1,6 +1,7 @@
 #include <mha/layer/names.hpp>
 
 #include <mha/layer/layer.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -103,8 +104,7 @@ const std::vector<TensorInfo> split_tensors{
   {"b_k_pe", weight, "O", {{d_pe}}, "", "", false, {.member = &L::b_k_pe, .readers = {Stage::k_pe}}},
 };
 
-// Of layers that are read and not computed, by kind; of several that a layer has the first says what it is. The last
-// four are those of recurrent layers, H of which are their states.
+// Of layers that are read and not computed, by kind; of several that a layer has the first says what it is.
 constexpr std::string_view recurrent = "is recurrent", convolution = "is a short convolution", gate = "has gated heads",
                            indexer = "chooses its keys by an indexer";
 const std::vector<TensorInfo> kind_table{
@@ -147,12 +147,25 @@ const std::vector<TensorInfo> kind_table{
   {"shared.up", weight, "IO", {{d_model, I_shared}}, "the other factor of gated ones", "", false, {}, mixture_kind},
   {"shared.out", weight, "IO", {{I_shared, d_model}}, "the shared experts' second map", "", false, {}, mixture_kind},
   {"W_shared_gate", weight, "IO", {{d_model, widths}}, "gate of the shared experts' result", "", false, {}, mixture_kind},
-  {"W_q", weight, "IO", {{d_model, by(H_qk, d_k)}}, "queries; C of Mamba-2", "", false, {}, {}},
-  {"W_k", weight, "IO", {{d_model, by(H_qk, d_k)}}, "keys; B of Mamba-2", "", false, {}, {}},
-  {"W_v", weight, "IO", {{d_model, by(H, d_v)}}, "values; x of Mamba-2", "", false, {}, {}},
-  {"W_o", weight, "IO", {{by(H, d_v), d_out}}, "the output", "", false, {}, {}},
+};
+
+// What recurrent layers share with others has its own shape there, H being the states. Of Mamba-2 C is W_q, B W_k and
+// x W_v.
+const std::pair<std::string_view, TensorForm> recurrent_forms[]{
+  {"W_q", {d_model, by(H_qk, d_k)}}, {"W_k", {d_model, by(H_qk, d_k)}}, {"W_v", {d_model, by(H, d_v)}}, {"W_o", {by(H, d_v), d_out}},
 };
 // clang-format on
+
+/// Those of recurrent layers that others have, too, follow the table's.
+std::vector<TensorInfo> rows_of_kinds() {
+  std::vector<TensorInfo> rows = kind_table;
+  for (const auto& [name, form] : recurrent_forms) {
+    TensorInfo row = *find_named(tensor_table, name);
+    row.axes = "IO", row.forms = {form}, row.in_layer = {};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
 
 std::vector<TensorInfo> rows_with_member() {
   std::vector<TensorInfo> rows;
@@ -169,7 +182,8 @@ std::span<const TensorInfo> tensor_names() {
 }
 
 std::span<const TensorInfo> tensors_of_kinds() {
-  return kind_table;
+  static const std::vector<TensorInfo> rows = rows_of_kinds();
+  return rows;
 }
 
 std::span<const TensorInfo> layer_tensors() {
@@ -193,7 +207,7 @@ const TensorInfo* find_tensor_name(std::string_view name) {
 const TensorInfo* find_tensor_of_kind(std::string_view name) {
   static const auto by_name = [] {
     std::unordered_map<std::string_view, const TensorInfo*> map;
-    for (const TensorInfo& info : kind_table) map.emplace(info.name, &info);
+    for (const TensorInfo& info : tensors_of_kinds()) map.emplace(info.name, &info);
     return map;
   }();
   const auto found = by_name.find(name);
