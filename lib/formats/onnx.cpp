@@ -153,7 +153,9 @@ private:
   /// one. onnxruntime-genai's builder calls weights by their nodes,
   /// "model.layers.0.attn.q_proj.MatMul.weight", (in, out).
   void add_parameter(const Entry& entry, int value) {
-    if (!is_floating(entry.dtype) || entry.name.find('/') != std::string::npos) return;
+    if (!is_floating(entry.dtype) || is_anonymous(entry.name) ||
+        entry.name.find('/') != std::string::npos)
+      return;
     Entry parameter = entry;
     const bool of_node = entry.own_name.empty() && (entry.name.ends_with(".MatMul.weight") ||
                                                     entry.name.ends_with(".Add.bias"));

@@ -3,6 +3,8 @@
 
 #include <mha/formats/onnx_layers.hpp>
 
+#include <algorithm>
+
 namespace mha::io {
 
 struct KeptGraph {
@@ -12,6 +14,14 @@ struct KeptGraph {
   /// one anonymous, "model.layers.0.mlp.up_proj.weight", (out, in), is what the node
   /// /model/layers.0/mlp/up_proj/MatMul multiplies by.
   std::vector<Entry> parameters = {};
+
+  /// Whether a tensor of the file is a module's by its path; others are constants of steps.
+  bool is_of_module(const Entry& tensor) const {
+    return tensor.name.find('.') != std::string::npos &&
+           std::ranges::any_of(parameters, [&](const Entry& one) {
+             return one.name_in_file() == tensor.name_in_file();
+           });
+  }
 
   /// What it computes for texts of this length.
   std::shared_ptr<OnnxFlow> flow(std::int64_t length, std::int64_t texts = 1,

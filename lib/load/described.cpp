@@ -1,5 +1,7 @@
 #include <mha/load/described.hpp>
 
+#include <mha/formats/onnx_graph.hpp>
+
 #include <mha/load/described_names.hpp>
 #include <mha/load/whole_model.hpp>
 
@@ -110,8 +112,10 @@ std::vector<Note> unclaimed_tensors(const Group& group) {
   std::string list;
   std::size_t count = 0;
   constexpr std::size_t most = 8;
+  const io::KeptGraph* const graph = group.contents->graph.get();
   for (const io::Entry& entry : group.contents->tensors) {
     const std::string& name = entry.name;
+    if (graph && !graph->is_of_module(entry)) continue;
     if (group.reads->used(name) || group.reads->passed_over(name)) continue;
     if (is_ignored(*group.description, name)) continue;
     if (++count <= most) list += fmt::format("{}{}", list.empty() ? "" : ", ", name);

@@ -2,6 +2,8 @@
 
 #include <mha/load/draft.hpp>
 
+#include <mha/formats/onnx_graph.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <utility>
@@ -289,7 +291,7 @@ std::vector<std::string> Draft::leftovers() const {
   std::set<std::string> once;
   for (const io::Entry& entry : file_.tensors) {
     const std::string pattern = stack_.pattern(entry.name);
-    if (claimed_.contains(pattern)) continue;
+    if (claimed_.contains(pattern) || (file_.graph && !file_.graph->is_of_module(entry))) continue;
     const std::string_view tower = stack_.other_tower(entry.name),
                            part = tower.empty() ? part_of(pattern) : tower;
     const bool used = tower.empty() && is_used(part);

@@ -1,5 +1,6 @@
 #include <mha/load/draft_naming.hpp>
 
+#include <mha/formats/onnx_graph.hpp>
 #include <mha/load/as_naming_text.hpp>
 #include <mha/load/draft.hpp>
 
@@ -54,10 +55,23 @@ void Draft::claim(const std::string& name) {
   claimed_.insert(stack_.pattern(bias_beside(name)));
 }
 
-std::optional<std::string> draft_naming(const io::Contents& file) {
+namespace {
+
+std::optional<std::string> draft_of(const io::Contents& file) {
   std::optional<NumberedStack> stack = numbered_stack(file);
   if (!stack) return std::nullopt;
   return Draft(file, std::move(*stack)).text();
+}
+
+} // namespace
+
+std::optional<std::string> draft_naming(const io::Contents& file) {
+  if (file.graph) {
+    io::Contents weights = file;
+    weights.tensors = file.graph->parameters, weights.order = nullptr;
+    if (std::optional<std::string> text = draft_of(weights)) return text;
+  }
+  return draft_of(file);
 }
 
 } // namespace mha

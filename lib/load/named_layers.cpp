@@ -1,5 +1,7 @@
 #include <mha/load/named_layers.hpp>
 
+#include <mha/formats/onnx_graph.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,9 +89,10 @@ const io::Entry* NamedLayers::in_file(std::string_view own) const {
 std::vector<std::string> NamedLayers::unclaimed() const {
   std::vector<std::string> list;
   std::set<std::string> once;
-  for (const io::Entry& entry : layers_[0].group.contents->tensors) {
+  const io::Contents& file = *layers_[0].group.contents;
+  for (const io::Entry& entry : file.tensors) {
     const std::string& own = name_in_file(entry);
-    if (claimed_.contains(own)) continue;
+    if (claimed_.contains(own) || (file.graph && !file.graph->is_of_module(entry))) continue;
     std::string pattern = own;
     for (const ReadAs& layer : layers_)
       if (const std::string number = fmt::format(".{}.", layer.group.number().value_or(0));
