@@ -78,7 +78,7 @@ void report_overflow(const Message& text, const Common& common);
 using MoreTimings = std::function<void(render::JsonText& json)>;
 /// The line of --timings, if asked for.
 void report_timings(const Common& common, const MoreTimings& more = {});
-/// A number of it with so many digits behind the point.
+/// A number of it with so many digits after the point.
 void add_fixed(render::JsonText& json, std::string_view name, double value, int digits = 6);
 
 } // namespace mha::app

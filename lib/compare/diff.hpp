@@ -94,7 +94,7 @@ struct PassContext {
 Diff diff(const Layer& layer, const Reference& reference, const Tolerances& tolerances = {},
           std::size_t threads = 0, const PassContext* pass = nullptr);
 
-/// Whether a stage may be compared: of results alone, one that lies between given ones, or is
+/// Whether a stage may be compared: of results alone, one that is between given ones, or is
 /// computed from such a one, would follow settings that are not known.
 bool may_be_compared(const Layer& layer, Stage stage);
 /// The layer with a stage given instead of computed; `value` as users see it: of the shape

@@ -15,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// Where a stage's heads are counted; nothing where they stand side by side, or there are none.
+/// Where a stage's heads are counted; nothing where they are side by side, or there are none.
 std::optional<std::size_t> axis_of_heads(const Layer& layer, Stage stage) {
   const Axis first = axis_of(info_of(stage).letters[0]);
   if (first != Axis::head && first != Axis::kv_head) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<OtherReading> of_head_width(const Layer& layer, Stage stage, const
   return OtherReading{Stage::head_out, entry, "of head width: head_out"};
 }
 
-/// What stands in the place of each head, of one for all: (B, 1, T, S) of (B, T, S), and so on. Of
+/// What is in the place of each head, of one for all: (B, 1, T, S) of (B, T, S), and so on. Of
 /// weights with keepdim, too; another stage's axis of one counts its heads.
 std::optional<OtherReading> without_heads(const Layer& layer, Stage stage, const io::Entry& entry) {
   const std::optional<std::size_t> heads = axis_of_heads(layer, stage);

@@ -32,7 +32,7 @@ struct ReferenceStage {
   std::string origin{}; ///< "ref.npz: attn.hook_z" of a binding, too, as Origin has it
   /// The mean over the heads, which stands in the place of each: nothing is computed from it.
   bool mean_of_heads = false;
-  /// Numbers without an axis of heads stand in the place of each: until settle() has chosen whose
+  /// Numbers without an axis of heads are in the place of each: until settle() has chosen whose
   /// they are.
   bool one_of_heads = false;
   /// Key/value heads that came once per query head, in another order than this layer's queries

@@ -67,7 +67,7 @@ Squares variance_of_product(const Squares& a, const Squares& variance, const Squ
                             const Squares* own, const Spacing& summed, std::size_t threads);
 
 /// Whether given numbers of a stage are powers, or shares of their sum. Weights of both signs are
-/// not: scores stand for them.
+/// not: scores are in their place.
 bool are_powers(Stage stage, const Tensor& given);
 /// The variance of a row of n given numbers that are off by so much relative to them: of powers
 /// (`each`) each to itself, of others to itself and to its row.

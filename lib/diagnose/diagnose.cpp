@@ -72,7 +72,7 @@ std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Targe
   return list;
 }
 
-/// Whether all of the scores that lead to a stage, behind the stages that are known, are known too:
+/// Whether all of the scores that lead to a stage, after the stages that are known, are known too:
 /// which of the others a kernel rounds is not seen, nor is what it adds to them.
 bool shows_scores(const Layer& layer, Stage stage, const std::vector<Target>& targets) {
   StageSet known;

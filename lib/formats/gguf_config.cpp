@@ -40,7 +40,7 @@ private:
   bool is(std::string_view architectures) const { return settings_.is(architectures); }
   std::optional<double> number(std::string_view key) const { return settings_.number(key); }
 
-  /// A key behind "llama."; "" of another one.
+  /// A key after "llama."; "" of another one.
   std::string_view own(std::string_view whole_key) const {
     const std::string prefix = settings_.whole("");
     return whole_key.starts_with(prefix) ? whole_key.substr(prefix.size()) : std::string_view();

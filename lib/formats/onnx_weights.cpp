@@ -57,7 +57,7 @@ public:
     if (op == "Slice") return single_slice(*step).has_value() && can(step->input(0), depth + 1);
     if (op == "Gather") return single_gather(*step).has_value() && can(step->input(0), depth + 1);
     if (op == "Cast" && flow_.at(value).whole && !flow_.at(flow_.resolved(step->input(0))).whole)
-      return false; // which cuts off what is behind the point
+      return false; // which cuts off what is after the point
     return (only_reshapes(op) || op == "Transpose" || op == "Cast" || op == "Split") &&
            can(step->input(0), depth + 1);
   }

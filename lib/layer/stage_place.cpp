@@ -40,7 +40,7 @@ std::string unquoted(std::string_view text) {
 
 namespace {
 
-/// The parts between commas that stand outside of quotes and brackets.
+/// The parts between commas that are outside of quotes and brackets.
 std::vector<std::string> split_axes(std::string_view text) {
   std::vector<std::string> parts;
   while (true) {
@@ -96,14 +96,14 @@ ItemAxis axis_of_item(const Message& said, const Layer& layer, Dim letter, std::
   item.own = own_positions(layer, letter, b);
   item.differs = !layer.lengths.empty();
   const std::vector<std::string>& labels = of_keys ? layer.key_tokens_of(b) : layer.tokens_of(b);
-  // Labels of keys are those of all; the current ones stand after the past.
+  // Labels of keys are those of all; the current ones come after the past.
   const std::size_t before = letter == Dim::S ? layer.dims.past : 0;
   for (const std::size_t i : item.own)
     if (before + i < labels.size()) item.labels.push_back(labels[before + i]);
   return item;
 }
 
-/// Where the positions of batch items lie on an axis of `count`.
+/// Where the positions of batch items are on an axis of `count`.
 std::vector<PatchedAxis> patched_axes(const std::vector<std::vector<std::size_t>>& items,
                                       std::size_t count) {
   std::vector<PatchedAxis> axes;

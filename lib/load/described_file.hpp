@@ -58,7 +58,7 @@ public:
   /// The same of a map of the embedding, which may be a convolution of patches that do not overlap:
   /// one of a patch's numbers in their order, channels, rows, columns.
   Map embedding_map(const naming::DescribedTensor& tensor) const;
-  /// Rows of tokens, positions or types; of one type its row alone may lie there.
+  /// Rows of tokens, positions or types; of one type its row alone may be there.
   io::Entry rows(const naming::DescribedTensor& tensor) const;
   /// The rows before the vectors that come in, one below the other.
   io::Entry rows_in_front() const;

@@ -71,7 +71,7 @@ std::string constant_of(const JsonTree& tree, std::string_view what) {
   return tree.text;
 }
 
-/// What may lie side by side under a key, and whether all of it does.
+/// What may be side by side under a key, and whether all of it does.
 struct Splits {
   std::string_view key, parts;
   bool all = true;
@@ -120,7 +120,7 @@ std::vector<std::string> usual_split(const std::string& key) {
   return {};
 }
 
-/// How many groups lie side by side, each with all parts of the tensor.
+/// How many groups are side by side, each with all parts of the tensor.
 std::size_t groups_of(const JsonTree& groups, const DescribedTensor& tensor) {
   const double count = groups.as_number("groups");
   if (tensor.split.empty() || tensor.key.starts_with("mlp.") || tensor.by_head)
@@ -186,7 +186,7 @@ const std::string& name_of(const JsonTree& tree, std::string_view what) {
 
 std::string layout_of(const JsonTree& tree, std::size_t most) {
   std::string letters = tree.as_text("layout");
-  std::ranges::replace(letters, 'e', 'h'); // experts lie as heads do
+  std::ranges::replace(letters, 'e', 'h'); // experts are stored as heads are
   std::string sorted = letters;
   std::ranges::sort(sorted);
   if (sorted != "io" && !(sorted == "hio" && most == 3))

@@ -83,7 +83,7 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
   const std::vector<std::string_view>& names = sorted_names(*group.contents);
   for (auto at = std::ranges::lower_bound(names, prefix);
        at != names.end() && at->starts_with(prefix); ++at) {
-    // BERT's norm of the sum stands in attention's module, behind attention; GPT-2's masks do.
+    // BERT's norm of the sum is in attention's module, after attention; so are GPT-2's masks.
     const bool norm_of_sum = at->find("LayerNorm", prefix.size()) != std::string_view::npos,
                mask = at->ends_with("attn.bias") || at->ends_with("masked_bias");
     if (group.contents->find(*at) && !norm_of_sum && !mask) unknown.emplace_back(*at);

@@ -51,7 +51,7 @@ bool is_of_other_part(std::string_view name) {
   return named.within({"vision", "visual", "audio", "multi_modal_projector", "mm_projector"});
 }
 
-/// Whether `name` is one of the modules, or lies below one.
+/// Whether `name` is one of the modules, or is below one.
 bool is_below(std::string_view name, const std::vector<std::string>& modules) {
   for (const std::string& word : modules)
     if (name == word || (name.starts_with(word) && name[word.size()] == '.')) return true;

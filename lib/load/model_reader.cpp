@@ -69,7 +69,7 @@ void ModelReader::check_linear(const DescribedTensor& tensor, const DescribedFil
          to_string(map.b->shape), counted(gives, "numbers"));
 }
 
-/// The same where a line of the description says how the tensor lies.
+/// The same where a line of the description says how the tensor is stored.
 void ModelReader::check_described(const DescribedTensor& tensor, const DescribedFile::Map& map,
                                   std::size_t in, std::size_t out) const {
   const bool last = tensor.key == "mlp.out", of_mlp = tensor.key.starts_with("mlp.");

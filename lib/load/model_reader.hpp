@@ -18,7 +18,7 @@ public:
   /// Throws Error where the layer is not in its place in a whole model.
   ModelReader(const naming::Group& group, const naming::Description& said);
 
-  /// Where the description's names stand in the file.
+  /// Where the description's names are in the file.
   const DescribedFile& file() const { return file_; }
 
   /// Rows of tokens, positions or types by the tensor's key; none where there is no such table.

@@ -12,7 +12,7 @@ using naming::Group;
 
 namespace {
 
-/// The letters of a weight of attention as it lies in the file, "oi" not written; nothing where no
+/// The letters of a weight of attention as it is stored, "oi" not written; nothing where no
 /// letters say it.
 std::optional<std::string> layout_of(const Tensor& read, const Shape& stored_shape) {
   const Shape& shape = read.shape();

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of a layer's attention as a description says them: names, layouts, what lies side by
+// The tensors of a layer's attention as a description says them: names, layouts, what is side by
 // side. Inside of as_naming.cpp.
 
 #include <mha/load/families/description.hpp>
@@ -28,7 +28,7 @@ private:
   Said tensor_of(const std::string& key, const NamedTensor& part);
   /// A tensor of one layer that every layer reads (T5's distances) has that layer's name.
   std::string name_of_part(const std::string& key, const io::Entry& entry);
-  /// Tensors of single heads that lie under each other, "norms.{head}.weight"; nothing: it is one.
+  /// Tensors of single heads that are under each other, "norms.{head}.weight"; nothing: it is one.
   std::optional<Said> tensor_of_heads(const io::Entry& first, const NamedTensor& part);
   /// Several projections that are parts of one tensor, under the key of them together; whether they
   /// are.

@@ -83,7 +83,7 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
          run.plain(versus));
 }
 
-/// Whether attention adds to the stream what is no head's: b_o, or the bias of a norm behind it.
+/// Whether attention adds to the stream what is no head's: b_o, or the bias of a norm after it.
 bool adds_bias(const Layer& layer) {
   return !layer.b_o.empty() || !layer.block->post_attention_norm.bias.empty();
 }

@@ -52,7 +52,7 @@ enum class Component : std::uint8_t {
   attention, ///< all heads of a layer
   mlp,
   embed,
-  attention_bias, ///< b_o, and the bias of a norm behind attention
+  attention_bias, ///< b_o, and the bias of a norm after attention
   final_bias,     ///< of the last norm
   head_bias,      ///< of the unembedding
   set,            ///< the places that were named, together

@@ -18,7 +18,7 @@ using Levels = std::vector<const JsonTree*>;
 ///     {"config": "alibi", "default": false}   it says true, or is silent and the default is true
 ///     {"config": "attn_type", "is": "a b"}    its value is one of these words
 ///     {"has": "q_norm.weight"}                attention's module has the tensor
-///     {"beside": "ln_mlp.weight", "above": 1} so many modules above it stands the tensor
+///     {"beside": "ln_mlp.weight", "above": 1} so many modules above it is the tensor
 ///     {"in_file": "lm_head.weight"}           the file has a tensor of this whole name
 ///     {"within": "decoder. crossattention"}   one of the words is part of the module's name
 ///     {"ends": ".attn. attention."}           the module's whole name ends with one of these

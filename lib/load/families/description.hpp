@@ -1,6 +1,6 @@
 #pragma once
-// A description of models: what tensors are called, how they lie and what is computed of them, as a
-// family's file (load/families/NAME.json) or a user's says it, --naming FILE.json
+// A description of models: what tensors are called, how they are stored and what is computed of
+// them, as a family's file (load/families/NAME.json) or a user's says it, --naming FILE.json
 // (docs/describing.md). Read from JSON by load/read_description.hpp.
 
 #include <mha/layer/block.hpp>
@@ -97,10 +97,10 @@ struct Description {
   std::string file, title;
   std::string text;                ///< of a user's file
   std::string own_words;           ///< of a user's family: how `where` of its file's words begins
-  bool is_family = false;          ///< names are completed, and stand below the prefixes found
+  bool is_family = false;          ///< names are completed, and are below the prefixes found
   std::vector<std::string> layers; ///< what stands before a layer's names; several: one a layer
   DescribedValue num_layers;
-  std::size_t attention_depth = 1; ///< how many modules attention stands below its block
+  std::size_t attention_depth = 1; ///< how many modules attention is below its block
 
   /// "W_q", "mlp.in" of the layers; "embed.token", "embed.linear", "head", "head.dense".
   /// "head.bias" is a bias of another name than the head's.

@@ -50,7 +50,7 @@ void step_relative_key(LayerReading& to, const JsonTree& arguments) {
     to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
 }
 
-/// RoFormer's table of sines and cosines lies in the file, and could be another.
+/// RoFormer's table of sines and cosines is in the file, and could be another.
 void step_roformer_table(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const io::Entry* const entry = group.elsewhere(

@@ -251,7 +251,7 @@ bool is_of(const FamilyRow& family, const Group& group);
 void read_layer(const FamilyRow& family, const Group& group, LayerReading& to);
 /// The tensors alone of a layer that the user describes, which are held against each other.
 void read_described_tensors(const Group& group, LayerReading& to);
-/// Whether the family says what stands around attention.
+/// Whether the family says what is around attention.
 bool has_whole_model(const FamilyRow& family);
 /// The model_types whose whole model it describes; "": any.
 std::string_view whole_models_of(const FamilyRow& family);

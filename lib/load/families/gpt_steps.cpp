@@ -85,7 +85,7 @@ void step_unsupported(LayerReading& to, const JsonTree& arguments) {
 }
 
 /// {"key", "name", "taken", "axes", "naming"}: a square matrix of which its name alone says how it
-/// lies.
+/// is stored.
 void step_square(LayerReading& to, const JsonTree& arguments) {
   const auto text = [&](const char* name) { return text_in(arguments, name).value_or(""); };
   to.note_square(text("key"), text("name"), text("taken"), text("axes"), text("naming"));

@@ -17,16 +17,16 @@ std::string_view kind_of(std::span<const TensorOfKind> parts, bool alone);
 /// computed yet: data/x: … is A_log".
 Message why_of_kind(std::string_view id, std::span<const TensorOfKind> parts, bool alone);
 
-/// The tensors of a found layer that are of such kinds, by their names alone; of several that lie
-/// in one the first.
+/// The tensors of a found layer that are of such kinds, by their names alone; of several that
+/// are in one the first.
 std::vector<TensorOfKind> named_of_kinds(const Found& layer);
 
-/// What a part of a tensor and its bias are called, in which several lie: "W_gate" and "b_gate".
+/// What a part of a tensor and its bias are called, in which several are: "W_gate" and "b_gate".
 std::pair<std::string, std::string> names_of_part(std::string_view key, const std::string& part);
 /// A letter, as `sizes` say it. Throws Error where they do not.
 std::size_t size_of_letter(const Description& said, const Group& group, Dim letter,
                            const std::string& where);
-/// How many outputs a part of a tensor has that several lie in, by the letters of its row.
+/// How many outputs a part of a tensor has that several are in, by the letters of its row.
 std::size_t width_of_part(const Description& said, const Group& group, std::string_view name,
                           const std::string& where);
 /// Throws Error where a tensor's shape is not its row's, with the letters as `sizes` and the other

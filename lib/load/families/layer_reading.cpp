@@ -138,7 +138,8 @@ void LayerReading::note_square(std::string_view canonical, std::string_view name
                                std::string_view choose) {
   if (group_.configured("model_type")) return; // config.json says whose names these are
   const Shape shape = group_.shape(name);
-  // A feed-forward widens: beside one, its first matrix shows how the file's lie, and was read so.
+  // A feed-forward widens: beside one, its first matrix shows how the file's are stored, and was
+  // read so.
   const io::Entry* widens = group_.elsewhere(group_.parent() + "mlp.c_fc.weight");
   if (widens && widens->shape.size() == 2 && widens->shape[0] != widens->shape[1]) return;
   if (shape.size() == 2 && shape[0] == shape[1])

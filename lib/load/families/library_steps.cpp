@@ -81,7 +81,7 @@ Tensor stacked(const LayerReading& to, const std::string& name, std::size_t head
 
 } // namespace
 
-/// The projections stand in a module of the layer: right in it, output.dense is a feed-forward's,
+/// The projections are in a module of the layer: right in it, output.dense is a feed-forward's,
 /// as SqueezeBERT has it.
 bool stands_in_a_module(const Group& group) {
   const std::size_t dot = group.prefix.size();
@@ -188,7 +188,7 @@ void step_transformer_lens(LayerReading& to, const JsonTree&) {
   if (!to.set_from_config("input_norm_eps", {"eps"})) to.set("input_norm_eps", "1e-05");
 }
 
-/// What it says of what stands around attention.
+/// What it says of what is around attention.
 void settle_transformer_lens(const Group& group, Description& said, const JsonTree&) {
   const std::string type = group.configured("normalization_type").value_or("");
   const bool none = !type.starts_with("LN") && !type.starts_with("RMS");

@@ -1,4 +1,4 @@
-// A layer, and what stands around it, read as a family's file says.
+// A layer, and what is around it, read as a family's file says.
 
 #include <mha/load/families/family_text.hpp>
 
@@ -22,7 +22,7 @@ namespace mha::naming {
 
 namespace {
 
-/// Projections whose columns lie side by side in one tensor, of heads: how many columns each has.
+/// Projections whose columns are side by side in one tensor, of heads: how many columns each has.
 struct SideBySide {
   std::size_t groups = 1;         ///< each with columns of all parts
   std::vector<std::size_t> sizes; ///< heads of each part in a group
@@ -121,7 +121,7 @@ private:
               said_.file);
   }
 
-  /// Biases of their own, norms of queries and keys, sinks: as they lie.
+  /// Biases of their own, norms of queries and keys, sinks: as they are stored.
   void take_other(const DescribedTensor& tensor) {
     const io::Entry entry = file_.as_stored(tensor), &stored = *file_.weight(tensor);
     if (tensor.key.starts_with("conv")) return take_convolution(tensor, entry, stored);

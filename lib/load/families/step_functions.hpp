@@ -1,5 +1,5 @@
 #pragma once
-// The functions behind the steps and tests of steps.hpp, by the file that they are in.
+// The functions of the steps and tests of steps.hpp, by the file that they are in.
 
 #include <mha/load/families/steps.hpp>
 
