@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 
 namespace mha {
@@ -27,22 +28,26 @@ double as_people_write(double eps, double near) {
 } // namespace
 
 /// Newton's steps on ε: what a tenth more of it changes says how much of the difference is due to
-/// it.
+/// it. Of a long input some queries tell that, too.
 void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
   constexpr double tenth = 0.1, most_at_once = 30, smallest = 1e-15, largest = 10;
-  constexpr int steps = 12;
-  const Tensor& theirs = trials.target().theirs;
+  constexpr int steps = 12, from_afar = 4;
+  // A tenth of a smaller one is lost beside float32 numbers of usual size.
+  constexpr double worth_fitting = 0.9, least_seen = 1e-5;
   const bool half = trials.target().half.has_value();
-  const auto fit = [&](Change (*make)(const Layer&, double), double own) {
-    if (!trials.concerns(make(layer_, own))) return;
-    double eps = own > 0 ? own : 1e-6, last = HUGE_VAL;
+  const auto fit = [&](double own, const std::function<Change(double)>& make) {
+    if (!trials.concerns(make(own))) return;
+    double eps = std::max(own, least_seen), first = HUGE_VAL, last = HUGE_VAL;
     for (int i = 0; i < steps; ++i) {
-      const Change here = make(layer_, eps), more = make(layer_, eps * (1 + tenth));
-      const Tensor value = trials.value({&here});
-      const double error = agreement_of(value, theirs, 0).error;
-      if (i == 1 && !(error < last)) return; // not what it is due to
+      const Change here = make(eps), more = make(eps * (1 + tenth));
+      const double error = trials.screen({&here}).error;
+      if (i == 0) first = error;
+      // Not what it is due to.
+      if (!std::isfinite(error) || (i == 1 && !(error < last)) ||
+          (i == from_afar && !(error < worth_fitting * first)))
+        return;
       last = error;
-      const double by = tenth * projection(theirs, trials.value({&more}), value);
+      const double by = tenth * trials.steps_between({&here}, {&more});
       if (!std::isfinite(by)) return;
       const double next =
           std::clamp(eps * std::clamp(1 + by, 1 / most_at_once, most_at_once), smallest, largest);
@@ -51,15 +56,17 @@ void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
     }
     eps = as_people_write(eps, half ? 0.1 : 0.02);
     if (std::fabs(eps - own) <= 1e-3 * own) return;
-    Change change = make(layer_, eps);
+    Change change = make(eps);
     change.fitted = true;
     candidates.push_back(keep(std::move(change)));
   };
-  if (layer_.settings.input_norm != InputNorm::none && !layer_.X.empty() &&
-      !layer_.has_given(Stage::x))
-    fit(input_norm_eps_change, layer_.settings.input_norm_eps);
+  const Settings& s = layer_.settings;
+  if (s.input_norm != InputNorm::none && !layer_.X.empty() && !layer_.has_given(Stage::x))
+    fit(s.input_norm_eps, [&](double eps) { return input_norm_eps_change(layer_, eps); });
   if (!layer_.q_norm_weight.empty() || !layer_.k_norm_weight.empty())
-    fit(qk_norm_eps_change, layer_.settings.qk_norm_eps);
+    fit(s.qk_norm_eps, [&](double eps) { return qk_norm_eps_change(layer_, eps); });
+  for (const Epsilon& one : block_epsilons(layer_)) fit(one.own, one.change);
+  for (const Epsilon& one : end_epsilons(layer_)) fit(one.own, one.change);
 }
 
 } // namespace mha

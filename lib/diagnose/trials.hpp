@@ -63,7 +63,13 @@ public:
   double usual_rounding(const Changes& changes = {}) const;
   /// On some of the queries, which is quick, and whose bits need not be the whole's.
   Agreement screen(const Changes& changes) const;
-  /// The same for many, with as many threads as there are; what they share is computed first.
+  /// On the same queries, how many times the difference between what some changes give and what
+  /// others do takes the first to the reference.
+  double steps_between(const Changes& here, const Changes& there) const {
+    return projection(some_theirs_, screened(there), screened(here));
+  }
+  /// The same as screen for many, with as many threads as there are; what they share is computed
+  /// first.
   std::vector<Agreement> screen(const std::vector<Changes>& sets);
 
   const Target& target() const { return target_; }

@@ -2,6 +2,7 @@
 // weight.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/epsilon.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -83,32 +84,32 @@ void add_multipliers(const TransformerBlock& block, ChangeList& list) {
   }
 }
 
+/// One of a block's norms in another form.
+Change formed(const BlockNorm& one, const OtherNorm& other) {
+  std::function<void(Layer&)> edit = [one, form = other.form](Layer& layer) {
+    own_block(layer).*one.norm = form((*layer.block).*one.norm);
+  };
+  if (!other.form)
+    edit = [one, rows = other.rows](Layer& layer) {
+      give(layer, one.makes, rows((*layer.block).*one.norm, normed_by(layer, one)));
+    };
+  return {"block_norm." + other.id, StageSet{one.makes}, with_name(other.did, one.name),
+          with_name(other.cure, one.name), std::move(edit)};
+}
+
 void add_block_forms(const TransformerBlock& block, ChangeList& list) {
   for (const BlockNorm& one : block_norms) {
     const Norm& norm = block.*one.norm;
     if (!norm.present() || is_multiplier(norm)) continue;
-    const auto change = [member = one.norm](Layer& layer, const Norm& other) {
-      own_block(layer).*member = other;
-    };
     list.add("block_norm.missing", StageSet{one.makes}, fmt::format("leaves out {}", one.name),
-             fmt::format("apply {}", one.name), [change](Layer& layer) { change(layer, Norm{}); });
+             fmt::format("apply {}", one.name),
+             [member = one.norm](Layer& layer) { own_block(layer).*member = Norm{}; });
     list.add("block_norm.twice", StageSet{one.makes}, fmt::format("applies {} twice", one.name),
              fmt::format("apply {} once", one.name), [one](Layer& layer) {
                const Norm& own = (*layer.block).*one.norm;
                give(layer, one.makes, normed(own, normed(own, normed_by(layer, one))));
              });
-    for (OtherNorm& other : other_norms(norm, false)) {
-      std::function<void(Layer&)> edit = [change, form = other.form,
-                                          member = one.norm](Layer& layer) {
-        change(layer, form((*layer.block).*member));
-      };
-      if (!other.form)
-        edit = [one, rows = other.rows](Layer& layer) {
-          give(layer, one.makes, rows((*layer.block).*one.norm, normed_by(layer, one)));
-        };
-      list.add("block_norm." + other.id, StageSet{one.makes}, with_name(other.did, one.name),
-               with_name(other.cure, one.name), std::move(edit));
-    }
+    for (const OtherNorm& other : other_norms(norm, false)) list.add(formed(one, other));
   }
 }
 
@@ -135,6 +136,8 @@ struct NormGroup {
   }
 };
 
+const NormGroup all_norms{every_norm, StageSet::all(), true};
+
 /// The norms of q and k in another form, as a Norm has it.
 void form_heads(Layer& layer, const std::function<Norm(Norm)>& form) {
   for (Tensor Layer::*weight : {&Layer::q_norm_weight, &Layer::k_norm_weight}) {
@@ -154,52 +157,69 @@ void form_heads(Layer& layer, const std::function<Norm(Norm)>& form) {
   }
 }
 
-/// The norms of a group in another form.
+/// The norms of a group by another formula, which a Norm can say.
+std::function<void(Layer&)> by_form(const NormGroup& group, const std::function<Norm(Norm)>& form) {
+  return [group, form](Layer& edited) {
+    group.each(Layer(edited), [&](const Norm& norm, Stage makes) {
+      if (makes == Stage::x) give(edited, Stage::x, normed(form(norm), edited.X));
+      for (const BlockNorm& one : block_norms)
+        if (one.makes == makes) own_block(edited).*one.norm = form(norm);
+    });
+  };
+}
+
+/// The same, which rows alone show: each behind the ones before it.
+std::function<void(Layer&)> by_rows(const NormGroup& group,
+                                    const std::function<Tensor(const Norm&, const Tensor&)>& rows) {
+  return [group, rows](Layer& edited) {
+    group.each(Layer(edited), [&](const Norm& norm, Stage makes) {
+      give(edited, makes, rows(norm, NormGroup::input_of(edited, makes)));
+    });
+  };
+}
+
+/// A group's norms in another form.
+Change formed(const NormGroup& group, StageSet touched, const OtherNorm& other) {
+  return {"block_norm." + other.id, touched, with_name(other.did, group.name),
+          with_name(other.cure, group.name),
+          other.form ? by_form(group, other.form) : by_rows(group, other.rows)};
+}
+
+/// The same with the norms of q and k.
+Change formed_with_heads(NormGroup group, StageSet touched, const OtherNorm& other) {
+  group.name = every_norm_and_heads;
+  Change change = formed(group, touched | qk_norm_stages(), other);
+  change.edit = [form = other.form, edit = std::move(change.edit)](Layer& edited) {
+    edit(edited);
+    form_heads(edited, form);
+  };
+  return change;
+}
+
+/// The norms of a group, in their order, and what they make.
+std::pair<std::vector<Norm>, StageSet> norms_of(const NormGroup& group, const Layer& layer) {
+  std::pair<std::vector<Norm>, StageSet> found;
+  group.each(layer, [&](const Norm& norm, Stage makes) {
+    found.first.push_back(norm), found.second.add(makes);
+  });
+  return found;
+}
+
+/// The norms of a group in other forms.
 void add_forms_of(const Layer& layer, const NormGroup& group, ChangeList& list) {
-  std::vector<Norm> own;
-  StageSet touched;
-  group.each(layer,
-             [&](const Norm& norm, Stage makes) { own.push_back(norm), touched.add(makes); });
+  const auto [own, touched] = norms_of(group, layer);
+  const bool norms_heads = !layer.q_norm_weight.empty() && !layer.k_norm_weight.empty();
   if (own.size() < 2) return;
-  const auto by_form = [group](const std::function<Norm(Norm)>& form) {
-    return [group, form](Layer& edited) {
-      group.each(Layer(edited), [&](const Norm& norm, Stage makes) {
-        if (makes == Stage::x) give(edited, Stage::x, normed(form(norm), edited.X));
-        for (const BlockNorm& one : block_norms)
-          if (one.makes == makes) own_block(edited).*one.norm = form(norm);
-      });
-    };
-  };
-  const auto by_rows = [group](const std::function<Tensor(const Norm&, const Tensor&)>& rows) {
-    return [group, rows](Layer& edited) { // each behind the ones before it
-      group.each(Layer(edited), [&](const Norm& norm, Stage makes) {
-        give(edited, makes, rows(norm, NormGroup::input_of(edited, makes)));
-      });
-    };
-  };
   list.add("block_norm.missing", touched, fmt::format("leaves out {}", group.name),
-           fmt::format("apply {}", group.name), by_form([](const Norm&) { return Norm{}; }));
+           fmt::format("apply {}", group.name), by_form(group, [](const Norm&) { return Norm{}; }));
   // Attention's own has 1 in its weight already: one that says so has the model's words.
   const auto plus = std::ranges::find_if(own, &Norm::one_plus);
   for (const OtherNorm& other : other_norms(plus == own.end() ? own.front() : *plus, group.whole)) {
     const bool of_class = other.id == "one_plus" || other.id == "weight" || other.id == "kind";
     if (!group.whole && (!of_class || !other.form)) continue;
-    Change& change = list.add("block_norm." + other.id, touched, with_name(other.did, group.name),
-                              with_name(other.cure, group.name), {});
-    if (other.form)
-      change.edit = by_form(other.form);
-    else
-      change.edit = by_rows(other.rows);
+    list.add(formed(group, touched, other));
     const bool of_heads = other.form && (of_class || other.id == "eps") && other.id != "weight";
-    if (!group.whole || !of_heads || layer.q_norm_weight.empty() || layer.k_norm_weight.empty())
-      continue;
-    list.add("block_norm." + other.id, touched | qk_norm_stages(),
-             with_name(other.did, every_norm_and_heads),
-             with_name(other.cure, every_norm_and_heads),
-             [form = other.form, edit = change.edit](Layer& edited) {
-               edit(edited);
-               form_heads(edited, form);
-             });
+    if (group.whole && of_heads && norms_heads) list.add(formed_with_heads(group, touched, other));
   }
 }
 
@@ -218,7 +238,7 @@ void add_four_as_two(ChangeList& list) {
 }
 
 void add_groups(const Layer& layer, ChangeList& list) {
-  add_forms_of(layer, {every_norm, StageSet::all(), true}, list);
+  add_forms_of(layer, all_norms, list);
   if (layer.block->shape != BlockShape::sandwich) return;
   if (is_multiplier(layer.block->post_mlp_norm)) return;
   add_four_as_two(list);
@@ -349,6 +369,26 @@ std::vector<Change> block_norm_changes(const Subject& subject) {
 }
 
 } // namespace
+
+std::vector<Epsilon> block_epsilons(const Layer& layer) {
+  std::vector<Epsilon> list;
+  if (!layer.block) return list;
+  for (const BlockNorm& one : block_norms)
+    if (const Norm& norm = (*layer.block).*one.norm; norm.present() && !is_multiplier(norm))
+      list.push_back(
+          {norm.eps, [one, norm](double eps) { return formed(one, other_epsilon(norm, eps)); }});
+  const auto [own, touched] = norms_of(all_norms, layer);
+  if (own.size() < 2) return list;
+  const bool norms_heads = !layer.q_norm_weight.empty() && !layer.k_norm_weight.empty();
+  for (const bool heads : {false, true})
+    if (!heads || norms_heads)
+      list.push_back({own.front().eps, [heads, norm = own.front(), makes = touched](double eps) {
+                        const OtherNorm other = other_epsilon(norm, eps);
+                        return heads ? formed_with_heads(all_norms, makes, other)
+                                     : formed(all_norms, makes, other);
+                      }});
+  return list;
+}
 
 const Theme block_norm_theme{
     "block_norm",

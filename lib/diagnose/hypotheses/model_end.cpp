@@ -1,6 +1,7 @@
 // The model's end: its last norm, its head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/epsilon.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -15,6 +16,18 @@ namespace mha {
 
 namespace {
 
+/// The last norm in another form.
+Change last_norm_formed(const OtherNorm& other) {
+  return {"last_norm.form", StageSet{Stage::final}, with_name(other.did, "the last norm"),
+          with_name(other.cure, "the last norm"), [other](Layer& edited) {
+            ModelEnds& own = own_ends(edited);
+            if (other.form)
+              own.final = other.form(own.final);
+            else
+              give(edited, Stage::final, other.rows(own.final, own.stream));
+          }};
+}
+
 void add_last_norm(const ModelEnds& ends, ChangeList& list) {
   if (!ends.final.present()) return;
   const StageSet touched = StageSet{Stage::final};
@@ -27,15 +40,7 @@ void add_last_norm(const ModelEnds& ends, ChangeList& list) {
              const Norm& norm = edited.ends->final;
              give(edited, Stage::final, normed(norm, normed(norm, edited.ends->stream)));
            });
-  for (OtherNorm& other : other_norms(ends.final, true))
-    list.add("last_norm.form", touched, with_name(other.did, "the last norm"),
-             with_name(other.cure, "the last norm"), [other](Layer& edited) {
-               ModelEnds& own = own_ends(edited);
-               if (other.form)
-                 own.final = other.form(own.final);
-               else
-                 give(edited, Stage::final, other.rows(own.final, own.stream));
-             });
+  for (const OtherNorm& other : other_norms(ends.final, true)) list.add(last_norm_formed(other));
 }
 
 /// A norm of a layer in the last norm's place.
@@ -358,6 +363,12 @@ std::vector<Change> model_end_changes(const Subject& subject) {
 }
 
 } // namespace
+
+std::vector<Epsilon> end_epsilons(const Layer& layer) {
+  if (!layer.ends || !layer.ends->final.present()) return {};
+  const Norm& norm = layer.ends->final;
+  return {{norm.eps, [norm](double eps) { return last_norm_formed(other_epsilon(norm, eps)); }}};
+}
 
 const Theme model_end_theme{
     "model_end",

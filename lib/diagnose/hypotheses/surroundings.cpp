@@ -204,6 +204,17 @@ std::vector<RowForm> row_forms(const Norm& norm, bool of_all) {
   return list;
 }
 
+OtherNorm other_epsilon(const Norm& norm, double eps) {
+  return {"eps",
+          fmt::format("norms with ε = {:.4g} in {{}}", eps),
+          fmt::format("take ε = {:g} in {{}}", norm.eps),
+          [eps](Norm changed) {
+            changed.eps = eps;
+            return changed;
+          },
+          {}};
+}
+
 std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all) {
   std::vector<OtherNorm> list;
   const bool rms = norm.kind == InputNorm::rms;
@@ -218,15 +229,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all) {
                   },
                   {}});
   for (double eps : {1e-5, 1e-6, 1e-12, 1e-8, 1e-7, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
-    if (eps != norm.eps)
-      list.push_back({"eps",
-                      fmt::format("norms with ε = {:g} in {{}}", eps),
-                      fmt::format("take ε = {:g} in {{}}", norm.eps),
-                      [eps](Norm changed) {
-                        changed.eps = eps;
-                        return changed;
-                      },
-                      {}});
+    if (eps != norm.eps) list.push_back(other_epsilon(norm, eps));
   if (!norm.weight.empty()) {
     add_offsets(norm, list);
     add_rounded_weights(norm, list);

@@ -69,6 +69,8 @@ struct OtherNorm {
 /// What implementations confuse in a norm that is there: in one of several, which has a formula
 /// that the others have, or in all of them (`of_all`), whose formula may be wrong.
 std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all);
+/// The norm with another ε.
+OtherNorm other_epsilon(const Norm& norm, double eps);
 /// "{}" replaced.
 std::string with_name(std::string text, std::string_view name);
 
