@@ -225,6 +225,7 @@ Difference Comparison::of(Stage stage) const {
   result.at.resize(shape.size());
   if (total.count > 0) result.at = place_of(shape, worst.index);
   if (total.finite > 0) result.rms = std::sqrt(total.rr / static_cast<double>(total.finite));
+  if (!result.within) result.nearest = static_cast<float>(std::sqrt(std::max(0.0, total.nearest)));
   const double norms = std::sqrt(total.aa) * std::sqrt(total.rr);
   if (total.all.abs == 0)
     result.cosine = 1; // the same numbers

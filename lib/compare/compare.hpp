@@ -34,6 +34,8 @@ DType coarser_of(DType a, DType b);
 struct Difference {
   bool same_bits = true; ///< in the coarser of the two types; any NaN is any other
   bool within = true;    ///< no element disagrees
+  /// |ours − theirs| in |theirs|, of the row with elements that disagree where that is least.
+  float nearest = 0;
   /// The largest |a − r| and |a − r| / |r|, of the elements that disagree; where none does, of all.
   /// |r| counts as a thousandth of what is typical of the stage at least, so that a number near
   /// zero makes no error look large. Infinite where only one of them is NaN or infinite.

@@ -1,5 +1,6 @@
 #include <mha/compare/diff.hpp>
 
+#include <mha/compare/likely_rounding.hpp>
 #include <mha/compare/other_readings.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>
@@ -16,34 +17,11 @@ namespace {
 
 /// How much larger the error of a later step must be for an earlier one to pass for rounding.
 constexpr double much_larger = 20;
-/// What rounding spoils still points where it did: else its variances are not computed.
-constexpr double least_cosine = 0.9, least_cosine_in_float = 0.999;
 
 /// The value of one stage of an edited layer; nothing where that cannot be computed.
 std::optional<Tensor> value_in(const Layer& layer, Stage stage, std::size_t threads) {
   if (!contains(available_stages(layer), stage)) return std::nullopt;
   return trace(layer, {stage}, {}, threads).value(stage);
-}
-
-/// Errors of rounding size, relative to a stage's root mean square: several units in the last
-/// place.
-double rounding_like(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 0.06;
-  case DType::f16:
-    return 0.01;
-  case DType::f32:
-    return 2e-5;
-  default:
-    return 1e-12;
-  }
-}
-
-/// Whether an error can be rounding at all.
-bool may_be_rounding(const Difference& found, DType precision) {
-  return std::isfinite(found.max_abs) &&
-         found.cosine >= (is_short(precision) ? least_cosine : least_cosine_in_float);
 }
 
 class Differ {
@@ -81,8 +59,9 @@ private:
   void recompute(StageDiff& row);
   void judge_by_itself(StageDiff& row);
   ShownRoundingJudge& own_judge(const StageDiff& row);
-  std::optional<Difference> without_rounding(const StageDiff& row, ShownRoundingJudge& judge,
-                                             const Tensor& ours, double& allowed,
+  std::optional<Difference> without_rounding(const StageDiff& row, Difference with,
+                                             ShownRoundingJudge& judge, const Tensor& ours,
+                                             double& allowed,
                                              const GrownRounding* grown = nullptr) const;
   std::map<Stage, Tensor> values_of(const std::vector<Stage>& stages) const;
   RoundedSteps steps_of(const StageDiff& row, bool from_theirs) const;
@@ -205,21 +184,24 @@ ShownRoundingJudge& Differ::own_judge(const StageDiff& row) {
   return judges_.try_emplace(kept, layer_, std::move(steps), threads_).first->second;
 }
 
-/// The difference of a stage of a layer, beyond what rounding allows each number; nothing where
-/// that is not known. `allowed` is the most of it.
-std::optional<Difference> Differ::without_rounding(const StageDiff& row, ShownRoundingJudge& judge,
-                                                   const Tensor& ours, double& allowed,
+/// The difference `with` of a stage of a layer, beyond what rounding allows each number; nothing
+/// where that is not known. `allowed` is the most of it.
+std::optional<Difference> Differ::without_rounding(const StageDiff& row, Difference with,
+                                                   ShownRoundingJudge& judge, const Tensor& ours,
+                                                   double& allowed,
                                                    const GrownRounding* grown) const {
   const Tensor saved = as_saved(*row.reference, ours);
   const std::optional<RoundingVerdict> verdict = judge.judge(*row.reference, saved, grown);
   if (!verdict) return std::nullopt;
-  Difference found = compare(layer_, row.stage, saved, row.reference->value, row.tolerance,
-                             row.reference->stored, verdict->allowed);
-  if (row.reference->mean_of_heads) found.worst_head.reset();
-  found.within = found.within || verdict->within;
-  for (const float one : verdict->allowed.as<float>())
-    allowed = std::max(allowed, static_cast<double>(one));
-  return found;
+  const bool is_allowed_some = !verdict->allowed.empty();
+  if (is_allowed_some)
+    with = compare(layer_, row.stage, saved, row.reference->value, row.tolerance,
+                   row.reference->stored, verdict->allowed);
+  if (row.reference->mean_of_heads) with.worst_head.reset();
+  with.within = with.within || verdict->within;
+  for (std::size_t i = 0; is_allowed_some && i < verdict->allowed.count(); ++i)
+    allowed = std::max(allowed, static_cast<double>(verdict->allowed.as<float>()[i]));
+  return with;
 }
 
 /// What the layer computes of these stages: of those that are available, and of large ones nothing.
@@ -257,7 +239,8 @@ void Differ::allow_rounding() {
     const std::optional<Tensor> ours =
         at == together.end() ? value_in(layer_, row->stage, threads_) : at->second;
     if (!ours) continue;
-    if (const auto left = without_rounding(*row, own_judge(*row), *ours, row->rounding))
+    if (const auto left =
+            without_rounding(*row, row->difference, own_judge(*row), *ours, row->rounding))
       row->difference = *left;
   }
 }
@@ -325,7 +308,8 @@ void Differ::measure_pass() {
                               row.tolerance))
       continue;
     double allowed = 0;
-    const auto left = without_rounding(row, own_judge(row), grown.ours, allowed, &grown);
+    const auto left =
+        without_rounding(row, row.difference, own_judge(row), grown.ours, allowed, &grown);
     if (left && left->within) row.pass_rounding = allowed;
   }
 }
@@ -369,7 +353,8 @@ void Differ::recompute(StageDiff& row) {
   if (may_be_rounding(*row.recomputed, precision)) {
     ShownRoundingJudge judge(edited, steps_of(row, true), threads_);
     double allowed = 0;
-    if (const auto left = without_rounding(row, judge, *value, allowed)) row.recomputed = *left;
+    if (const auto left = without_rounding(row, *row.recomputed, judge, *value, allowed))
+      row.recomputed = *left;
   }
   row.own = !row.recomputed->within;
 }

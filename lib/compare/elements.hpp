@@ -49,12 +49,15 @@ struct ComparedElements {
   UlpCounts ulp;
   double dot = 0, aa = 0, rr = 0;
   std::size_t finite = 0;
+  /// Of the nearest row with some that disagree, |a − r|² in |r|².
+  double nearest = std::numeric_limits<double>::infinity();
 
   void add(const ComparedElements& other) {
     same_bits = same_bits && other.same_bits;
     count += other.count, mismatched += other.mismatched;
     all.add(other.all), wrong.add(other.wrong), ulp.add(other.ulp);
     dot += other.dot, aa += other.aa, rr += other.rr, finite += other.finite;
+    nearest = std::min(nearest, other.nearest);
   }
 };
 
@@ -165,6 +168,7 @@ template <class A, class R, class Masked>
 void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
                       ComparedElements& to) {
   RowSums sums;
+  const std::size_t wrong = to.mismatched;
   if constexpr (std::is_same_v<A, float> && std::is_same_v<R, float>) {
     for (std::size_t begin = 0; by.bits == DType::f32 && begin < some.count;
          begin += ElementBlock::most) {
@@ -181,6 +185,9 @@ void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked&
   if (!std::is_same_v<A, float> || !std::is_same_v<R, float> || by.bits != DType::f32)
     compare_one_by_one(some, by, both_masked, sums, to);
   to.dot += sums.dot, to.aa += sums.aa, to.rr += sums.rr, to.ulp.add(sums.ulp);
+  if (to.mismatched == wrong) return;
+  const double apart = sums.aa + sums.rr - 2 * sums.dot;
+  to.nearest = std::min(to.nearest, sums.rr > 0 ? apart / sums.rr : 0);
 }
 
 } // namespace mha

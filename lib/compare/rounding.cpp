@@ -355,6 +355,11 @@ std::optional<RoundingVerdict> ShownRoundingJudge::judge(const ReferenceStage& t
       rows_.judge({stage, own_form(stage, theirs.value), theirs.stored, theirs.resolution},
                   own_form(stage, ours), grown_rows ? &*grown_rows : nullptr);
   if (!found) return found;
+  const auto allowed = found->allowed.as<float>();
+  if (std::ranges::all_of(allowed, [](float one) { return one == 0; })) {
+    found->allowed = {};
+    return found;
+  }
   Layer shown = layer_; // hands out what is given in the form that users see
   shown.given[index_of(stage)] = convert(found->allowed, layer_.dtype), shown.given_set.add(stage);
   found->allowed = convert(trace(shown, {stage}, {}, 1).value(stage), DType::f32);

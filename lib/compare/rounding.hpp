@@ -83,7 +83,8 @@ class ShownRoundingJudge {
 public:
   ShownRoundingJudge(const Layer& layer, RoundedSteps steps, std::size_t threads);
 
-  /// `ours` has the shape layer.shape_of(stage).
+  /// `ours` has the shape layer.shape_of(stage). Where no number is allowed anything, `allowed` is
+  /// empty.
   std::optional<RoundingVerdict> judge(const ReferenceStage& theirs, const Tensor& ours,
                                        const GrownRounding* grown = nullptr);
   /// See RoundingJudge::is_far.

@@ -77,7 +77,9 @@ void Variances::prepare(Stage last) {
 Numbers Variances::of(Stage stage) {
   if (layer_.has_given(stage)) return of_given(stage);
   prepare(stage);
-  if (is_map(stage)) return of_maps(stage);
+  constexpr std::size_t small = std::size_t{1} << 20;
+  if (is_map(stage) && count_of(layer_.shape_of(stage)) > small) return of_maps(stage);
+  if (is_map(stage) && !variances_.contains(stage)) variances_[stage] = of_maps(stage);
   find(stage);
   return variances_.at(stage);
 }

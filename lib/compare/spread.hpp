@@ -96,7 +96,7 @@ private:
   RoundedSteps by_;
   Spacing kept_, summed_;
   std::size_t threads_;
-  std::map<Stage, Numbers> values_, variances_; ///< of token stages
+  std::map<Stage, Numbers> values_, variances_; ///< of token stages; variances of small maps, too
   KeptMaps maps_;
 };
 
