@@ -89,12 +89,15 @@ private:
 /// The coarsest type that a stage of the reference, and what it was computed from, are of: a step
 /// that is stored in float32 inherits the rounding of bfloat16 inputs. What is gathered, not
 /// computed (the stream before the first layer, x of a layer without a norm) has the precision of
-/// the checkpoint and says nothing about the computation.
+/// the checkpoint and says nothing about the computation. A row's one number is float32 in kernels
+/// of every type: of queries and keys that were computed, what was saved behind it tells theirs.
 DType Differ::precision_of_chain(Stage stage) const {
-  const StageSet ancestors = ancestors_of(layer_, stage);
+  StageSet chain = ancestors_of(layer_, stage);
+  if (info_of(stage).kind == Kind::row && contains(chain, Stage::q) && !layer_.has_given(Stage::q))
+    chain.add(Stage::head_out), chain.add(Stage::output);
   DType coarsest = reference_.find(stage)->stored;
   for (const ReferenceStage& theirs : reference_.stages)
-    if (contains(ancestors, theirs.stage) &&
+    if (contains(chain, theirs.stage) &&
         (theirs.stage == Stage::x ? layer_.settings.input_norm != InputNorm::none
                                   : follows(theirs.stage, Stage::x)))
       coarsest = coarser_of(coarsest, theirs.stored);
@@ -103,6 +106,7 @@ DType Differ::precision_of_chain(Stage stage) const {
 
 /// The stage's, and what typed numbers may be off by.
 Tolerance Differ::tolerance_for(const ReferenceStage& theirs, DType coarser) const {
+  if (info_of(theirs.stage).kind == Kind::row) coarser = coarser_of(layer_.dtype, theirs.stored);
   Tolerance tolerance = tolerances_.of(theirs.stage, coarser);
   if (!tolerances_.asked_for(theirs.stage)) tolerance.absolute += theirs.resolution;
   return tolerance;

@@ -88,10 +88,15 @@ struct Direction {
 
 /// A sum of squares over numbers that are judged together.
 struct Group {
-  double squares = 0;
+  double squares = 0, expected = 0; ///< of errors in what is expected, and of that
   std::size_t count = 0;
-  void add(const Group& other) { squares += other.squares, count += other.count; }
+  void add(const Group& other) {
+    squares += other.squares, expected += other.expected, count += other.count;
+  }
   double root() const { return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count)); }
+  double expected_root() const {
+    return count == 0 ? 0 : std::sqrt(expected / static_cast<double>(count));
+  }
   /// In what such a group may be off by; `of_row`: how many of a row's numbers are independent.
   double ratio(double of_row, bool half) const {
     return count > 1 ? root() / most_in_group(static_cast<double>(count) * of_row, half) : 0;
@@ -121,14 +126,9 @@ public:
     result_.allowed = Tensor::uninitialised(DType::f32, theirs_.values.shape());
     const auto allowed = result_.allowed.as_mutable<float>();
     for (std::size_t i = 0; i < n; ++i) allowed[i] = is_padded_ && is_padding(i) ? 0 : look_at(i);
-    std::vector<double> roots;
-    for (const Group& row : row_groups_)
-      if (row.count > 0) roots.push_back(row.root());
-    if (!roots.empty()) {
-      const auto middle = roots.begin() + static_cast<std::ptrdiff_t>(roots.size() / 2);
-      std::nth_element(roots.begin(), middle, roots.end());
-      result_.shown = *middle;
-    }
+    result_.rows.resize(rows);
+    for (std::size_t row = 0; row < rows; ++row)
+      result_.rows[row] = {row_groups_[row].root(), row_groups_[row].expected_root()};
     result_.within = result_.farthest <= farthest_beyond && beyond_ * one_in <= n;
     refuse_groups(rows);
     for (std::size_t row = 0; row < directions_.size(); ++row)
@@ -181,7 +181,7 @@ private:
     const double expected = v + (storing * storing + theirs_.resolution * theirs_.resolution) / 3;
     if (!(expected > 0) || !std::isfinite(error)) return given;
     Group& row = row_groups_[i / rows_.width];
-    row.squares += error * error / expected, ++row.count;
+    row.squares += error * error / expected, row.expected += expected, ++row.count;
     if (!directions_.empty()) directions_[i / rows_.width].add(b - a, a);
     return given;
   }
@@ -307,6 +307,30 @@ bool RoundingJudge::is_far(const Rounded& theirs, const Tensor& ours, const Grow
   return Judged(layer_, theirs, ours, found).is_far(tolerance);
 }
 
+namespace {
+
+/// The rows that are expected to be off by more where scores are rounded.
+std::vector<std::size_t> moved_rows(const RoundingVerdict& as_kept,
+                                    const RoundingVerdict& rounded) {
+  constexpr double more = 1.5;
+  std::vector<std::size_t> moved;
+  for (std::size_t row = 0; row < as_kept.rows.size(); ++row)
+    if (rounded.rows[row].expected > more * as_kept.rows[row].expected) moved.push_back(row);
+  return moved;
+}
+
+/// The error of the row in the middle of some; of none 0.
+double middle_error(const RoundingVerdict& verdict, const std::vector<std::size_t>& rows) {
+  std::vector<double> errors;
+  for (const std::size_t row : rows) errors.push_back(verdict.rows[row].error);
+  if (errors.empty()) return 0;
+  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+  std::nth_element(errors.begin(), middle, errors.end());
+  return *middle;
+}
+
+} // namespace
+
 std::optional<RoundingVerdict> RoundingJudge::judge(const Rounded& theirs, const Tensor& ours,
                                                     const GrownRounding* grown) {
   const Stage stage = theirs.stage;
@@ -314,11 +338,13 @@ std::optional<RoundingVerdict> RoundingJudge::judge(const Rounded& theirs, const
   RoundingVerdict found = judged(theirs, ours, grown, false);
   const bool makes_scores = stage == Stage::scores ||
                             contains(ancestors_of(layer_, stage, layer_.given_set), Stage::scores);
-  if (found.within || !is_short(steps_.kept) || !makes_scores || found.shown < more_than_shown ||
-      found.scaled)
-    return found;
+  if (found.within || !is_short(steps_.kept) || !makes_scores || found.scaled) return found;
   RoundingVerdict rounded = judged(theirs, ours, grown, true);
-  return rounded.shown >= shown_by_scores ? rounded : found;
+  const std::vector<std::size_t> moved = moved_rows(found, rounded);
+  return middle_error(found, moved) >= more_than_shown &&
+                 middle_error(rounded, moved) >= shown_by_scores
+             ? rounded
+             : found;
 }
 
 namespace {

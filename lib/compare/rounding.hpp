@@ -18,13 +18,18 @@ struct Rounded {
   double resolution = 0;     ///< half of the last digit that was typed; 0: none
 };
 
+/// A row of numbers that are judged together: the root of the mean square of their errors, in what
+/// rounding is expected to be, and of what that is.
+struct RoundedRow {
+  double error = 0, expected = 0;
+};
+
 /// What of a difference is rounding.
 struct RoundingVerdict {
   bool within = true; ///< all of it
   double farthest =
       0; ///< the largest |ours − theirs| in what its number is allowed; infinite for NaN
-  /// The root of the mean square, in what rounding is expected to be, of the row in the middle.
-  double shown = 0;
+  std::vector<RoundedRow> rows; ///< none of padding
   /// Of few rows, one that is off by a factor, and by little else.
   bool scaled = false;
   /// What each number is allowed, in float32 and the form of Layer::given; 0 in what is wrong as a
@@ -52,8 +57,8 @@ class RoundingJudge {
 public:
   /// `layer` in row form, with a batch axis; `steps.kept` is the precision. A half type's fused
   /// kernels keep scores … masked in float32, and others round them: that is granted where the
-  /// numbers show it in general. Few rows show nothing in general: there a row that is off by a
-  /// factor is not off by its scores, each of which turns it another way.
+  /// rows that it moves show it in general. Few rows show nothing in general: there a row that is
+  /// off by a factor is not off by its scores, each of which turns it another way.
   RoundingJudge(Layer layer, RoundedSteps steps, std::size_t threads);
   RoundingJudge(const RoundingJudge&) = delete;
   RoundingJudge& operator=(const RoundingJudge&) = delete;

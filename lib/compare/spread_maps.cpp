@@ -164,8 +164,8 @@ void MapVariances::through_scores(const RowValues& values, double* variance) con
 
 /// row_max, shifted and exp, from masked; for what comes after it, those of exp relative to each
 /// number. Returns the maximum's, which all of them share.
-/// Softmax is computed in float32 in all implementations that are known; exp's argument is rounded
-/// once more where it is multiplied by log₂ e.
+/// Softmax is computed in float32 in all implementations that are known, and a row's one number
+/// kept in it; exp's argument is rounded once more where it is multiplied by log₂ e.
 double MapVariances::through_exp(const RowValues& y, double* variance) const {
   using enum Stage;
   const std::size_t n = layer_.dims.S_all;
@@ -174,7 +174,7 @@ double MapVariances::through_exp(const RowValues& y, double* variance) const {
   if (m && max && n > 0) of_max = variance[std::max_element(m, m + n) - m];
   if (is_given(row_max, y)) of_given(row_max, max, 1, &of_max);
   if (last_ == row_max) {
-    variance[0] = of_max + kept_.of(*max);
+    variance[0] = of_max + summed_.of(*max);
     return 0;
   }
   if (is_given(shifted, y)) of_given(shifted, y[shifted], n, variance), of_max = 0;
@@ -225,12 +225,12 @@ void MapVariances::through_softmax(const RowValues& y, double of_max, double* va
   }
   const double of_row = of_row_sum(y, variance);
   if (last_ == row_sum) {
-    variance[0] = *y[row_sum] * *y[row_sum] * (of_row + of_max) + kept_.of(*y[row_sum]);
+    variance[0] = *y[row_sum] * *y[row_sum] * (of_row + of_max) + summed_.of(*y[row_sum]);
     return;
   }
   if (last_ == logsumexp) {
     const double lse = *y[logsumexp];
-    variance[0] = of_row + kept_.of(lse) + 2 * summed_.at_worst(y[row_max] ? *y[row_max] : lse);
+    variance[0] = of_row + summed_.of(lse) + 2 * summed_.at_worst(y[row_max] ? *y[row_max] : lse);
     return;
   }
   for (std::size_t j = 0; j < n; ++j) {

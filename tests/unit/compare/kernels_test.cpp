@@ -153,3 +153,54 @@ TEST_CASE("kernels: of few rows in a half type, right ones are none and a scaled
   CHECK(blamed == 0);
   CHECK(missed == 0);
 }
+
+TEST_CASE("kernels: a float32 log-sum-exp is of queries and keys in the outputs' type",
+          "[kernels]") {
+  std::string wrong;
+  std::size_t blamed = 0, missed = 0;
+  for (std::uint64_t i = 0; i < how_many_kernels(); ++i) {
+    kernels::Kernel kernel = kernels::kernel_of(21000 + first_kernel() + i, true);
+    kernel.stored = i % 2 == 0 ? DType::bf16 : DType::f16, kernel.scores = DType::f32;
+    if (kernel.weights != DType::f32) kernel.weights = kernel.stored;
+    // Rounded queries turn rows of sharp weights by one error, which few numbers tell from a
+    // mistake.
+    kernel.size = std::min(kernel.size, 1.0);
+    kernels::Port port = kernels::port_of(kernel);
+    std::erase_if(port.stages, [](const ReferenceStage& one) { return one.stage < Stage::scores; });
+    Reference reference;
+    reference.stages = port.stages;
+    if (const Diff found = diff(port.layer, reference); !found.equal())
+      ++blamed, wrong += "\nblamed " + kernel.text() + told_of_kernel(found);
+    ReferenceStage& lse = reference.stages.front();
+    REQUIRE(lse.stage == Stage::logsumexp);
+    std::vector<float> numbers(lse.value.as<float>().begin(), lse.value.as<float>().end());
+    for (float& one : numbers) one *= 1.4427F; // of base 2
+    lse.value = Tensor::of<float>(lse.value.shape(), numbers);
+    if (const Diff found = diff(port.layer, reference); found.first != Stage::logsumexp)
+      ++missed, wrong += "\nmissed " + kernel.text() + told_of_kernel(found);
+  }
+  INFO(wrong);
+  CHECK(blamed == 0);
+  CHECK(missed == 0);
+}
+
+TEST_CASE("kernels: large scores that are kept in a half type show in the later of few tokens",
+          "[kernels]") {
+  std::string wrong;
+  std::size_t blamed = 0;
+  for (std::uint64_t i = 0; i < how_many_kernels(); ++i) {
+    kernels::Kernel kernel = kernels::kernel_of(25000 + first_kernel() + i, false);
+    kernel.T = kernel.S = 5 + i % 5, kernel.d_k = kernel.d_v = i % 2 == 0 ? 5 : 16;
+    kernel.causal = true, kernel.padded = false, kernel.window = -1, kernel.size = 4;
+    if (kernel.stored == DType::f32) kernel.stored = DType::bf16;
+    kernel.weights = kernel.scores = kernel.stored;
+    if (kernel.order == kernels::Order::online) kernel.order = kernels::Order::forward;
+    const kernels::Port port = kernels::port_of(kernel);
+    Reference reference;
+    reference.stages = port.stages;
+    if (const Diff found = diff(port.layer, reference); !found.equal())
+      ++blamed, wrong += "\nblamed " + kernel.text() + told_of_kernel(found);
+  }
+  INFO(wrong);
+  CHECK(blamed == 0);
+}
