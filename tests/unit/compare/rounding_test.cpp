@@ -112,8 +112,9 @@ TEST_CASE("rounding: stages that share a chain are judged as each is by itself")
       move(theirs, seed % 2 == 0 ? 1e-3 : 1e-7);
       const auto found = judge.judge(theirs, trace(layer, {stage}).value(stage));
       REQUIRE(found);
-      return std::tuple(found->within, found->farthest, found->shown,
-                        values_in_double(found->allowed));
+      std::vector<std::pair<double, double>> rows;
+      for (const RoundedRow& row : found->rows) rows.emplace_back(row.error, row.expected);
+      return std::tuple(found->within, found->farthest, rows, values_in_double(found->allowed));
     };
     std::map<Stage, decltype(judged(forward, Stage::q))> first;
     for (const Stage stage : order) first.emplace(stage, judged(forward, stage));
