@@ -2,7 +2,6 @@
 // The course of a whole model's diagnosis: layer by layer, each on the reference's own stream.
 
 #include "against.hpp"
-#include "describe.hpp"
 #include "model_diagnosis.hpp"
 #include "other_layers.hpp"
 #include <mha/compare/streams.hpp>
@@ -12,6 +11,7 @@
 #include <mha/diagnose/through.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/load/loaded_words.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
@@ -31,15 +31,13 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
 class ModelDiagnoser {
 public:
   ModelDiagnoser(const RunRequest& request, OpenedModel& model,
-                 const std::vector<std::string>& against, Common& common,
-                 const render::TextStyle& text_style)
+                 const std::vector<std::string>& against, Common& common)
       : request_(request),
         model_(model),
         texts_(*model.texts()),
         files_(against),
         whole_(*whole_model_of(model)),
-        common_(common),
-        text_style_(text_style) {
+        common_(common) {
     SameText same = require_same_text(model, files_, common);
     around_.before = std::move(same.before), around_.behind = std::move(same.behind);
     around_.embedding = &texts_.embedding();
@@ -75,9 +73,7 @@ private:
   void apply_other_step_to_final_layer();
   void name_other_layer();
   void name_form_of_gelu();
-  void from_logits();
-  void keep(const std::string& id, const std::string& headline, const Layer& layer,
-            Diagnosis diagnosis);
+  void keep(const std::string& id, const LoadedLayer& loaded, Diagnosis diagnosis);
   std::pair<Diagnosis, Reference> best(const Layer& layer, const std::vector<Reference>& readings,
                                        bool fused);
   Layer ends_from(const Tensor& stream) const;
@@ -91,7 +87,6 @@ private:
   ReferenceFiles files_;
   WholeModelOfLayer whole_;
   Common& common_;
-  const render::TextStyle& text_style_;
   ModelAround around_;
   ModelDiagnosis diagnoses_;
   ReferenceStream stream_;
@@ -104,7 +99,6 @@ private:
   Tensor embed_;
   /// The first layer that nothing explains, and its first stage that differs.
   std::optional<std::pair<std::string, ReferenceStage>> unexplained_;
-  Layer open_layer_;
   bool is_sum_ = false;            ///< what the layer before hands on is a sum of its saved steps
   bool stream_is_unknown_ = false; ///< the stream behind the last layer is not known
   bool ends_with_own_ = false;     ///< the model's end is judged from its own last stream

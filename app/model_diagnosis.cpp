@@ -72,8 +72,7 @@ Tensor ModelDiagnoser::predicted() {
   return trace(layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
 }
 
-void ModelDiagnoser::keep(const std::string& id, const std::string& headline, const Layer& layer,
-                          Diagnosis diagnosis) {
+void ModelDiagnoser::keep(const std::string& id, const LoadedLayer& loaded, Diagnosis diagnosis) {
   for (Change& change : diagnosis.changes)
     if (!change.reproduction.transposed.empty()) change.reproduction = {};
   // What enters a layer and the layer itself are one place.
@@ -90,9 +89,7 @@ void ModelDiagnoser::keep(const std::string& id, const std::string& headline, co
       diagnosis.at = before.at, diagnosis.ours = before.ours, diagnosis.theirs = before.theirs;
     diagnoses_.places.pop_back();
   }
-  PlaceDiagnosis place{id, std::move(diagnosis), {}};
-  place.text = headline + "\n" + render::diagnosis_text(layer, place.diagnosis, text_style_);
-  diagnoses_.places.push_back(std::move(place));
+  diagnoses_.places.push_back({id, words_of(loaded), std::move(diagnosis)});
 }
 
 /// The reading that needs the fewest changes.
@@ -129,7 +126,7 @@ void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_fir
     for (const Change& change : diagnosis.changes) made.push_back(&change);
     last_->layer.X = changed(ends, made).ends->embed;
   }
-  keep("embed", headline(model_, first, text_style_), ends, std::move(diagnosis));
+  keep("embed", first, std::move(diagnosis));
 }
 
 /// The best reading's diagnosis; where nothing explains it, with a cause before the layer, whose
@@ -208,8 +205,8 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   stream_is_unknown_ = stream_is_unknown_ || !result->first.explained;
   if (!result->first.explained && !unexplained_)
     if (const ReferenceStage* open = compared.find(*result->first.unexplained))
-      unexplained_.emplace(loaded.id, *open), open_layer_ = layer;
-  keep(loaded.id, headline(model_, loaded, text_style_), layer, std::move(result->first));
+      unexplained_.emplace(loaded.id, *open);
+  keep(loaded.id, loaded, std::move(result->first));
 }
 
 /// The last norm and the head.
@@ -244,8 +241,7 @@ void ModelDiagnoser::end() {
     if (auto through = explain_through(last, ends, *open, context)) {
       const bool of_end = std::ranges::any_of(
           through->changes, [](const Change& change) { return stage_of(change) >= Stage::final; });
-      keep(of_end ? "" : last_->id, headline(model_, of_end ? loaded : *last_, text_style_), ends,
-           std::move(*through));
+      keep(of_end ? "" : last_->id, of_end ? loaded : *last_, std::move(*through));
       return;
     }
   }
@@ -258,7 +254,7 @@ void ModelDiagnoser::end() {
           "left out, run twice or exchanged are tried, not two causes at once and no rows before "
           "the text (a soft prompt); save hidden_states to see where it begins");
   }
-  keep("", headline(model_, loaded, text_style_), ends, std::move(diagnosis));
+  keep("", loaded, std::move(diagnosis));
 }
 
 /// Every layer, without what enters it.
@@ -283,8 +279,7 @@ void ModelDiagnoser::name_form_of_gelu() {
     if (place.id.empty() || place.id == "embed" || !place.diagnosis.captures.empty()) continue;
     Diagnosis& told = place.diagnosis;
     told.equal = false, told.changes = {gelu_.cause()}, told.hints = {gelu_.sentence()};
-    place.text = headline(model_, *last_, text_style_) + "\n" +
-                 render::diagnosis_text(last_->layer, told, text_style_);
+    place.words = words_of(*last_);
   }
 }
 
@@ -312,20 +307,17 @@ ModelDiagnosis ModelDiagnoser::run() {
         return place.diagnosis.changes[0].did;
     return std::string();
   }();
-  const bool everywhere = std::ranges::all_of(diagnoses_.places, [&](const PlaceDiagnosis& place) {
-    return place.id.empty() || place.id == "embed" ||
-           (place.diagnosis.changes.size() == 1 && place.diagnosis.changes[0].did == first);
-  });
-  if (!everywhere)
-    for (PlaceDiagnosis& place : diagnoses_.places)
-      for (Change& change : place.diagnosis.changes) change.reproduction = {};
+  diagnoses_.reproduces_everywhere =
+      std::ranges::all_of(diagnoses_.places, [&](const PlaceDiagnosis& place) {
+        return place.id.empty() || place.id == "embed" ||
+               (place.diagnosis.changes.size() == 1 && place.diagnosis.changes[0].did == first);
+      });
   return std::move(diagnoses_);
 }
 
 ModelDiagnosis diagnose_model(const RunRequest& request, OpenedModel& model,
-                              const std::vector<std::string>& against, Common& common,
-                              const render::TextStyle& text_style) {
-  return ModelDiagnoser(request, model, against, common, text_style).run();
+                              const std::vector<std::string>& against, Common& common) {
+  return ModelDiagnoser(request, model, against, common).run();
 }
 
 } // namespace mha::app

@@ -1,5 +1,7 @@
 #include "against.hpp"
 #include "model_diagnosis.hpp"
+#include <mha/render/diagnose.hpp>
+#include <mha/render/headline.hpp>
 #include <mha/render/text_table.hpp>
 #include <mha/system/words.hpp>
 
@@ -52,7 +54,8 @@ bool same_verdict(const Diagnosis& a, const Diagnosis& b) {
 
 } // namespace
 
-std::string model_diagnosis_text(const ModelDiagnosis& found, const render::TextStyle& text_style) {
+std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view title,
+                                 const render::TextStyle& text_style) {
   render::TextTable grid({{""}, {"", false, true}});
   std::string details;
   for (std::size_t i = 0; i < found.places.size();) {
@@ -67,7 +70,9 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, const render::Text
       ids.push_back(found.places[next++].id);
     const std::string name = ids.size() == 1 ? name_of_place(place.id) : "layers " + ranges_of(ids);
     grid.add({name, verdict_of_place(place.diagnosis)});
-    if (!place.diagnosis.equal || !place.diagnosis.captures.empty()) details += "\n" + place.text;
+    if (!place.diagnosis.equal || !place.diagnosis.captures.empty())
+      details += "\n" + render::headline(title, place.words, text_style) + "\n" +
+                 render::diagnosis_text(place.diagnosis, text_style);
     i = next;
   }
   std::string text = grid.text(text_style) + "\n";

@@ -43,14 +43,16 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
     diagnosis.unexplained = Stage::resid_pre, diagnosis.error_after = agreement.error;
     diagnosis.stages.push_back({Stage::resid_pre, agreement, agreement, {}});
     diagnosis.ours = agreement.ours, diagnosis.theirs = agreement.theirs;
-    diagnosis.at = place_of(loaded.layer.shape_of(Stage::resid_pre), agreement.worst);
+    diagnosis.at =
+        coordinates_of(loaded.layer, Stage::resid_pre,
+                       place_of(loaded.layer.shape_of(Stage::resid_pre), agreement.worst));
     diagnosis.hints.push_back(
         fmt::format("what enters layer {} is not what the layer before it hands on, in the "
                     "reference itself: something runs between the two, or they were saved in "
                     "different runs",
                     loaded.id));
   }
-  keep(loaded.id, headline(model_, loaded, text_style_), loaded.layer, std::move(diagnosis));
+  keep(loaded.id, loaded, std::move(diagnosis));
 }
 
 /// If tokens attend to the padding around their text, every layer differs from the reference for
@@ -73,7 +75,7 @@ bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
       diagnoses_.coverage.add(id, stages_in(of_layer), of_layer);
     }
     diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
-    keep("", headline(model_, of_ends(ends), text_style_), ends, std::move(*found));
+    keep("", of_ends(ends), std::move(*found));
   }
   last_.reset();
   return found.has_value();
@@ -90,7 +92,7 @@ bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
       explain_embedding(ends, layer, known, {false, common_.threads, &around_, nullptr});
   if (!found) return false;
   layer = with_stream(loaded.layer, changed(ends, {&found->changes[0]}).ends->embed);
-  keep("embed", headline(model_, loaded, text_style_), ends, std::move(*found));
+  keep("embed", loaded, std::move(*found));
   return true;
 }
 
@@ -105,7 +107,7 @@ bool ModelDiagnoser::explain_stream_from_next_layer(const std::vector<ReferenceS
   const Layer before = changed(last_->layer, {&found->changes[0]});
   layer = with_stream(
       layer, trace(before, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post));
-  keep(last_->id, headline(model_, *last_, text_style_), last_->layer, std::move(*found));
+  keep(last_->id, *last_, std::move(*found));
   return true;
 }
 
@@ -199,7 +201,7 @@ bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance)
 }
 
 /// Replaces the diagnosis of a place by the finding that its saved resid_post is the step `other`
-/// and that nothing differs otherwise. The first line of the text, the headline, stays.
+/// and that nothing differs otherwise.
 void ModelDiagnoser::record_other_step(PlaceDiagnosis& place, const std::string& other) {
   Diagnosis& diagnosis = place.diagnosis;
   diagnosis.captures.push_back({Stage::resid_post, other});
@@ -207,8 +209,6 @@ void ModelDiagnoser::record_other_step(PlaceDiagnosis& place, const std::string&
       diagnosis.same_numbers.clear();
   diagnoses_.coverage.remove(place.id, Stage::resid_post);
   diagnosis.equal = diagnosis.explained = true, diagnosis.unexplained = {};
-  place.text = place.text.substr(0, place.text.find('\n') + 1) + "\n" +
-               render::diagnosis_text(last_->layer, diagnosis, text_style_);
 }
 
 /// If the reference saved the input of each layer as its resid_post, the first layer seems to be
@@ -298,8 +298,6 @@ void ModelDiagnoser::name_other_layer() {
   if (place == diagnoses_.places.end()) return;
   place->diagnosis.hints = {
       fmt::format("the reference's {} is that of layer {}", mha::name_of(stage.stage), other)};
-  place->text = place->text.substr(0, place->text.find('\n') + 1) + "\n" +
-                render::diagnosis_text(open_layer_, place->diagnosis, text_style_);
 }
 
 } // namespace mha::app

@@ -91,20 +91,23 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   double took = 0;
   const ModelDiagnosis found = [&] {
     const Stopwatch watch(took);
-    return diagnose_model(request, model, against, common, text_style);
+    return diagnose_model(request, model, against, common);
   }();
   common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
   std::vector<render::LayerDiagnosis> places;
   bool explained = found.not_judged.empty() && !found.coverage.lacks_steps();
   for (const PlaceDiagnosis& place : found.places) {
     places.push_back({place.id, place.diagnosis});
+    if (!found.reproduces_everywhere)
+      for (Change& change : places.back().diagnosis.changes) change.reproduction = {};
     explained = explained && place.diagnosis.explained;
   }
   if (form_of(output) != "json")
     for (const std::string& note : found.coverage.notes()) print_note(note, common);
   const Stopwatch watch(common.write_s);
-  write_text(output.path, form_of(output) == "json" ? render::diagnosis_json(places)
-                                                    : model_diagnosis_text(found, text_style));
+  write_text(output.path, form_of(output) == "json"
+                              ? render::diagnosis_json(places)
+                              : model_diagnosis_text(found, model.title(), text_style));
   report_timings(common, common.timings ? passes_of(work, model, common.threads) : MoreTimings());
   return explained ? 0 : 1;
 }
@@ -156,7 +159,7 @@ int DiagnoseCommand::run() {
     explained = explained && diagnosis.explained;
     if (!as_json)
       sink((found.size() == 1 ? "" : "\n") + headline(model, loaded, text_style) + "\n" +
-           diagnosis_text(loaded.layer, diagnosis, text_style) +
+           diagnosis_text(diagnosis, text_style) +
            fitted_commands(next_step(id, diagnosis), text_style));
   }
   {

@@ -320,7 +320,8 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
     diagnosis.unexplained = unexplained;
     for (const Diagnosis::Compared& one : diagnosis.stages)
       if (one.stage == *diagnosis.unexplained) {
-        diagnosis.at = place_of(the_layer, one.stage, one.after.worst);
+        diagnosis.at =
+            coordinates_of(the_layer, one.stage, place_of(the_layer, one.stage, one.after.worst));
         diagnosis.ours = one.after.ours, diagnosis.theirs = one.after.theirs;
       }
     diagnosis.hints = hints_for(changed(layer, best.changes), targets, *unexplained);

@@ -5,6 +5,7 @@
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/captured.hpp>
 #include <mha/diagnose/hypotheses/change.hpp>
+#include <mha/layer/coordinates.hpp>
 
 namespace mha {
 
@@ -32,7 +33,7 @@ struct Diagnosis {
   std::vector<RunnerUp> runners_up;
   std::optional<Stage> unexplained; ///< the first stage that no change explains
   /// Where that stage differs most, in its own axes, and the values there.
-  std::vector<std::size_t> at;
+  std::vector<Coordinate> at;
   double ours = 0, theirs = 0;
   /// The short type that the reference computes in: what the changes leave is its rounding.
   std::optional<DType> rounded_to;

@@ -1,6 +1,6 @@
 #include <mha/render/diagnose.hpp>
 
-#include <mha/render/diff.hpp>
+#include <mha/render/diff_places.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/text_table.hpp>
 
@@ -66,7 +66,7 @@ std::string agrees_up_to(const Diagnosis& d) {
   return last;
 }
 
-std::string unexplained_text(const Layer& layer, const Diagnosis& d) {
+std::string unexplained_text(const Diagnosis& d) {
   const auto worst = std::find_if(d.stages.begin(), d.stages.end(),
                                   [&](const auto& one) { return one.stage == *d.unexplained; });
   const std::string last = agrees_up_to(d);
@@ -78,8 +78,8 @@ std::string unexplained_text(const Layer& layer, const Diagnosis& d) {
       d.changes.empty() ? "" : " all",
       last.empty() ? "" : fmt::format("the reference agrees up to {}{}; ", last, found),
       mha::name_of(*d.unexplained), d.changes.empty() ? "" : "still ",
-      share_of_stage(worst->after.error), place_text(layer, *d.unexplained, d.at),
-      rounded(d.ours, 6), rounded(d.theirs, 6),
+      share_of_stage(worst->after.error), place_text(d.at), rounded(d.ours, 6),
+      rounded(d.theirs, 6),
       d.changes.empty() && d.stages.back().after.agrees
           ? fmt::format(" {} agrees again: the step may be right, and what was saved "
                         "as {} is from another place, or was overwritten.",
@@ -161,7 +161,7 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
       });
     });
     json.key("unexplained").words_or_null(d.unexplained ? mha::name_of(*d.unexplained) : "");
-    json.key("at").list(d.at);
+    json.key("at").list(d.at, [&](const Coordinate& one) { json.value(one.index); });
     json.key("rounding").words_or_null(d.rounded_to ? mha::name_of(*d.rounded_to) : "");
     json.key("hints").list(d.hints);
     json.key("captures").list(d.captures, [&](const OtherStep& one) {
@@ -181,7 +181,7 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
 
 } // namespace
 
-std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextStyle& text_style) {
+std::string diagnosis_text(const Diagnosis& d, const TextStyle& text_style) {
   Text text(text_style);
   if (!d.reading.empty()) text.paragraph(fmt::format("Read so that {}.", d.reading));
   for (const OtherStep& capture : d.captures)
@@ -195,7 +195,7 @@ std::string diagnosis_text(const Layer& layer, const Diagnosis& d, const TextSty
     text.paragraph(fmt::format("The same numbers come from {}: nothing in the reference tells them "
                                "apart.",
                                joined(d.same_numbers, " or ")));
-  if (d.unexplained) text.paragraph(unexplained_text(layer, d));
+  if (d.unexplained) text.paragraph(unexplained_text(d));
   for (const std::string& hint : d.hints)
     text.paragraph(fmt::format("What the numbers show: {}.", hint));
   if (!d.same_numbers.empty() || d.unexplained || d.changes.empty()) text.gap();

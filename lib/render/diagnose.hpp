@@ -8,8 +8,7 @@ namespace mha::render {
 
 /// The changes that explain the reference, what each means and how to undo it, errors before and
 /// after, and what came next; or how far it agrees.
-std::string diagnosis_text(const Layer& layer, const Diagnosis& diagnosis,
-                           const TextStyle& text_style);
+std::string diagnosis_text(const Diagnosis& diagnosis, const TextStyle& text_style);
 
 /// A layer's number, and its diagnosis.
 struct LayerDiagnosis {

@@ -223,7 +223,7 @@ std::string first_step(const Layer& layer, const Diff& diff, const Reference& re
   std::string text =
       fmt::format("{} is the first step that differs: {} here, {} in the reference, at {}.",
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
-                  place_text(layer, row->stage, found.at));
+                  place_text(coordinates_of(layer, row->stage, found.at)));
   text += where_and_by_how_much(layer, *row);
   if (reference.has_misshapen()) // that says more than what is computed from what
     return text + missing;

@@ -14,48 +14,9 @@ namespace mha::render {
 
 namespace {
 
-/// " 'cat'" for position i of some labels, or "".
-std::string label_text(const std::vector<std::string>& labels, std::size_t i) {
-  return i < labels.size() ? fmt::format(" '{}'", shortened(readable(labels[i]), 16)) : "";
-}
-
-/// One index of an element, and what it counts.
-struct Coordinate {
-  std::string_view word;
-  std::size_t index;
-  std::string label; ///< " 'cat'", or ""
-};
-
-std::vector<Coordinate> coordinates(const Layer& layer, Stage stage,
-                                    const std::vector<std::size_t>& at) {
-  std::vector<Dim> letters = info_of(stage).letters;
-  if (layer.settings.columns && info_of(stage).kind != Kind::row)
-    std::swap(letters.end()[-1], letters.end()[-2]);
-  std::vector<Coordinate> list;
-  if (layer.dims.batched) list.push_back({"batch", at[0], ""});
-  for (Dim letter : letters) {
-    const std::size_t i = at[list.size()];
-    switch (axis_of(letter)) {
-    case Axis::kv_head:
-      list.push_back({layer.dims.H == layer.dims.H_kv ? "head" : "key/value head", i, ""});
-      break;
-    case Axis::query:
-      list.push_back({"query", i, label_text(layer.tokens_of(layer.dims.batched ? at[0] : 0), i)});
-      break;
-    case Axis::key: // labels count every key, k and v the current ones
-      list.push_back({"key", i,
-                      label_text(layer.key_tokens_of(layer.dims.batched ? at[0] : 0),
-                                 letter == Dim::S ? layer.dims.past + i : i)});
-      break;
-    case Axis::head:
-      list.push_back({"head", i, ""});
-      break;
-    default:
-      list.push_back({"dimension", i, ""});
-      break;
-    }
-  }
-  return list;
+/// " 'cat'" of an index that has a label, or "".
+std::string label_text(const Coordinate& place) {
+  return place.token ? fmt::format(" '{}'", shortened(readable(*place.token), 16)) : "";
 }
 
 /// "query 4", "queries 4–9".
@@ -98,16 +59,16 @@ std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
   return names;
 }
 
-std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
-    return fmt::format("{} {}{}", place.word, place.index, place.label);
+std::string place_text(const std::vector<Coordinate>& at) {
+  return joined_texts(at, " ", [](const Coordinate& place) {
+    return fmt::format("{} {}{}", place.word, place.index, label_text(place));
   });
 }
 
 std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at) {
-  return joined_texts(coordinates(layer, stage, at), " ", [](const Coordinate& place) {
+  return joined_texts(coordinates_of(layer, stage, at), " ", [](const Coordinate& place) {
     return fmt::format("{}{}{}", place.word.starts_with("key/") ? "kv" : place.word.substr(0, 1),
-                       place.index, place.label);
+                       place.index, label_text(place));
   });
 }
 

@@ -2,6 +2,7 @@
 // Places of differences in words: stages, one element, or heads and rows.
 
 #include <mha/compare/diff.hpp>
+#include <mha/layer/coordinates.hpp>
 
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@ namespace mha::render {
 std::vector<std::string> stage_names(const std::vector<Stage>& stages);
 
 /// "query 17 't9'", "head 2 query 17 key 4": the place of an element of a stage.
-std::string place_text(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);
+std::string place_text(const std::vector<Coordinate>& at);
 /// "h2 q17 't9' k4": as short as a table needs it.
 std::string short_place(const Layer& layer, Stage stage, const std::vector<std::size_t>& at);
 

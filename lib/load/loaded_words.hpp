@@ -1,0 +1,13 @@
+#pragma once
+// A loaded layer in one line of words.
+
+#include <mha/layer/layer_words.hpp>
+#include <mha/load/load.hpp>
+
+namespace mha {
+
+inline LayerWords words_of(const LoadedLayer& loaded) {
+  return layer_in_words(loaded.layer, loaded.id, loaded.naming);
+}
+
+} // namespace mha
