@@ -12,13 +12,13 @@
 #include <mha/load/source.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/text_table.hpp>
+#include <mha/system/clock.hpp>
 #include <mha/system/references.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace mha::app {
 
@@ -96,24 +96,14 @@ std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model) {
   return whole;
 }
 
-SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
-                           const Common& common) {
-  if (!opened.texts()) return {};
-  const Texts& texts = *opened.texts();
-  const WholeModel& model = texts.model();
+SameText require_same_text(const OpenedModel& model, const ReferenceFiles& against) {
+  if (!model.texts()) return {};
+  const Texts& texts = *model.texts();
+  const WholeModel& whole = texts.model();
   SameText same = keep_same_text(
-      against, {texts.ids(), &texts.embedding(), model.causal(), model.pad(), texts.lengths()});
-  if (!same.why.empty()) fail("--against {}", same.why);
-  for (const std::string& note : same.notes) print_note(note, common);
+      against, {texts.ids(), &texts.embedding(), whole.causal(), whole.pad(), texts.lengths()});
+  if (!same.why.empty()) fail("<against> {}", same.why);
   return same;
-}
-
-std::string what_is_left(const Coverage& coverage) {
-  std::vector<std::string> left = coverage.not_compared();
-  std::ranges::copy(coverage.passed_over(), std::back_inserter(left));
-  if (left.empty()) return "";
-  return fmt::format(", but {}{}", io::shown(left[0]),
-                     left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
 }
 
 std::string coverage_text(const Coverage& coverage, const render::TextStyle& text_style) {
@@ -131,8 +121,8 @@ std::string coverage_text(const Coverage& coverage, const render::TextStyle& tex
 void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) {
   if (layers < 2) return;
   const auto refuse = [&](const std::string& where, const std::string& stage) {
-    fail("--against {}: {} of which layer? {} are compared: layers.N.{} is expected, or {{layer}} "
-         "in the path; or choose one with --layer",
+    fail("<against> {}: {} of which layer? {} are compared: layers.N.{} is expected, or {{layer}} "
+         "in the path; or choose one with <layer>",
          io::shown(where), io::shown(stage), layers, io::shown(stage));
   };
   const auto says = [](const std::string& name) {
@@ -151,13 +141,15 @@ void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) 
 }
 
 std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
-                                     Common& common, const WholeModelOfLayer* model) {
-  Reference reference = read_or_compute(loaded, against, common, model);
+                                     Effort& effort, const WholeModelOfLayer* model) {
+  Reference reference = read_or_compute(loaded, against, effort, model);
   if (!model && reference.stages.empty() && reference.ambiguous.empty())
-    fail("--against: no stage of this layer's shape is in it: {}",
+    fail("<against>: no stage of this layer's shape is in it: {}",
          joined_texts(reference.not_compared, "; ", &NotCompared::text));
-  const Stopwatch watch(common.compute_s);
-  return settled(loaded.layer, std::move(reference), common.threads);
+  std::vector<Reference> readings;
+  effort.compute_s +=
+      seconds_of([&] { readings = settled(loaded.layer, std::move(reference), effort.threads); });
+  return readings;
 }
 
 void report_reading(const Reference& reference, Common& common, bool notes, bool warnings) {
@@ -174,13 +166,6 @@ void report_reading(const Reference& reference, Common& common, bool notes, bool
   }
   if (notes)
     for (const std::string& note : reference.notes) print_note(note, common);
-}
-
-Reference load_reference(const LoadedLayer& loaded, const ReferenceFiles& against, Common& common,
-                         bool notes, const WholeModelOfLayer* model, bool warnings) {
-  Reference reference = std::move(load_readings(loaded, against, common, model).front());
-  report_reading(reference, common, notes, warnings);
-  return reference;
 }
 
 std::string retyped_against(const std::vector<std::string>& against) {

@@ -6,6 +6,7 @@
 #include <mha/compare/reference.hpp>
 #include <mha/compare/same_text.hpp>
 #include <mha/render/text.hpp>
+#include <mha/system/effort.hpp>
 
 namespace mha::app {
 
@@ -23,10 +24,9 @@ OpenedModel open_compared(RunRequest& request, const std::vector<std::string>& a
 /// What the layers are of, where a text makes their inputs; else nothing.
 std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model);
 
-/// Leaves of a reference what is of the text that the layers are computed for, and says so (unless
-/// `common.quiet`). Throws Error where it is of another text.
-SameText require_same_text(const OpenedModel& opened, const ReferenceFiles& against,
-                           const Common& common);
+/// Leaves of a reference what is of the text that the layers are computed for; the notes say so.
+/// Throws Error where it is of another text.
+SameText require_same_text(const OpenedModel& model, const ReferenceFiles& against);
 
 /// Throws Error where several layers are compared and a stage of the reference says of none of them
 /// which it is: each would be compared with it.
@@ -36,19 +36,23 @@ void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers);
 /// settled(). `model`: the whole model that the layer is of. A reference that is a layer itself is
 /// computed.
 std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
-                                     Common& common, const WholeModelOfLayer* model = nullptr);
+                                     Effort& effort, const WholeModelOfLayer* model = nullptr);
+/// What of a command's time reading a reference takes: added to its sums at the end.
+class CommonEffort : public Effort {
+public:
+  explicit CommonEffort(Common& common) : Effort{common.threads}, common_(common) {}
+  ~CommonEffort() { common_.read_s += read_s, common_.compute_s += compute_s; }
+  CommonEffort(const CommonEffort&) = delete;
+  CommonEffort& operator=(const CommonEffort&) = delete;
+
+private:
+  Common& common_;
+};
+
 /// The notes of a reading go to standard error unless `notes` is false, what was not compared
 /// unless `warnings` is; with --strict a doubt is an error.
 void report_reading(const Reference& reference, Common& common, bool notes, bool warnings = true);
-/// The reference for one layer, in which each name has one meaning: its notes go to standard error
-/// unless `notes` is false; with --strict the first one is an error. `model`: the whole model that
-/// the layer is of.
-Reference load_reference(const LoadedLayer& loaded, const ReferenceFiles& against, Common& common,
-                         bool notes, const WholeModelOfLayer* model = nullptr,
-                         bool warnings = true);
 
-/// ", but …": the first of what was not compared, for a message; or "".
-std::string what_is_left(const Coverage& coverage);
 /// "compared: …; not compared: …; passed over: …", wrapped, below a verdict on a whole model.
 std::string coverage_text(const Coverage& coverage, const render::TextStyle& text_style);
 

@@ -72,14 +72,16 @@ DiffRun::DiffRun(DiffQuestion& question, OpenedModel& model)
       float64_(question.request),
       file_(question.output.path),
       sink_(file_.sink()) {
-  require_same_text(model, files_, question.common);
+  for (const std::string& note : require_same_text(model, files_).notes)
+    print_note(note, question.common);
   if (!whole_) require_layer_of_stages(files_, model.chosen().size());
 }
 
 /// What the reference has of a layer: of the stages that were asked for, those that it has at all.
 Reference DiffRun::read(const LoadedLayer& loaded) {
   Common& common = question_.common;
-  Reference reference = read_or_compute(loaded, files_, common, whole_ ? &*whole_ : nullptr);
+  CommonEffort effort(common);
+  Reference reference = read_or_compute(loaded, files_, effort, whole_ ? &*whole_ : nullptr);
   if (!stages_.empty()) {
     const bool speaks_of_it = !reference.stages.empty() || !reference.ambiguous.empty();
     const std::vector<Stage> missing = choose(reference, stages_);
@@ -148,7 +150,7 @@ void DiffRun::require_some(const std::string& id, const Reference& reference,
   if (whole_)
     fail("--against {}: no stage of this model is in it{}: layers.N.STAGE, hidden_states, embed, "
          "final or logits expected, of this text",
-         against, what_is_left(coverage_));
+         against, coverage_.what_is_left());
   const bool one = found.not_compared.size() == 1;
   fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
        "the sources",

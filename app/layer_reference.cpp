@@ -1,13 +1,14 @@
 #include "layer_reference.hpp"
 
-#include "console.hpp"
-#include "retype.hpp"
 #include <mha/compare/names.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/source.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/clock.hpp>
+#include <mha/system/shell_word.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -49,10 +50,7 @@ RunRequest request_of(const LoadedLayer& ours, const ReferenceFiles& against, co
 
 /// The layer of the reference; throws the first Error where it cannot be computed, whatever it is
 /// lent.
-LoadedLayer open_layer(const LoadedLayer& ours, const ReferenceFiles& against, const Common& common,
-                       Lent& lent) {
-  Common quietly = common;
-  quietly.quiet = true, quietly.strict = quietly.progress = false;
+LoadedLayer open_layer(const LoadedLayer& ours, const ReferenceFiles& against, Lent& lent) {
   std::optional<Error> why;
   const bool has_X = !ours.layer.X.empty() && !ours.layer.settings.columns;
   for (const Lent& one : {Lent{}, Lent{true, false}, Lent{false, true}, Lent{true, true}})
@@ -60,7 +58,7 @@ LoadedLayer open_layer(const LoadedLayer& ours, const ReferenceFiles& against, c
       if ((one.X && !has_X) || (layer.empty() && !ours.id.empty() && one.X && one.heads)) continue;
       try {
         OpenedModel model(request_of(ours, against, one, layer));
-        LoadedLayer loaded = load_layer(model, model.chosen().front(), quietly);
+        LoadedLayer loaded = model.load(model.chosen().front());
         if (loaded.layer.W_q.empty() && loaded.layer.W_k.empty() && loaded.layer.W_v.empty() &&
             loaded.layer.W_o.empty())
           fail("no projection of a layer is in it");
@@ -98,24 +96,25 @@ void take(const Layer& ours, Stage stage, const Tensor& value, const std::string
   }
 }
 
-Reference compute(const LoadedLayer& ours, const ReferenceFiles& against, Common& common) {
+Reference compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort& effort) {
   const std::string file = io::shown(against.texts().front());
   Reference reference;
   Lent lent;
   try {
-    const LoadedLayer theirs = open_layer(ours, against, common, lent);
+    const LoadedLayer theirs = open_layer(ours, against, lent);
     const StageSet available = available_stages(theirs.layer);
     const std::vector<Stage> wanted(available.begin(), available.end());
-    const Stopwatch watch(common.compute_s);
-    const Trace all = trace(theirs.layer, wanted, {}, common.threads);
-    for (Stage stage : wanted) take(ours.layer, stage, all.value(stage), file, reference);
+    effort.compute_s += seconds_of([&] {
+      const Trace all = trace(theirs.layer, wanted, {}, effort.threads);
+      for (Stage stage : wanted) take(ours.layer, stage, all.value(stage), file, reference);
+    });
   } catch (const Error& error) {
     std::string sources;
     for (const std::string& text : against.texts()) sources += " " + shell_word(text);
-    fail("--against {}: it holds the weights of a layer, which cannot be computed: {}; compute it "
+    fail("<against> {}: it holds the weights of a layer, which cannot be computed: {}; compute it "
          "with what it lacks, and compare with that: mha-inspect dump{} -o theirs.npz, then "
-         "--against theirs.npz",
-         file, console_text(error), sources);
+         "<against> theirs.npz",
+         file, error.message(), sources);
   }
   reference.notes.push_back(
       fmt::format("{} is a layer: its stages are computed, by the settings that are in it{}", file,
@@ -161,11 +160,13 @@ bool holds_weights(const ReferenceFiles& against) {
   });
 }
 
-Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against, Common& common,
+Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort& effort,
                           const WholeModelOfLayer* model) {
   const auto read = [&] {
-    const Stopwatch watch(common.read_s);
-    return read_reference(ours.layer, against, ours.id, model);
+    Reference reference;
+    effort.read_s +=
+        seconds_of([&] { reference = read_reference(ours.layer, against, ours.id, model); });
+    return reference;
   };
   if (model || !holds_weights(against) || names_steps(against)) return read();
   try {
@@ -173,7 +174,7 @@ Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against
     if (has_steps(reference)) return reference;
   } catch (const Error&) { // no stage is in it
   }
-  return compute(ours, against, common);
+  return compute(ours, against, effort);
 }
 
 } // namespace mha::app

@@ -30,15 +30,16 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
 
 class ModelDiagnoser {
 public:
-  ModelDiagnoser(const RunRequest& request, OpenedModel& model,
-                 const std::vector<std::string>& against, Common& common)
-      : request_(request),
-        model_(model),
+  ModelDiagnoser(OpenedModel& model, ReferenceFiles against, const DiagnosisCalls& calls,
+                 Effort& effort)
+      : model_(model),
         texts_(*model.texts()),
-        files_(against),
+        files_(std::move(against)),
         whole_(*whole_model_of(model)),
-        common_(common) {
-    SameText same = require_same_text(model, files_, common);
+        calls_(calls),
+        effort_(effort) {
+    SameText same = require_same_text(model, files_);
+    for (const std::string& note : same.notes) calls_.note(note);
     around_.before = std::move(same.before), around_.behind = std::move(same.behind);
     around_.embedding = &texts_.embedding();
     around_.ids = texts_.ids(), around_.lengths = texts_.lengths();
@@ -81,12 +82,12 @@ private:
   Tensor predicted();
   std::shared_ptr<const Layer> other_layer(std::size_t number);
 
-  const RunRequest& request_;
   OpenedModel& model_;
   const Texts& texts_;
   ReferenceFiles files_;
   WholeModelOfLayer whole_;
-  Common& common_;
+  const DiagnosisCalls& calls_;
+  Effort& effort_;
   ModelAround around_;
   ModelDiagnosis diagnoses_;
   ReferenceStream stream_;

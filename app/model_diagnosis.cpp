@@ -69,7 +69,7 @@ LoadedLayer ModelDiagnoser::of_ends(const Layer& ends) const {
 /// What the last layer hands on, with what was found changed.
 Tensor ModelDiagnoser::predicted() {
   const Layer layer = changed(last_->layer, last_changes_);
-  return trace(layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+  return trace(layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
 }
 
 void ModelDiagnoser::keep(const std::string& id, const LoadedLayer& loaded, Diagnosis diagnosis) {
@@ -95,7 +95,7 @@ void ModelDiagnoser::keep(const std::string& id, const LoadedLayer& loaded, Diag
 /// The reading that needs the fewest changes.
 std::pair<Diagnosis, Reference>
 ModelDiagnoser::best(const Layer& layer, const std::vector<Reference>& readings, bool fused) {
-  const DiagnoseContext context{fused, common_.threads, &around_, &likely_};
+  const DiagnoseContext context{fused, effort_.threads, &around_, &likely_};
   std::optional<std::pair<Diagnosis, Reference>> best;
   for (const Reference& reading : readings) {
     if (best && best->first.explained && best->first.changes.size() <= 1) break;
@@ -111,7 +111,8 @@ ModelDiagnoser::best(const Layer& layer, const std::vector<Reference>& readings,
 void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_first) {
   last_ = first, embed_ = first.layer.X;
   const Layer ends = ends_from(first.layer.X);
-  const Reference reference = load_reference(of_ends(ends), files_, common_, false, &whole_, false);
+  const Reference reference = load_readings(of_ends(ends), files_, effort_, &whole_).front();
+  calls_.read(reference);
   std::vector<ReferenceStage> targets = targets_in(reference, true);
   if (targets.empty())
     if (const ReferenceStage* pre = of_first.find(Stage::resid_pre)) {
@@ -120,7 +121,7 @@ void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_fir
     }
   last_->layer.block = first.layer.block;
   if (targets.empty()) return;
-  Diagnosis diagnosis = diagnose(ends, targets, {false, common_.threads, &around_, nullptr});
+  Diagnosis diagnosis = diagnose(ends, targets, {false, effort_.threads, &around_, nullptr});
   if (!of_first.find(Stage::resid_pre) && diagnosis.explained) {
     Changes made;
     for (const Change& change : diagnosis.changes) made.push_back(&change);
@@ -150,7 +151,7 @@ std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loade
 }
 
 void ModelDiagnoser::layer(const LoadedLayer& loaded) {
-  std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
+  std::vector<Reference> readings = load_readings(loaded, files_, effort_, &whole_);
   const bool first = !whole_.one_layer && !last_;
   drop_normalised_resid_pre(loaded, first ? std::optional(loaded.layer.X) : stream_.handed_on(),
                             readings);
@@ -173,7 +174,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   around_.previous = around_.number > 0 && last_ && !stream_is_unknown_
                          ? std::make_shared<const Layer>(plain_form(last_->layer))
                          : nullptr;
-  report_reading(readings.front(), common_, false, false);
+  calls_.read(readings.front());
   last_changes_.clear(), kept_changes_.clear();
   const Reference* read = &readings.front();
   std::optional<std::pair<Diagnosis, Reference>> result;
@@ -188,7 +189,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   }
   const bool none = !result || result->first.equal || is_of_precision(result->first.changes);
   if (none && (!result || result->first.explained))
-    gelu_.add(layer, *read, stream.has_value(), common_.threads);
+    gelu_.add(layer, *read, stream.has_value(), effort_.threads);
   last_ = loaded;
   last_->layer = layer;
   for (const Change& change : kept_changes_) last_changes_.push_back(&change);
@@ -216,19 +217,19 @@ void ModelDiagnoser::end() {
   if (theirs) stream_is_unknown_ = false;
   const Layer ends = ends_from(theirs ? *theirs : predicted());
   const LoadedLayer loaded = of_ends(ends);
-  const std::vector<Reference> readings = load_readings(loaded, files_, common_, &whole_);
-  report_reading(readings.front(), common_, false, false);
+  const std::vector<Reference> readings = load_readings(loaded, files_, effort_, &whole_);
+  calls_.read(readings.front());
   diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
   const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);
-  gelu_.add(ends, readings.front(), false, common_.threads);
+  gelu_.add(ends, readings.front(), false, effort_.threads);
   if (targets.empty()) return;
   if (stream_is_unknown_ && targets.front().stage != Stage::final) {
     diagnoses_.not_judged +=
         (diagnoses_.not_judged.empty() ? "" : ", ") + std::string("the model's end");
     return;
   }
-  const DiagnoseContext context{false, common_.threads, &around_, &likely_};
-  Diagnosis diagnosis = diagnose(ends, targets, {false, common_.threads, &around_, nullptr});
+  const DiagnoseContext context{false, effort_.threads, &around_, &likely_};
+  Diagnosis diagnosis = diagnose(ends, targets, {false, effort_.threads, &around_, nullptr});
   // The last layer's result is seen through the norm alone, or the head.
   const bool alone = !theirs && !stream_is_unknown_;
   if (!diagnosis.explained && alone && streams_ && is_rounding_of_layer(diagnosis, targets.front()))
@@ -286,7 +287,7 @@ void ModelDiagnoser::name_form_of_gelu() {
 ModelDiagnosis ModelDiagnoser::run() {
   for (const std::string& id : model_.chosen()) {
     if (id.empty()) continue;
-    const LoadedLayer loaded = load_layer(model_, id, common_);
+    const LoadedLayer loaded = calls_.load(id);
     if (!whole_.one_layer && !last_ && padding_was_attended(loaded)) return std::move(diagnoses_);
     layer(loaded);
   }
@@ -295,10 +296,10 @@ ModelDiagnosis ModelDiagnoser::run() {
         detect_saved_feed_forward_inputs();
   if (!whole_.one_layer && last_) end();
   if (diagnoses_.places.empty())
-    fail("--against {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "
+    fail("<against> {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "
          "logits expected, of this text",
          fmt::join(files_.texts(), " "), whole_.one_layer ? "this layer" : "this model",
-         what_is_left(diagnoses_.coverage));
+         diagnoses_.coverage.what_is_left());
   name_other_layer(), name_form_of_gelu();
   // An option is every layer's: it reproduces what all of them do.
   const std::string first = [&] {
@@ -315,9 +316,9 @@ ModelDiagnosis ModelDiagnoser::run() {
   return std::move(diagnoses_);
 }
 
-ModelDiagnosis diagnose_model(const RunRequest& request, OpenedModel& model,
-                              const std::vector<std::string>& against, Common& common) {
-  return ModelDiagnoser(request, model, against, common).run();
+ModelDiagnosis diagnose_model(OpenedModel& model, ReferenceFiles against,
+                              const DiagnosisCalls& calls, Effort& effort) {
+  return ModelDiagnoser(model, std::move(against), calls, effort).run();
 }
 
 } // namespace mha::app

@@ -2,11 +2,17 @@
 // diagnose of a whole model: each layer is computed from the reference's own stream, so that each
 // has a verdict of its own.
 
-#include "options.hpp"
 #include <mha/compare/coverage.hpp>
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/layer/layer_words.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/render/text.hpp>
+#include <mha/system/effort.hpp>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace mha::app {
 
@@ -27,11 +33,20 @@ struct ModelDiagnosis {
   bool reproduces_everywhere = true;
 };
 
-/// Diagnoses every layer that the request chooses, of a model that a text is given for, and, where
-/// no layer is chosen, its embedding and its end. Throws Error where the reference has nothing of
-/// them.
-ModelDiagnosis diagnose_model(const RunRequest& request, OpenedModel& model,
-                              const std::vector<std::string>& against, Common& common);
+/// How a model's diagnosis gets its layers, and whom it tells what is to be known on the way. An
+/// exception of any of them ends it.
+struct DiagnosisCalls {
+  /// Loads a layer on the model's own stream.
+  std::function<LoadedLayer(const std::string& id)> load;
+  /// Gets each reference as it was read, whose doubts may be too many.
+  std::function<void(const Reference&)> read = [](const Reference&) {};
+  std::function<void(const std::string& text)> note = [](const std::string&) {};
+};
+
+/// Diagnoses every chosen layer of a model that a text is given for, and, where no layer is chosen,
+/// its embedding and its end. Throws Error where the reference has nothing of them.
+ModelDiagnosis diagnose_model(OpenedModel& model, ReferenceFiles against,
+                              const DiagnosisCalls& calls, Effort& effort);
 
 /// A line for each run of places with the same verdict, then what was found in each. `title`: how
 /// the model is called.

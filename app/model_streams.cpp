@@ -26,7 +26,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   if (saved_from_other_step(theirs, tolerance_of(saved_resid_pre->stored))) return;
   const Layer first_run = with_stream(loaded.layer, handed_on);
   const Tensor after_first_run =
-      trace(first_run, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+      trace(first_run, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   Agreement agreement_if_twice =
       agreement_of(after_first_run, theirs, tolerance_of(saved_resid_pre->stored));
   diagnosis.error_before = agreement.error;
@@ -62,16 +62,15 @@ bool ModelDiagnoser::padding_was_attended(const LoadedLayer& first) {
   if (!around_.is_padded()) return false;
   last_ = first, embed_ = first.layer.X;
   const Layer ends = ends_from(embed_);
-  const std::vector<Reference> readings = load_readings(of_ends(ends), files_, common_, &whole_);
+  const std::vector<Reference> readings = load_readings(of_ends(ends), files_, effort_, &whole_);
   const std::vector<ReferenceStage> targets = targets_in(readings.front(), false);
   std::optional<Diagnosis> found;
   if (!targets.empty())
     found = explain_attended_padding(outlines(), ends, targets.front(),
-                                     {false, common_.threads, &around_, nullptr});
+                                     {false, effort_.threads, &around_, nullptr});
   if (found) {
     for (const std::string& id : texts_.layers()) {
-      const Reference of_layer =
-          load_readings(load_layer(model_, id, common_), files_, common_, &whole_).front();
+      const Reference of_layer = load_readings(calls_.load(id), files_, effort_, &whole_).front();
       diagnoses_.coverage.add(id, stages_in(of_layer), of_layer);
     }
     diagnoses_.coverage.add("", stages_in(readings.front()), readings.front());
@@ -89,7 +88,7 @@ bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
                                                   Layer& layer) {
   const Layer ends = ends_from(last_->layer.X);
   std::optional<Diagnosis> found =
-      explain_embedding(ends, layer, known, {false, common_.threads, &around_, nullptr});
+      explain_embedding(ends, layer, known, {false, effort_.threads, &around_, nullptr});
   if (!found) return false;
   layer = with_stream(loaded.layer, changed(ends, {&found->changes[0]}).ends->embed);
   keep("embed", loaded, std::move(*found));
@@ -102,11 +101,11 @@ bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
 bool ModelDiagnoser::explain_stream_from_next_layer(const std::vector<ReferenceStage>& known,
                                                     Layer& layer) {
   std::optional<Diagnosis> found =
-      explain_handed_on(last_->layer, layer, known, {false, common_.threads, &around_, nullptr});
+      explain_handed_on(last_->layer, layer, known, {false, effort_.threads, &around_, nullptr});
   if (!found) return false;
   const Layer before = changed(last_->layer, {&found->changes[0]});
   layer = with_stream(
-      layer, trace(before, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post));
+      layer, trace(before, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post));
   keep(last_->id, *last_, std::move(*found));
   return true;
 }
@@ -126,7 +125,7 @@ void ModelDiagnoser::drop_normalised_resid_pre(const LoadedLayer& loaded,
   if (agreement_of(convert(*before, dtype).reshaped(theirs.shape()), theirs, tolerance).agrees)
     return;
   const Tensor x =
-      trace(with_stream(loaded.layer, *before), {Stage::x}, {}, common_.threads).value(Stage::x);
+      trace(with_stream(loaded.layer, *before), {Stage::x}, {}, effort_.threads).value(Stage::x);
   if (!agreement_of(x, theirs, tolerance).agrees) return;
   captures_.push_back({Stage::resid_pre, "x"});
   for (Reference& reading : readings)
@@ -154,10 +153,10 @@ std::optional<Tensor> ModelDiagnoser::computed_stream(const LoadedLayer& next,
   const std::vector<ReferenceStage> targets = targets_in(reference, false);
   if (targets.empty()) return std::nullopt;
   const Tensor own =
-      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+      trace(last_->layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   const ReferenceStage& target = targets.front();
   const Tensor value =
-      trace(with_stream(next.layer, own), {target.stage}, {}, common_.threads).value(target.stage);
+      trace(with_stream(next.layer, own), {target.stage}, {}, effort_.threads).value(target.stage);
   const double tolerance = tolerance_of(target.stored);
   if (!agreement_of(value, convert(target.value, value.dtype()), tolerance).agrees ||
       !saved_from_other_step(own, tolerance))
@@ -175,7 +174,7 @@ void ModelDiagnoser::apply_other_step_to_final_layer() {
   const std::vector<OtherStep>& before = diagnoses_.places[count - 2].diagnosis.captures;
   if (std::ranges::find(before, Stage::resid_post, &OtherStep::stage) == before.end()) return;
   const Tensor own =
-      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+      trace(last_->layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   if (!saved_from_other_step(own, tolerance_of(own.dtype()))) return;
   ends_with_own_ = true;
   last_changes_.clear(), stream_is_unknown_ = false;
@@ -187,7 +186,7 @@ void ModelDiagnoser::apply_other_step_to_final_layer() {
 bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance) {
   if (!only_last_resid_post_differs()) return false;
   const Tensor ours =
-      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+      trace(last_->layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   if (!agreement_of(ours, convert(next, ours.dtype()).reshaped(ours.shape()), tolerance).agrees)
     return false;
   const Layer plain = plain_form(last_->layer);
@@ -195,7 +194,7 @@ bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance)
       plain, Stage::resid_post,
       with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))
           .given[index_of(Stage::resid_post)],
-      common_.threads);
+      effort_.threads);
   record_other_step(diagnoses_.places.back(), other.empty() ? "no sum of the stream" : other);
   return true;
 }
@@ -250,11 +249,11 @@ void ModelDiagnoser::detect_saved_feed_forward_inputs() {
     return;
   Tensor last_input;
   for (std::size_t n = 0; n < layers.size(); ++n) {
-    const LoadedLayer loaded = load_layer(model_, layers[n], common_); // on the model's own stream
-    const Reference reading = load_readings(loaded, files_, common_, &whole_).front();
+    const LoadedLayer loaded = calls_.load(layers[n]); // on the model's own stream
+    const Reference reading = load_readings(loaded, files_, effort_, &whole_).front();
     const ReferenceStage* saved = reading.find(Stage::resid_post);
     if (places[n]->id != layers[n] || !saved || reading.find(Stage::resid_pre)) return;
-    auto stages = trace(loaded.layer, {Stage::residual, Stage::resid_post}, {}, common_.threads);
+    auto stages = trace(loaded.layer, {Stage::residual, Stage::resid_post}, {}, effort_.threads);
     const Tensor residual = stages.value(Stage::residual);
     if (!agreement_of(residual, convert(saved->value, residual.dtype()),
                       tolerance_of(saved->stored))
@@ -272,12 +271,12 @@ void ModelDiagnoser::detect_saved_feed_forward_inputs() {
 /// resid_post of the final layer does not, so that this tensor comes from another step.
 bool ModelDiagnoser::ends_follow_own_stream() {
   const Tensor own =
-      trace(last_->layer, {Stage::resid_post}, {}, common_.threads).value(Stage::resid_post);
+      trace(last_->layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   const Layer ends = ends_from(own);
-  const Reference reference = load_readings(of_ends(ends), files_, common_, &whole_).front();
+  const Reference reference = load_readings(of_ends(ends), files_, effort_, &whole_).front();
   const std::vector<ReferenceStage> targets = targets_in(reference, false);
   if (targets.empty()) return false;
-  const Tensor value = trace(ends, {targets[0].stage}, {}, common_.threads).value(targets[0].stage);
+  const Tensor value = trace(ends, {targets[0].stage}, {}, effort_.threads).value(targets[0].stage);
   const double tolerance = tolerance_of(targets[0].stored);
   if (!agreement_of(value, convert(targets[0].value, value.dtype()), tolerance).agrees)
     return false;
@@ -291,7 +290,7 @@ bool ModelDiagnoser::ends_follow_own_stream() {
 void ModelDiagnoser::name_other_layer() {
   if (!unexplained_) return;
   const auto& [id, stage] = *unexplained_;
-  const std::string other = other_layer_of_text(request_, id, stage, common_);
+  const std::string other = other_layer_of_text(model_, id, stage, effort_.threads);
   if (other.empty()) return;
   const auto place = std::ranges::find_if(
       diagnoses_.places, [&, &where = id](const PlaceDiagnosis& one) { return one.id == where; });

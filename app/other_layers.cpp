@@ -1,7 +1,6 @@
 #include "other_layers.hpp"
 
 #include <mha/compare/compare.hpp>
-#include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>
 
 namespace mha::app {
@@ -19,23 +18,17 @@ bool has_value_of(const Layer& layer, const ReferenceStage& known, std::size_t t
   return found.within || found.cosine > 0.9999;
 }
 
-std::string other_layer_in(RunRequest all, const std::string& layer, const ReferenceStage& known,
-                           const Common& common) {
-  Common quietly = common;
-  quietly.quiet = true, quietly.strict = quietly.progress = false;
-  try {
-    all.layer = "all";
-    OpenedModel model(all);
-    std::size_t looked = 0;
-    for (const std::string& id : model.chosen()) {
-      if (id == layer) continue;
-      if (++looked > most_layers) break;
-      try {
-        if (has_value_of(load_layer(model, id, quietly).layer, known, common.threads)) return id;
-      } catch (const Error&) { // a layer of another kind, or one that the files do not hold whole
-      }
+std::string other_layer_in(OpenedModel& model, const std::vector<std::string>& layers,
+                           const std::string& layer, const ReferenceStage& known,
+                           std::size_t threads) {
+  std::size_t looked = 0;
+  for (const std::string& id : layers) {
+    if (id == layer) continue;
+    if (++looked > most_layers) break;
+    try {
+      if (has_value_of(model.load(id).layer, known, threads)) return id;
+    } catch (const Error&) { // a layer of another kind, or one that the files do not hold whole
     }
-  } catch (const Error&) { // what was typed is one layer's
   }
   return "";
 }
@@ -43,17 +36,24 @@ std::string other_layer_in(RunRequest all, const std::string& layer, const Refer
 } // namespace
 
 std::string other_layer_of(const RunRequest& request, const std::string& layer,
-                           const Reference& reference, Stage stage, const Common& common) {
+                           const Reference& reference, Stage stage, std::size_t threads) {
   const ReferenceStage* known = reference.find(stage);
   if (!known || request.layer.empty()) return "";
   RunRequest all = request;
-  all.same_x = true;
-  return other_layer_in(std::move(all), layer, *known, common);
+  all.same_x = true, all.layer = "all";
+  try {
+    OpenedModel model(all);
+    return other_layer_in(model, model.chosen(), layer, *known, threads);
+  } catch (const Error&) { // what was typed is one layer's
+    return "";
+  }
 }
 
-std::string other_layer_of_text(const RunRequest& request, const std::string& layer,
-                                const ReferenceStage& known, const Common& common) {
-  return known.in_part ? "" : other_layer_in(request, layer, known, common);
+std::string other_layer_of_text(const OpenedModel& model, const std::string& layer,
+                                const ReferenceStage& known, std::size_t threads) {
+  if (known.in_part) return "";
+  OpenedModel again(model, model.texts());
+  return other_layer_in(again, model.texts()->layers(), layer, known, threads);
 }
 
 } // namespace mha::app

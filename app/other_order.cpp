@@ -44,7 +44,8 @@ bool takes_other_order(OpenedModel& model, RunRequest& request, const LoadedLaye
     RunRequest other = with_bindings(request, loaded.other_order);
     OpenedModel other_model(other);
     const LoadedLayer turned = other_model.load(loaded.id);
-    const Reference reference = load_readings(turned, against, common).front();
+    CommonEffort effort(common);
+    const Reference reference = load_readings(turned, against, effort).front();
     const double there = likeness(diff(turned.layer, reference, {}, common.threads));
     if (there == 1 || (there > alike && there > here + clearly)) {
       print_note(

@@ -48,7 +48,8 @@ std::string proof_of(const RunRequest& request, const std::string& layer,
     typed.results_given = typed.shows_ends = true;
     OpenedModel model(typed);
     const LoadedLayer loaded = load_layer(model, layer, quietly);
-    const Reference reference = load_reference(loaded, ReferenceFiles(against), quietly, false);
+    CommonEffort effort(quietly);
+    const Reference reference = load_readings(loaded, ReferenceFiles(against), effort).front();
     Tolerances tolerances;
     for (const bool again : {false, true}) {
       Diff found = diff(loaded.layer, reference, tolerances, common.threads);

@@ -89,9 +89,14 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   const WorkCount work;
   const double before = common.read_s + common.compute_s;
   double took = 0;
+  DiagnosisCalls calls;
+  calls.load = [&](const std::string& id) { return load_layer(model, id, common); };
+  calls.read = [&](const Reference& reference) { report_reading(reference, common, false, false); };
+  calls.note = [&](const std::string& text) { print_note(text, common); };
   const ModelDiagnosis found = [&] {
     const Stopwatch watch(took);
-    return diagnose_model(request, model, against, common);
+    CommonEffort effort(common);
+    return diagnose_model(model, ReferenceFiles(against), calls, effort);
   }();
   common.compute_s += took - (common.read_s + common.compute_s - before); // loading is counted
   std::vector<render::LayerDiagnosis> places;
@@ -119,7 +124,8 @@ bool DiagnoseCommand::reads_other_order(OpenedModel& model, const LoadedLayer& l
   std::optional<Reference> reference;
   std::optional<Diff> found;
   try {
-    reference = load_readings(loaded, files, common).front();
+    CommonEffort effort(common);
+    reference = load_readings(loaded, files, effort).front();
     found = diff(loaded.layer, *reference, {}, common.threads);
   } catch (const Error&) { // told where nothing else fits
   }
@@ -143,7 +149,8 @@ int DiagnoseCommand::run() {
     const ReferenceFiles files(against);
     LoadedLayer loaded = load_layer(model, id, common);
     if (reads_other_order(model, loaded, files)) loaded = load_layer(model, id, common);
-    const std::vector<Reference> readings = load_readings(loaded, files, common);
+    CommonEffort effort(common);
+    const std::vector<Reference> readings = load_readings(loaded, files, effort);
     const Stopwatch watch(common.compute_s);
     report_overflow(overflow_of(loaded.layer, common.threads), common);
     auto [best, reference] = best_reading(loaded, readings, common, !as_json);
@@ -152,7 +159,7 @@ int DiagnoseCommand::run() {
     fill_in_files(loaded, diagnosis);
     if (diagnosis.unexplained)
       if (const std::string other =
-              other_layer_of(request, id, reference, *diagnosis.unexplained, common);
+              other_layer_of(request, id, reference, *diagnosis.unexplained, common.threads);
           !other.empty())
         diagnosis.hints = {fmt::format("the reference's {} is that of layer {}",
                                        name_of(*diagnosis.unexplained), other)};

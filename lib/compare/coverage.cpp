@@ -1,6 +1,7 @@
 #include <mha/compare/coverage.hpp>
 
 #include <mha/compare/capture_path.hpp>
+#include <mha/files/text.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace mha {
 
@@ -115,6 +117,14 @@ std::string Coverage::compared() const {
       text += fmt::format(" of layer{} {}", layers.size() == 1 ? "" : "s", ranges_of(layers));
   }
   return text;
+}
+
+std::string Coverage::what_is_left() const {
+  std::vector<std::string> left = not_compared();
+  std::ranges::copy(passed_over(), std::back_inserter(left));
+  if (left.empty()) return "";
+  return fmt::format(", but {}{}", io::shown(left[0]),
+                     left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
 }
 
 } // namespace mha

@@ -25,6 +25,8 @@ public:
   std::vector<std::string> passed_over() const { return counted(passed_over_); }
   /// How names and axes were read, each once for all layers.
   std::vector<std::string> notes() const { return counted(notes_); }
+  /// ", but …": the first of all these, for a message; or "".
+  std::string what_is_left() const;
   /// Whether steps of the model are among them: then what was compared is not all.
   bool lacks_steps() const { return lacks_steps_; }
   /// Whether one of them is of another shape than the model's.
