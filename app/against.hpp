@@ -2,11 +2,7 @@
 // --against: the stages of another implementation.
 
 #include "options.hpp"
-#include <mha/compare/coverage.hpp>
-#include <mha/compare/reference.hpp>
-#include <mha/compare/same_text.hpp>
-#include <mha/render/text.hpp>
-#include <mha/system/effort.hpp>
+#include <mha/compare/readings.hpp>
 
 namespace mha::app {
 
@@ -21,22 +17,6 @@ void require_against(std::string_view command, const std::vector<std::string>& a
 OpenedModel open_compared(RunRequest& request, const std::vector<std::string>& against,
                           Common& common);
 
-/// What the layers are of, where a text makes their inputs; else nothing.
-std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model);
-
-/// Leaves of a reference what is of the text that the layers are computed for; the notes say so.
-/// Throws Error where it is of another text.
-SameText require_same_text(const OpenedModel& model, const ReferenceFiles& against);
-
-/// Throws Error where several layers are compared and a stage of the reference says of none of them
-/// which it is: each would be compared with it.
-void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers);
-
-/// The reference for one layer, read in every way that the numbers leave open, the best first:
-/// settled(). `model`: the whole model that the layer is of. A reference that is a layer itself is
-/// computed.
-std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
-                                     Effort& effort, const WholeModelOfLayer* model = nullptr);
 /// What of a command's time reading a reference takes: added to its sums at the end.
 class CommonEffort : public Effort {
 public:
@@ -52,9 +32,6 @@ private:
 /// The notes of a reading go to standard error unless `notes` is false, what was not compared
 /// unless `warnings` is; with --strict a doubt is an error.
 void report_reading(const Reference& reference, Common& common, bool notes, bool warnings = true);
-
-/// "compared: …; not compared: …; passed over: …", wrapped, below a verdict on a whole model.
-std::string coverage_text(const Coverage& coverage, const render::TextStyle& text_style);
 
 /// " --against REF …", for a command line that a reader can copy.
 std::string retyped_against(const std::vector<std::string>& against);

@@ -2,13 +2,14 @@
 
 #include "console.hpp"
 #include "describe.hpp"
-#include "layer_reference.hpp"
 #include "other_order.hpp"
 #include "retype.hpp"
+#include <mha/compare/layer_reference.hpp>
 #include <mha/compare/settle.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/render/coverage.hpp>
 #include <mha/render/text_table.hpp>
 #include <mha/system/words.hpp>
 
@@ -280,7 +281,7 @@ Verdict DiffRun::finish() {
     sink_(render::diff_csv(rows_));
   else if (line_a_layer_)
     sink_(render::layers_table(lines_, asked_for, coverage_, text_style_) + forms +
-          coverage_text(coverage_, text_style_) + differs_);
+          render::coverage_text(coverage_, text_style_) + differs_);
   file_.finish();
   say_what_is_missed();
   return verdict_;

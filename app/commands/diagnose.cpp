@@ -4,16 +4,17 @@
 #include "commands/commands.hpp"
 #include "console.hpp"
 #include "describe.hpp"
-#include "model_diagnosis.hpp"
-#include "other_layers.hpp"
 #include "other_order.hpp"
 #include "output.hpp"
 #include "proof.hpp"
 #include "retype.hpp"
 #include "work_count.hpp"
+#include <mha/compare/other_layers.hpp>
+#include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
+#include <mha/render/model_diagnosis.hpp>
 #include <mha/system/named.hpp>
 
 #include <algorithm>
@@ -112,7 +113,7 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   const Stopwatch watch(common.write_s);
   write_text(output.path, form_of(output) == "json"
                               ? render::diagnosis_json(places)
-                              : model_diagnosis_text(found, model.title(), text_style));
+                              : render::model_diagnosis_text(found, model.title(), text_style));
   report_timings(common, common.timings ? passes_of(work, model, common.threads) : MoreTimings());
   return explained ? 0 : 1;
 }

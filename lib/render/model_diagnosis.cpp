@@ -1,5 +1,6 @@
-#include "against.hpp"
-#include "model_diagnosis.hpp"
+#include <mha/render/model_diagnosis.hpp>
+
+#include <mha/render/coverage.hpp>
 #include <mha/render/diagnose.hpp>
 #include <mha/render/headline.hpp>
 #include <mha/render/text_table.hpp>
@@ -9,7 +10,7 @@
 
 #include <algorithm>
 
-namespace mha::app {
+namespace mha::render {
 
 namespace {
 
@@ -20,7 +21,7 @@ std::string name_of_place(const std::string& id) {
 std::string causes_of(const Diagnosis& diagnosis) {
   std::vector<std::string> ids;
   for (const Change& change : diagnosis.changes) ids.push_back(change.id);
-  return render::joined(ids);
+  return joined(ids);
 }
 
 std::string sentences_of(const std::vector<OtherStep>& captures) {
@@ -55,8 +56,8 @@ bool same_verdict(const Diagnosis& a, const Diagnosis& b) {
 } // namespace
 
 std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view title,
-                                 const render::TextStyle& text_style) {
-  render::TextTable grid({{""}, {"", false, true}});
+                                 const TextStyle& text_style) {
+  TextTable grid({{""}, {"", false, true}});
   std::string details;
   for (std::size_t i = 0; i < found.places.size();) {
     const PlaceDiagnosis& place = found.places[i];
@@ -71,8 +72,8 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view t
     const std::string name = ids.size() == 1 ? name_of_place(place.id) : "layers " + ranges_of(ids);
     grid.add({name, verdict_of_place(place.diagnosis)});
     if (!place.diagnosis.equal || !place.diagnosis.captures.empty())
-      details += "\n" + render::headline(title, place.words, text_style) + "\n" +
-                 render::diagnosis_text(place.diagnosis, text_style);
+      details += "\n" + headline(title, place.words, text_style) + "\n" +
+                 diagnosis_text(place.diagnosis, text_style);
     i = next;
   }
   std::string text = grid.text(text_style) + "\n";
@@ -83,10 +84,10 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view t
                 ? "What was compared agrees with the model within rounding; the rest is open.\n"
                 : "The reference agrees with the model within rounding: nothing to explain.\n";
   if (!found.undecided.empty())
-    for (const std::string& line : render::wrapped(found.undecided + ".", text_style.width))
+    for (const std::string& line : wrapped(found.undecided + ".", text_style.width))
       text += line + "\n";
   if (!found.not_judged.empty())
-    for (const std::string& line : render::wrapped(
+    for (const std::string& line : wrapped(
              fmt::format("Not judged: {}: the reference has no stream there, and what comes before "
                          "is not explained.",
                          found.not_judged),
@@ -95,4 +96,4 @@ std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view t
   return text + coverage_text(found.coverage, text_style) + details;
 }
 
-} // namespace mha::app
+} // namespace mha::render

@@ -1,13 +1,13 @@
 #pragma once
 // The course of a whole model's diagnosis: layer by layer, each on the reference's own stream.
 
-#include "against.hpp"
-#include "model_diagnosis.hpp"
-#include "other_layers.hpp"
+#include <mha/compare/other_layers.hpp>
+#include <mha/compare/readings.hpp>
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/captured.hpp>
 #include <mha/diagnose/gelu_forms.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/diagnose/through.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
@@ -20,7 +20,7 @@
 
 #include <fmt/format.h>
 
-namespace mha::app {
+namespace mha {
 
 /// The stages that a reference has.
 std::vector<Stage> stages_in(const Reference& reference);
@@ -108,4 +108,4 @@ private:
   std::map<std::size_t, std::shared_ptr<const Layer>> others_;
 };
 
-} // namespace mha::app
+} // namespace mha

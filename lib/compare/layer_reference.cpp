@@ -1,4 +1,4 @@
-#include "layer_reference.hpp"
+#include <mha/compare/layer_reference.hpp>
 
 #include <mha/compare/names.hpp>
 #include <mha/files/text.hpp>
@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-namespace mha::app {
+namespace mha {
 
 namespace {
 
@@ -177,4 +177,4 @@ Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against
   return compute(ours, against, effort);
 }
 
-} // namespace mha::app
+} // namespace mha

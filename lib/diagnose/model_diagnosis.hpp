@@ -6,15 +6,13 @@
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/layer/layer_words.hpp>
 #include <mha/model/opened_model.hpp>
-#include <mha/render/text.hpp>
 #include <mha/system/effort.hpp>
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace mha::app {
+namespace mha {
 
 /// The embedding ("embed"), a layer by its number, or the model's end ("").
 struct PlaceDiagnosis {
@@ -48,9 +46,4 @@ struct DiagnosisCalls {
 ModelDiagnosis diagnose_model(OpenedModel& model, ReferenceFiles against,
                               const DiagnosisCalls& calls, Effort& effort);
 
-/// A line for each run of places with the same verdict, then what was found in each. `title`: how
-/// the model is called.
-std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view title,
-                                 const render::TextStyle& text_style);
-
-} // namespace mha::app
+} // namespace mha

@@ -1,9 +1,9 @@
-#include "other_layers.hpp"
+#include <mha/compare/other_layers.hpp>
 
 #include <mha/compare/compare.hpp>
 #include <mha/observe/trace.hpp>
 
-namespace mha::app {
+namespace mha {
 
 namespace {
 
@@ -56,4 +56,4 @@ std::string other_layer_of_text(const OpenedModel& model, const std::string& lay
   return other_layer_in(again, model.texts()->layers(), layer, known, threads);
 }
 
-} // namespace mha::app
+} // namespace mha

@@ -5,7 +5,7 @@
 #include <mha/load/load.hpp>
 #include <mha/system/effort.hpp>
 
-namespace mha::app {
+namespace mha {
 
 /// Whether the files of a reference hold a layer's weights.
 bool holds_weights(const ReferenceFiles& against);
@@ -16,4 +16,4 @@ bool holds_weights(const ReferenceFiles& against);
 Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort& effort,
                           const WholeModelOfLayer* model);
 
-} // namespace mha::app
+} // namespace mha

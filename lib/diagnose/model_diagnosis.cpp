@@ -1,8 +1,8 @@
-#include "model_diagnoser.hpp"
+#include <mha/diagnose/model_diagnoser.hpp>
 
 #include <algorithm>
 
-namespace mha::app {
+namespace mha {
 
 std::vector<Stage> stages_in(const Reference& reference) {
   std::vector<Stage> list;
@@ -321,4 +321,4 @@ ModelDiagnosis diagnose_model(OpenedModel& model, ReferenceFiles against,
   return ModelDiagnoser(model, std::move(against), calls, effort).run();
 }
 
-} // namespace mha::app
+} // namespace mha

@@ -4,7 +4,7 @@
 #include <mha/compare/reference.hpp>
 #include <mha/model/opened_model.hpp>
 
-namespace mha::app {
+namespace mha {
 
 /// The number of another layer of the request's files whose `stage` is the reference's, or "".
 /// Looks where one layer was chosen by its number; at the first 128.
@@ -15,4 +15,4 @@ std::string other_layer_of(const RunRequest& request, const std::string& layer,
 std::string other_layer_of_text(const OpenedModel& model, const std::string& layer,
                                 const ReferenceStage& known, std::size_t threads);
 
-} // namespace mha::app
+} // namespace mha

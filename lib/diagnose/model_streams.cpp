@@ -2,12 +2,12 @@
 // residual stream between its layers with the model's own, and find tensors saved as resid_post
 // that come from another step of the layer. `last_` is the layer that was compared last.
 
-#include "model_diagnoser.hpp"
+#include <mha/diagnose/model_diagnoser.hpp>
 #include <mha/tensor/place.hpp>
 
 #include <algorithm>
 
-namespace mha::app {
+namespace mha {
 
 /// The stream that leaves a layer is the stream that enters the next one. If the reference has two
 /// different tensors for it, the second layer ran twice and its last run was saved, or something
@@ -299,4 +299,4 @@ void ModelDiagnoser::name_other_layer() {
       fmt::format("the reference's {} is that of layer {}", mha::name_of(stage.stage), other)};
 }
 
-} // namespace mha::app
+} // namespace mha

@@ -1,0 +1,72 @@
+#include <mha/compare/readings.hpp>
+
+#include <mha/compare/layer_reference.hpp>
+#include <mha/compare/names.hpp>
+#include <mha/compare/settle.hpp>
+#include <mha/files/text.hpp>
+#include <mha/load/families/family.hpp>
+#include <mha/load/source.hpp>
+#include <mha/system/clock.hpp>
+#include <mha/system/words.hpp>
+
+namespace mha {
+
+std::optional<WholeModelOfLayer> whole_model_of(const OpenedModel& model) {
+  if (!model.texts()) return std::nullopt;
+  const Texts& texts = *model.texts();
+  const Embedding& embedding = texts.embedding();
+  WholeModelOfLayer whole;
+  whole.layers = texts.layers().size(), whole.last_norm = texts.model().last_norm().present();
+  whole.bare_embedding = embedding.positions.empty() && embedding.types.empty() &&
+                         embedding.scale == 1 && !embedding.norm.present();
+  whole.attention_returns = texts.model().description().attention_returns;
+  whole.mlp_returns = texts.model().description().mlp_returns;
+  whole.one_layer = model.chosen().size() == 1 && !model.chosen()[0].empty();
+  return whole;
+}
+
+SameText require_same_text(const OpenedModel& model, const ReferenceFiles& against) {
+  if (!model.texts()) return {};
+  const Texts& texts = *model.texts();
+  const WholeModel& whole = texts.model();
+  SameText same = keep_same_text(
+      against, {texts.ids(), &texts.embedding(), whole.causal(), whole.pad(), texts.lengths()});
+  if (!same.why.empty()) fail("<against> {}", same.why);
+  return same;
+}
+
+void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) {
+  if (layers < 2) return;
+  const auto refuse = [&](const std::string& where, const std::string& stage) {
+    fail("<against> {}: {} of which layer? {} are compared: layers.N.{} is expected, or {{layer}} "
+         "in the path; or choose one with <layer>",
+         io::shown(where), io::shown(stage), layers, io::shown(stage));
+  };
+  const auto says = [](const std::string& name) {
+    return naming::layer_number(name) || without_layer_suffix(name).second;
+  };
+  for (const std::string& text : against.texts()) {
+    const io::Source source = io::parse_source(text);
+    if (io::mentions_layer(source) || source.axes.find('L') != std::string::npos) continue;
+    if (!source.name.empty() && !says(source.name)) refuse(text, source.name);
+    if (!source.name.empty()) continue;
+    for (const io::Entry& entry : against.open(source.path)->contents().tensors)
+      if (!says(entry.name) && !result_stages(entry.name).empty() &&
+          !is_of_model(result_stages(entry.name).front()))
+        refuse(text, entry.name);
+  }
+}
+
+std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
+                                     Effort& effort, const WholeModelOfLayer* model) {
+  Reference reference = read_or_compute(loaded, against, effort, model);
+  if (!model && reference.stages.empty() && reference.ambiguous.empty())
+    fail("<against>: no stage of this layer's shape is in it: {}",
+         joined_texts(reference.not_compared, "; ", &NotCompared::text));
+  std::vector<Reference> readings;
+  effort.compute_s +=
+      seconds_of([&] { readings = settled(loaded.layer, std::move(reference), effort.threads); });
+  return readings;
+}
+
+} // namespace mha
