@@ -10,6 +10,7 @@
 #include "retype.hpp"
 #include "work_count.hpp"
 #include <mha/compare/other_layers.hpp>
+#include <mha/diagnose/best_reading.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/model/opened_model.hpp>
@@ -37,31 +38,6 @@ private:
   int run_model(OpenedModel& model, const render::TextStyle& text_style);
   std::string next_step(const std::string& layer, const Diagnosis& diagnosis) const;
 };
-
-/// Whether the files hold one matrix of queries, keys and values, so that --qkv-order has a say.
-bool is_fused(const LoadedLayer& loaded) {
-  return std::any_of(loaded.origins.begin(), loaded.origins.end(),
-                     [](const Origin& origin) { return origin.name == "W_qkv"; });
-}
-
-/// What the reading of the reference says that needs the fewest changes: names that mean several
-/// stages are tried in each meaning that the numbers leave open.
-std::pair<Diagnosis, const Reference&> best_reading(const LoadedLayer& loaded,
-                                                    const std::vector<Reference>& readings,
-                                                    Common& common, bool notes) {
-  std::optional<Diagnosis> best;
-  const Reference* chosen = nullptr;
-  for (const Reference& reference : readings) {
-    if (best && best->explained && best->changes.size() <= 1) break;
-    Diagnosis found = diagnose(loaded.layer, reference.stages, is_fused(loaded), common.threads);
-    if (best &&
-        (!found.explained || (best->explained && found.changes.size() >= best->changes.size())))
-      continue;
-    best = std::move(found), chosen = &reference;
-  }
-  report_reading(*chosen, common, notes);
-  return {std::move(*best), *chosen};
-}
 
 /// A tensor that is to be read otherwise is of a file; one that was not read as it lies there
 /// cannot be.
@@ -154,7 +130,8 @@ int DiagnoseCommand::run() {
     const std::vector<Reference> readings = load_readings(loaded, files, effort);
     const Stopwatch watch(common.compute_s);
     report_overflow(overflow_of(loaded.layer, common.threads), common);
-    auto [best, reference] = best_reading(loaded, readings, common, !as_json);
+    auto [best, reference] = best_reading(loaded, readings, common.threads);
+    report_reading(reference, common, !as_json);
     found.push_back({id, std::move(best)});
     Diagnosis& diagnosis = found.back().diagnosis;
     fill_in_files(loaded, diagnosis);

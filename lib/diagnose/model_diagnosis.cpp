@@ -92,19 +92,11 @@ void ModelDiagnoser::keep(const std::string& id, const LoadedLayer& loaded, Diag
   diagnoses_.places.push_back({id, words_of(loaded), std::move(diagnosis)});
 }
 
-/// The reading that needs the fewest changes.
 std::pair<Diagnosis, Reference>
 ModelDiagnoser::best(const Layer& layer, const std::vector<Reference>& readings, bool fused) {
-  const DiagnoseContext context{fused, effort_.threads, &around_, &likely_};
-  std::optional<std::pair<Diagnosis, Reference>> best;
-  for (const Reference& reading : readings) {
-    if (best && best->first.explained && best->first.changes.size() <= 1) break;
-    Diagnosis one = diagnose(layer, targets_in(reading, false), context);
-    if (!best || (one.explained &&
-                  (!best->first.explained || one.changes.size() < best->first.changes.size())))
-      best.emplace(std::move(one), reading);
-  }
-  return std::move(*best);
+  return best_reading(layer, readings,
+                      [](const Reference& reading) { return targets_in(reading, false); },
+                      {fused, effort_.threads, &around_, &likely_});
 }
 
 /// What enters the first layer, if the reference has it.
@@ -135,8 +127,7 @@ void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_fir
 std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loaded,
                                                         const std::vector<Reference>& readings,
                                                         bool first, Layer& layer) {
-  const bool fused = std::ranges::any_of(
-      loaded.origins, [](const Origin& origin) { return origin.name == "W_qkv"; });
+  const bool fused = is_fused(loaded);
   std::pair<Diagnosis, Reference> result = best(layer, readings, fused);
   const bool shown = diagnoses_.places.empty() && !stream_.before(readings.front());
   if (first && shown && !result.first.explained &&
