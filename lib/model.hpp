@@ -275,6 +275,8 @@ public:
   /// What the library fills it from.
   struct State;
   explicit Model(std::shared_ptr<State> state) : state_(std::move(state)) {} ///< the library's
+  /// The library's.
+  const std::shared_ptr<State>& state() const { return state_.get(); }
 
 private:
   Shared<State> state_;

@@ -61,12 +61,15 @@ std::shared_ptr<TextLayers> Model::State::layers_for(std::shared_ptr<const Texts
   return std::make_shared<TextLayers>(*sources, std::move(texts), edits);
 }
 
-std::shared_ptr<TextLayers> Model::State::layers_for(const Tokens& tokens) const {
+std::shared_ptr<const Texts> Model::State::texts_of(const Tokens& tokens) const {
   const Tokens::State& of = *tokens.state();
   if (of.weights != weights) fail("the tokens are of another model: make them by this one");
   TokenIds ids = padded(of.ids, of.batched, weights->model().pad().value_or(0));
-  return layers_for(
-      std::make_shared<const Texts>(weights, std::move(ids), "the tokens", of.labelled));
+  return std::make_shared<const Texts>(weights, std::move(ids), "the tokens", of.labelled);
+}
+
+std::shared_ptr<TextLayers> Model::State::layers_for(const Tokens& tokens) const {
+  return layers_for(texts_of(tokens));
 }
 
 void Model::State::take_one_token() {

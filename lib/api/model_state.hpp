@@ -43,6 +43,8 @@ struct Model::State {
   /// The ids of the layers, in their order.
   const std::vector<std::string>& ids() const { return weights->model().layers(); }
   std::size_t layers() const { return ids().size(); }
+  /// Texts as each layer reads them. Throws Error for those of another model.
+  std::shared_ptr<const Texts> texts_of(const Tokens& tokens) const;
   /// The layers for some texts.
   std::shared_ptr<TextLayers> layers_for(const Tokens& tokens) const;
   std::shared_ptr<TextLayers> layers_for(std::shared_ptr<const Texts> texts) const;

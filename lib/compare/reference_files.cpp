@@ -31,6 +31,12 @@ ReferenceFiles::ReferenceFiles(std::vector<std::string> sources) : sources_(std:
     fail("no reference is given: <against> FILE, or <STAGE=FILE> for one stage");
 }
 
+ReferenceFiles::ReferenceFiles(std::vector<std::string> sources, io::Contents memory)
+    : sources_(std::move(sources)) {
+  sources_.push_back(memory.name);
+  files_[memory.name] = std::make_shared<ReferenceFile>(std::move(memory));
+}
+
 std::shared_ptr<const ReferenceFile> ReferenceFiles::open(const std::string& path) const {
   std::shared_ptr<const ReferenceFile>& file = files_[path];
   if (!file) file = std::make_shared<ReferenceFile>(io::open(path));

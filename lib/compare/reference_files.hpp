@@ -40,6 +40,8 @@ class ReferenceFiles {
 public:
   /// SOURCES as read_reference takes them. Throws Error where there is none.
   explicit ReferenceFiles(std::vector<std::string> sources);
+  /// The same with a program's own tensors, which messages call by the name of `memory`.
+  ReferenceFiles(std::vector<std::string> sources, io::Contents memory);
 
   const std::vector<std::string>& texts() const { return sources_; }
   std::shared_ptr<const ReferenceFile> open(const std::string& path) const;

@@ -30,6 +30,12 @@ OpenedModel::OpenedModel(RunRequest request)
   if (texts_) layers_ = layers_of(texts_, false);
 }
 
+OpenedModel::OpenedModel(Sources sources, std::shared_ptr<const Texts> texts)
+    : request_(std::make_shared<const RunRequest>()),
+      sources_(std::move(sources)),
+      texts_(std::move(texts)),
+      layers_(layers_of(texts_, false)) {}
+
 OpenedModel::OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts> texts)
     : threads(opened.threads),
       request_(opened.request_),

@@ -21,6 +21,8 @@ class OpenedModel {
 public:
   /// Throws Error as Sources, Weights and Texts do.
   explicit OpenedModel(RunRequest request);
+  /// Files that are opened already, for texts of their model.
+  OpenedModel(Sources sources, std::shared_ptr<const Texts> texts);
   /// The same files for other texts: what was read for one serves the other.
   OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts> texts);
 

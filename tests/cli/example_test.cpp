@@ -1,6 +1,8 @@
 // The programs of docs/example, built in the tree: with sanitizers where the tests are.
 
+#include "support/files.hpp"
 #include "support/places.hpp"
+#include "support/run.hpp"
 #include "support/tools.hpp"
 
 #include <fmt/format.h>
@@ -73,6 +75,23 @@ TEST_CASE("example: a model run many times") {
   CHECK(one_line(empty.err));
 }
 
+TEST_CASE("example: a convention of another implementation, and the option that does the same") {
+  const Folder folder;
+  const std::string words = " data/bard-gpt2 'To be, or not to be' ";
+  REQUIRE(run({"dump", "data/bard-gpt2", "--text", "To be, or not to be", "--scale", "none", "-o",
+               folder.path("theirs.npz"), "--quiet"})
+              .code == 0);
+  const Result found = example("diagnose" + words + folder.path("theirs.npz"));
+  INFO(found.out << found.err);
+  CHECK(found.code == 0);
+  for (int n = 0; n < 4; ++n)
+    CHECK_THAT(found.out, Contains(fmt::format("layers.{}: the reference ", n)));
+  CHECK(std::count(found.out.begin(), found.out.end(), '\n') == 4);
+  CHECK_THAT(found.out, Contains(": --scale none\n"));
+  CHECK(example("diagnose").err ==
+        "a checkpoint, a text and a file of saved stages are expected\n");
+}
+
 TEST_CASE("example: a whole model, run, patched and streamed") {
   const Result result = example("model data/bard-gpt2 'To be, or not to be'");
   CHECK(result.code == 0);
@@ -92,7 +111,7 @@ TEST_CASE("example: docs/library.md shows the programs of whole models as they a
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const std::string page = text_of("library.md");
-  for (const std::string name : {"model", "ablate", "steer", "probe", "serve"}) {
+  for (const std::string name : {"model", "ablate", "steer", "probe", "serve", "diagnose"}) {
     INFO(name);
     const std::string program = text_of(fmt::format("example/{}.cpp", name));
     CHECK(std::count(program.begin(), program.end(), '\n') <= (name == "model" ? 40 : 15));

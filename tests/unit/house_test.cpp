@@ -91,7 +91,7 @@ const std::map<std::string, std::vector<std::string>> may_include{
     {"", {"system", "tensor", "layer", "schedule"}}, // <mha/mha.hpp> and <mha/xtensor.hpp>
     {"api",
      {"", "system", "tensor", "layer", "schedule", "forward", "files", "load", "load/families",
-      "model", "observe", "heads"}},
+      "model", "observe", "heads", "compare", "diagnose"}},
     {"system", {}},
     {"tensor", {"system"}},
     {"layer", {"system", "tensor"}},

@@ -1,0 +1,119 @@
+// Diagnosis for programs: causes as data, of models and layers, from files and tensors.
+
+#include "unit/api/layers.hpp"
+
+#include <mha/diagnose.hpp>
+
+#include <algorithm>
+
+using namespace mha;
+using namespace mha::test;
+using Catch::Contains;
+
+namespace {
+
+/// Every stage of a run, under its own name.
+Tensors saved_by(const Run& run) {
+  Tensors saved;
+  for (const std::string& name : run.kept()) saved.emplace_back(name, run.tensor(name));
+  return saved;
+}
+
+Tensors saved_with(const std::string& setting, const std::string& value,
+                   std::vector<std::string> keep) {
+  const Model theirs(data("bard-gpt2"), {.settings = {{setting, value}}});
+  return saved_by(theirs.run(theirs.tokens("To be, or not to be"), {.keep = std::move(keep)}));
+}
+
+} // namespace
+
+TEST_CASE("api: a model's diagnosis names the cause in each layer, and what does the same",
+          "[api][diagnose]") {
+  const Model model(data("bard-gpt2"));
+  const Tokens text = model.tokens("To be, or not to be");
+  double done = -1;
+  const Findings found = diagnose(model, text, {.tensors = saved_with("scale", "none", {"*"})},
+                                  {.progress = [&](double share) { done = share; }});
+  CHECK(found.explained);
+  CHECK_FALSE(found.equal);
+  CHECK(done > 0);
+  CHECK(found.not_compared.empty());
+  std::size_t layers = 0;
+  for (const Finding& place : found.places) {
+    INFO(place.place);
+    CHECK(place.explained);
+    if (!place.place.starts_with("layers.")) {
+      CHECK(place.equal);
+      continue;
+    }
+    CHECK(place.place == "layers." + std::to_string(layers++));
+    CHECK_THAT(place.layer, Contains(" heads × 16"));
+    REQUIRE(place.causes.size() == 1);
+    const FoundCause& cause = place.causes[0];
+    CHECK(cause.id == "scale.missing");
+    CHECK(cause.stage == Stage::scaled);
+    CHECK_THAT(cause.change, Catch::StartsWith("the reference "));
+    CHECK_FALSE(cause.cure.empty());
+    CHECK(cause.option == "--scale none");
+    REQUIRE(cause.settings.size() == 1);
+    CHECK(cause.settings[0] == std::pair<std::string, std::string>("scale", "none"));
+    REQUIRE_FALSE(place.stages.empty());
+    for (const ComparedStage& stage : place.stages) CHECK(stage.after <= 1e-4);
+  }
+  CHECK(layers == model.layers());
+  // With these settings the model is the reference's.
+  const auto one = std::ranges::find_if(found.places,
+                                        [](const Finding& place) { return !place.causes.empty(); });
+  const Model again(data("bard-gpt2"), {.settings = one->causes[0].settings});
+  const Findings none = diagnose(again, again.tokens("To be, or not to be"),
+                                 {.tensors = saved_with("scale", "none", {"*"})});
+  CHECK(none.equal);
+}
+
+TEST_CASE("api: a model's own stages agree, and what is no stage of it is said",
+          "[api][diagnose]") {
+  const Model model(data("bard-gpt2"));
+  const Tokens text = model.tokens("To be, or not to be");
+  Tensors saved = saved_by(model.run(text, {.keep = {"layers.1.*", "logits"}}));
+  Findings found = diagnose(model, text, {.tensors = saved});
+  CHECK(found.equal);
+  CHECK(found.explained);
+  CHECK_THAT(found.compared, Contains("logits"));
+  saved.emplace_back("layers.9.q", saved[0].second);
+  found = diagnose(model, text, {.tensors = saved});
+  CHECK_FALSE(found.equal);
+  REQUIRE(found.not_compared.size() == 1);
+  CHECK_THAT(found.not_compared[0], Contains("layers.9.q"));
+}
+
+TEST_CASE("api: a layer's diagnosis, from its output alone", "[api][diagnose]") {
+  const Layer ours = layer(small_tensors<double>(), {.num_heads = 2, .causal = true});
+  const Layer theirs = layer(small_tensors<double>(), {.num_heads = 2});
+  const Tensor output = run(theirs, {"output"}).tensor("output");
+  const Findings found = diagnose(ours, {.tensors = {{"output", output}}});
+  CHECK(found.explained);
+  REQUIRE(found.places.size() == 1);
+  REQUIRE(found.places[0].causes.size() == 1);
+  CHECK(found.places[0].place.empty());
+  CHECK(found.places[0].causes[0].option == "--no-causal");
+  CHECK(diagnose(theirs, {.tensors = {{"layers.1.output", output}}}, 1).equal);
+}
+
+TEST_CASE("api: a diagnosis without a reference, or of another text, is an error",
+          "[api][diagnose]") {
+  const Model model(data("bard-gpt2"));
+  const Tokens text = model.tokens("To be, or not to be");
+  CHECK(error_of([&] { diagnose(model, text, {}); }) ==
+        "nothing is given to compare with: files or tensors expected");
+  CHECK_THAT(error_of([&] { diagnose(model, text, {.files = {"nowhere.npz"}}); }),
+             Contains("nowhere.npz: no such file"));
+  CHECK_THAT(error_of([&] {
+               diagnose(model, text, {.tensors = {{"what", numbers({3, 4}, 1)}}});
+             }),
+             Contains("no stage of this model is in it") && !Contains("--"));
+  const Model changed = model.with("layers.0.W_q", numbers({96, 96}, 1));
+  CHECK_THAT(error_of([&] {
+               diagnose(changed, text, {.tensors = {{"logits", Tensor()}}});
+             }),
+             Contains("exchanged"));
+}
