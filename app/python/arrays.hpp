@@ -115,5 +115,7 @@ py::dict sizes_of(const Dims& dims);
 void add_model(py::module_& module);
 /// mha::Layer, and the tables of settings and tensors.
 void add_layer(py::module_& module);
+/// mha::diagnose.
+void add_diagnose(py::module_& module);
 
 } // namespace mha::python

@@ -302,6 +302,7 @@ PYBIND11_MODULE(_core, module) {
   mha::python::Computing::watch_for_end();
   mha::python::add_layer(module);
   mha::python::add_model(module);
+  mha::python::add_diagnose(module);
   module.def("run", &run);
   module.def("run_layer", &run_layer);
   module.def("load", &load);

@@ -87,7 +87,7 @@ TEST_CASE("example: a convention of another implementation, and the option that 
   for (int n = 0; n < 4; ++n)
     CHECK_THAT(found.out, Contains(fmt::format("layers.{}: the reference ", n)));
   CHECK(std::count(found.out.begin(), found.out.end(), '\n') == 4);
-  CHECK_THAT(found.out, Contains(": --scale none\n"));
+  CHECK_THAT(found.out, Contains(": --scale 1\n"));
   CHECK(example("diagnose").err ==
         "a checkpoint, a text and a file of saved stages are expected\n");
 }

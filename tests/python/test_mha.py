@@ -314,6 +314,24 @@ class WholeModels(unittest.TestCase):
         b = self.model.weight("layers.0.b_o")
         np.testing.assert_allclose(zero.run(self.text, keep="layers.0.output")["output"], np.broadcast_to(b, (len(run.ids), len(b))))
 
+    def test_a_diagnosis_names_the_cause_and_its_option(self):
+        text = "To be, or not to be"
+        theirs = mha.Model(DATA / "bard-gpt2", scale="none").run(text, keep="*")
+        model = mha.Model(DATA / "bard-gpt2")
+        shares = []
+        found = model.diagnose(text, theirs, progress=shares.append)
+        self.assertTrue(found.explained and not found.equal and shares)
+        causes = [(place.place, cause.id, cause.option) for place in found.places for cause in place.causes]
+        self.assertEqual(causes, [(f"layers.{n}", "scale.missing", "--scale 1") for n in range(4)])
+        again = mha.Model(DATA / "bard-gpt2", **next(place for place in found.places if place.causes).causes[0].settings)
+        self.assertTrue(again.diagnose(text, theirs).equal)
+        with self.assertRaisesRegex(mha.Error, "nothing saved"):
+            model.diagnose(text, 7)
+        given = layer()
+        ours, other = mha.load(given, num_heads=3, causal=True), mha.load(given, num_heads=3)
+        [place] = ours.diagnose({"output": mha.run(other)["output"]}).places
+        self.assertEqual([cause.option for cause in place.causes], ["--no-causal"])
+
     def test_heads_and_effects_are_arrays(self):
         run = self.model.run(self.text, keep="weights")
         entropy = run.heads("entropy")

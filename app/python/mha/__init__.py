@@ -25,12 +25,17 @@ from ._arrays import (
 )
 from ._core import Error, __version__
 from ._errors import StageError, Warning, key_of, shown, stage_named, warn_of
+from .diagnose import Cause, ComparedStage, Finding, Findings
 from .layer import Layer, stream
 from .model import Model, Names, Patch, Prediction, Run, Tokens, _names
 
 __all__ = [
     "Cache",
+    "Cause",
+    "ComparedStage",
     "Error",
+    "Finding",
+    "Findings",
     "Layer",
     "Model",
     "Patch",

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from . import _core
 from ._arrays import kept, whole, word
 from ._core import Error
-from ._errors import shown
+from ._errors import shown, warn_of
 from ._whole import Whole
+from .diagnose import Findings, Saved, _findings, _saved
 
 
 class Layer(Whole):
@@ -68,6 +69,16 @@ class Layer(Whole):
         """
         named = word("the tensor", name)
         return Layer(self._layer.with_(named, kept(named, array)), self.title, self.id, self.naming, self._notes)
+
+    def diagnose(self, saved: Saved, *, threads: int = 0) -> Findings:
+        """What another implementation of the layer does otherwise that saved stages.
+
+        ``saved``: a file, several, or arrays by name, ``{"q": q, "output": output}``.
+        """
+        files, arrays = _saved(saved)
+        found, notes = _findings(_core.diagnose_layer(self._layer, files, arrays, self.id, whole("threads", threads)))
+        warn_of(notes, 2)
+        return found
 
     def __repr__(self) -> str:
         of = f", layer {self.id}" if self.id else ""

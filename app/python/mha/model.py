@@ -15,6 +15,7 @@ from ._arrays import array, dtype_name, flag, kept, path, rows_of_ids, setting, 
 from ._core import Error
 from ._errors import StageError, is_layer, key_of, shown, stage_named, warn_of
 from ._whole import Whole
+from .diagnose import Findings, Saved, _findings, _saved
 from .layer import Layer
 
 Text = Union[str, Iterable[str], Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], "Tokens"]
@@ -468,6 +469,21 @@ class Model:
         model, tokens = self._model, None if text is None else self.tokens(text)._tokens
         made = model.layer(str(layer), tokens, whole("threads", threads), _progress(progress))
         return Layer(made, self.folder, str(layer))
+
+    def diagnose(
+        self, text: Text, saved: Saved, *, threads: int = 0, progress: Optional[Progress] = None
+    ) -> Findings:
+        """What another implementation does otherwise that saved stages of a text.
+
+        ``saved``: a file, several, or arrays by name, ``{"layers.0.q": q, "logits": logits}``; another model's run is one.
+        """
+        model, tokens = self._model, self.tokens(text)
+        files, arrays = _saved(saved)
+        found, notes = _findings(_core.diagnose_model(
+            model, tokens._tokens, files, arrays, whole("threads", threads), _progress(progress)))
+        known = model.notes()
+        warn_of((note for note in notes if note not in known), 2)
+        return found
 
     def weight(self, name: Key) -> npt.NDArray[Any]:
         """A weight, (in, out): ``"layers.3.W_q"`` or ``("W_q", 3)``, ``"layers.3.mlp.in"``, ``"W_U"``.

@@ -54,9 +54,9 @@ TEST_CASE("api: a model's diagnosis names the cause in each layer, and what does
     CHECK(cause.stage == Stage::scaled);
     CHECK_THAT(cause.change, Catch::StartsWith("the reference "));
     CHECK_FALSE(cause.cure.empty());
-    CHECK(cause.option == "--scale none");
+    CHECK(cause.option == "--scale 1");
     REQUIRE(cause.settings.size() == 1);
-    CHECK(cause.settings[0] == std::pair<std::string, std::string>("scale", "none"));
+    CHECK(cause.settings[0] == std::pair<std::string, std::string>("scale", "1"));
     REQUIRE_FALSE(place.stages.empty());
     for (const ComparedStage& stage : place.stages) CHECK(stage.after <= 1e-4);
   }
