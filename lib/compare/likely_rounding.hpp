@@ -1,5 +1,5 @@
 #pragma once
-// What of a difference is told from rounding at a glance, before any number's variance is known.
+// A glance at a difference: what of it is told from rounding, before any number's variance is known.
 
 #include <mha/compare/compare.hpp>
 

@@ -164,8 +164,8 @@ void MapVariances::through_scores(const RowValues& values, double* variance) con
 
 /// row_max, shifted and exp, from masked; for what comes after it, those of exp relative to each
 /// number. Returns the maximum's, which all of them share.
-/// Softmax is computed in float32 in all implementations that are known, and a row's one number
-/// kept in it; exp's argument is rounded once more where it is multiplied by log₂ e.
+/// Softmax is computed in float32 in all implementations that are known, a row's maximum and sum
+/// with it; exp's argument is rounded once more where it is multiplied by log₂ e.
 double MapVariances::through_exp(const RowValues& y, double* variance) const {
   using enum Stage;
   const std::size_t n = layer_.dims.S_all;
@@ -230,7 +230,7 @@ void MapVariances::through_softmax(const RowValues& y, double of_max, double* va
   }
   if (last_ == logsumexp) {
     const double lse = *y[logsumexp];
-    variance[0] = of_row + summed_.of(lse) + 2 * summed_.at_worst(y[row_max] ? *y[row_max] : lse);
+    variance[0] = of_row + kept_.of(lse) + 2 * summed_.at_worst(y[row_max] ? *y[row_max] : lse);
     return;
   }
   for (std::size_t j = 0; j < n; ++j) {
