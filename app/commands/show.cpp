@@ -59,24 +59,6 @@ private:
                       const Selection& part, std::deque<Trace>& kept);
 };
 
-/// Throws Error where a chosen text, shorter than others, has none of the chosen queries or keys.
-void require_positions(const Layer& layer, Stage stage, const Selection& selection) {
-  const std::vector<SelectedAxis> axes = selected_axes(layer, stage, selection);
-  const std::size_t before = layer.dims.batched ? 1 : 0;
-  for (std::size_t i = before; i < axes.size() && !layer.lengths.empty(); ++i) {
-    const bool of_keys = axes[i].axis == Axis::key;
-    const std::optional<IndexList>& list = of_keys ? selection.key : selection.query;
-    if (!list || (!of_keys && axes[i].axis != Axis::query)) continue;
-    for (const std::size_t item : chosen_items(layer, selection).indices) {
-      const std::vector<std::size_t> own =
-          own_positions(layer, info_of(stage).letters[i - before], item);
-      if (std::ranges::find_first_of(axes[i].pick.indices, own) == axes[i].pick.indices.end())
-        fail("{} {}: text {} has {}; choose others with <batch>", list->option(), list->text(),
-             layer.first_item + item, counted(own.size(), of_keys ? "keys" : "queries"));
-    }
-  }
-}
-
 render::Options Show::render_options(OpenedModel& model, const std::string& form) const {
   render::Options options;
   options.text_style = text_style_of(output, common.color);
@@ -197,7 +179,6 @@ void Show::compute_files(const Layer& layer, const ComputeLayer& by,
     std::deque<Trace> kept;
     for (std::size_t i = first; i < first + together; ++i) {
       require_axes(layer, wanted, files[i].selection); // not of what is watched beside them
-      for (const Stage stage : wanted) require_positions(layer, stage, files[i].selection);
       kept.emplace_back(layer, wanted, files[i].selection);
     }
     compute_traces(layer, by, wanted, together == 1 ? files[first].selection : all, kept);

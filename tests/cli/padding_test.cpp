@@ -213,25 +213,3 @@ TEST_CASE("padding: the numbers of a text in a batch are printed as those of the
     CHECK(shown("table", true).find("''") == std::string::npos);
   }
 }
-
-TEST_CASE("padding: a text that has none of the chosen queries or keys is named, not shown empty") {
-  for (const std::string axis : {"--query", "--key"})
-    for (const std::string form : {"table", "csv", "json", "npy"}) {
-      const auto shown = [&](const std::string& chosen, const std::vector<std::string>& more = {}) {
-        std::vector<std::string> words = {
-            "show", "data/bard-llama", "--layer", "1", "-s", "weights", axis, chosen, "-f", form};
-        words.insert(words.end(), more.begin(), more.end());
-        return run(both(std::move(words)));
-      };
-      for (const char* beyond : {"6", "6-7", "6:"}) {
-        const Result result = shown(beyond);
-        INFO(axis << " " << beyond << " " << form << "\n" << result.out << result.err);
-        CHECK(result.code == 2);
-        CHECK(result.out.empty());
-        CHECK_THAT(result.err, Catch::Contains("text 1 has") && Catch::Contains("--batch"));
-        CHECK(shown(beyond, {"--batch", "0"}).code == 0);
-      }
-      CHECK(shown("0").code == 0);
-      CHECK(shown("1:").code == 0);
-    }
-}
