@@ -34,7 +34,7 @@ ReferenceFiles::ReferenceFiles(std::vector<std::string> sources) : sources_(std:
 ReferenceFiles::ReferenceFiles(std::vector<std::string> sources, io::Contents memory)
     : sources_(std::move(sources)) {
   sources_.push_back(memory.name);
-  files_[memory.name] = std::make_shared<ReferenceFile>(std::move(memory));
+  files_[sources_.back()] = std::make_shared<ReferenceFile>(std::move(memory));
 }
 
 std::shared_ptr<const ReferenceFile> ReferenceFiles::open(const std::string& path) const {
