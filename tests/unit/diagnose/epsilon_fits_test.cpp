@@ -84,7 +84,8 @@ Layer layer_of(const NormRow& row, std::size_t tokens) {
 
 TEST_CASE("the ε of a norm around attention, or of the last one, is fitted", "[diagnose]") {
   for (const NormRow& row : norm_rows)
-    for (const std::size_t tokens : {std::size_t(9), std::size_t(60)}) // of more than 48 some are looked at
+    for (const std::size_t tokens :
+         {std::size_t(9), std::size_t(60)}) // of more than 48 some are looked at
       for (const double eps : {3.5e-4, 0.02}) {
         const Layer layer = layer_of(row, tokens);
         Layer other = layer;
