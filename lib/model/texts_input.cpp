@@ -100,7 +100,7 @@ void Texts::add_to(Fingerprint& fingerprint) const {
   for (std::size_t b = 0; b < ids_.size(); ++b)
     fingerprint.add(ids_[b].data(), ids_[b].size() * sizeof(int))
         .add(&lengths_[b], sizeof(std::size_t));
-  fingerprint.add(&first_position_, sizeof first_position_);
+  if (first_position_ > 0) fingerprint.add(&first_position_, sizeof first_position_);
   fingerprint.add(embedding());
 }
 

@@ -157,7 +157,8 @@ public:
   }
 
   void settings() {
-    for (const auto& [key, value] : model_.config) {
+    for (const auto& setting : model_.config) {
+      const std::string &key = setting.first, &value = setting.second; // lambdas hold these
       judge_setting("setting removed: " + key, key,
                     [&](io::Contents& without) { without.config.erase(key); });
       judge_setting(
