@@ -71,16 +71,6 @@ void Patcher::note_other_text(const std::string& value, const std::vector<Note>&
   }
 }
 
-/// The layers of an unpatched run: of the run's own texts, or those that a value names.
-std::shared_ptr<const TextLayers> Patcher::layers_of(const Of& run, const std::string& value,
-                                                     const std::vector<Note>& said) {
-  const Text& own = run.request.text;
-  const auto texts = std::make_shared<const Texts>(
-      run.weights, value == "mean" ? own : texts_named(value, own, value));
-  if (value != "mean") note_other_text(value, texts->notes(), said);
-  return std::make_shared<const TextLayers>(run.sources, texts);
-}
-
 UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, const Of& run,
                                   const std::vector<Note>& said) {
   if (!run.weights)
@@ -98,10 +88,15 @@ UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, con
   return [&](Stage stage, const std::string& value) {
     if (!runs_ || weights_ != run.weights) {
       weights_ = run.weights;
-      runs_ = std::make_unique<ValueRuns>([this, request = run.request, sources = run.sources,
-                                           weights = run.weights, said](const std::string& of) {
-        return layers_of({request, sources, weights}, of, said);
-      });
+      // Of the request its text alone: the request holds this patcher, and would keep it for ever.
+      runs_ = std::make_unique<ValueRuns>(
+          [this, own = run.request.text, sources = run.sources, said](const std::string& of) {
+            const bool is_own = of == "mean";
+            const auto texts =
+                std::make_shared<const Texts>(weights_, is_own ? own : texts_named(of, own, of));
+            if (!is_own) note_other_text(of, texts->notes(), said);
+            return std::make_shared<const TextLayers>(sources, texts);
+          });
     }
     const std::vector<std::string>& layers = run.weights->model().layers();
     const auto at = std::ranges::find(layers, id); // of what follows the last: none

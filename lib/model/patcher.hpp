@@ -46,8 +46,6 @@ private:
              const Sources& sources) const;
   void note_other_text(const std::string& value, const std::vector<Note>& notes,
                        const std::vector<Note>& said);
-  std::shared_ptr<const TextLayers> layers_of(const Of& run, const std::string& value,
-                                              const std::vector<Note>& said);
   UnpatchedStage unpatched(const Layer& layer, const std::string& id, const Of& run,
                            const std::vector<Note>& said);
 
