@@ -50,8 +50,8 @@ struct ComparedStage {
   ///@}
 };
 
-/// What was found in one place of a model: what enters its layers, a layer, or what stands behind
-/// the last.
+/// What was found in one place of a model: what enters its layers, a layer, or what follows the
+/// last.
 struct Finding {
   ///@{
   /// "embed", "layers.3" or "model"; "" for a lone layer. And the layer in words.

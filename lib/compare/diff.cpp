@@ -90,7 +90,7 @@ private:
 /// that is stored in float32 inherits the rounding of bfloat16 inputs. What is gathered, not
 /// computed (the stream before the first layer, x of a layer without a norm) has the precision of
 /// the checkpoint and says nothing about the computation. A row's one number is float32 in kernels
-/// of every type: of queries and keys that were computed, what was saved behind it tells theirs.
+/// of every type: of queries and keys that were computed, what was saved after it has theirs.
 DType Differ::precision_of_chain(Stage stage) const {
   StageSet chain = ancestors_of(layer_, stage);
   if (info_of(stage).kind == Kind::row && contains(chain, Stage::q) && !layer_.has_given(Stage::q))

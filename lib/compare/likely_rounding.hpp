@@ -1,5 +1,5 @@
 #pragma once
-// A glance at a difference: what of it is told from rounding, before any number's variance is known.
+// A glance at a difference: whether it can be rounding, before any number's variance is known.
 
 #include <mha/compare/compare.hpp>
 

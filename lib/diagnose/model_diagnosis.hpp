@@ -31,8 +31,8 @@ struct ModelDiagnosis {
   bool reproduces_everywhere = true;
 };
 
-/// How a model's diagnosis gets its layers, and whom it tells what is to be known on the way. An
-/// exception of any of them ends it.
+/// How a model's diagnosis gets its layers, and where its notes go. An exception of any of
+/// them ends it.
 struct DiagnosisCalls {
   /// Loads a layer on the model's own stream.
   std::function<LoadedLayer(const std::string& id)> load;

@@ -1,5 +1,5 @@
 #pragma once
-// Places of elements of stages: what each index counts, and the token that stands there.
+// Places of elements of stages: what each index counts, and the token there.
 
 #include <mha/layer/layer.hpp>
 

@@ -8,7 +8,7 @@
 
 namespace mha {
 
-/// Names of files and patches are in it as they are: whoever shows it makes them visible.
+/// Names of files and patches are in it as they are; they are made visible where it is shown.
 struct LayerWords {
   std::string layer; ///< "layer 1"; "" where it has no number
   std::string facts; ///< " (LLaMA names) · 4 heads × 16 · T 33 · float32 · causal"

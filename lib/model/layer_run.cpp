@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <span>
 #include <tuple>
 
 namespace mha {
 
 namespace {
-
-const std::vector<std::size_t> all_positions;
 
 std::size_t block_of(Stage stage, std::size_t token) {
   const bool of_keys = axis_of(info_of(stage).letters[0]) == Axis::kv_head;
@@ -21,7 +20,7 @@ std::size_t block_of(Stage stage, std::size_t token) {
 }
 
 /// Keeps rows of resid_post in room for all of them: those at `positions`, all where it is empty.
-void keep_rows(Tensor& resid_post, std::size_t item, const std::vector<std::size_t>& positions,
+void keep_rows(Tensor& resid_post, std::size_t item, std::span<const std::size_t> positions,
                const Slice& block) {
   const std::size_t element = size_of(resid_post.dtype()), T = resid_post.shape()[1],
                     bytes = resid_post.shape()[2] * element,
@@ -43,7 +42,9 @@ public:
         asked_(asked),
         observer_(observer),
         resid_post_(run.resid_post_),
-        positions_(whole.queries.size() < layer.dims.T ? run.positions_ : all_positions),
+        positions_(whole.queries.size() < layer.dims.T
+                       ? std::span<const std::size_t>(run.positions_)
+                       : std::span<const std::size_t>()),
         first_item_(run.item_of(layer, 0)),
         items_(items.begin(), items.end()),
         all_asked_(asked.blocks.size() == whole.blocks.size()) {
@@ -71,7 +72,7 @@ private:
   const Plan& asked_;
   Observer& observer_;
   Tensor& resid_post_;
-  const std::vector<std::size_t>& positions_;
+  std::span<const std::size_t> positions_; ///< whose rows are kept; empty: all
   std::size_t first_item_;
   std::set<std::size_t> items_; ///< whose rows are kept
   bool all_asked_;              ///< the plan asks for every place of what it wants

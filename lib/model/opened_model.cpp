@@ -47,7 +47,7 @@ PatchLayer OpenedModel::patch_layer() const {
   if (!request_->patches) return {};
   return [request = request_, sources = sources_, weights = texts_ ? texts_->weights() : nullptr](
              Layer& layer, const std::string& id, const std::vector<Note>& said) {
-    return request->patches->patch(layer, id, {*request, sources, weights}, said);
+    return request->patches->patch(layer, id, {request->text, sources, weights}, said);
   };
 }
 
@@ -112,8 +112,9 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
   }
   if (id.empty()) {
     last_ = nullptr;
-    return handed_out(layers_->load_ends(sources_.needs_last_stream() ? stream_to(layers_->count())
-                                                                      : layers_->embedded().x));
+    const Tensor embedded = layers_->embedded().x;
+    return handed_out(layers_->load_ends(
+        embedded, sources_.needs_last_stream() ? stream_to(layers_->count()) : embedded));
   }
   const std::size_t number = texts_->place_of(id);
   LoadedLayer loaded = layers_->load(number, stream_to(number), parts);
@@ -124,7 +125,7 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
 LoadedLayer OpenedModel::outline(const std::string& id) const {
   if (!texts_) return patched(sources_.load(id, nullptr, true));
   const Tensor zeros = texts_->zeros();
-  return id.empty() ? layers_->load_ends(zeros) : layers_->outline(texts_->place_of(id));
+  return id.empty() ? layers_->load_ends(zeros, zeros) : layers_->outline(texts_->place_of(id));
 }
 
 ComputeLayer OpenedModel::compute() const {

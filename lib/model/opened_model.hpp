@@ -14,8 +14,8 @@
 namespace mha {
 
 /// Hands out the layers of sources, each with its input: what files give, or, of a whole model with
-/// texts, the stream after the layers before it, which moves on from layer to layer. Whoever
-/// computes a layer by compute() also makes what the next one reads, so that in one pass each layer
+/// texts, the stream after the layers before it, which moves on from layer to layer. A layer
+/// that is computed by compute() also makes what the next one reads, so that in one pass each layer
 /// is computed once. For one thread.
 class OpenedModel {
 public:
@@ -53,7 +53,7 @@ public:
   /// A layer whose sizes count; of a text, X has no numbers, and nothing is computed.
   LoadedLayer outline(const std::string& id) const;
 
-  /// What stands around the layers, with the stream after the first `layers` of them in the last
+  /// What is around the layers, with the stream after the first `layers` of them in the last
   /// one's place.
   LoadedLayer ends_after(std::size_t layers);
   /// How long each layer took that was computed here, for others' inputs.

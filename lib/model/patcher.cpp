@@ -88,9 +88,9 @@ UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, con
   return [&](Stage stage, const std::string& value) {
     if (!runs_ || weights_ != run.weights) {
       weights_ = run.weights;
-      // Of the request its text alone: the request holds this patcher, and would keep it for ever.
+      // Nothing that holds this patcher, as the request does: it would never be let go.
       runs_ = std::make_unique<ValueRuns>(
-          [this, own = run.request.text, sources = run.sources, said](const std::string& of) {
+          [this, own = run.text, sources = run.sources, said](const std::string& of) {
             const bool is_own = of == "mean";
             const auto texts =
                 std::make_shared<const Texts>(weights_, is_own ? own : texts_named(of, own, of));

@@ -26,7 +26,7 @@ public:
 
   /// The run that a layer is of.
   struct Of {
-    const RunRequest& request;
+    const Text& text; ///< its own, for `mean`
     const Sources& sources;
     std::shared_ptr<const Weights> weights; ///< of a whole model's; else null
   };

@@ -80,10 +80,10 @@ Layer TextLayers::layer(std::size_t n, const Tensor& x, const LayerPast& past) c
   return layer;
 }
 
-LoadedLayer TextLayers::load_ends(const Tensor& x) const {
+LoadedLayer TextLayers::load_ends(const Tensor& embedded, const Tensor& x) const {
   const std::lock_guard hold(making_);
   std::shared_ptr<const ModelEnds> ends;
-  const LayerInput input = texts_->input_of_ends(embedding_of_texts(), x, ends);
+  const LayerInput input = texts_->input_of_ends(embedded, x, ends);
   LoadedLayer loaded = sources_.load_ends(input, std::move(ends));
   if (patch_)
     std::ranges::move(patch_(loaded.layer, "", input.notes), std::back_inserter(loaded.notes));

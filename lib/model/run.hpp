@@ -60,8 +60,8 @@ public:
                    std::vector<Sources::SourceTensor>* parts = nullptr) const;
   /// What follows the last layer: its last norm and its head read `x`.
   Layer ends(const Tensor& x) const;
-  /// The same, with what is to be known of it.
-  LoadedLayer load_ends(const Tensor& x) const;
+  /// The same, with what is to be known of it; `embedded`: what entered the first layer.
+  LoadedLayer load_ends(const Tensor& embedded, const Tensor& x) const;
   /// How often layers were made and computed, by all runs over the model that was opened.
   const std::shared_ptr<LayerCounts>& counts() const { return sources_.counts(); }
   /// What is to be known about the texts and the layers that were made.

@@ -43,7 +43,7 @@ class Finding(NamedTuple):
     """What was found in one place of a model."""
 
     place: str
-    """"embed", "layers.3", or "model" for what stands behind the last; "" for a lone layer."""
+    """"embed", "layers.3", or "model" for what follows the last; "" for a lone layer."""
     layer: str
     """The layer in words."""
     equal: bool

@@ -168,7 +168,7 @@ std::function<void(Layer&)> by_form(const NormGroup& group, const std::function<
   };
 }
 
-/// The same, which rows alone show: each behind the ones before it.
+/// The same, which rows alone show: each after the ones before it.
 std::function<void(Layer&)> by_rows(const NormGroup& group,
                                     const std::function<Tensor(const Norm&, const Tensor&)>& rows) {
   return [group, rows](Layer& edited) {

@@ -83,7 +83,7 @@ constexpr std::string_view without_effect[]{
     "general.", "tokenizer.", "split.", "quantize.", ".pooling_type", ".rope.scaling.finetuned",
     ".tensor_data_layout"};
 
-/// What changes no number at one value, and is told at others. Gemma 3's pattern is beside
+/// Changes no number at one value, and is reported at others. Gemma 3's pattern is beside
 /// layer_types.
 struct AtRest {
   std::string_view key, value;
