@@ -222,7 +222,7 @@ std::string difference(const Layer& got, const CanonicalLayer& want) {
     if (contains(stages_there, info.stage)) all.push_back(info.stage);
   const Trace a = trace(got, all), b = trace(canonical, all);
   for (Stage stage : all)
-    if (const Difference bits = compare_bits(a.value(stage), b.value(stage)); !bits.empty())
+    if (const std::string bits = compare_bits(a.value(stage), b.value(stage)); !bits.empty())
       return fmt::format("{}: {}", name_of(stage), bits);
   return "";
 }

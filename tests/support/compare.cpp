@@ -15,14 +15,14 @@ std::string place_of(std::size_t flat, const mha::Shape& shape) {
   return mha::to_string(place);
 }
 
-Difference shapes_differ(const mha::Tensor& got, const mha::Tensor& want) {
+std::string shapes_differ(const mha::Tensor& got, const mha::Tensor& want) {
   return fmt::format("shape {}, expected {}", mha::to_string(got.shape()),
                      mha::to_string(want.shape()));
 }
 
 } // namespace
 
-Difference compare(const mha::Tensor& got, const mha::Tensor& want, double bound) {
+std::string compare(const mha::Tensor& got, const mha::Tensor& want, double bound) {
   if (got.shape() != want.shape()) return shapes_differ(got, want);
   double worst = 0;
   std::size_t worst_at = 0;
@@ -36,10 +36,10 @@ Difference compare(const mha::Tensor& got, const mha::Tensor& want, double bound
     if (!std::isfinite(a) || !std::isfinite(b)) return say(i, "not finite at the same places");
     if (std::fabs(a - b) > worst) worst = std::fabs(a - b), worst_at = i;
   }
-  return worst <= bound ? Difference() : say(worst_at, fmt::format("off by {}", worst));
+  return worst <= bound ? std::string() : say(worst_at, fmt::format("off by {}", worst));
 }
 
-Difference compare_bits(const mha::Tensor& got, const mha::Tensor& want) {
+std::string compare_bits(const mha::Tensor& got, const mha::Tensor& want) {
   if (got.shape() != want.shape() || got.dtype() != want.dtype()) return shapes_differ(got, want);
   if (std::memcmp(got.raw(), want.raw(), want.bytes()) == 0) return {};
   const std::size_t element = mha::size_of(want.dtype());

@@ -4,13 +4,13 @@
 #include "support/reference.hpp"
 #include <mha/tensor/tensor.hpp>
 
-/// The answer of a comparison: empty where they agree, else what differs and where.
-using Difference = std::string;
+#include <string>
 
-/// |got − want| ≤ bound everywhere; infinities and NaN at the same places.
-Difference compare(const mha::Tensor& got, const mha::Tensor& want, double bound);
+/// Empty where they agree, else what differs and where: |got − want| ≤ bound everywhere; infinities
+/// and NaN at the same places.
+std::string compare(const mha::Tensor& got, const mha::Tensor& want, double bound);
 /// The same bytes, shape and dtype; NaN is equal to NaN of the same bits only.
-Difference compare_bits(const mha::Tensor& got, const mha::Tensor& want);
+std::string compare_bits(const mha::Tensor& got, const mha::Tensor& want);
 /// The largest finite magnitude; 0 if there is none.
 double magnitude(const mha::Tensor& tensor);
 double magnitude(const reference::Array& array);

@@ -38,7 +38,7 @@ double bound_of(const RandomLayer& random, const std::map<std::string, reference
 }
 
 /// "" or the first stage, in the order of the computation, that differs.
-Difference first_difference(const RandomLayer& random, std::size_t threads = 0) {
+std::string first_difference(const RandomLayer& random, std::size_t threads = 0) {
   const std::map<std::string, reference::Array> expected = reference::compute(random.layer);
   const mha::Layer layer = library_layer(random.layer, random.form);
   const mha::StageSet available = mha::available_stages(layer);
@@ -55,7 +55,7 @@ Difference first_difference(const RandomLayer& random, std::size_t threads = 0) 
     if (random.form.columns && info_of(stage).kind != mha::Kind::row) want = mha::transposed(want);
     if (trace.value(stage).shape() != layer.shape_of(stage))
       return name + ": not the shape that the layer says";
-    const Difference difference =
+    const std::string difference =
         compare(trace.value(stage), want, bound_of(random, expected, name));
     if (!difference.empty()) return name + ": " + difference;
   }
@@ -63,7 +63,7 @@ Difference first_difference(const RandomLayer& random, std::size_t threads = 0) 
 }
 
 void require_same(const RandomLayer& random) {
-  Difference difference;
+  std::string difference;
   try {
     difference = first_difference(random);
   } catch (const std::exception& error) {
