@@ -1,9 +1,9 @@
 // Padding around a text that was attended to as if it were tokens.
 
-#include <mha/diagnose/through.hpp>
+#include <mha/diagnose/stream_causes.hpp>
 
-#include <mha/diagnose/end_of_model.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/search.hpp>
 #include <mha/forward/embedding.hpp>
 
 #include <fmt/format.h>
@@ -122,14 +122,12 @@ std::optional<Diagnosis> explain_attended_padding(const std::vector<Layer>& laye
   };
   const Tensor stream = behind_text({});
   if (end.half()) end.allow_rounding(stream, behind_text(end.half()));
-  const Agreement as_it_is = end.behind(stream);
-  if (as_it_is.agrees) return std::nullopt;
-  BestCause best(end, as_it_is);
-  for (const Counted counted : {Counted::through, Counted::zero, Counted::one}) try {
-      best.take(change_of(counted), behind_all(layers, ends, *model, counted, context.threads));
-    } catch (const Error&) { // more positions than the model has
-    }
-  return best.found();
+  Search search(end, stream);
+  if (search.before().agrees) return std::nullopt;
+  for (const Counted counted : {Counted::through, Counted::zero, Counted::one})
+    search.try_one({{change_of(counted)},
+                    [&] { return behind_all(layers, ends, *model, counted, context.threads); }});
+  return search.found();
 }
 
 } // namespace mha

@@ -4,6 +4,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/scaled_sums.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
@@ -101,7 +102,7 @@ Change scaled_change(const Layer& layer, Scaled which, double factor) {
 void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
   if (!layer_.block) return;
   constexpr int rounds = 12, first_rounds = 3;
-  constexpr double step = 1e-3, least = 1.0 / 64, most = 64, none = 1e-3, worth_fitting = 0.6;
+  constexpr double step = 1e-3, least = 1.0 / 64, most = 64, none = 1e-3;
   const Tensor& theirs = trials.target().theirs;
   const double unchanged = trials.screen(Changes{}).error;
   for (const Scaled which : all_scaled) {
@@ -110,7 +111,8 @@ void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
       const Change here = scaled_change(layer_, which, factor),
                    there = scaled_change(layer_, which, factor * (1 + step));
       if (!trials.concerns(here)) break;
-      if (i == first_rounds && trials.screen({&here}).error > worth_fitting * unchanged) break;
+      if (i == first_rounds && trials.screen({&here}).error > thresholds::worth_fitting * unchanged)
+        break;
       const double by =
           step * factor * projection(theirs, trials.value({&there}), trials.value({&here}));
       if (!std::isfinite(by)) break;

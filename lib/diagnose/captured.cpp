@@ -6,6 +6,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
@@ -22,9 +23,6 @@ constexpr Stage confused[]{Stage::resid_pre, Stage::x,        Stage::concat,  St
                            Stage::attn_add,  Stage::residual, Stage::mlp_x,   Stage::mlp_pre,
                            Stage::mlp_up,    Stage::mlp_act,  Stage::mlp_out, Stage::mlp_add,
                            Stage::resid_post};
-
-/// A number that is another step's differs by its rounding only.
-constexpr double same_step = 1e-4;
 
 struct NamedStep {
   std::string name;
@@ -62,9 +60,10 @@ std::string sum_that_is(const std::vector<NamedStep>& steps, const Tensor& their
   for (std::size_t i = 0; i < steps.size(); ++i)
     for (std::size_t j = 0; j < steps.size(); ++j) {
       if (i == j) continue;
-      if (j > i && distance_of_sum(steps[i].value, steps[j].value, 1, theirs) < same_step)
+      if (j > i &&
+          distance_of_sum(steps[i].value, steps[j].value, 1, theirs) < thresholds::same_step)
         return fmt::format("{} + {}", steps[i].name, steps[j].name);
-      if (distance_of_sum(steps[i].value, steps[j].value, -1, theirs) < same_step)
+      if (distance_of_sum(steps[i].value, steps[j].value, -1, theirs) < thresholds::same_step)
         return fmt::format("{} − {}", steps[i].name, steps[j].name);
     }
   return "";
@@ -76,7 +75,7 @@ std::string sum_that_is(const std::vector<NamedStep>& steps, const Tensor& their
 std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
                            const Tensor& theirs, std::size_t threads) {
   const auto is = [&](const Tensor& value) {
-    return agreement_of(value, theirs, 0).error < same_step;
+    return agreement_of(value, theirs, 0).error < thresholds::same_step;
   };
   if (stage == Stage::x || stage == Stage::mlp_x) {
     const bool first = stage == Stage::x;
@@ -128,7 +127,6 @@ std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
   const Stage from = attention ? Stage::concat : Stage::mlp_act;
   const Tensor whole = value_of(layer, from, threads);
   const std::size_t n = whole.shape().back(), units = attention ? layer.dims.H : n;
-  constexpr double much_nearer_than_another = 0.02; // captures of ranks are in short types
   for (std::size_t ranks : {std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
     if (units % ranks != 0) continue;
     for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -137,7 +135,7 @@ std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
         give(part, from, only_columns(whole, rank * n / ranks, (rank + 1) * n / ranks));
         if (!with_bias) (attention ? part.b_o : own_block(part).mlp.out.b) = {};
         if (agreement_of(value_of(part, stage, threads), theirs, 0).error <
-            much_nearer_than_another)
+            thresholds::same_part_of_rank)
           return fmt::format("rank {} of {}'s part of it, before the sum over ranks,", rank, ranks);
       }
   }
@@ -165,7 +163,8 @@ std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t
       values[i] = static_cast<T>(saved), ++cut;
     }
   });
-  if (cut == 0 || rows == 0 || !(agreement_of(left, theirs, 0).error < same_step)) return "";
+  if (cut == 0 || rows == 0 || !(agreement_of(left, theirs, 0).error < thresholds::same_step))
+    return "";
   return fmt::format("the logits behind a sampler, which hid {:.4g} of a row's {} and left the "
                      "others as they are (top-k, top-p, forbidden tokens),",
                      static_cast<double>(cut) / static_cast<double>(rows), n);
@@ -179,11 +178,13 @@ std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& the
     if (stage == Stage::logits) return sampled_logits(the_layer, theirs, threads);
     if (stage == Stage::embed && the_layer.ends->final.kind == InputNorm::layer &&
         the_layer.ends->embed.shape() == theirs.shape() &&
-        agreement_of(without_row_means(the_layer.ends->embed), theirs, 0).error < same_step)
+        agreement_of(without_row_means(the_layer.ends->embed), theirs, 0).error <
+            thresholds::same_step)
       return "embed without each row's mean, which every LayerNorm subtracts,";
-    const bool is_stream = stage == Stage::final && the_layer.ends->final.present() &&
-                           the_layer.ends->stream.shape() == theirs.shape() &&
-                           agreement_of(the_layer.ends->stream, theirs, 0).error < same_step;
+    const bool is_stream =
+        stage == Stage::final && the_layer.ends->final.present() &&
+        the_layer.ends->stream.shape() == theirs.shape() &&
+        agreement_of(the_layer.ends->stream, theirs, 0).error < thresholds::same_step;
     return is_stream ? "the stream before the last norm" : "";
   }
   const Layer layer = plain_form(the_layer);
@@ -191,7 +192,7 @@ std::string other_step_of(const Layer& the_layer, Stage stage, const Tensor& the
   std::vector<NamedStep> steps = steps_of(layer, stage, theirs.shape(), threads);
   for (const NamedStep& step : steps)
     if (const Agreement found = agreement_of(step.value, theirs, tolerance);
-        found.agrees || found.error < same_step)
+        found.agrees || found.error < thresholds::same_step)
       return step.name;
   if (contains(available_stages(layer), stage))
     steps.push_back({std::string(name_of(stage)), value_of(layer, stage, threads)});

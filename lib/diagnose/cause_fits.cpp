@@ -12,6 +12,7 @@
 #include <mha/diagnose/hypotheses/softmax.hpp>
 #include <mha/diagnose/hypotheses/window.hpp>
 #include <mha/diagnose/joined_heads.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -104,8 +105,8 @@ void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
     return trials.screen({&change}).error;
   };
   // Steps of a third come near enough to take half of the difference away.
-  constexpr double step = 4.0 / 3, worth_fitting = 0.6;
-  double near = 0, least = worth_fitting * trials.screen(Changes{}).error;
+  constexpr double step = 4.0 / 3;
+  double near = 0, least = thresholds::worth_fitting * trials.screen(Changes{}).error;
   for (double cap = 0.125; cap < 512; cap *= step)
     if (const double left = error(cap); left < least) least = left, near = cap;
   if (near == 0) return;
@@ -141,13 +142,13 @@ void CauseSearch::fit_clip(const Trials& trials, Changes& candidates) {
 /// β of x σ(β x): looked for around SiLU's 1, closely where some β takes much of the difference
 /// away.
 void CauseSearch::fit_swish(Trials& trials, Changes& candidates) {
-  constexpr double step = 1.25, most = 8, worth_fitting = 0.6;
+  constexpr double step = 1.25, most = 8;
   if (!swish_change(layer_, 1)) return;
   const auto error = [&](double beta) {
     const Change change = *swish_change(layer_, beta);
     return trials.screen({&change}).error;
   };
-  double near = 0, least = worth_fitting * trials.screen(Changes{}).error;
+  double near = 0, least = thresholds::worth_fitting * trials.screen(Changes{}).error;
   for (double beta = 1 / most; beta <= most; beta *= step)
     if (const double left = error(beta); left < least) least = left, near = beta;
   if (near == 0) return;

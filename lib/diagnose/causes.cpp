@@ -2,89 +2,17 @@
 
 #include <mha/diagnose/harmless.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/judge.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
-#include <set>
 #include <tuple>
 
 namespace mha {
-
-namespace {
-/// Screening computes with other bits: what comes so close is computed as a whole.
-constexpr double worth_confirming = 0.01;
-/// What a cause may leave of a difference from numbers in a short type.
-constexpr double most_left = 0.5;
-
-template <class List> List joined(List a, const List& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-/// "bias.missing.q" is part of "bias.missing".
-bool is_part_of(const std::string& id, const std::string& whole) {
-  return id.size() > whole.size() && id.starts_with(whole) && id[whole.size()] == '.';
-}
-
-std::string_view family_of(const std::string& id) {
-  return std::string_view(id).substr(0, id.find('.'));
-}
-
-/// Roles exchanged and columns read in another order are one thing in other words: the two together
-/// would take the weights apart twice.
-bool exchanges_projections(const Change& change) {
-  return (change.id.starts_with("swap.") || change.id.starts_with("weight.order.")) &&
-         !contains(change.touches, Stage::scores); // k qᵀ leaves them as they are
-}
-
-/// Whether two changes are about the same thing, or one leaves out what the other changes.
-bool excludes(const Change& a, const Change& b) {
-  if (exchanges_projections(a) && exchanges_projections(b)) return true;
-  if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;
-  if (family_of(a.id) != family_of(b.id)) return false;
-  const std::string_view family = family_of(a.id);
-  const bool without = a.id.ends_with(".missing") || b.id.ends_with(".missing");
-  return (without && family != "bias") || family == "scale" || family == "causal" ||
-         family == "window" || family == "alibi" || family == "softmax" || family == "residual" ||
-         family == "gqa";
-}
-
-/// Pairs of these that could explain a step together, the likely ones first, no more than `most`.
-std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most,
-                              const std::vector<Changes>& but) {
-  std::vector<Changes> pairs;
-  const std::set<Changes> left_out(but.begin(), but.end());
-  std::size_t tried = 0;
-  for (const int rare : {0, 1, 2})
-    for (std::size_t i = 0; i < candidates.size(); ++i)
-      for (std::size_t j = i + 1; j < candidates.size() && tried < most; ++j) {
-        const Change &a = *candidates[i], &b = *candidates[j];
-        if (int{a.rare} + int{b.rare} != rare) continue;
-        ++tried;
-        if (excludes(a, b)) continue;
-        if (Changes pair{&a, &b}; !left_out.contains(pair)) pairs.push_back(std::move(pair));
-      }
-  return pairs;
-}
-
-/// How many pairs are worth their time: all on small layers, on large ones the likely.
-std::size_t most_pairs(const Dims& d, const Changes& candidates) {
-  constexpr std::size_t all = 20000, small = std::size_t{1} << 16;
-  const std::size_t width = std::max({d.d_model, d.H * (d.d_k + d.d_v), d.vocabulary});
-  if (d.S_all * width <= small) return all;
-  const auto likely = static_cast<std::size_t>(
-      std::ranges::count_if(candidates, [](const Change* change) { return !change->rare; }));
-  return likely * (likely - std::min<std::size_t>(likely, 1)) / 2;
-}
-
-} // namespace
-
-std::size_t fitted_in(const Changes& changes) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(changes, [](const Change* change) { return change->fitted; }));
-}
 
 CauseSearch::CauseSearch(const Layer& layer, const std::vector<Target>& targets,
                          std::vector<Change> changes, std::size_t threads, const ModelAround* model)
@@ -122,7 +50,8 @@ std::vector<Cause> CauseSearch::find() {
   // Errors that differ by rounding alone are the same numbers.
   const bool half = targets_.front().half.has_value();
   const double same =
-      half ? 1.05 * error : std::max(3 * error, layer_.dtype == DType::f64 ? 1e-12 : 2e-6);
+      half ? thresholds::same_in_half * error
+           : std::max(thresholds::same_exactly * error, layer_.dtype == DType::f64 ? 1e-12 : 2e-6);
   for (const Cause& one : complete_)
     if (rank(one) == lowest && one.error <= same) list.push_back(one);
   std::stable_sort(list.begin(), list.end(),
@@ -170,6 +99,38 @@ void CauseSearch::settle(State state) {
   if (!settle_harmless(state, trials, ours, tolerance_of(layer_.dtype))) branch(state, trials);
 }
 
+/// Against a reference in half precision a step is computed from the reference's own stages: what
+/// it rounds is then one step's. A difference of that size is none, unless a change takes most of
+/// it away, which rounding at random cannot be taken for.
+void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours) {
+  const Target& target = targets_[state.next];
+  const Agreement own = trials.judged(ours);
+  if (own.agrees && own.error <= storing_error(target.half)) {
+    settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
+    return;
+  }
+  if (own.agrees) {
+    if (state.so_far.changes.size() < thresholds::most_changes) {
+      Changes candidates = candidates_for(state, trials);
+      std::erase_if(candidates, [](const Change* one) { return one->id == "rope.rounded"; });
+      std::vector<Changes> better = explaining(state, trials, candidates);
+      const StageJudge judge(trials);
+      std::erase_if(better, [&](const Changes& changes) { return judge.helps_one_row(changes); });
+      if (better.empty())
+        for (Changes& changes : judge.seen_through_rounding(ours, candidates, alone_))
+          if (better.size() < thresholds::most_branches && leaves_earlier_stages(state, changes))
+            better.push_back(std::move(changes));
+      if (!better.empty()) {
+        go_on(state, trials, better);
+        return;
+      }
+    }
+    settle_with(std::move(state), with_infinities(target.stage, ours, target.theirs), 0, 0);
+    return;
+  }
+  if (!settle_harmless(state, trials, ours, target.tolerance)) branch(state, trials);
+}
+
 bool CauseSearch::settle_harmless(const State& state, const Trials& trials, const Tensor& ours,
                                   double tolerance) {
   const Target& target = targets_[state.next];
@@ -209,17 +170,17 @@ Changes CauseSearch::candidates_for(const State& state, const Trials& trials) co
 void CauseSearch::branch(const State& state, Trials& trials) {
   const Target& target = targets_[state.next];
   std::vector<Changes> found;
-  if (state.so_far.changes.size() < most_changes) {
+  if (state.so_far.changes.size() < thresholds::most_changes) {
     const Changes candidates = candidates_for(state, trials);
     found = explaining(state, trials, candidates);
-    if (may_fit_better(trials, found)) {
+    if (const StageJudge judge(trials); judge.may_fit_better(found)) {
       Changes fits;
       add_fits(state, trials, fits);
       for (const Changes& fit : explaining(state, trials, fits)) found.push_back(fit);
-      keep_closest(trials, found);
+      found = judge.closest_of(std::move(found));
     }
     if (found.empty() && explained_by_itself(state, candidates)) return;
-    if (found.empty() && state.so_far.changes.size() + 2 <= most_changes)
+    if (found.empty() && state.so_far.changes.size() + 2 <= thresholds::most_changes)
       found = explaining_pairs(state, trials, candidates);
   }
   const std::size_t before = complete_.size();
@@ -246,16 +207,15 @@ void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Ch
   const Target& target = targets_[state.next];
   for (const Changes& changes : found) {
     State next = state;
-    next.so_far.changes = joined(state.so_far.changes, changes);
+    std::ranges::copy(changes, std::back_inserter(next.so_far.changes));
     const Tensor ours = trials.value(changes);
-    try {
+    if_allowed([&] { // where a later stage cannot be computed with them, they are no cause
       const double error = target.half ? agreement_of(ours, target.theirs, target.tolerance).error
                                        : trials.judged(ours).error;
       settle_with(std::move(next),
                   target.half ? with_infinities(target.stage, ours, target.theirs) : ours, error,
                   target.half ? 0 : error);
-    } catch (const Error&) { // a later stage cannot be computed with these changes: no cause
-    }
+    });
   }
 }
 
@@ -291,103 +251,26 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
 }
 
 /// Of the sets that may explain the stage by their screening, those that do, the best first.
-std::vector<Changes> CauseSearch::confirmed(const State& state, Trials& trials,
+std::vector<Changes> CauseSearch::confirmed(const State& state, const Trials& trials,
                                             const std::vector<Changes>& sets,
                                             const std::vector<Agreement>& screened) const {
-  if (targets_[state.next].half) return confirmed_in_half(state, trials, sets, screened);
-  std::vector<std::pair<double, const Changes*>> likely, found;
+  const StageJudge judge(trials);
+  using Found = std::pair<double, const Changes*>;
+  std::vector<Found> likely, found;
   for (std::size_t i = 0; i < sets.size(); ++i)
-    if (screened[i].agrees || screened[i].error <= worth_confirming)
-      likely.emplace_back(screened[i].error, &sets[i]);
-  const auto by_error = [](const auto& a, const auto& b) { return a.first < b.first; };
-  std::stable_sort(likely.begin(), likely.end(), by_error);
-  if (likely.size() > most_confirmed) likely.resize(most_confirmed);
-  // Of numbers that were stored in a short type most is left by what explains nothing, too.
-  const bool is_stored_short = is_short(targets_[state.next].stored);
-  const double most =
-      is_stored_short && !likely.empty()
-          ? most_left * agreement_of(trials.value(), targets_[state.next].theirs, 0).error
-          : std::numeric_limits<double>::infinity();
+    if (judge.is_likely(screened[i])) likely.emplace_back(screened[i].error, &sets[i]);
+  std::ranges::stable_sort(likely, {}, &Found::first);
+  if (likely.size() > thresholds::most_confirmed) likely.resize(thresholds::most_confirmed);
   for (const auto& [error, changes] : likely) {
-    const Agreement whole = trials.whole(*changes);
-    if (whole.agrees && whole.error <= most && leaves_earlier_stages(state, *changes))
-      found.emplace_back(whole.error, changes);
+    if (!found.empty() && !judge.is_as_good(error, found.front().first)) break;
+    const std::optional<double> left = judge.left_by(*changes);
+    if (left && leaves_earlier_stages(state, *changes)) found.emplace_back(*left, changes);
   }
-  std::stable_sort(found.begin(), found.end(), by_error);
+  std::ranges::stable_sort(found, {}, &Found::first);
   std::vector<Changes> list;
-  for (const auto& [error, changes] : found)
-    if (list.size() < most_branches) list.push_back(*changes);
-  return list;
-}
-
-/// Pairs of the changes that alone take most of a difference away with each of the others, however
-/// rare: of two mistakes the larger one is seen through the smaller.
-std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const Trials& trials,
-                                                     const Changes& candidates) const {
-  constexpr std::size_t most_closest = 4;
-  constexpr double takes_most = 0.5;
-  if (targets_[state.next].half) return {};
-  const double unchanged = trials.screen(Changes{}).error;
-  std::vector<std::pair<double, const Change*>> closest;
-  for (const Change* one : candidates)
-    if (const auto at = alone_.find(one);
-        at != alone_.end() && at->second.error < takes_most * unchanged)
-      closest.emplace_back(at->second.error, one);
-  std::ranges::stable_sort(closest, {}, [](const auto& one) { return one.first; });
-  if (closest.size() > most_closest) closest.resize(most_closest);
-  std::vector<Changes> pairs;
-  for (const auto& [error, one] : closest) {
-    bool is_before = false; // pairs are in the order of the candidates
-    for (const Change* other : candidates) {
-      is_before = is_before || other == one;
-      if (other == one || excludes(*one, *other)) continue;
-      pairs.push_back(is_before ? Changes{one, other} : Changes{other, one});
-    }
-  }
-  return pairs;
-}
-
-/// Candidates that make other numbers here than the layer as it is, and than those before them:
-/// what two of the others do together, one of these or two do as well. One that cannot be made
-/// alone may be made beside another.
-Changes CauseSearch::with_effects_of_their_own(const Trials& trials,
-                                               const Changes& candidates) const {
-  constexpr double same = 1e-6; // screening computes with other bits
-  const auto are_same = [](const Agreement& a, const Agreement& b) {
-    const auto near = [](double x, double y) {
-      return x == y || std::fabs(x - y) <= same * std::max(std::fabs(x), std::fabs(y));
-    };
-    return std::isfinite(a.error) && near(a.error, b.error) && near(a.ours, b.ours) &&
-           near(a.theirs, b.theirs) && near(a.error_elsewhere, b.error_elsewhere);
-  };
-  std::vector<Agreement> seen{trials.screen(Changes{})};
-  Changes own;
-  for (const Change* one : candidates) {
-    const auto at = alone_.find(one);
-    if (at != alone_.end()) {
-      const auto as = [&](const Agreement& other) { return are_same(at->second, other); };
-      if (std::ranges::any_of(seen, as)) continue;
-      seen.push_back(at->second);
-    }
-    own.push_back(one);
-  }
-  return own;
-}
-
-std::vector<Changes> CauseSearch::explaining_pairs(const State& state, Trials& trials,
-                                                   const Changes& candidates) {
-  const auto try_pairs = [&](const std::vector<Changes>& sets) {
-    std::vector<Agreement> results = trials.screen(sets);
-    return std::pair(confirmed(state, trials, sets, results), std::move(results));
-  };
-  const std::vector<Changes> with_closest = joined(pairs_with_hidden_rows(state, candidates),
-                                                   pairs_with_closest(state, trials, candidates));
-  if (auto found = try_pairs(with_closest).first; !found.empty()) return found;
-  const Changes different = with_effects_of_their_own(trials, candidates);
-  const std::vector<Changes> sets =
-      pairs_of(different, most_pairs(layer_.dims, different), with_closest);
-  auto [list, results] = try_pairs(sets);
-  if (list.empty()) note_runners_up(state, trials, sets, results);
+  for (const auto& [left, changes] : found)
+    if (list.size() < thresholds::most_branches && judge.is_as_good(left, found.front().first))
+      list.push_back(*changes);
   return list;
 }
 

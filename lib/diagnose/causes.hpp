@@ -15,15 +15,8 @@ struct Cause {
   double error = 0;                      ///< the largest relative error of the steps
 };
 
-/// How many of them have a fitted number.
-std::size_t fitted_in(const Changes& changes);
-
-inline constexpr std::size_t most_changes = 4; ///< of one cause
-inline constexpr std::size_t most_branches = 6, most_confirmed = 16;
-
-/// Theirs, with −∞ where it is ours and they have a constant of masks: a row that hides everything
-/// is one of ours for the steps after it, too.
-Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs);
+/// Whether two changes are about the same thing, or one leaves out what the other changes.
+bool excludes(const Change& a, const Change& b);
 
 class CauseSearch {
 public:
@@ -67,14 +60,9 @@ private:
   Changes with_effects_of_their_own(const Trials& trials, const Changes& candidates) const;
   std::vector<Changes> explaining_pairs(const State& state, Trials& trials,
                                         const Changes& candidates);
-  std::vector<Changes> confirmed(const State& state, Trials& trials,
+  std::vector<Changes> confirmed(const State& state, const Trials& trials,
                                  const std::vector<Changes>& sets,
                                  const std::vector<Agreement>& screened) const;
-  std::vector<Changes> confirmed_in_half(const State& state, Trials& trials,
-                                         const std::vector<Changes>& sets,
-                                         const std::vector<Agreement>& screened) const;
-  bool may_fit_better(Trials& trials, const std::vector<Changes>& found) const;
-  void keep_closest(Trials& trials, std::vector<Changes>& found) const;
   void add_fits(const State& state, Trials& trials, Changes& candidates);
   void fit_scale(Trials& trials, Changes& candidates);
   void fit_epsilon(Trials& trials, Changes& candidates);

@@ -8,6 +8,7 @@
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/rounded_steps.hpp>
 #include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>
@@ -130,15 +131,16 @@ bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
 /// Whether changes that leave no step open mislead all the same: taken together they make the
 /// largest error rise, spoil a stage that agreed, or leave one as wrong as it was.
 bool misleads(const Diagnosis& diagnosis, bool half) {
-  constexpr double spoilt = 4, most_left = 0.1;
-  const double by_chance = half ? 1.2 : 1; // rounding falls otherwise
+  const double by_chance = half ? thresholds::by_chance_in_half : 1;
   double before = 0, after = 0;
   for (const Diagnosis::Compared& one : diagnosis.stages) {
     if (!one.harmless.empty()) continue;
     before = std::max(before, one.before.error), after = std::max(after, one.after.error);
-    if (one.before.agrees && !one.after.agrees && one.after.error > spoilt * one.before.error)
+    if (one.before.agrees && !one.after.agrees &&
+        one.after.error > thresholds::spoilt * one.before.error)
       return true;
-    if (!one.after.agrees && one.after.error > most_left && one.after.error >= one.before.error)
+    if (!one.after.agrees && one.after.error > thresholds::still_wrong &&
+        one.after.error >= one.before.error)
       return true;
   }
   return after > by_chance * before;
@@ -176,7 +178,8 @@ std::vector<std::string> ids_of(const Cause& cause) {
 /// Whether more was rounded than the numbers that were stored.
 bool is_rounded(const Diagnosis& diagnosis, DType half) {
   return std::ranges::any_of(diagnosis.stages, [&](const Diagnosis::Compared& one) {
-    return one.harmless.empty() && one.before.error > 1.5 * storing_error(half);
+    return one.harmless.empty() &&
+           one.before.error > thresholds::more_than_stored * storing_error(half);
   });
 }
 
@@ -208,15 +211,12 @@ std::vector<Change> worth_trying(const Layer& layer, const std::vector<Target>& 
   if (likely.size() != context.likely->size()) return all;
   Changes made;
   for (const Change& change : likely) made.push_back(&change);
-  try {
-    const std::vector<Agreement> agreements =
-        agreements_of(changed(layer, made), targets, context.threads);
-    const bool explained = std::ranges::all_of(
-        agreements, [](const Agreement& one) { return one.agrees || one.error < 1e-3; });
-    return explained ? likely : all;
-  } catch (const Error&) { // a change that this layer does not allow
-    return all;
-  }
+  const auto agreements =
+      if_allowed([&] { return agreements_of(changed(layer, made), targets, context.threads); });
+  const bool explained = agreements && std::ranges::all_of(*agreements, [](const Agreement& one) {
+                           return one.agrees || one.error < thresholds::likely_in_next_layer;
+                         });
+  return explained ? likely : all;
 }
 
 /// Stages of a reference that the layer computes, in the order of the computation. Throws Error

@@ -4,18 +4,12 @@
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 
 #include <algorithm>
 
 namespace mha {
-
-namespace {
-
-/// The layers before round every step, of which the end shows the last only.
-constexpr double rounded_steps = 3;
-
-} // namespace
 
 EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads)
     : ends_(ends), stage_(known.stage), threads_(threads) {
@@ -24,13 +18,13 @@ EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size
   tolerance_ = std::max(tolerance_of(ends_.dtype), tolerance_of(known.stored));
   if (!is_short(known.stored)) return;
   half_ = known.stored;
-  rounding_ = rounded_steps * storing_error(known.stored);
+  rounding_ = thresholds::rounded_steps * storing_error(known.stored);
 }
 
 void EndOfModel::allow_rounding(const Tensor& as_it_is, const Tensor& rounded) {
   EndOfModel own = *this;
   own.theirs_ = shown(as_it_is);
-  rounding_ = std::max(rounding_, rounded_steps * own.behind(rounded).error);
+  rounding_ = std::max(rounding_, thresholds::rounded_steps * own.after(rounded).error);
 }
 
 EndOfModel EndOfModel::of(const EndSample& part) const {
@@ -62,13 +56,9 @@ double EndOfModel::steps_between(const Tensor& here, const Tensor& there) const 
   return projection(theirs_, there, here);
 }
 
-Agreement EndOfModel::behind(const Tensor& stream) const {
-  return of_shown(shown(stream));
-}
-
-Agreement EndOfModel::behind(const Tensor& stream, const Change& change) const {
-  return agreement_of(value_of(changed(with_stream(ends_, stream), {&change}), stage_, threads_),
-                      theirs_, tolerance_);
+Agreement EndOfModel::after(const Tensor& stream, const Change* of_end) const {
+  if (!of_end) return of_shown(shown(stream));
+  return of_shown(value_of(changed(with_stream(ends_, stream), {of_end}), stage_, threads_));
 }
 
 std::vector<std::size_t> EndOfModel::saved_tokens(std::size_t most) const {
@@ -82,40 +72,6 @@ std::vector<std::size_t> EndOfModel::saved_tokens(std::size_t most) const {
   std::vector<std::size_t> some;
   for (std::size_t i = 0; i < most; ++i) some.push_back(saved[i * (saved.size() - 1) / (most - 1)]);
   return some;
-}
-
-bool explains_end(const Agreement& before, const Agreement& after, double rounding) {
-  const bool less = after.error < 0.5 * before.error; // else it agrees by the chance of rounding
-  if (after.error < rounding && after.error < 0.2 * before.error) return true;
-  return (after.agrees && less) || (after.error < 1e-4 && after.error < 0.02 * before.error);
-}
-
-bool may_explain(const Agreement& before, const Agreement& after, double rounding) {
-  constexpr double much_less = 0.25;
-  return after.error < 2 * rounding || after.error < much_less * before.error ||
-         explains_end(before, after, rounding);
-}
-
-void BestCause::take(const std::vector<Change>& changes, const Agreement& after) {
-  const Change& change = changes[0];
-  if (!explains_end(before_, after, end_.rounding())) return;
-  if (!best_ || after.error < 0.5 * best_->error_after) {
-    if (best_) also(best_->changes[0].id);
-    Diagnosis found;
-    found.stages.push_back({end_.stage(), before_, after, {}});
-    found.stages.back().after.agrees = true;
-    found.explained = true, found.changes = changes;
-    found.error_before = before_.error, found.error_after = after.error;
-    if (best_ && best_->error_after < 4 * after.error) found.same_numbers = best_->same_numbers;
-    best_ = std::move(found);
-    return;
-  }
-  if (after.error < 4 * best_->error_after && change.id != best_->changes[0].id) also(change.id);
-}
-
-void BestCause::also(const std::string& id) {
-  if (std::ranges::find(best_->same_numbers, id) == best_->same_numbers.end())
-    best_->same_numbers.push_back(id);
 }
 
 Tensor handed_on(const Layer& layer, std::size_t threads) {

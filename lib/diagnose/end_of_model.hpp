@@ -1,13 +1,25 @@
 #pragma once
-// Changes of a layer as a model's end shows them, and the best that explains it.
+// Saved stages after a stream: of the layer that it enters, or of a model's end.
 
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 
 namespace mha {
 
-/// What is seen at the end, and how far a stream behind the last layer is from it.
-class EndOfModel {
+/// Saved stages that show a stream (B, T, d_model), in the order of the computation.
+class StreamView {
+public:
+  virtual ~StreamView() = default;
+  virtual std::size_t stages() const = 0;
+  virtual Stage stage(std::size_t i) const = 0;
+  /// What rounding of the layers before may leave of stage i, relative to it.
+  virtual double rounding(std::size_t i) const = 0;
+  /// How stage i agrees after a stream, and under a change of what the stream enters (or null).
+  virtual Agreement agreement(std::size_t i, const Tensor& stream, const Change* of_end) const = 0;
+};
+
+/// One saved stage of a model's end, and how far a stream after the last layer is from it.
+class EndOfModel final : public StreamView {
 public:
   /// `ends` as they are, of which `known` was saved.
   EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads);
@@ -19,10 +31,8 @@ public:
   EndSample part(std::vector<std::size_t> tokens) const;
   /// The same, computed by so many threads.
   EndOfModel on_threads(std::size_t threads) &&;
-  /// How what was saved agrees with what the end makes of a stream (B, T, d_model).
-  Agreement behind(const Tensor& stream) const;
-  /// The same under a change of the end itself.
-  Agreement behind(const Tensor& stream, const Change& change) const;
+  /// How what was saved agrees with what the end makes of a stream, under a change of it or none.
+  Agreement after(const Tensor& stream, const Change* of_end = nullptr) const;
   /// What the end makes of a stream, how that agrees, and how many times the difference between two
   /// of those takes the first to what was saved.
   Tensor shown(const Tensor& stream) const;
@@ -31,10 +41,13 @@ public:
   /// Up to `most` tokens of every text whose rows were saved, from the first to the last.
   std::vector<std::size_t> saved_tokens(std::size_t most) const;
 
-  /// Which of the end's stages it is: final or logits.
-  Stage stage() const { return stage_; }
-  /// What rounding of the layers before may leave, relative to the stage.
-  double rounding() const { return rounding_; }
+  std::size_t stages() const override { return 1; }
+  /// Final or logits.
+  Stage stage(std::size_t = 0) const override { return stage_; }
+  double rounding(std::size_t = 0) const override { return rounding_; }
+  Agreement agreement(std::size_t, const Tensor& stream, const Change* of_end) const override {
+    return after(stream, of_end);
+  }
   /// The short type that was saved; nothing: none.
   std::optional<DType> half() const { return half_; }
   /// Lets rounding leave what it makes of a stream, where that is more: `as_it_is` beside the one
@@ -50,39 +63,6 @@ private:
   double tolerance_ = 0, rounding_ = 0;
   std::optional<DType> half_ = {};
   std::size_t threads_;
-};
-
-/// Whether a change explains the end. Rounding grows through the layers: what is left must be small
-/// beside what was there.
-bool explains_end(const Agreement& before, const Agreement& after, double rounding);
-
-/// Whether it may, where some of the tokens are looked at: it is tried on all of them.
-bool may_explain(const Agreement& before, const Agreement& after, double rounding);
-
-/// The best of what explains, as a diagnosis.
-class BestCause {
-public:
-  /// `before`: how the end agrees as the model is.
-  BestCause(const EndOfModel& end, Agreement before) : end_(end), before_(std::move(before)) {}
-
-  /// Notes changes, the first of which names them, and the stream behind the last layer, or how the
-  /// end agrees, under them.
-  void take(const Change& change, const Tensor& stream) { take(std::vector{change}, stream); }
-  void take(const std::vector<Change>& changes, const Tensor& stream) {
-    take(changes, end_.behind(stream));
-  }
-  void take(const std::vector<Change>& changes, const Agreement& after);
-
-  bool is_found() const { return best_.has_value(); }
-  const Agreement& before() const { return before_; }
-  std::optional<Diagnosis> found() { return std::move(best_); }
-
-private:
-  void also(const std::string& id);
-
-  const EndOfModel& end_;
-  Agreement before_;
-  std::optional<Diagnosis> best_;
 };
 
 /// What a layer hands on, in the form of Layer::given.

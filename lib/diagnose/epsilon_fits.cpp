@@ -3,6 +3,7 @@
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/epsilon.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
   constexpr double tenth = 0.1, most_at_once = 30, smallest = 1e-15, largest = 10;
   constexpr int steps = 12, from_afar = 4;
   // A tenth of a smaller one is lost beside float32 numbers of usual size.
-  constexpr double worth_fitting = 0.9, least_seen = 1e-5;
+  constexpr double least_seen = 1e-5;
   const bool half = trials.target().half.has_value();
   const auto fit = [&](double own, const std::function<Change(double)>& make) {
     if (!trials.concerns(make(own))) return;
@@ -44,7 +45,7 @@ void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
       if (i == 0) first = error;
       // Not what it is due to.
       if (!std::isfinite(error) || (i == 1 && !(error < last)) ||
-          (i == from_afar && !(error < worth_fitting * first)))
+          (i == from_afar && !(error < thresholds::worth_fitting_epsilon * first)))
         return;
       last = error;
       const double by = tenth * trials.steps_between({&here}, {&more});

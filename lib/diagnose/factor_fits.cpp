@@ -5,6 +5,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/embedding.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <fmt/format.h>
 
@@ -97,11 +98,11 @@ void CauseSearch::fit_factor(Trials& trials, Changes& candidates) {
   if (!head && std::ranges::find(multiplied_stages, stage) == std::end(multiplied_stages)) return;
   const double cap = head ? layer_.ends->head.softcap : 0;
   const double factor = projection(uncapped(theirs, cap), uncapped(trials.value(), cap), {});
-  constexpr double no_factor = 1e-6; // off by less it is rounding
-  if (factor == 0 || !std::isfinite(factor) || std::fabs(factor - 1) < no_factor) return;
-  constexpr double near = 0.02; // rounding hides the digits of a fit: the named number is tried
+  if (factor == 0 || !std::isfinite(factor) || std::fabs(factor - 1) < thresholds::no_factor)
+    return;
+  // Rounding hides the digits of a fit: the named number is tried.
   for (const NamedFactor& named : named_factors(layer_)) {
-    if (head || std::fabs(factor / named.value - 1) > near) continue;
+    if (head || std::fabs(factor / named.value - 1) > thresholds::near_named_factor) continue;
     Change change = multiplied_change(stage, named.value, named.name);
     change.once = true, change.fitted = false;
     candidates.push_back(keep(std::move(change)));

@@ -3,6 +3,7 @@
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
@@ -15,11 +16,6 @@
 namespace mha {
 
 namespace {
-
-/// Roundings are not all at random: their share may be off by so many times what chance makes.
-constexpr double margin = 1.5;
-/// The share of the one form or the other is known so well before it is believed.
-constexpr double known_within = 0.1;
 
 /// The form that the activation is not; nothing: it is no GELU of two forms.
 std::optional<Activation> other_form(Activation form) {
@@ -100,12 +96,12 @@ void GeluForms::add(const Layer& layer, const Reference& reference, bool stream,
 }
 
 double GeluForms::spread() const {
-  return weight_ > 0 ? margin / std::sqrt(weight_) : HUGE_VAL;
+  return weight_ > 0 ? thresholds::rounding_by_chance / std::sqrt(weight_) : HUGE_VAL;
 }
 
 GeluForms::Verdict GeluForms::verdict() const {
   if (!form_ || !half_) return Verdict::not_asked;
-  if (spread() > known_within) return Verdict::open;
+  if (spread() > thresholds::known_within) return Verdict::open;
   const double near = std::max(0.25, 4 * spread());
   if (std::fabs(share() - 1) < near) return Verdict::other;
   return std::fabs(share()) < near ? Verdict::own : Verdict::open;

@@ -349,17 +349,16 @@ std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>
   const auto open = std::ranges::find_if(
       targets, [&](const Target& target) { return target.stage == unexplained; });
   if (open == targets.end() || open->theirs.empty()) return hints;
-  try {
+  if_allowed([&] { // a stage that cannot be computed by itself shows nothing
     const Sides s = sides_of(layer, *open, value_of(layer, open->stage));
-    if (s.ours.shape() != s.theirs.shape()) return hints;
-    if (const auto nan = about_nan(s)) return {*nan};
+    if (s.ours.shape() != s.theirs.shape()) return;
+    if (const auto nan = about_nan(s)) return hints.push_back(*nan);
     about_places(s, open->tolerance, unexplained, layer, hints);
     if (const auto heads = heads_of_output(layer, *open)) hints.push_back(*heads);
     if (hints.empty()) about_heads_behind(layer, *open, hints);
     if (hints.empty())
       if (const auto weights = about_weights(layer, targets, *open)) hints.push_back(*weights);
-  } catch (const Error&) { // a stage that cannot be computed by itself shows nothing
-  }
+  });
   return hints;
 }
 

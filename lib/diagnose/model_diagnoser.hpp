@@ -9,7 +9,7 @@
 #include <mha/diagnose/gelu_forms.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
-#include <mha/diagnose/through.hpp>
+#include <mha/diagnose/stream_causes.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/load/loaded_words.hpp>

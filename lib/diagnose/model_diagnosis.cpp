@@ -1,4 +1,5 @@
 #include <mha/diagnose/model_diagnoser.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <algorithm>
 
@@ -21,9 +22,8 @@ bool is_of_precision(const std::vector<Change>& changes) {
 /// Whether the end of a reference in a short type differs by what rounding a layer's steps does:
 /// the last layer's own are not there to be compared.
 bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& target) {
-  constexpr double steps = 3;
   return is_short(target.stored) && diagnosis.changes.empty() &&
-         diagnosis.error_before <= steps * storing_error(target.stored);
+         diagnosis.error_before <= thresholds::rounded_steps * storing_error(target.stored);
 }
 
 } // namespace

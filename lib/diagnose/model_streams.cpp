@@ -3,6 +3,7 @@
 // that come from another step of the layer. `last_` is the layer that was compared last.
 
 #include <mha/diagnose/model_diagnoser.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/tensor/place.hpp>
 
 #include <algorithm>
@@ -15,14 +16,13 @@ namespace mha {
 void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& reference) {
   const ReferenceStage* saved_resid_pre = reference.find(Stage::resid_pre);
   if (!saved_resid_pre || !stream_.handed_on()) return;
-  constexpr double difference_threshold = 0.02;
   const DType dtype = loaded.layer.dtype;
   const Tensor theirs = convert(saved_resid_pre->value, dtype),
                handed_on = convert(*stream_.handed_on(), dtype);
   Diagnosis diagnosis;
   const Agreement agreement =
       agreement_of(handed_on, theirs, tolerance_of(saved_resid_pre->stored));
-  if (agreement.agrees || agreement.error < difference_threshold) return;
+  if (agreement.agrees || agreement.error < thresholds::same_stream) return;
   if (saved_from_other_step(theirs, tolerance_of(saved_resid_pre->stored))) return;
   const Layer first_run = with_stream(loaded.layer, handed_on);
   const Tensor after_first_run =
@@ -30,7 +30,7 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   Agreement agreement_if_twice =
       agreement_of(after_first_run, theirs, tolerance_of(saved_resid_pre->stored));
   diagnosis.error_before = agreement.error;
-  if (agreement_if_twice.error < difference_threshold) {
+  if (agreement_if_twice.error < thresholds::same_stream) {
     Change change;
     change.id = "block.twice", change.touches.add(Stage::resid_pre);
     change.did = fmt::format("runs layer {} twice, and saves its last run", loaded.id);

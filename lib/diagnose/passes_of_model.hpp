@@ -29,10 +29,8 @@ struct WholeChange {
   /// The change of each layer, where it is made for it: a fitted number.
   std::function<Change(const Layer&)> made = {};
 
-  /// How an end agrees behind the stream that the change makes.
-  Agreement behind(const EndOfModel& end, const Tensor& stream) const {
-    return at_end ? end.behind(stream, *at_end) : end.behind(stream);
-  }
+  /// The change of the model's end that is made with it; null: none.
+  const Change* of_end() const { return at_end ? &*at_end : nullptr; }
 };
 
 /// The numbers 0 … count − 1.

@@ -2,6 +2,7 @@
 
 #include <mha/compare/compare.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>
 
@@ -13,8 +14,6 @@ namespace {
 
 /// Settings are typed with nine digits: float64's own rounding is far below them.
 constexpr double nine_digits = 0x1p-31;
-/// A larger part of a stage is not rounding: its variances are not computed.
-constexpr double most_rounding = 0.5;
 
 double root_of_mean(const std::vector<double>& squares) {
   double sum = 0;
@@ -72,7 +71,6 @@ double Trials::usual_off(Stage stage, const RoundedSteps& steps) const {
 /// What the reference rounds. A stage that a change gives is off by some of what the layer's own
 /// is.
 RoundedSteps Trials::rounded_steps(const Layer& edited) const {
-  constexpr double other_formula = 4; // has steps of its own
   RoundedSteps steps{.kept = target_.half.value_or(coarser_of(layer_.dtype, target_.stored)),
                      .off = off_};
   steps.coarsest = nine_digits;
@@ -81,14 +79,14 @@ RoundedSteps Trials::rounded_steps(const Layer& edited) const {
   const RoundedSteps own = steps;
   for (const Stage stage : edited.given_set)
     if (!layer_.has_given(stage) && contains(available_stages(layer_), stage))
-      steps.off[stage] = other_formula * usual_off(stage, own);
+      steps.off[stage] = thresholds::other_formula * usual_off(stage, own);
   return steps;
 }
 
 bool Trials::is_rounding(const Tensor& ours, const Changes& changes, const Tensor& theirs) const {
   if (ours.shape() != theirs.shape()) return false;
-  if (!(agreement_of(ours, theirs, 0).error < most_rounding)) return false;
-  try {
+  if (!(agreement_of(ours, theirs, 0).error < thresholds::most_rounding)) return false;
+  const auto within = if_allowed([&] {
     const Layer edited = changed(layer_, in_order(changes));
     const Rounded other{step_for(edited, target_.stage), theirs, target_.stored,
                         target_.resolution};
@@ -96,22 +94,20 @@ bool Trials::is_rounding(const Tensor& ours, const Changes& changes, const Tenso
     if (judge_rounding(edited, other, ours, std::vector<double>(ours.count())).within) return true;
     const auto found = RoundingJudge(edited, rounded_steps(edited), threads_).judge(other, ours);
     return found && found->within;
-  } catch (const Error&) { // a change that this layer does not allow
-    return false;
-  }
+  });
+  return within.value_or(false);
 }
 
 double Trials::usual_rounding(const Changes& changes) const {
-  try {
+  const double size = size_of(target_.theirs);
+  if (!(size > 0)) return 0;
+  const auto usual = if_allowed([&] {
     const Layer edited = changed(layer_, in_order(changes));
-    const double size = size_of(target_.theirs);
-    return size > 0 ? root_of_mean(Variances(edited, rounded_steps(edited), threads_)
-                                       .of(step_for(edited, target_.stage))) /
-                          size
-                    : 0;
-  } catch (const Error&) {
-    return 0;
-  }
+    return root_of_mean(Variances(edited, rounded_steps(edited), threads_)
+                            .of(step_for(edited, target_.stage))) /
+           size;
+  });
+  return usual.value_or(0);
 }
 
 } // namespace mha

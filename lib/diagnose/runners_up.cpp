@@ -1,17 +1,11 @@
 // Changes that came closest to what no change explains.
 
 #include <mha/diagnose/causes.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <algorithm>
 
 namespace mha {
-
-namespace {
-
-/// A change that leaves more of the error, or of the numbers themselves, is no runner-up.
-constexpr double worth_telling = 0.9;
-
-} // namespace
 
 /// The closest at the first stage that differs are worth telling.
 void CauseSearch::note_runners_up(const State& state, const Trials& trials,
@@ -27,7 +21,7 @@ void CauseSearch::note_runners_up(const State& state, const Trials& trials,
       for (const Change* change : sets[i])
         if (const auto at = alone_.find(change); at != alone_.end())
           least = std::min(least, at->second.error);
-    if (results[i].error < worth_telling * std::min(least, 1.0)) {
+    if (results[i].error < thresholds::worth_telling * std::min(least, 1.0)) {
       Cause one;
       one.changes = sets[i], one.error = results[i].error;
       runners_up_.push_back(std::move(one));
@@ -35,7 +29,8 @@ void CauseSearch::note_runners_up(const State& state, const Trials& trials,
   }
   std::stable_sort(runners_up_.begin(), runners_up_.end(),
                    [](const Cause& a, const Cause& b) { return a.error < b.error; });
-  if (runners_up_.size() > 12) runners_up_.resize(12);
+  if (runners_up_.size() > thresholds::most_runners_up)
+    runners_up_.resize(thresholds::most_runners_up);
 }
 
 } // namespace mha

@@ -3,6 +3,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/some_queries.hpp>
 #include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/system/parallel.hpp>
@@ -15,9 +16,6 @@ namespace mha {
 
 namespace {
 
-constexpr std::size_t screened_queries = 16;
-/// Layers with no more queries are computed whole.
-constexpr std::size_t few_queries = 48;
 /// Bytes of kept stages, beyond which they are computed again.
 constexpr std::size_t most_kept = std::size_t{1} << 30;
 
@@ -80,14 +78,15 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
   const StageSet of_queries = possible_descendants(StageSet{Stage::scores});
   // Latent attention makes keys of the rows that queries are made of: all of them; of texts of
   // several lengths, some queries would be padding.
-  if (T > few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
+  if (T > thresholds::few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
       contains(of_queries, target_.stage)) {
-    rows_ = evenly(T, screened_queries);
+    rows_ = evenly(T, thresholds::screened_queries);
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
   }
   // Behind the last layer each token is by itself.
   if (layer.ends && target_.stage != Stage::embed) {
-    if (T > few_queries && layer.lengths.empty()) part_.tokens = evenly(T, screened_queries);
+    if (T > thresholds::few_queries && layer.lengths.empty())
+      part_.tokens = evenly(T, thresholds::screened_queries);
     if (target_.stage == Stage::logits) part_.logits = some_logits(layer);
     some_theirs_ = part_of(target_.theirs, target_.stage, part_);
   }
@@ -181,11 +180,8 @@ Tensor Trials::value(const Changes& changes) const {
 }
 
 Agreement Trials::whole(const Changes& changes) const {
-  try {
-    return judged(value(changes), changes);
-  } catch (const Error&) { // a change that this layer does not allow
-    return incomparable();
-  }
+  const std::optional<Tensor> ours = if_allowed([&] { return value(changes); });
+  return ours ? judged(*ours, changes) : incomparable();
 }
 
 /// The model's ends as far as screening looks at them: the edits are made of that part alone. What
@@ -213,7 +209,7 @@ Tensor Trials::screened(const Changes& changes) const {
 }
 
 Agreement Trials::screen(const Changes& changes) const {
-  try {
+  const auto agreement = if_allowed([&] {
     if (is_of_end() && part_.telling(in_order(changes)) != part_)
       return agreement_of(screened(changes),
                           part_of(target_.theirs, target_.stage, part_.telling(in_order(changes))),
@@ -223,9 +219,8 @@ Agreement Trials::screen(const Changes& changes) const {
       if (change->undo && !rows_.empty())
         theirs = some_queries(target_.stage, change->undo(target_.theirs), rows_);
     return agreement_of(screened(changes), theirs, target_.tolerance);
-  } catch (const Error&) {
-    return incomparable();
-  }
+  });
+  return agreement.value_or(incomparable());
 }
 
 std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
@@ -244,12 +239,8 @@ std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
     for (const auto& [stage, value] : values) bytes += value.bytes();
   std::vector<Values> made(fresh.size());
   if (!rows_.empty() && bytes < most_kept)
-    parallel_for(fresh.size(), threads_, [&](std::size_t i) {
-      try {
-        made[i] = computed(fresh[i]);
-      } catch (const Error&) {
-        made[i].clear(); // found to be impossible again when it is tried
-      }
+    parallel_for(fresh.size(), threads_, [&](std::size_t i) { // what is impossible is tried again
+      made[i] = if_allowed([&] { return computed(fresh[i]); }).value_or(Values());
     });
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     for (const auto& [stage, value] : made[i]) bytes += value.bytes();

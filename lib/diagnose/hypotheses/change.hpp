@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace mha {
@@ -53,6 +54,26 @@ struct Change {
   /// its row, or by its place among them. Logits as they are may be given before the edit.
   bool other_tokens = false, other_logits = false;
 };
+
+/// What is made of a changed layer, if anything; nothing (false) where the layer does not allow the
+/// change, which shows where it is made or where its stages are computed.
+template <class Make> auto if_allowed(const Make& make) {
+  using Made = std::invoke_result_t<Make>;
+  if constexpr (std::is_void_v<Made>) {
+    try {
+      make();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  } else {
+    try {
+      return std::optional<Made>(make());
+    } catch (const Error&) {
+      return std::optional<Made>();
+    }
+  }
+}
 
 /// A change of settings alone, which they reproduce.
 inline Change settings_change(std::string id, StageSet touches, std::string did, std::string cure,

@@ -1,11 +1,13 @@
-// A cause in all layers at once, seen at the model's end alone.
+// A cause in all layers, in some of them or in one, seen at the model's end alone.
 
 #include <mha/diagnose/end_of_model.hpp>
 #include <mha/diagnose/hypotheses/chunks.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
+#include <mha/diagnose/search.hpp>
 #include <mha/diagnose/some_tokens.hpp>
-#include <mha/diagnose/through.hpp>
+#include <mha/diagnose/stream_causes.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/system/parallel.hpp>
 
@@ -26,9 +28,8 @@ public:
   /// Nothing where the model sees later tokens, or its first ones do not show the difference.
   static std::optional<FirstTokens> of(const PassesOfModel& whole, const EndOfModel& end,
                                        const Agreement& before, bool fused) {
-    constexpr std::size_t least = 8;
-    constexpr double shown = 0.25; // of the difference
-    for (std::size_t tokens = least; 3 * tokens <= whole.tokens(); tokens *= 2) {
+    for (std::size_t tokens = thresholds::fewest_first_tokens; 3 * tokens <= whole.tokens();
+         tokens *= 2) {
       FirstTokens first(end.of(end.part(up_to(tokens))).on_threads(1));
       first.model_ = PassesOfModel::of_first(whole, tokens, fused);
       first.fewer_ = PassesOfModel::of_first(whole, tokens / 2, fused);
@@ -36,8 +37,10 @@ public:
       first.streams_ = first.model_->streams();
       if (first.sees_later(nullptr, 0)) return std::nullopt;
       if (first.end_.saved_tokens(tokens).size() < tokens) return std::nullopt;
-      first.before_ = first.end_.behind(first.streams_.back());
-      if (!first.before_.agrees && first.before_.error >= shown * before.error) return first;
+      first.before_ = first.end_.after(first.streams_.back());
+      if (!first.before_.agrees &&
+          first.before_.error >= thresholds::shown_by_first_tokens * before.error)
+        return first;
     }
     return std::nullopt;
   }
@@ -56,15 +59,11 @@ public:
     const std::size_t n = model_->first_with(tried.change);
     const bool by_length = tried.change.id.starts_with("rope.scaling");
     if (by_length || n == model_->layers() || fewer_->first_with(tried.change) != n) return false;
-    try {
-      return !sees_later(&tried.change, n);
-    } catch (const Error&) { // a change that this layer does not allow
-      return false;
-    }
+    return !if_allowed([&] { return sees_later(&tried.change, n); }).value_or(true);
   }
   /// How far the end is under the change; nothing where it cannot explain the end.
   std::optional<double> likely_error(const WholeChange& tried, const Tensor& embed) const {
-    const Agreement after = tried.behind(end_, model_->behind_all(tried, embed));
+    const Agreement after = end_.after(model_->behind_all(tried, embed), tried.of_end());
     if (!may_explain(before_, after, end_.rounding())) return std::nullopt;
     return after.error;
   }
@@ -74,12 +73,11 @@ private:
 
   /// Whether half of the tokens have other rows behind a layer without the other half.
   bool sees_later(const Change* change, std::size_t n) const {
-    constexpr double same = 1e-4;
     const std::vector<std::size_t> half = up_to(fewer_->tokens());
     const Tensor& stream = streams_[n];
     const Tensor of_all = token_rows(model_->behind_layer(n, stream, change), half),
                  alone = fewer_->behind_layer(n, token_rows(stream, half), change);
-    return !(agreement_of(alone, of_all, 0).error < same);
+    return !(agreement_of(alone, of_all, 0).error < thresholds::same_rows);
   }
 
   EndOfModel end_;
@@ -94,7 +92,7 @@ std::optional<double> fitted_number(const WholeNumber& number,
                                     const std::function<std::optional<Tensor>(double)>& shown,
                                     const EndOfModel& end) {
   constexpr int places = 16, rounds = 6;
-  constexpr double worth_a_look = 0.7, step = 1e-3, settled = 1e-7;
+  constexpr double step = 1e-3, settled = 1e-7;
   const double low = std::log(number.low), high = std::log(number.high);
   double best = 0, least = std::numeric_limits<double>::infinity(), most = 0;
   for (int i = 0; i <= places; ++i) {
@@ -105,7 +103,7 @@ std::optional<double> fitted_number(const WholeNumber& number,
     most = std::max(most, error);
     if (error < least) least = error, best = value;
   }
-  if (!(least < worth_a_look * most)) return std::nullopt;
+  if (!(least < thresholds::worth_fitting_whole * most)) return std::nullopt;
   double value = best;
   for (int i = 0; i < rounds; ++i) {
     const std::optional<Tensor> here = shown(value), there = shown(value * (1 + step));
@@ -116,51 +114,47 @@ std::optional<double> fitted_number(const WholeNumber& number,
     if (!std::isfinite(by) || std::fabs(by) < settled) break;
     value *= std::exp(std::clamp(by, (low - high) / places, (high - low) / places));
   }
-  constexpr double worth_trying = 0.05;
-  return least < worth_trying * most ? std::optional(best) : std::nullopt;
+  return least < thresholds::worth_trying_whole * most ? std::optional(best) : std::nullopt;
 }
 
 /// The search: what the first tokens tell is tried on them; the rest, and what they make likely, on
 /// the whole text, whose end is looked at in some rows first.
-class Everywhere {
+class WholeModelSearch {
 public:
-  Everywhere(const std::vector<Layer>& layers, const Layer& ends, const ReferenceStage& known,
-             const DiagnoseContext& context)
+  WholeModelSearch(const std::vector<Layer>& layers, const Layer& ends, const ReferenceStage& known,
+                   const DiagnoseContext& context)
       : threads_(context.threads),
         end_(ends, known, context.threads),
         whole_(layers, ends.ends->embed, context.fused, context.threads),
         changes_(whole_changes(whole_, end_, context.model)),
         around_(context.model),
         as_it_is_(whole_.streams().back()),
-        best_(end_, end_.behind(as_it_is_)) {
+        screen_(end_, as_it_is_),
+        search_(end_, as_it_is_, &screen_) {
     if (end_.half()) end_.allow_rounding(as_it_is_, whole_.streams(end_.half()).back());
-    constexpr std::size_t screened = 16;
-    tokens_ = end_.saved_tokens(screened);
-    some_.emplace(end_.of(end_.part(tokens_)));
-    some_before_ = some_->behind(token_rows(as_it_is_, tokens_));
-    first_ = FirstTokens::of(whole_, end_, best_.before(), context.fused);
+    first_ = FirstTokens::of(whole_, end_, search_.before(), context.fused);
   }
 
   std::optional<Diagnosis> find() {
     const std::vector<std::size_t> others = try_likely(changes_);
-    if (!best_.is_found())
+    if (!search_.is_found())
       for (std::size_t i : others) try_whole(changes_[i]);
-    if (!best_.is_found()) fit_numbers();
-    if (!best_.is_found()) try_chunks();
-    if (!best_.is_found()) try_each_layer(others);
-    if (!best_.is_found() && is_rounding()) return rounded();
-    return best_.found();
+    if (!search_.is_found()) fit_numbers();
+    if (!search_.is_found()) try_chunks();
+    if (!search_.is_found()) try_each_layer(others);
+    if (!search_.is_found() && is_rounding()) return rounded();
+    return search_.found();
   }
 
 private:
   /// Whether the end differs by no more than what a short type makes of the model's pass.
-  bool is_rounding() const { return end_.half() && best_.before().error <= end_.rounding(); }
+  bool is_rounding() const { return end_.half() && search_.before().error <= end_.rounding(); }
   Diagnosis rounded() const {
     Diagnosis found;
-    found.stages.push_back({end_.stage(), best_.before(), best_.before(), {}});
+    found.stages.push_back({end_.stage(), search_.before(), search_.before(), {}});
     found.stages.back().after.agrees = true;
     found.equal = found.explained = true, found.rounded_to = end_.half();
-    found.error_before = found.error_after = best_.before().error;
+    found.error_before = found.error_after = search_.before().error;
     return found;
   }
 
@@ -171,13 +165,11 @@ private:
     std::vector<char> told(changes.size(), 0); // by several threads: no vector of bits
     if (first_)
       parallel_for(changes.size(), threads_, [&](std::size_t i) {
-        try {
-          if ((told[i] = first_->tell(changes[i]) ? 1 : 0) != 0)
-            errors[i] = first_->likely_error(changes[i], embed_of(changes[i]));
-        } catch (const Error&) { // a change that some layer does not allow
-        }
+        if ((told[i] = first_->tell(changes[i]) ? 1 : 0) != 0)
+          errors[i] = if_allowed([&] {
+                        return first_->likely_error(changes[i], embed_of(changes[i]));
+                      }).value_or(std::nullopt);
       });
-    constexpr std::size_t most_confirmed = 16;
     std::vector<std::size_t> likely, others;
     for (std::size_t i = 0; i < changes.size(); ++i)
       if (errors[i])
@@ -185,7 +177,7 @@ private:
       else if (!told[i])
         others.push_back(i);
     std::ranges::stable_sort(likely, {}, [&](std::size_t i) { return *errors[i]; });
-    if (likely.size() > most_confirmed) likely.resize(most_confirmed);
+    if (likely.size() > thresholds::most_confirmed) likely.resize(thresholds::most_confirmed);
     std::ranges::sort(likely);
     for (std::size_t i : likely) try_whole(changes[i]);
     return others;
@@ -216,8 +208,8 @@ private:
 
   /// What no cause in all layers explains may be one in a single layer.
   void try_each_layer(const std::vector<std::size_t>& untold) {
-    constexpr std::size_t passes = 60, long_text = 128; // what it may cost
-    std::size_t left = passes * whole_.layers() * std::max(whole_.tokens(), long_text);
+    std::size_t left = thresholds::most_passes * whole_.layers() *
+                       std::max(whole_.tokens(), thresholds::long_text);
     std::vector<WholeChange> list = changes_of_each(untold);
     const std::size_t tokens = first_ ? first_->tokens() : whole_.tokens();
     const auto end = std::ranges::find_if(list, [&](const WholeChange& one) {
@@ -245,14 +237,12 @@ private:
     std::vector<std::optional<double>> fitted(numbers.size());
     const auto fit = [&](std::size_t i) {
       const WholeNumber& number = numbers[i];
-      const auto shown = [&](double value) -> std::optional<Tensor> {
-        const WholeChange tried = number.change(value);
-        try {
+      const auto shown = [&](double value) {
+        return if_allowed([&] {
+          const WholeChange tried = number.change(value);
           const Tensor embed = embed_of(tried);
           return first_ ? first_->shown(tried, embed) : end_.shown(whole_.behind_all(tried, embed));
-        } catch (const Error&) { // a number that some layer does not allow
-          return std::nullopt;
-        }
+        });
       };
       fitted[i] = fitted_number(number, shown, first_ ? first_->end() : end_);
     };
@@ -269,7 +259,7 @@ private:
   void try_chunks() {
     const std::vector<std::size_t> saved = end_.saved_tokens(whole_.tokens());
     const auto first = std::ranges::find_if(saved, [&](std::size_t t) {
-      const Agreement here = end_.of(end_.part({t})).behind(token_rows(as_it_is_, {t}));
+      const Agreement here = end_.of(end_.part({t})).after(token_rows(as_it_is_, {t}));
       return !here.agrees && here.error > end_.rounding();
     });
     if (first == saved.end()) return;
@@ -284,8 +274,8 @@ private:
 
   /// The first tokens see each other: how many do is not seen at the end, where all differ.
   void try_prefixes() {
-    constexpr std::size_t most = 24; // a pass each
-    for (std::size_t n = 2; n <= std::min(whole_.tokens(), most) && !best_.is_found(); ++n) {
+    for (std::size_t n = 2;
+         n <= std::min(whole_.tokens(), thresholds::longest_prefix) && !search_.is_found(); ++n) {
       const std::vector<Change> changes = prefix_changes(whole_.layer(0), n);
       if (changes.empty()) return;
       WholeChange tried{changes[0]};
@@ -295,16 +285,11 @@ private:
   }
 
   void try_whole(const WholeChange& tried) {
-    try {
-      const Tensor stream = whole_.behind_all(tried, embed_of(tried));
-      const Agreement some = tried.behind(*some_, token_rows(stream, tokens_));
-      if (!may_explain(some_before_, some, end_.rounding())) return;
-      std::vector<Change> changes{tried.change};
-      changes[0].did += tried.which;
-      if (tried.at_end) changes.push_back(*tried.at_end);
-      best_.take(changes, tried.behind(end_, stream));
-    } catch (const Error&) { // a change that some layer does not allow
-    }
+    StreamCandidate candidate{
+        {tried.change}, [&] { return whole_.behind_all(tried, embed_of(tried)); }, tried.of_end()};
+    candidate.changes[0].did += tried.which;
+    if (tried.at_end) candidate.changes.push_back(*tried.at_end);
+    search_.try_one(candidate);
   }
 
   std::size_t threads_;
@@ -313,10 +298,8 @@ private:
   std::vector<WholeChange> changes_;
   const ModelAround* around_;
   Tensor as_it_is_; ///< the stream behind the last layer
-  BestCause best_;
-  std::vector<std::size_t> tokens_;
-  std::optional<EndOfModel> some_; ///< of those tokens
-  Agreement some_before_;
+  EndScreen screen_;
+  Search search_;
   std::optional<FirstTokens> first_;
 };
 
@@ -325,7 +308,7 @@ private:
 std::optional<Diagnosis> explain_everywhere(const std::vector<Layer>& layers, const Layer& ends,
                                             const ReferenceStage& known,
                                             const DiagnoseContext& context) {
-  return Everywhere(layers, ends, known, context).find();
+  return WholeModelSearch(layers, ends, known, context).find();
 }
 
 } // namespace mha

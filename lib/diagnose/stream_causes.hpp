@@ -1,12 +1,12 @@
 #pragma once
-// Causes that are seen at the model's end alone: of the last layer, or of all layers at once.
+// Causes that are seen in what a stream enters alone: of the embedding, of one layer, of all.
 
 #include <mha/diagnose/diagnose.hpp>
 
 namespace mha {
 
 /// The change of the last layer under which the model's end (final or logits) is the reference's;
-/// nothing where none is. `ends` as they are behind the layer as it is.
+/// nothing where none is. `ends` as they are after the layer as it is.
 std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
                                          const ReferenceStage& known,
                                          const DiagnoseContext& context);

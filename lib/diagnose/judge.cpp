@@ -1,0 +1,134 @@
+#include <mha/diagnose/judge.hpp>
+
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/thresholds.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mha {
+
+namespace {
+
+double allowed_of_rounding(const Changes& changes) {
+  const bool rare = std::ranges::any_of(
+      changes, [](const Change* change) { return change->rare || change->fitted; });
+  return changes.size() > 1 && rare ? thresholds::most_of_rounding_for_rare_pairs
+                                    : thresholds::most_of_rounding;
+}
+
+} // namespace
+
+Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs) {
+  if (stage != Stage::masked || ours.shape() != theirs.shape()) return theirs;
+  Tensor result = copied(theirs);
+  by_precision(theirs.dtype(), [&]<class T>(T) {
+    const auto own = ours.as<T>();
+    const auto to = result.as_mutable<T>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (std::isinf(own[i]) && own[i] < 0 && to[i] <= T(-1e3)) to[i] = own[i];
+  });
+  return result;
+}
+
+std::size_t fitted_in(const Changes& changes) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(changes, [](const Change* change) { return change->fitted; }));
+}
+
+double StageJudge::unchanged() const {
+  if (!unchanged_) unchanged_ = trials_.screen(Changes{}).error;
+  return *unchanged_;
+}
+
+bool StageJudge::is_likely(const Agreement& screened) const {
+  if (in_half()) return screened.error <= thresholds::most_left_in_half * unchanged();
+  return screened.agrees || screened.error <= thresholds::worth_confirming;
+}
+
+std::optional<double> StageJudge::left_by(const Changes& changes) const {
+  if (in_half()) return if_allowed([&] { return left_in_half(changes); }).value_or(std::nullopt);
+  const Agreement whole = trials_.whole(changes);
+  return whole.agrees && whole.error <= most_left() ? std::optional(whole.error) : std::nullopt;
+}
+
+double StageJudge::most_left() const {
+  const Target& target = trials_.target();
+  if (!is_short(target.stored)) return std::numeric_limits<double>::infinity();
+  if (!most_left_)
+    most_left_ =
+        thresholds::most_left_in_half * agreement_of(trials_.value(), target.theirs, 0).error;
+  return *most_left_;
+}
+
+/// A set takes most of the difference away, and leaves what rounding may.
+std::optional<double> StageJudge::left_in_half(const Changes& changes) const {
+  const Target& target = trials_.target();
+  const Tensor value = trials_.value(changes);
+  const double left = agreement_of(value, target.theirs, target.tolerance).error;
+  if (left > thresholds::most_left_in_half * unchanged()) return std::nullopt;
+  if (left >
+      allowed_of_rounding(changes) * trials_.usual_rounding(changes) + storing_error(target.half))
+    return std::nullopt;
+  return trials_.is_rounding(value, changes) ? std::optional(left) : std::nullopt;
+}
+
+bool StageJudge::is_as_good(double left, double least) const {
+  return !in_half() || left <= thresholds::as_good_in_half * least;
+}
+
+bool StageJudge::may_fit_better(const std::vector<Changes>& found) const {
+  return std::ranges::all_of(found, [&](const Changes& changes) {
+    if (fitted_in(changes) > 0) return true;
+    if (!in_half()) return false;
+    const double left = agreement_of(trials_.value(changes), trials_.target().theirs, 0).error;
+    return left > thresholds::usual_of_rounding * trials_.usual_rounding(changes);
+  });
+}
+
+std::vector<Changes> StageJudge::closest_of(std::vector<Changes> found) const {
+  const Target& target = trials_.target();
+  if (!in_half() || found.size() < 2) return found;
+  std::vector<double> left;
+  for (const Changes& changes : found)
+    left.push_back(agreement_of(trials_.value(changes), target.theirs, target.tolerance).error);
+  const double least = *std::ranges::min_element(left);
+  std::vector<Changes> closest;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (is_as_good(left[i], least)) closest.push_back(found[i]);
+  return closest;
+}
+
+bool StageJudge::helps_one_row(const Changes& changes) const {
+  return trials_.screen(changes).error_elsewhere >
+         thresholds::most_left_in_half * trials_.screen(Changes{}).error_elsewhere;
+}
+
+std::vector<Changes>
+StageJudge::seen_through_rounding(const Tensor& ours, const Changes& candidates,
+                                  const std::map<const Change*, Agreement>& alone) const {
+  const Tensor& theirs = trials_.target().theirs;
+  const double root = std::sqrt(static_cast<double>(theirs.count()));
+  std::vector<std::pair<double, const Change*>> seen;
+  for (const Change* change : candidates) {
+    if (!(alone.at(change).error < thresholds::lessens * unchanged()) ||
+        change->id.starts_with("precision."))
+      continue;
+    const std::optional<Tensor> value = if_allowed([&] { return trials_.value({change}); });
+    if (!value) continue;
+    const double left = agreement_of(*value, theirs, 0).error,
+                 moved = agreement_of(*value, ours, 0).error,
+                 part = projection(theirs, *value, ours), sure = moved / left * root;
+    if (part * sure > thresholds::no_chance &&
+        std::fabs(part - 1) <
+            std::max(thresholds::as_far_as_it_goes / sure, thresholds::nearly_as_far))
+      seen.emplace_back(left, change);
+  }
+  std::ranges::stable_sort(seen, {}, [](const auto& one) { return one.first; });
+  std::vector<Changes> sets;
+  for (const auto& [left, change] : seen) sets.push_back({change});
+  return sets;
+}
+
+} // namespace mha
