@@ -15,13 +15,13 @@ namespace mha::app {
 namespace {
 
 /// What reproduces a change, typed after the request: settings replace its own.
-void type_reproduction(RunRequest& request, const Reproduction& reproduction) {
-  for (const SettingValue& setting : reproduction.settings.values()) {
+void type_reproduction(RunRequest& request, const Edits& edits) {
+  for (const SettingEdit& setting : edits.of<SettingEdit>()) {
     std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.name; });
     request.settings.emplace_back(setting.name, setting.shown);
   }
-  if (!reproduction.transposed.empty())
-    request.sources.push_back(console_text(reproduction.text()));
+  for (const TensorEdit& tensor : edits.of<TensorEdit>())
+    request.sources.push_back(console_text(text_of(tensor)));
 }
 
 /// A number of one digit, no less than this.

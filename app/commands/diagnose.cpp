@@ -43,15 +43,14 @@ private:
 /// cannot be.
 void fill_in_files(const LoadedLayer& loaded, Diagnosis& diagnosis) {
   for (Change& change : diagnosis.changes) {
-    Reproduction& reproduction = change.reproduction;
-    if (reproduction.transposed.empty()) continue;
-    const Origin* const origin = find_named(loaded.origins, reproduction.transposed);
+    TensorEdit* const edit = change.reproduction.tensor();
+    if (!edit) continue;
+    const Origin* const origin = find_named(loaded.origins, edit->name);
     const std::size_t tensor = origin ? origin->source.find(": ") : std::string::npos;
     if (loaded.naming != "canonical" || tensor == std::string::npos)
-      reproduction = {};
+      change.reproduction = {};
     else
-      reproduction.source =
-          origin->source.substr(0, tensor) + ":" + origin->source.substr(tensor + 2);
+      edit->source = origin->source.substr(0, tensor) + ":" + origin->source.substr(tensor + 2);
   }
 }
 

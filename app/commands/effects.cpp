@@ -61,8 +61,8 @@ std::optional<int> token_of(const Texts& text, const std::string& word, const ch
 }
 
 /// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are taken out together.
-std::vector<Edit> parse_ablation_set(const std::string& text, const std::string& ablate) {
-  std::vector<Edit> places;
+std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::string& ablate) {
+  std::vector<StageEdit> places;
   std::size_t from = 0, depth = 0;
   for (std::size_t i = 0; i <= text.size() && !text.empty(); ++i) {
     if (i < text.size() && text[i] == '[') ++depth;
@@ -71,10 +71,10 @@ std::vector<Edit> parse_ablation_set(const std::string& text, const std::string&
     std::string place = text.substr(from, i - from);
     place.erase(0, place.find_first_not_of(' '));
     if (place.empty()) fail("--set '{}': a place is empty: PLACE + PLACE expected", text);
-    places.push_back(Edit::of(parse_place(place, place), PatchOp::set,
-                              ablate == "resample" ? EditValue::of_run("from the next text")
-                              : ablate == "mean"   ? EditValue::of_mean()
-                                                   : EditValue::zero()));
+    places.push_back(StageEdit::of(parse_place(place, place), PatchOp::set,
+                                   ablate == "resample" ? EditValue::of_run("from the next text")
+                                   : ablate == "mean"   ? EditValue::of_mean()
+                                                        : EditValue::zero()));
     from = i + 1;
   }
   return places;

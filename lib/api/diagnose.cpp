@@ -33,7 +33,7 @@ FoundCause cause_of(const Change& change, bool reproduced) {
   FoundCause cause{change.id, stage_of(change), "the reference " + change.did, change.cure, {}};
   if (!reproduced) return cause;
   cause.option = change.reproduction.text().in_words(Wording::command_line);
-  for (const SettingValue& setting : change.reproduction.settings.values())
+  for (const SettingEdit& setting : change.reproduction.of<SettingEdit>())
     cause.settings.emplace_back(setting.name, setting.value);
   return cause;
 }

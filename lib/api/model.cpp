@@ -188,7 +188,7 @@ Model Model::with(std::string_view name, Tensor weight) const {
     if (const std::string found = not_finite_in(weight); !found.empty())
       changed->doubts.push_back(
           warning(fmt::format("{} has {}: everything computed from them is lost", name, found)));
-    changed->edits.push_back({n, tensor, std::move(weight)});
+    changed->edits.push_back({.name = tensor, .tensor = std::move(weight), .layer = n});
     changed->take_one_token();
     return Model(std::move(changed));
   });

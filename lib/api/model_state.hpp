@@ -20,7 +20,7 @@ struct Tokens::State {
 };
 
 struct Patch::State {
-  Edit edit;
+  StageEdit edit;
   /// Where it was given as a place; its layer is known once the model is.
   std::optional<At> at;
   std::shared_ptr<const Run::State> other;                 ///< of from()
@@ -31,7 +31,7 @@ struct Model::State {
   std::string folder;
   std::optional<Sources> sources; ///< opened without a text
   std::shared_ptr<const Weights> weights;
-  std::vector<TextLayers::Edit> edits;
+  std::vector<TensorEdit> edits;
   std::vector<Note> doubts; ///< of the weights that were exchanged
   /// The layers for a single token: for sizes and weights, which no text changes.
   std::shared_ptr<TextLayers> of_one_token;

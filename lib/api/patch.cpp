@@ -34,7 +34,7 @@ std::shared_ptr<Patch::State> state_of(const At& at, PatchOp op, EditValue value
   }
   place.set_axes({positions_of(at.heads, place.name), positions_of(at.tokens, place.name),
                   positions_of(at.columns, place.name)});
-  state->edit = Edit::of(std::move(place), op, std::move(value));
+  state->edit = StageEdit::of(std::move(place), op, std::move(value));
   return state;
 }
 
@@ -43,7 +43,7 @@ std::shared_ptr<Patch::State> state_written(std::string place, EditValue value) 
   while (place.ends_with(' ')) place.pop_back();
   if (!place.ends_with('=')) place += " =";
   auto state = std::make_shared<Patch::State>();
-  Edit edit = parse_edit(place + " 0");
+  StageEdit edit = parse_edit(place + " 0");
   value.factor *= edit.value.factor; // -1 of "-="
   edit.text = fmt::format("{} {}", place, value.text);
   edit.value = std::move(value);
@@ -225,7 +225,7 @@ UnpatchedValues value_of(const Run::State& run, const Patch::State& patch, const
 }
 
 /// That a value has NaN or infinity, which spreads; a score of −inf hides a key.
-std::string doubt_about(const StagePatch& patch) {
+std::string doubt_about(const ResolvedEdit& patch) {
   const std::string found = not_finite_in(patch.stage, patch.value);
   return found.empty() ? ""
                        : fmt::format("{}: the value has {}: everything computed from them is lost",
@@ -249,13 +249,13 @@ void api::patch_layer(const Run::State& run, Layer& layer, std::size_t n,
   const bool of_ends = n == run.model->layers();
   for (std::size_t i = 0; i < run.patches.size(); ++i) {
     const Patch::State& patch = *run.patches[i].state();
-    Edit edit = patch.edit;
+    StageEdit edit = patch.edit;
     edit.place = placed(patch, *run.model);
     const bool is_embed_of_first = edit.place.stage == Stage::embed && n == 0;
     const bool is_of = is_of_model(edit.place.stage) ? of_ends || is_embed_of_first
                                                      : !of_ends && edit.place.is_of(n);
     if (!is_of) continue;
-    const StagePatch& resolved =
+    const ResolvedEdit& resolved =
         put_on(layer, std::move(edit), n, [&](Stage stage, const std::string& value) {
           return value_of(run, patch, layer, n, stage, value);
         });
@@ -266,7 +266,7 @@ void api::patch_layer(const Run::State& run, Layer& layer, std::size_t n,
 void api::require_read(const Run::State& run, const std::vector<PutPatch>& put,
                        std::size_t first_new) {
   for (std::size_t i = first_new; i < run.patches.size(); ++i) {
-    const Edit& edit = run.patches[i].state()->edit;
+    const StageEdit& edit = run.patches[i].state()->edit;
     const Stage stage = edit.place.stage;
     if (is_of_model(stage) && stage != Stage::embed) continue; // read with the logits
     const bool is_read = std::ranges::any_of(

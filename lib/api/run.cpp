@@ -4,8 +4,8 @@
 #include <mha/api/in_order.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/api/wishes.hpp>
-#include <mha/forward/attention.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/words.hpp>

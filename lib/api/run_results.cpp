@@ -2,8 +2,8 @@
 
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
-#include <mha/forward/attention.hpp>
 #include <mha/model/predict.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/precision.hpp>
 

@@ -1,8 +1,8 @@
 #include <mha/bench/pass.hpp>
 
 #include <mha/bench/runs.hpp>
-#include <mha/forward/attention.hpp>
 #include <mha/model/run.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
 #include <mha/tensor/precision.hpp>

@@ -74,7 +74,7 @@ Tensor ModelDiagnoser::predicted() {
 
 void ModelDiagnoser::keep(const std::string& id, const LoadedLayer& loaded, Diagnosis diagnosis) {
   for (Change& change : diagnosis.changes)
-    if (!change.reproduction.transposed.empty()) change.reproduction = {};
+    if (change.reproduction.tensor()) change.reproduction = {};
   // What enters a layer and the layer itself are one place.
   if (!diagnoses_.places.empty() && diagnoses_.places.back().id == id) {
     if (diagnosis.equal && diagnosis.captures.empty()) return;

@@ -157,7 +157,7 @@ PhaseTimes compute_in(Layer layer, const Plan& plan, Observer& observer, std::si
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   require_plan_of(layer, plan);
-  for (const StagePatch& patch : layer.patches.list)
+  for (const ResolvedEdit& patch : layer.patches.list)
     if (contains(plan.needed, patch.stage) ||
         (patch.stage == Stage::concat && contains(plan.needed, Stage::head_out)))
       *patch.is_read = true;

@@ -2,8 +2,8 @@
 // Measures of each head: of its weights, of its addition to the output and
 // of its projections. docs/stats.md has the formulas.
 
-#include <mha/forward/attention.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/ranks/ranks.hpp>
 
 #include <optional>

@@ -93,7 +93,7 @@ Layer one_item(const Layer& layer, std::size_t batch) {
   for (std::vector<Broadcast>* list : {&item.added, &item.blocked, &item.bias})
     for (Broadcast& one : *list)
       one.tensor = from_element(one.tensor, batch * std::exchange(one.strides[0], 0));
-  for (StagePatch& patch : item.patches.list) {
+  for (ResolvedEdit& patch : item.patches.list) {
     patch.value = from_element(patch.value, batch * std::exchange(patch.strides[0], 0));
     keep_item(patch.tokens, batch);
     if (patch.columns.size() > 1) keep_item(patch.columns, batch);

@@ -190,7 +190,7 @@ void patch_given_head_result(Layer& layer) {
   without.given_set.remove(stage);
   const StageSet available = available_stages(without);
   if (!contains(available, stage) || !contains(available, Stage::output)) return;
-  StagePatch patch;
+  ResolvedEdit patch;
   patch.stage = stage;
   patch.value = layer.given[index_of(stage)];
   const Shape& shape = patch.value.shape();

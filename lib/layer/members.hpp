@@ -51,7 +51,7 @@ template <Is<Broadcast> L, class Use> void each_member(L& mask, Use&& use) {
   use(tensor), use(strides), use(first_key), use(keys);
 }
 
-template <Is<StagePatch> L, class Use> void each_member(L& patch, Use&& use) {
+template <Is<ResolvedEdit> L, class Use> void each_member(L& patch, Use&& use) {
   auto& [stage, op, heads, tokens, columns, value, strides, text, is_read] = patch;
   (void)heads, (void)tokens, (void)columns, (void)is_read; // the text says which places
   use(stage), use(op), use(value), use(strides), use(text);

@@ -10,8 +10,8 @@ PatchedAxis::PatchedAxis(const std::vector<std::size_t>& positions, std::size_t 
     numbers_[positions[i]] = static_cast<std::ptrdiff_t>(i);
 }
 
-template <class T> void StagePatch::apply(std::size_t batch, std::size_t head, std::size_t token,
-                                          T* values, std::size_t first, std::size_t n) const {
+template <class T> void ResolvedEdit::apply(std::size_t batch, std::size_t head, std::size_t token,
+                                            T* values, std::size_t first, std::size_t n) const {
   if (!touches(batch, head, token)) return;
   const std::size_t row = tokens.empty() ? token : tokens[batch].number(token);
   const T* const numbers = value.as<T>().data() + batch * strides[0] +
@@ -35,7 +35,7 @@ template <class T> void StagePatch::apply(std::size_t batch, std::size_t head, s
   }
 }
 
-void Patches::add(StagePatch patch) {
+void Patches::add(ResolvedEdit patch) {
   stages.add(patch.stage);
   list.push_back(std::move(patch));
 }
@@ -45,7 +45,7 @@ bool is_any_read(const std::vector<IsRead>& list) {
 }
 
 bool Patches::touches(Stage stage, std::size_t batch, std::size_t head, std::size_t token) const {
-  return has(stage) && std::ranges::any_of(list, [&](const StagePatch& patch) {
+  return has(stage) && std::ranges::any_of(list, [&](const ResolvedEdit& patch) {
            return patch.stage == stage && patch.touches(batch, head, token);
          });
 }
@@ -53,14 +53,14 @@ bool Patches::touches(Stage stage, std::size_t batch, std::size_t head, std::siz
 template <class T> void Patches::apply(Stage stage, std::size_t batch, std::size_t head,
                                        std::size_t token, T* values, std::size_t first,
                                        std::size_t n) const {
-  for (const StagePatch& patch : list)
+  for (const ResolvedEdit& patch : list)
     if (patch.stage == stage) patch.apply(batch, head, token, values, first, n);
 }
 
-template void StagePatch::apply(std::size_t, std::size_t, std::size_t, float*, std::size_t,
-                                std::size_t) const;
-template void StagePatch::apply(std::size_t, std::size_t, std::size_t, double*, std::size_t,
-                                std::size_t) const;
+template void ResolvedEdit::apply(std::size_t, std::size_t, std::size_t, float*, std::size_t,
+                                  std::size_t) const;
+template void ResolvedEdit::apply(std::size_t, std::size_t, std::size_t, double*, std::size_t,
+                                  std::size_t) const;
 template void Patches::apply(Stage, std::size_t, std::size_t, std::size_t, float*, std::size_t,
                              std::size_t) const;
 template void Patches::apply(Stage, std::size_t, std::size_t, std::size_t, double*, std::size_t,

@@ -46,9 +46,9 @@ using IsRead = std::shared_ptr<std::atomic<bool>>;
 /// Whether one of these was.
 bool is_any_read(const std::vector<IsRead>& list);
 
-/// A patch of one stage of one layer. Its axes are batch, head, token and column: heads are the
+/// An edit of one stage, in one layer. Its axes are batch, head, token and column: heads are the
 /// stage's own (0 without heads), tokens its rows, columns keys for T × S stages, else features.
-struct StagePatch {
+struct ResolvedEdit {
   ///@{
   /// Which stage, what is done, and where: heads, and the tokens of each batch item (empty: all).
   Stage stage = Stage::output;
@@ -75,13 +75,13 @@ struct StagePatch {
 
 /// The patches of a layer, in the order in which those of one stage apply.
 struct Patches {
-  std::vector<StagePatch> list; ///< in the order given
-  StageSet stages;              ///< that some patch changes
+  std::vector<ResolvedEdit> list; ///< in the order given
+  StageSet stages;                ///< that some patch changes
 
   /// Whether some patch changes the stage.
   bool has(Stage stage) const { return contains(stages, stage); }
   /// Behind those that are there.
-  void add(StagePatch patch);
+  void add(ResolvedEdit patch);
   /// Whether a patch of the stage changes some column of a row.
   bool touches(Stage stage, std::size_t batch, std::size_t head, std::size_t token) const;
   /// Applies all patches of a stage to columns [first, first + n) of a row.

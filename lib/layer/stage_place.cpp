@@ -275,10 +275,10 @@ PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage, co
   return place;
 }
 
-StagePatch patch_at(const PlaceAxes& place, const Layer& layer, Stage stage) {
+ResolvedEdit patch_at(const PlaceAxes& place, const Layer& layer, Stage stage) {
   const Dims& dims = layer.dims;
   const std::vector<Dim>& letters = info_of(stage).letters;
-  StagePatch patch;
+  ResolvedEdit patch;
   patch.stage = stage;
   patch.heads = PatchedAxis(place.heads, place.with_heads ? dims.size_of(letters[0]) : 1);
   patch.tokens = patched_axes(place.tokens, dims.size_of(letters[place.with_heads ? 1 : 0]));

@@ -115,7 +115,7 @@ struct PlaceAxes {
 PlaceAxes axes_of(const StagePlace& place, const Layer& layer, Stage stage, const Message& said);
 
 /// What a patch of a stage changes there.
-StagePatch patch_at(const PlaceAxes& place, const Layer& layer, Stage stage);
+ResolvedEdit patch_at(const PlaceAxes& place, const Layer& layer, Stage stage);
 
 /// Without the blanks around it.
 std::string_view trimmed(std::string_view text);

@@ -42,9 +42,9 @@ EditValue EditValue::of_mean() {
   return value;
 }
 
-Edit Edit::of(StagePlace place, PatchOp op, EditValue value) {
+StageEdit StageEdit::of(StagePlace place, PatchOp op, EditValue value) {
   const std::string_view sign = op == PatchOp::add ? "+=" : op == PatchOp::multiply ? "*=" : "=";
-  Edit edit;
+  StageEdit edit;
   edit.text = fmt::format("{} {} {}", place.text(), sign, value.text);
   edit.place = std::move(place), edit.op = op, edit.value = std::move(value);
   return edit;
@@ -110,8 +110,8 @@ EditValue parse_value(std::string_view text, const std::string& said) {
 
 } // namespace
 
-Edit parse_edit(const std::string& text) {
-  Edit edit;
+StageEdit parse_edit(const std::string& text) {
+  StageEdit edit;
   edit.text = text;
   const std::size_t equals = find_outside(text, "=");
   if (equals == std::string::npos || equals == 0) fail("patch '{}': {}", text, form);
@@ -128,6 +128,50 @@ Edit parse_edit(const std::string& text) {
   edit.value = parse_value(value, text);
   if (takes_off) edit.value.factor = -edit.value.factor;
   return edit;
+}
+
+namespace {
+
+Message text_of_one(const StageEdit& edit) {
+  return message("<patch> '{}'", edit.text);
+}
+
+Message text_of_one(const SettingEdit& edit) {
+  const SettingInfo* info = find_setting(edit.name);
+  if (!info || info->kind != SettingKind::boolean) return message("<{}> {}", edit.name, edit.shown);
+  Settings edited;
+  info->set(edited, edit.value); // which has more words for true
+  return info->get(edited) == "true" ? message("<{}>", edit.name)
+                                     : message("<{} false>", edit.name);
+}
+
+Message text_of_one(const TensorEdit& edit) {
+  return message("<{}={}{}{}>", edit.name, edit.source, edit.axes.empty() ? "" : "@", edit.axes);
+}
+
+} // namespace
+
+Message text_of(const Edit& edit) {
+  return std::visit([](const auto& one) { return text_of_one(one); }, edit);
+}
+
+TensorEdit* Edits::tensor() {
+  for (Edit& edit : list_)
+    if (TensorEdit* one = std::get_if<TensorEdit>(&edit)) return one;
+  return nullptr;
+}
+
+void Edits::apply(Settings& settings) const {
+  for (const SettingEdit& one : of<SettingEdit>()) set(settings, one.name, one.value, one.name);
+}
+
+Message Edits::text() const {
+  Message all;
+  for (const Edit& edit : list_) {
+    if (!all.empty()) all += " ";
+    all += text_of(edit);
+  }
+  return all;
 }
 
 } // namespace mha

@@ -1,12 +1,17 @@
 #pragma once
-// Edits of stages as they are written, PLACE OP VALUE: 'layers.3.head_out[0,-1] *= 0.5'
-// (docs/models.md).
+// Edits: numbers of a stage as they are written, PLACE OP VALUE: 'layers.3.head_out[0,-1] *= 0.5'
+// (docs/models.md), settings, and tensors.
 
+#include <mha/layer/settings.hpp>
 #include <mha/layer/stage_place.hpp>
+#include <mha/system/message.hpp>
 
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace mha {
@@ -41,19 +46,79 @@ struct EditValue {
   bool is_of_runs() const { return kind == Kind::mean || kind == Kind::run; }
 };
 
-/// A place, and what is done there.
-struct Edit {
+/// A place, and what is done with its numbers.
+struct StageEdit {
   StagePlace place;
   PatchOp op = PatchOp::set;
   EditValue value;
   std::string text; ///< all of it, as messages have it
 
   /// Of a place and a value, with the text that is written for them.
-  static Edit of(StagePlace place, PatchOp op, EditValue value);
+  static StageEdit of(StagePlace place, PatchOp op, EditValue value);
+};
+
+/// A setting and its new value.
+struct SettingEdit {
+  std::string name;          ///< "rope_factor"
+  std::string value;         ///< as the table reads it: "8", "true", "d_model"
+  std::string shown = value; ///< as messages have it: fitted numbers are rounded there
+
+  SettingEdit(std::string_view of, std::string_view text) : name(of), value(text) {}
+  template <class T>
+  requires std::integral<T> || std::floating_point<T> SettingEdit(std::string_view of, T exact)
+      : name(of), value(fmt::format("{}", exact)) {}
+  /// An exact number, shown with so many digits.
+  SettingEdit(std::string_view of, double exact, int digits)
+      : SettingEdit(of, exact, fmt::format("{:.{}g}", exact, digits)) {}
+  /// An exact number, shown as this text.
+  SettingEdit(std::string_view of, double exact, std::string_view text)
+      : name(of), value(fmt::format("{}", exact)), shown(text) {}
+};
+
+/// A tensor of a layer that has other numbers, or is read along other axes than it lies in its
+/// file.
+struct TensorEdit {
+  std::string name;            ///< as Layer::with takes it: "W_q"
+  Tensor tensor = {};          ///< the numbers; empty: the file's
+  std::string axes = {};       ///< "OI"
+  std::string source = "FILE"; ///< where the file's tensor lies, once it is known
+  std::size_t layer = 0;       ///< of a whole model
+};
+
+/// What is changed of a layer.
+using Edit = std::variant<StageEdit, SettingEdit, TensorEdit>;
+/// As the reader types it: "--patch 'head_out[0] = zero'", "--rope-base 500", "--no-causal",
+/// "W_q=FILE@OI"; of a program "rope_base 500", "causal false".
+Message text_of(const Edit& edit);
+
+/// Several, in their order: `Edits{{"rope_scaling", "linear"}, {"rope_factor", 8}}`.
+class Edits {
+public:
+  Edits() = default;
+  Edits(std::initializer_list<SettingEdit> settings) : list_(settings.begin(), settings.end()) {}
+
+  void add(Edit edit) { list_.push_back(std::move(edit)); } ///< after the others
+  bool empty() const { return list_.empty(); }
+  /// Those of one kind.
+  template <class T> std::vector<T> of() const {
+    std::vector<T> found;
+    for (const Edit& edit : list_)
+      if (const T* one = std::get_if<T>(&edit)) found.push_back(*one);
+    return found;
+  }
+  /// The one that reads a tensor otherwise; null: none does.
+  TensorEdit* tensor();
+  /// Gives the settings their new values. Throws Error as `set` does: "rope_base is '-1': a
+  /// positive number expected".
+  void apply(Settings& settings) const;
+  Message text() const;
+
+private:
+  std::vector<Edit> list_;
 };
 
 /// Throws Error that says what is expected where.
-Edit parse_edit(const std::string& text);
+StageEdit parse_edit(const std::string& text);
 
 /// The values of a stage in another run, batch axis first, and how many tokens each of its texts
 /// has; no lengths: as many as this run's.
@@ -78,7 +143,7 @@ using UnpatchedStage = std::function<UnpatchedValues(Stage stage, const std::str
 /// The edit as a patch of a layer: positions on its axes, its value in the layer's precision.
 /// `number`: of the layer, for files with an axis of layers. Throws Error where a place or a value
 /// does not fit.
-StagePatch patch_of(const Edit& edit, const Layer& layer, std::size_t number,
-                    const UnpatchedStage& unpatched);
+ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t number,
+                      const UnpatchedStage& unpatched);
 
 } // namespace mha

@@ -15,7 +15,7 @@ namespace mha {
 namespace {
 
 /// Throws Error where texts have different numbers of an axis' positions in the place.
-void require_same_count(const Edit& edit, const std::vector<std::vector<std::size_t>>& items,
+void require_same_count(const StageEdit& edit, const std::vector<std::vector<std::size_t>>& items,
                         std::string_view what) {
   for (const std::vector<std::size_t>& list : items)
     if (list.size() != items[0].size())
@@ -32,8 +32,8 @@ Tensor times(const Tensor& value, double factor) {
 }
 
 /// The value's strides over the place, as NumPy broadcasts.
-void broadcast(const Edit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
-               StagePatch& to) {
+void broadcast(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
+               ResolvedEdit& to) {
   // Of the place: its axes, and which stride of the patch each is.
   std::vector<std::pair<std::size_t, std::size_t>> axes;
   if (layer.dims.batched) axes.emplace_back(layer.dims.B, 0);
@@ -68,7 +68,7 @@ Tensor scalar(double number) {
 }
 
 /// Throws Error where another run's texts do not have this one's tokens, one for one.
-void require_same_tokens(const Edit& edit, const Layer& layer, const UnpatchedValues& other) {
+void require_same_tokens(const StageEdit& edit, const Layer& layer, const UnpatchedValues& other) {
   const std::size_t texts = other.values.shape()[0];
   if (texts != 1 && texts != layer.dims.B)
     fail("{}: the other run has {}, this one {}: one, or as many, expected", edit.text,
@@ -83,7 +83,7 @@ void require_same_tokens(const Edit& edit, const Layer& layer, const UnpatchedVa
 
 /// A value with room for the place in every batch item, and its strides in the patch: items that
 /// have fewer tokens or keys there leave the rest zero.
-Tensor zeros_at(const PlaceAxes& place, std::size_t items, StagePatch& to) {
+Tensor zeros_at(const PlaceAxes& place, std::size_t items, ResolvedEdit& to) {
   const auto longest = [](const std::vector<std::vector<std::size_t>>& lists) {
     return std::ranges::max_element(lists, {}, &std::vector<std::size_t>::size)->size();
   };
@@ -95,8 +95,8 @@ Tensor zeros_at(const PlaceAxes& place, std::size_t items, StagePatch& to) {
 
 /// Sets a patch's value to the numbers that another run has at the place: of each batch item as
 /// many as it has there.
-void take_same_place(const Edit& edit, const Layer& layer, const PlaceAxes& place,
-                     const UnpatchedValues& other, StagePatch& to) {
+void take_same_place(const StageEdit& edit, const Layer& layer, const PlaceAxes& place,
+                     const UnpatchedValues& other, ResolvedEdit& to) {
   const Dims& dims = layer.dims;
   const Tensor& whole = other.values;
   const Shape& shape = whole.shape();
@@ -127,8 +127,9 @@ void take_same_place(const Edit& edit, const Layer& layer, const PlaceAxes& plac
 
 /// Adds to `value` (batch items, heads, tokens, columns of a place) `sign` times what another run
 /// has at the same place, or at the tokens that it names: one of them serves all.
-void add_run(const Edit& edit, const ValueSource& run, double sign, const Layer& layer,
-             const PlaceAxes& place, const UnpatchedValues& other, StagePatch& to, Tensor& value) {
+void add_run(const StageEdit& edit, const ValueSource& run, double sign, const Layer& layer,
+             const PlaceAxes& place, const UnpatchedValues& other, ResolvedEdit& to,
+             Tensor& value) {
   const Layer& there = other.tokens.dims.B > 0 ? other.tokens : layer;
   const std::size_t texts = other.values.shape()[0];
   if (texts != 1 && texts != layer.dims.B)
@@ -167,8 +168,8 @@ void add_run(const Edit& edit, const ValueSource& run, double sign, const Layer&
 }
 
 /// Sets a patch's value to what one run has, less what another has.
-void take_runs(const Edit& edit, const Layer& layer, const PlaceAxes& place,
-               const UnpatchedStage& unpatched, StagePatch& to) {
+void take_runs(const StageEdit& edit, const Layer& layer, const PlaceAxes& place,
+               const UnpatchedStage& unpatched, ResolvedEdit& to) {
   Tensor value = zeros_at(place, layer.dims.B, to);
   const auto add = [&](const ValueSource& run, double sign) {
     add_run(edit, run, sign, layer, place, unpatched(to.stage, run.text), to, value);
@@ -212,7 +213,7 @@ Tensor mean_of(const Layer& layer, const PlaceAxes& place, Stage stage, const Te
 }
 
 /// FILE[:TENSOR][@AXES].
-Tensor read_patch_file(const Edit& edit, Stage stage, std::size_t number) {
+Tensor read_patch_file(const StageEdit& edit, Stage stage, std::size_t number) {
   const std::string name(name_of(stage));
   io::Source source = io::parse_source(name + "=" + edit.value.file);
   const bool is_word = source.path.find_first_of("./:@") == std::string::npos;
@@ -238,14 +239,14 @@ Layer tokens_alone(const Layer& layer) {
   return alone;
 }
 
-StagePatch patch_of(const Edit& edit, const Layer& layer, std::size_t number,
-                    const UnpatchedStage& unpatched) {
+ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t number,
+                      const UnpatchedStage& unpatched) {
   const Stage stage = stage_of_place(edit.place, layer);
   require_stage(layer, stage);
   if (layer.settings.columns)
     fail("{}: patches count tokens as rows; the layer's tokens are columns", edit.text);
   const PlaceAxes place = axes_of(edit.place, layer, stage, edit.text);
-  StagePatch to = patch_at(place, layer, stage);
+  ResolvedEdit to = patch_at(place, layer, stage);
   to.op = edit.op, to.text = edit.text;
   const EditValue& value = edit.value;
   switch (value.kind) {

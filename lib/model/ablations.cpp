@@ -34,12 +34,12 @@ void copy_ends(Tensor& to, std::size_t text, std::size_t length, const Tensor& f
 
 /// All positions of some heads become what `whole` holds there: texts of unequal lengths have no
 /// common number of positions, which a written patch would need.
-StagePatch patch_from(const Layer& layer, Stage stage, const std::vector<std::size_t>& heads,
-                      const Tensor& whole) {
+ResolvedEdit patch_from(const Layer& layer, Stage stage, const std::vector<std::size_t>& heads,
+                        const Tensor& whole) {
   const Shape& shape = whole.shape(); // B, (heads,) rows, columns
   const std::size_t all = shape.size() == 4 ? shape[1] : 1,
                     item = shape[shape.size() - 2] * shape.back();
-  StagePatch patch;
+  ResolvedEdit patch;
   patch.stage = stage, patch.text = std::string(name_of(stage)) + " = from the next text";
   patch.strides = {all * item, item, shape.back(), 1};
   patch.value = whole;
@@ -64,8 +64,8 @@ bool is_of_whole_heads(const StagePlace& place) {
 
 } // namespace
 
-std::vector<Edit> counted_set(std::vector<Edit> set, std::size_t count) {
-  for (Edit& edit : set) {
+std::vector<StageEdit> counted_set(std::vector<StageEdit> set, std::size_t count) {
+  for (StageEdit& edit : set) {
     StagePlace& place = edit.place;
     if (is_of_model(place.stage) || !place.names_layer())
       fail("<set> {}: a stage of a layer expected: layers.N.{}", place.name, name_of(place.stage));
@@ -77,10 +77,11 @@ std::vector<Edit> counted_set(std::vector<Edit> set, std::size_t count) {
   return set;
 }
 
-std::vector<Stage> ablated_stages(const std::vector<Edit>& set, const Layer& layer, std::size_t n) {
+std::vector<Stage> ablated_stages(const std::vector<StageEdit>& set, const Layer& layer,
+                                  std::size_t n) {
   std::vector<Stage> stages{Stage::head_out};
   if (layer.block->mlp.present()) stages.push_back(Stage::mlp_out);
-  for (const Edit& edit : set)
+  for (const StageEdit& edit : set)
     if (edit.place.is_of(n)) add_once(stages, stage_of_place(edit.place, layer));
   return stages;
 }
@@ -125,7 +126,7 @@ Tensor Ablations::stream_without_mlp(std::size_t n, std::size_t threads) const {
 
 Tensor Ablations::stream_without_set() const {
   std::size_t first = layers_.count();
-  for (const Edit& edit : set_)
+  for (const StageEdit& edit : set_)
     first = std::min(first, edit.place.every_layer ? 0 : edit.place.layers->first);
   Advance way;
   way.threads = request_.threads;
@@ -133,7 +134,7 @@ Tensor Ablations::stream_without_set() const {
   way.patch = [&](Layer& layer, std::size_t n) {
     for (std::size_t i = 0; i < set_.size(); ++i) {
       if (!set_[i].place.is_of(n)) continue;
-      StagePatch patch = patch_of(n, layer, set_[i]);
+      ResolvedEdit patch = patch_of(n, layer, set_[i]);
       is_read[i].push_back(patch.is_read);
       layer.patches.add(std::move(patch));
     }
@@ -194,7 +195,7 @@ void Ablations::require_texts() const {
 }
 
 /// A place of the set, replaced.
-StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, const Edit& edit) const {
+ResolvedEdit Ablations::patch_of(std::size_t n, const Layer& layer, const StageEdit& edit) const {
   const auto values = [&](Stage stage) {
     const bool known = request_.ablation == Ablation::mean && request_.means;
     return replacement(n, stage,
@@ -209,17 +210,17 @@ StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, const Edit& ed
 }
 
 /// Heads of a stage of layer n, or all of it, replaced: by zero, its mean, or the next text's.
-StagePatch Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
-                               const std::vector<std::size_t>& heads) const {
+ResolvedEdit Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage,
+                                 const Tensor& clean, const std::vector<std::size_t>& heads) const {
   const auto values = [&] { return replacement(n, stage, with_batch_axis(layer, clean)); };
   if (request_.ablation == Ablation::resample) return patch_from(layer, stage, heads, values());
   StagePlace place;
   place.name = name_of(stage), place.stage = stage;
   if (!heads.empty())
     place.axes = {AxisPositions(std::vector<std::int64_t>(heads.begin(), heads.end()))};
-  const Edit edit =
-      Edit::of(std::move(place), PatchOp::set,
-               request_.ablation == Ablation::zero ? EditValue::zero() : EditValue::of_mean());
+  const StageEdit edit =
+      StageEdit::of(std::move(place), PatchOp::set,
+                    request_.ablation == Ablation::zero ? EditValue::zero() : EditValue::of_mean());
   return mha::patch_of(edit, layer, n, [&](Stage, const std::string&) { return values(); });
 }
 

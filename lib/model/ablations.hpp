@@ -16,10 +16,11 @@ namespace mha {
 
 /// Places of a set in a model of `count` layers, those from the end counted from the first. Throws
 /// Error where a place is of no layer.
-std::vector<Edit> counted_set(std::vector<Edit> set, std::size_t count);
+std::vector<StageEdit> counted_set(std::vector<StageEdit> set, std::size_t count);
 
 /// The stages of a layer that are replaced: of its parts, and of the set's places.
-std::vector<Stage> ablated_stages(const std::vector<Edit>& set, const Layer& layer, std::size_t n);
+std::vector<Stage> ablated_stages(const std::vector<StageEdit>& set, const Layer& layer,
+                                  std::size_t n);
 
 /// Its runs may be asked for by several threads.
 class Ablations {
@@ -48,14 +49,14 @@ private:
   void require_texts() const;
   Tensor replacement(std::size_t n, Stage stage, const Tensor& clean) const;
   Tensor of_next_texts(std::size_t n, Stage stage, const Tensor& clean) const;
-  StagePatch patch_of(std::size_t n, const Layer& layer, const Edit& edit) const;
-  StagePatch patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
-                      const std::vector<std::size_t>& heads) const;
+  ResolvedEdit patch_of(std::size_t n, const Layer& layer, const StageEdit& edit) const;
+  ResolvedEdit patch_of(std::size_t n, const Layer& layer, Stage stage, const Tensor& clean,
+                        const std::vector<std::size_t>& heads) const;
   Tensor stream_from(std::size_t n, const Layer& changed, std::size_t threads) const;
 
   const TextLayers& layers_;
   const EffectsRequest& request_;
-  std::vector<Edit> set_;
+  std::vector<StageEdit> set_;
   std::vector<std::size_t> positions_; ///< of the predictions, in ascending order
   std::vector<Tensor> streams_;        ///< of the clean run: before each layer, and behind the last
   std::vector<Clean> clean_;

@@ -166,7 +166,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
 }
 
 void add_to_means(const TextLayers& texts, const EffectsRequest& request, StageMeans& means) {
-  const std::vector<Edit> set = counted_set(request.set, texts.count());
+  const std::vector<StageEdit> set = counted_set(request.set, texts.count());
   means.add(
       texts, [&](const Layer& layer, std::size_t n) { return ablated_stages(set, layer, n); },
       request.threads);

@@ -28,7 +28,7 @@ enum class Ablation : std::uint8_t {
 struct EffectsRequest {
   std::vector<TextPosition> places; ///< of the predictions
   /// Places that are taken out together, besides each part by itself ("layers.1.head_out[0,3]").
-  std::vector<Edit> set;
+  std::vector<StageEdit> set;
   Ablation ablation = Ablation::zero;
   /// Ablation::mean: of all texts, of which these are some (add_to_means); null: of these.
   std::shared_ptr<const StageMeans> means;

@@ -1,8 +1,8 @@
 #pragma once
 // A layer of a run: what the next one reads is made beside whatever is computed of it.
 
-#include <mha/forward/attention.hpp>
 #include <mha/load/load.hpp>
+#include <mha/forward/attention.hpp>
 
 #include <memory>
 #include <mutex>

@@ -53,8 +53,8 @@ PatchLayer OpenedModel::patch_layer() const {
 
 std::shared_ptr<const TextLayers> OpenedModel::layers_of(std::shared_ptr<const Texts> texts,
                                                          bool kept) const {
-  return std::make_shared<const TextLayers>(sources_, std::move(texts),
-                                            std::vector<TextLayers::Edit>(), patch_layer(), kept);
+  return std::make_shared<const TextLayers>(sources_, std::move(texts), std::vector<TensorEdit>(),
+                                            patch_layer(), kept);
 }
 
 /// A layer of files with the run's patches, and what is to be known of them.

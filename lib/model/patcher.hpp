@@ -38,7 +38,7 @@ public:
 
 private:
   struct Written {
-    Edit edit;
+    StageEdit edit;
     std::vector<IsRead> is_read; ///< of each layer that got it
   };
 

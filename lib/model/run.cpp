@@ -14,8 +14,8 @@
 
 namespace mha {
 
-TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits,
-                       PatchLayer patch, bool keeps)
+TextLayers::TextLayers(Sources sources, std::shared_ptr<const Texts> texts,
+                       std::vector<TensorEdit> edits, PatchLayer patch, bool keeps)
     : sources_(std::move(sources)),
       texts_(std::move(texts)),
       edits_(std::move(edits)),
@@ -40,7 +40,7 @@ LoadedLayer TextLayers::made(std::size_t n, const LayerInput& input, bool keeps,
   if (patch_)
     std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
                       std::back_inserter(loaded.notes));
-  for (const Edit& edit : edits_)
+  for (const TensorEdit& edit : edits_)
     if (edit.layer == n) loaded.layer = loaded.layer.with(edit.name, edit.tensor);
   return loaded;
 }

@@ -2,6 +2,7 @@
 // A stream of texts that moves through a model's layers, as a value: kept between layers, it is
 // where the next run begins.
 
+#include <mha/load/edit.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/texts.hpp>
 #include <mha/schedule/observer.hpp>
@@ -33,16 +34,10 @@ using PatchLayer = std::function<std::vector<Note>(Layer& layer, const std::stri
 /// together with the stream that it is to read.
 class TextLayers {
 public:
-  /// Another weight in a layer.
-  struct Edit {
-    std::size_t layer = 0;
-    std::string name; ///< as Layer::with takes it
-    Tensor tensor;
-  };
-  /// `patch`: what each layer gets when it is made. `keeps`: each layer is kept for the next time;
-  /// else one pass takes the memory of one layer.
-  TextLayers(Sources sources, std::shared_ptr<const Texts> texts, std::vector<Edit> edits = {},
-             PatchLayer patch = {}, bool keeps = true);
+  /// `edits`: other weights. `patch`: what each layer gets when it is made. `keeps`: each layer is
+  /// kept for the next time; else one pass takes the memory of one layer.
+  TextLayers(Sources sources, std::shared_ptr<const Texts> texts,
+             std::vector<TensorEdit> edits = {}, PatchLayer patch = {}, bool keeps = true);
 
   /// The number of layers.
   std::size_t count() const { return texts_->layers().size(); }
@@ -79,7 +74,7 @@ private:
 
   Sources sources_;
   std::shared_ptr<const Texts> texts_;
-  std::vector<Edit> edits_;
+  std::vector<TensorEdit> edits_;
   PatchLayer patch_;
   bool keeps_;
   mutable std::mutex making_;

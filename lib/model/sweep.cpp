@@ -50,7 +50,7 @@ Extent extent_of(const StagePlace& place, const Layer& layer, const SweepRequest
 /// A point, and the place of some layers that is patched for it.
 struct SweepPlace {
   SweepPoint point;
-  Edit edit;
+  StageEdit edit;
   std::size_t first_layer = 0, last_layer = 0;
 };
 
@@ -126,7 +126,7 @@ private:
     way.threads = threads;
     way.patch = [&](Layer& layer, std::size_t n) {
       if (n < at.first_layer || n > at.last_layer) return;
-      StagePatch patch = patch_of(at.edit, layer, n, [&](Stage stage, const std::string&) {
+      ResolvedEdit patch = patch_of(at.edit, layer, n, [&](Stage stage, const std::string&) {
         return other_stage(n, stage);
       });
       is_read.push_back(patch.is_read);
@@ -248,8 +248,8 @@ std::vector<SweepPlace> places_of(const SweepPair& pair, const SweepRequest& req
             along(SweepAxis::key, 2, j, point.key);
             place.set_axes(std::move(axes));
             if (by_layer) point.layer = n;
-            at.edit =
-                Edit::of(std::move(place), PatchOp::set, EditValue::of_run("from the other run"));
+            at.edit = StageEdit::of(std::move(place), PatchOp::set,
+                                    EditValue::of_run("from the other run"));
             at.first_layer = by_layer ? n : 0, at.last_layer = by_layer ? n : layers - 1;
           }
     }

@@ -16,8 +16,8 @@ UnpatchedValues ValueRuns::stage(std::size_t n, Stage stage, const std::string& 
   return stages_.emplace(key, std::move(values)).first->second;
 }
 
-const StagePatch& put_on(Layer& layer, Edit edit, std::size_t number,
-                         const UnpatchedStage& unpatched) {
+const ResolvedEdit& put_on(Layer& layer, StageEdit edit, std::size_t number,
+                           const UnpatchedStage& unpatched) {
   if (edit.place.stage == Stage::embed && !layer.ends) edit.place.stage = Stage::resid_pre;
   try {
     layer.patches.add(patch_of(edit, layer, number, unpatched));

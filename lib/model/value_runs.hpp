@@ -34,7 +34,7 @@ private:
 /// Puts an edit on a layer that it is of; `number`: of the layer. What enters the first block is
 /// the first layer's stream. Throws Error, which begins with the edit's text, where it does not
 /// fit.
-const StagePatch& put_on(Layer& layer, Edit edit, std::size_t number,
-                         const UnpatchedStage& unpatched);
+const ResolvedEdit& put_on(Layer& layer, StageEdit edit, std::size_t number,
+                           const UnpatchedStage& unpatched);
 
 } // namespace mha

@@ -2,8 +2,8 @@
 // Keeps rows of stages as packed bytes, a head at a time, for a reader that takes them one by
 // one.
 
-#include <mha/forward/attention.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/observe/packing.hpp>
 
 #include <atomic>

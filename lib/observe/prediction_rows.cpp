@@ -1,7 +1,7 @@
 #include <mha/observe/prediction_rows.hpp>
 
-#include <mha/forward/attention.hpp>
 #include <mha/kernels/rows.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/schedule/observer.hpp>
 
 #include <algorithm>

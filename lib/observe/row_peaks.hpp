@@ -1,8 +1,8 @@
 #pragma once
 // The largest weights of each row, for maps that do not fit.
 
-#include <mha/forward/attention.hpp>
 #include <mha/layer/select.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/observe/packing.hpp>
 
 #include <optional>

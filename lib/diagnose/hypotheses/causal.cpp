@@ -57,7 +57,7 @@ std::vector<Change> causal_changes(const Subject& subject) {
     if (causal && same) continue;
     if (!causal && !top && layer.dims.T == layer.dims.past + layer.dims.S) continue; // as top_left
     const char* const corner = top ? "top left" : "bottom right";
-    const SettingValue to{"causal_align", top ? "top_left" : "bottom_right"};
+    const SettingEdit to{"causal_align", top ? "top_left" : "bottom_right"};
     list.add_settings(
             top ? "causal.top_left" : "causal.bottom_right", touched(layer, !same),
             fmt::format("aligns a causal mask with the {} corner of the scores", corner),
@@ -65,9 +65,9 @@ std::vector<Change> causal_changes(const Subject& subject) {
                                  layer.causal_offset(0))
                    : "apply no causal mask: this layer has none",
             {{"causal", true}, to})
-        .reproduction.settings = causal                     ? SettingsEdit{to}
-                                 : is_default(layer, align) ? SettingsEdit{{"causal", true}}
-                                                            : SettingsEdit{{"causal", true}, to};
+        .reproduction = causal                     ? Edits{to}
+                        : is_default(layer, align) ? Edits{{"causal", true}}
+                                                   : Edits{{"causal", true}, to};
   }
   if (!causal) return list.take();
   list.add("causal.strict", masked, "hides a query's own key, too (key < query)",

@@ -3,7 +3,7 @@
 // layer.
 
 #include <mha/layer/layer.hpp>
-#include <mha/layer/settings_edit.hpp>
+#include <mha/load/edit.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -14,20 +14,6 @@
 
 namespace mha {
 
-/// What makes a layer as it was given do as the reference does; nothing where neither settings nor
-/// another reading of a tensor do.
-struct Reproduction {
-  SettingsEdit settings = {};
-  std::string transposed = {}; ///< a tensor that is read as (out, in): "W_q"
-  std::string source = "FILE"; ///< where that tensor lies, once it is known
-
-  bool empty() const { return settings.empty() && transposed.empty(); }
-  /// "--rope-base 500", "W_q=FILE@OI" as it is typed.
-  Message text() const {
-    return transposed.empty() ? settings.text() : message("<{}={}@OI>", transposed, source);
-  }
-};
-
 /// One change of convention, seen from the layer as given.
 struct Change {
   std::string id = {};   ///< "scale.missing"
@@ -36,7 +22,9 @@ struct Change {
   std::string cure = {}; ///< what to change in the other implementation, one sentence
   /// Makes a layer compute what the reference did. Stages before those touched may be given.
   std::function<void(Layer&)> edit = [](Layer&) {};
-  Reproduction reproduction = {};
+  /// What makes the layer as it was given do as the reference does; empty where neither settings
+  /// nor another reading of a tensor do.
+  Edits reproduction = {};
   /// The rest of the edit, where it goes query by query: it also works on a layer that holds some
   /// of the queries only. May be empty.
   std::function<void(Layer&)> edit_rows = {};
@@ -77,9 +65,9 @@ template <class Make> auto if_allowed(const Make& make) {
 
 /// A change of settings alone, which they reproduce.
 inline Change settings_change(std::string id, StageSet touches, std::string did, std::string cure,
-                              SettingsEdit settings) {
+                              Edits settings) {
   const auto edit = [settings](Layer& edited) { settings.apply(edited.settings); };
-  return {std::move(id), touches, std::move(did), std::move(cure), edit, {std::move(settings)}};
+  return {std::move(id), touches, std::move(did), std::move(cure), edit, std::move(settings)};
 }
 
 /// What a theme proposes: a line a change.
@@ -87,26 +75,22 @@ class ChangeList {
 public:
   /// `settings` reproduce the edit; none where it takes more.
   Change& add(std::string id, StageSet touches, std::string did, std::string cure,
-              std::function<void(Layer&)> edit, SettingsEdit settings = {}) {
-    return add(Change{std::move(id),
-                      touches,
-                      std::move(did),
-                      std::move(cure),
-                      std::move(edit),
-                      {std::move(settings)}});
+              std::function<void(Layer&)> edit, Edits settings = {}) {
+    return add(Change{std::move(id), touches, std::move(did), std::move(cure), std::move(edit),
+                      std::move(settings)});
   }
   Change& add(Change change) { return list_.emplace_back(std::move(change)); }
   /// The same, of settings alone.
   Change& add_settings(std::string id, StageSet touches, std::string did, std::string cure,
-                       SettingsEdit settings) {
+                       Edits settings) {
     return add(settings_change(std::move(id), touches, std::move(did), std::move(cure),
                                std::move(settings)));
   }
   /// The same, of an edit that goes query by query; `settings` reproduce it.
   Change& add_rows(std::string id, StageSet touches, std::string did, std::string cure,
-                   std::function<void(Layer&)> edit_rows, SettingsEdit settings = {}) {
+                   std::function<void(Layer&)> edit_rows, Edits settings = {}) {
     Change& change = add({std::move(id), touches, std::move(did), std::move(cure)});
-    change.edit_rows = std::move(edit_rows), change.reproduction.settings = std::move(settings);
+    change.edit_rows = std::move(edit_rows), change.reproduction = std::move(settings);
     return change;
   }
   /// All of them are seldom made.

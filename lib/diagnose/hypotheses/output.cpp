@@ -27,7 +27,7 @@ std::vector<Change> output_changes(const Subject& subject) {
                [](Layer& edited) {
                  if (!edited.W_o.empty()) edited.W_o = transposed(edited.W_o);
                })
-          .reproduction.transposed = "W_o";
+          .reproduction.add(TensorEdit{.name = "W_o", .axes = "OI"});
   }
   if (layer.X.empty() || dims.d_out != dims.d_model) return list.take();
   if (layer.settings.residual)

@@ -59,7 +59,7 @@ public:
   }
 
 private:
-  void add(std::string id, std::string did, std::string cure, SettingsEdit settings) {
+  void add(std::string id, std::string did, std::string cure, Edits settings) {
     list_.add_settings(std::move(id), rotary_stages(), std::move(did), std::move(cure),
                        std::move(settings));
   }
@@ -125,7 +125,7 @@ private:
                       "no weight and no output depends on it",
                       now),
           [by](Layer& edited) { shift(edited, by); },
-          counted ? SettingsEdit{{"rope_offset", offset}} : SettingsEdit{});
+          counted ? Edits{{"rope_offset", offset}} : Edits{});
     }
     for (Stage stage : {Stage::q_rope, Stage::k_rope})
       for (std::int64_t by : {1, -1}) {

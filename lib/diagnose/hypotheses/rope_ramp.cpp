@@ -105,7 +105,7 @@ public:
   }
 
 private:
-  void add(std::string did, const char* cure, SettingsEdit settings) {
+  void add(std::string did, const char* cure, Edits settings) {
     list_.add_settings("rope.scaling.ramp", rotary_stages(), std::move(did), cure,
                        std::move(settings));
   }

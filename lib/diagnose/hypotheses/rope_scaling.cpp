@@ -166,9 +166,9 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   if (s.rope == Rope::none || layer.dims.d_k < 2) return {};
   ChangeList list;
   if (s.rope_scaling != RopeScaling::none) {
-    SettingsEdit unscaled{{"rope_scaling", "none"}};
+    Edits unscaled{{"rope_scaling", "none"}};
     if (s.rope_attention_factor != 0) // the scaling's own goes with it
-      unscaled.add({"rope_attention_factor", 0});
+      unscaled.add(SettingEdit("rope_attention_factor", 0));
     list.add_settings(
         "rope.scaling.missing", rotary_stages(),
         s.rope_attention_factor == 0 || s.rope_attention_factor == 1

@@ -50,7 +50,7 @@ void add_exchange(const Subject& subject, const char* id, const Roles& roles, co
                              name_of(roles.a), name_of(roles.b)),
                  [&roles, biases](Layer& edited) { exchange(edited, roles, biases); });
     if (subject.fused && biases && layer.settings.qkv_order == QkvOrder::qkv)
-      change.reproduction.settings = {{"qkv_order", order}};
+      change.reproduction = {{"qkv_order", order}};
   }
 }
 

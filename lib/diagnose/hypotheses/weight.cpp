@@ -68,12 +68,12 @@ void add_orders(const Subject& subject, ChangeList& list) {
   if (!one_matrix) return;
   const QkvOrder lie = subject.fused ? layer.settings.qkv_order : QkvOrder::qkv;
   const auto add = [&](const char* id, Reading reading, std::string did, std::string cure,
-                       SettingsEdit settings) {
+                       Edits settings) {
     if (reading.lie == reading.read) return;
     list.add(
         id, StageSet{Stage::q, Stage::k, Stage::v}, std::move(did), std::move(cure),
         [reading](Layer& edited) { reread(edited, reading); },
-        subject.fused ? std::move(settings) : SettingsEdit{});
+        subject.fused ? std::move(settings) : Edits{});
   };
   const auto in_order = [&](const char* id, QkvOrder read, const char* order, const char* word) {
     add(id, {lie, read}, fmt::format("reads the fused weight's columns as {}", order),
@@ -120,7 +120,7 @@ std::vector<Change> weight_changes(const Subject& subject) {
                    if (!(edited.*W).empty()) edited.*W = read_transposed(edited.*W);
                  });
     if (W.shape()[0] == W.shape()[1] && !subject.fused)
-      change.reproduction.transposed = fmt::format("W_{}", p.letter);
+      change.reproduction.add(TensorEdit{.name = fmt::format("W_{}", p.letter), .axes = "OI"});
   }
   add_orders(subject, list);
   return list.take();

@@ -24,9 +24,9 @@ std::vector<Change> window_changes(const Subject& subject) {
   const StageSet masked = StageSet{Stage::masked};
   ChangeList list;
   const auto edit = [](bool left, std::int64_t of_left, bool right, std::int64_t of_right) {
-    SettingsEdit windows;
-    if (left) windows.add({"window_left", of_left});
-    if (right) windows.add({"window_right", of_right});
+    Edits windows;
+    if (left) windows.add(SettingEdit("window_left", of_left));
+    if (right) windows.add(SettingEdit("window_right", of_right));
     return windows;
   };
   if (bounds_left || bounds_right)

@@ -87,9 +87,9 @@ std::optional<Case> planted_case(planted::Base base,
 /// The settings of a change make the layer give what the reference has.
 void check_settings(const Case& one, const Change& change) {
   // What is called residual here then is the reference's output.
-  if (change.reproduction.settings.empty() || change.id.starts_with("residual")) return;
+  if (change.reproduction.of<SettingEdit>().empty() || change.id.starts_with("residual")) return;
   Settings settings = one.settings;
-  for (const SettingValue& value : change.reproduction.settings.values())
+  for (const SettingEdit& value : change.reproduction.of<SettingEdit>())
     set(settings, value.name, value.shown, "test");
   const Layer layer = make_layer(one.parts, settings);
   std::vector<ReferenceStage> known;

@@ -25,7 +25,7 @@ Layer full_layer() {
   layer.X = numbers({1, 3, 2}, 1), layer.W_q = numbers({2, 2}, 5);
   layer.added.push_back({numbers({3, 3}, 0), {0, 0, 3, 1}, 0, 3, "mask.npy", "mask"});
   layer.kv_lengths = {3}, layer.lengths = {2};
-  StagePatch patch;
+  ResolvedEdit patch;
   patch.text = "q = 1", patch.value = numbers({1}, 1);
   layer.patches.add(patch);
   TransformerBlock block;

@@ -125,7 +125,7 @@ TEST_CASE("graph: where a layer changes what a stage is computed from") {
           {"heads that are patched",
            [] {
              Layer layer = plain();
-             StagePatch patch;
+             ResolvedEdit patch;
              patch.stage = head_result;
              layer.patches.add(patch);
              return layer;

@@ -32,7 +32,7 @@ Layer batch() {
                          longest,
                          "mask.npy",
                          "mask"});
-  StagePatch patch;
+  ResolvedEdit patch;
   patch.stage = Stage::q, patch.op = PatchOp::add;
   patch.value = counted_up({items, 1, longest, width}, 2);
   patch.strides = {longest * width, 0, width, 1};

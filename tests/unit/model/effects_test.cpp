@@ -276,7 +276,7 @@ TEST_CASE("effects: positions of the next text are counted from the ends", "[eff
       rows.as_mutable<double>()[i] = value_at(from, 1 * 4 * d + i);
     return rows;
   }();
-  Edit edit = parse_edit("layers.2.head_out[1,2-5] = 0");
+  StageEdit edit = parse_edit("layers.2.head_out[1,2-5] = 0");
   edit.value = EditValue::of_tensor(values);
   const std::shared_ptr<const TextLayers> made = long_text.layers();
   const TextLayers& layers = *made;

@@ -40,8 +40,7 @@ struct Kept {
     sources.emplace(std::move(request));
     weights = std::make_shared<const Weights>(*sources, memory);
   }
-  TextLayers of(const std::vector<std::string>& ids,
-                std::vector<TextLayers::Edit> edits = {}) const {
+  TextLayers of(const std::vector<std::string>& ids, std::vector<TensorEdit> edits = {}) const {
     Text text;
     text.ids = ids;
     return {*sources, std::make_shared<const Texts>(weights, text), std::move(edits)};
@@ -63,7 +62,7 @@ Advance adding(std::size_t layer, Stage stage, double amount) {
   Advance how;
   how.patch = [=](Layer& patched, std::size_t n) {
     if (n != layer) return;
-    StagePatch patch;
+    ResolvedEdit patch;
     patch.stage = stage, patch.op = PatchOp::add;
     patch.value = convert(Tensor::of<double>({1}, std::span(&amount, 1)), patched.dtype);
     patch.strides = {0, 0, 0, 0};
@@ -152,7 +151,7 @@ TEST_CASE("run: patched or edited from a kept stream on is patched from the begi
     }
     const Layer third = layers.layer(2, clean);
     const Tensor zeros(third.dtype, third.W_o.shape());
-    const TextLayers edited = model.of(several, {{2, "W_o", zeros}});
+    const TextLayers edited = model.of(several, {{.name = "W_o", .tensor = zeros, .layer = 2}});
     const Tensor without = last_stream(edited);
     CHECK(compare_bits(without, clean) != "");
     CHECK(compare_bits(advance(edited, advance(layers, layers.embedded(), 2), 4).x, without) == "");
@@ -205,6 +204,8 @@ TEST_CASE("run: what cannot be run is said", "[model]") {
   CHECK(computed == 10);
   CHECK_THROWS_WITH(model.of({"99999"}).embedded(), Contains("99999"));
   CHECK_THROWS_WITH(model.of({""}), Contains("ids"));
-  CHECK_THROWS_WITH(model.of(one, {{1, "W_q", Tensor(DType::f32, {2, 2})}}).layer(1, Tensor()),
-                    Contains("W_q"));
+  CHECK_THROWS_WITH(
+      model.of(one, {{.name = "W_q", .tensor = Tensor(DType::f32, {2, 2}), .layer = 1}})
+          .layer(1, Tensor()),
+      Contains("W_q"));
 }

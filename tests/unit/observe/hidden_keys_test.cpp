@@ -2,8 +2,8 @@
 #include <mha/observe/pool.hpp>
 #include <mha/observe/several.hpp>
 
-#include <mha/forward/attention.hpp>
 #include <mha/load/assemble.hpp>
+#include <mha/forward/attention.hpp>
 
 #include "support/library_input.hpp"
 

@@ -2,10 +2,10 @@
 
 #include "support/places.hpp"
 
-#include <mha/forward/attention.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/model/predict.hpp>
+#include <mha/forward/attention.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/watch.hpp>
 
