@@ -5,7 +5,7 @@
 #include <mha/api/visit.hpp>
 #include <mha/api/wishes.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/words.hpp>

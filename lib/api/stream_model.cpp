@@ -4,7 +4,7 @@
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/api/wishes.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/several.hpp>
 
 namespace mha {

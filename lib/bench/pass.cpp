@@ -2,7 +2,7 @@
 
 #include <mha/bench/runs.hpp>
 #include <mha/model/run.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
 #include <mha/tensor/precision.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // One query token, step by step: every number that a textbook would write down for it.
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/system/message.hpp>
 
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 // Flow of information through heads and layers: maps that are made of several stages or layers.
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <optional>
 #include <string_view>

@@ -7,8 +7,6 @@
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
 #include <mha/forward/softmax.hpp>
-#include <mha/schedule/padding.hpp>
-#include <mha/schedule/patching.hpp>
 #include <mha/schedule/schedule.hpp>
 
 // B batches, T queries, S keys, H heads over H_kv key/value heads, widths d_model, d_k, d_v. When,
@@ -78,16 +76,8 @@ template <class T> void attention(const Layer& layer, const Clip& clip, Schedule
   // clang-format on
 }
 
-/// From the stream before a layer, X, to the stream behind it; n norms, A attention, F the
-/// feed-forward:
-///
-///   pre            residual = X + A(n1 X)             resid_post = residual + F(n2 residual)
-///   parallel                                          resid_post = X + A(n1 X) + F(n2 X)
-///   sandwich       residual = X + n2 A(n1 X)          resid_post = residual + n4 F(n3 residual)
-///   post           residual = X + A(X)                resid_post = n2(r + F(r)), r = n1 residual
-///   post, inside   residual = X + n1 A(X)             resid_post = residual + n2 F(residual)
-///
-/// A norm that a block lacks hands on, and a lone layer has A, or X + A: one sequence of steps.
+} // namespace
+
 template <class T> void transformer_block(const Layer& layer, const Clip& clip, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
@@ -122,7 +112,6 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
   // clang-format on
 }
 
-/// From the last layer's stream to logits: T, vocabulary.
 template <class T> void unembed(const Layer& layer, Schedule<T>& run) {
   using enum Stage;
   using enum Sequence;
@@ -141,30 +130,9 @@ template <class T> void unembed(const Layer& layer, Schedule<T>& run) {
   });
 }
 
-template <class T>
-PhaseTimes compute_in(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
-  const Clip clip =
-      clip_of(layer); // of the whole layer: the schedule lets go of what no step reads
-  Schedule<T> run(std::move(layer), plan, observer, threads);
-  if (run.layer().ends)
-    unembed(run.layer(), run);
-  else
-    transformer_block(run.layer(), clip, run);
-  return run.times();
-}
-
-} // namespace
-
-PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
-  require_plan_of(layer, plan);
-  for (const ResolvedEdit& patch : layer.patches.list)
-    if (contains(plan.needed, patch.stage) ||
-        (patch.stage == Stage::concat && contains(plan.needed, Stage::head_out)))
-      *patch.is_read = true;
-  layer = with_patched_inputs(std::move(layer));
-  show_padding(layer, plan, observer, threads);
-  return layer.dtype == DType::f64 ? compute_in<double>(std::move(layer), plan, observer, threads)
-                                   : compute_in<float>(std::move(layer), plan, observer, threads);
-}
+template void transformer_block(const Layer&, const Clip&, Schedule<float>&);
+template void transformer_block(const Layer&, const Clip&, Schedule<double>&);
+template void unembed(const Layer&, Schedule<float>&);
+template void unembed(const Layer&, Schedule<double>&);
 
 } // namespace mha

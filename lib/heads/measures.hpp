@@ -3,7 +3,7 @@
 // of its projections. docs/stats.md has the formulas.
 
 #include <mha/layer/select.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/ranks/ranks.hpp>
 
 #include <optional>

@@ -1,7 +1,7 @@
 #include <mha/lint/lint_overflow.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/summary.hpp>
 

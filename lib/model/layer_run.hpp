@@ -2,7 +2,7 @@
 // A layer of a run: what the next one reads is made beside whatever is computed of it.
 
 #include <mha/load/load.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <memory>
 #include <mutex>

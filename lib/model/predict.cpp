@@ -1,6 +1,6 @@
 #include <mha/model/predict.hpp>
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/summary.hpp>
 #include <mha/schedule/observer.hpp>
 

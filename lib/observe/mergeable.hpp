@@ -1,7 +1,7 @@
 #pragma once
 // Observers whose results can be put together from parts that other processes have computed.
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <string>
 #include <string_view>

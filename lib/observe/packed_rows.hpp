@@ -3,7 +3,7 @@
 // one.
 
 #include <mha/layer/select.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/packing.hpp>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 #pragma once
 // Placement of a stage's pieces in its selected, handed-out form.
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <functional>
 #include <optional>

@@ -1,7 +1,7 @@
 #include <mha/observe/prediction_rows.hpp>
 
 #include <mha/kernels/rows.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/schedule/observer.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // The largest weights of each row, for maps that do not fit.
 
 #include <mha/layer/select.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/packing.hpp>
 
 #include <optional>

@@ -5,7 +5,7 @@
 // depend on the number of threads. Not a test:
 //   many-threads-bench [CHECKPOINT [TOKENS]]
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/load/assemble.hpp>
 #include <mha/model/run.hpp>
 #include <mha/observe/trace.hpp>

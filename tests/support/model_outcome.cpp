@@ -2,7 +2,7 @@
 
 #include "support/run.hpp"
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/load/leftovers.hpp>
 #include <mha/load/load.hpp>
 #include <mha/load/whole_model.hpp>

@@ -2,7 +2,7 @@
 
 #include "unit/api/layers.hpp"
 
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/trace.hpp>
 
 using namespace mha;

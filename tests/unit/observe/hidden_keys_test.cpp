@@ -3,7 +3,7 @@
 #include <mha/observe/several.hpp>
 
 #include <mha/load/assemble.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 
 #include "support/library_input.hpp"
 

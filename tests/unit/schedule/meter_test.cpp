@@ -5,7 +5,7 @@
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/model/predict.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/watch.hpp>
 

@@ -2,7 +2,7 @@
 #include "support/sanitizers.hpp"
 #include "unit/formats/support.hpp"
 #include <mha/formats/formats.hpp>
-#include <mha/forward/attention.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <catch2/catch.hpp>
 
