@@ -21,23 +21,16 @@ double processor_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
-void save_effect(const Effect& one, StateWriter& state) {
-  const auto index = [&](const std::optional<std::size_t>& number) {
-    state.add(number ? *number + 1 : std::size_t{0});
+void visit_effect(Effect& one, RunState& state) {
+  const auto index = [&](std::optional<std::size_t>& number) {
+    std::size_t after_none = number ? *number + 1 : 0;
+    state.field(after_none);
+    number = after_none > 0 ? std::optional(after_none - 1) : std::nullopt;
   };
-  state.add(static_cast<std::size_t>(one.part));
+  auto part = static_cast<std::size_t>(one.part);
+  state.field(part);
+  one.part = static_cast<Component>(part);
   index(one.layer), index(one.head);
-}
-
-Effect load_effect(StateReader& state) {
-  const auto index = [&] {
-    const std::size_t number = state.number();
-    return number > 0 ? std::optional(number - 1) : std::nullopt;
-  };
-  Effect one;
-  one.part = static_cast<Component>(state.number());
-  one.layer = index(), one.head = index();
-  return one;
 }
 
 } // namespace
@@ -57,13 +50,9 @@ void EffectRows::finish() {
   file_.finish();
 }
 
-void EffectRows::save(StateWriter& state) const {
-  file_.save(state);
-}
-
-void EffectRows::load(StateReader& state) {
-  file_.load(state);
-  is_first_ = false;
+void EffectRows::visit(RunState& state) {
+  file_.visit(state);
+  is_first_ = is_first_ && state.writes();
 }
 
 TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common)
@@ -96,14 +85,14 @@ void TextEffects::compute(EffectRows* rows, ResumeFile& kept, const std::string&
     require_equal_lengths(texts.lengths());
   const TextGroups groups(texts, most_ablated, texts.layers().size(), common_);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model_, settings); },
-                                       [&](StateReader& state) { load(rows, state); });
+                                       [&](RunState& state) { visit(rows, state); });
   if (is_mean && done < texts.lengths().size()) compute_replacement_means(groups);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup some = groups.group(n);
     if (some.first < done) continue;
     group(some, rows);
     kept.keep(some.first + some.texts->lengths().size(),
-              [&](StateWriter& state) { save(rows, state); });
+              [&](RunState& state) { visit(rows, state); });
   }
 }
 
@@ -180,24 +169,14 @@ std::vector<Effect> TextEffects::found() const {
   return asked_.per_position ? list_ : means_.means();
 }
 
-void TextEffects::save(const EffectRows* rows, StateWriter& state) const {
-  if (rows) return rows->save(state);
-  state.add(means_.parts().size());
-  for (const EffectMeans::Spreads& one : means_.parts()) {
-    save_effect(one.part, state);
-    for (const MeanSpread& number : one.values) state.add(number);
-  }
-}
-
-void TextEffects::load(EffectRows* rows, StateReader& state) {
-  if (rows) return rows->load(state);
-  std::vector<EffectMeans::Spreads> parts;
-  for (std::size_t count = state.number(); count > 0; --count) {
-    EffectMeans::Spreads& one = parts.emplace_back();
-    one.part = load_effect(state);
-    for (MeanSpread& number : one.values) number = state.spread();
-  }
-  means_ = EffectMeans(std::move(parts));
+void TextEffects::visit(EffectRows* rows, RunState& state) {
+  if (rows) return rows->visit(state);
+  std::vector<EffectMeans::Spreads> parts = means_.parts();
+  state.list(parts, [&](EffectMeans::Spreads& one) {
+    visit_effect(one.part, state);
+    for (MeanSpread& number : one.values) state.field(number);
+  });
+  if (!state.writes()) means_ = EffectMeans(std::move(parts));
 }
 
 void TextEffects::report() const {

@@ -23,8 +23,8 @@ public:
   }
   void add(const std::vector<Effect>& effects);
   void finish();
-  void save(StateWriter& state) const;
-  void load(StateReader& state);
+  /// The rows so far, in the state that --resume keeps.
+  void visit(RunState& state);
 
 private:
   std::string form_;
@@ -66,8 +66,7 @@ private:
   void measure_pass(const TextLayers& layers);
   TextGroup all_texts() const;
   std::shared_ptr<const TextLayers> layers_of(const TextGroup& group) const;
-  void save(const EffectRows* rows, StateWriter& state) const;
-  void load(EffectRows* rows, StateReader& state);
+  void visit(EffectRows* rows, RunState& state);
 
   TextEffectsRequest asked_;
   const OpenedModel& model_;

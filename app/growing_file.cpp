@@ -23,18 +23,14 @@ void GrowingFile::finish() {
     flush();
 }
 
-void GrowingFile::save(StateWriter& state) const {
-  if (!file_ || size_ == 0) {
-    state.add(std::string_view());
-    return;
+void GrowingFile::visit(RunState& state) {
+  std::string so_far;
+  if (state.writes() && file_ && size_ > 0) {
+    const io::NotAnInput own;
+    so_far = io::read_bytes(file_->temporary()).text();
   }
-  const io::NotAnInput own;
-  const io::Bytes bytes = io::read_bytes(file_->temporary());
-  state.add(bytes.text());
-}
-
-void GrowingFile::load(StateReader& state) {
-  write(state.word());
+  state.field(so_far);
+  if (!state.writes()) write(so_far);
 }
 
 } // namespace mha::app

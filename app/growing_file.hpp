@@ -22,10 +22,8 @@ public:
   /// Renames the temporary file to its path, or flushes standard output.
   void finish();
 
-  /// Adds the text of the file so far to the state that --resume keeps.
-  void save(StateWriter& state) const;
-  /// Writes the text that `save` added to the state.
-  void load(StateReader& state);
+  /// The text of the file so far, in the state that --resume keeps: what is read is written.
+  void visit(RunState& state);
 
 private:
   std::optional<io::OutputFile> file_;

@@ -237,9 +237,10 @@ Pool::Size MapCommand::size_for(const Picture& picture, const Layer& layer) cons
     size = {picture.text.rows, picture.text.cols};
     if (cells) size = {std::min(size.rows, *cells), std::min(size.cols, *cells)};
     if (layer.settings.columns) std::swap(size.rows, size.cols);
-    ShareWriter bytes; // other ranks have no terminal, or another
-    bytes.add(size);
-    size = ShareReader(world().from_first(bytes.take())).take<Pool::Size>();
+    ShareBytes bytes; // other ranks have no terminal, or another
+    bytes.field(size);
+    const std::string of_first = world().from_first(bytes.take());
+    ShareBytes(of_first).field(size);
   }
   return size;
 }

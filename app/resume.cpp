@@ -24,60 +24,48 @@ std::string checksum_of(std::string_view state) {
 
 } // namespace
 
-StateWriter& StateWriter::add(std::size_t number) {
-  text_ += fmt::format("{:x} ", number);
+RunState& RunState::field(std::size_t& number) {
+  if (writes_) {
+    text_ += fmt::format("{:x} ", number);
+    return *this;
+  }
+  std::string_view left = rest();
+  const auto found = take_number<std::size_t>(left, 16);
+  if (!found || !left.starts_with(' ')) refuse();
+  at_ = text_.size() - left.size() + 1;
+  number = *found;
   return *this;
 }
 
-StateWriter& StateWriter::add(double number) {
-  return add(static_cast<std::size_t>(std::bit_cast<std::uint64_t>(number)));
-}
-
-StateWriter& StateWriter::add(std::string_view text) {
-  add(text.size());
-  text_ += text;
-  text_ += ' ';
+RunState& RunState::field(double& number) {
+  auto bits = static_cast<std::size_t>(std::bit_cast<std::uint64_t>(number));
+  field(bits);
+  number = std::bit_cast<double>(static_cast<std::uint64_t>(bits));
   return *this;
 }
 
-StateWriter& StateWriter::add(const MeanSpread& spread) {
-  return add(spread.count).add(spread.centre).add(spread.squares);
+RunState& RunState::field(std::string& text) {
+  std::size_t size = text.size();
+  field(size);
+  if (writes_) {
+    text_ += text;
+    text_ += ' ';
+    return *this;
+  }
+  if (size >= text_.size() - at_ || text_[at_ + size] != ' ') refuse();
+  text = text_.substr(at_, size);
+  at_ += size + 1;
+  return *this;
 }
 
-void StateReader::refuse() const {
+RunState& RunState::field(MeanSpread& spread) {
+  return field(spread.count).field(spread.centre).field(spread.squares);
+}
+
+void RunState::refuse() const {
   fail("{}: is damaged: it says nothing at byte {} that a run would go on from; remove it to begin "
        "anew",
        path_, at_);
-}
-
-std::size_t StateReader::hexadecimal() {
-  std::string_view rest = std::string_view(text_).substr(at_);
-  const auto number = take_number<std::size_t>(rest, 16);
-  if (!number || !rest.starts_with(' ')) refuse();
-  at_ = text_.size() - rest.size() + 1;
-  return *number;
-}
-
-std::size_t StateReader::number() {
-  return hexadecimal();
-}
-
-double StateReader::real() {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(hexadecimal()));
-}
-
-std::string StateReader::word() {
-  const std::size_t size = hexadecimal();
-  if (size >= text_.size() - at_ || text_[at_ + size] != ' ') refuse();
-  std::string word = text_.substr(at_, size);
-  at_ += size + 1;
-  return word;
-}
-
-MeanSpread StateReader::spread() {
-  MeanSpread spread;
-  spread.count = number(), spread.centre = real(), spread.squares = real();
-  return spread;
 }
 
 std::string mark_of_texts(const OpenedModel& model, const std::string& settings) {
@@ -106,32 +94,40 @@ std::optional<ResumeFile::Found> ResumeFile::find(const std::string& mark) {
   if (!asked_ || !std::filesystem::exists(path_)) return std::nullopt;
   const io::NotAnInput result_of_before;
   const io::Bytes bytes = io::read_bytes(path_);
-  StateReader state(std::string(bytes.text()), path_);
+  RunState state(std::string(bytes.text()), path_);
+  const auto word_of = [](RunState& from) {
+    std::string text;
+    from.field(text);
+    return text;
+  };
   const std::string_view word = bytes.text().substr(bytes.text().find(' ') + 1);
   if (!word.starts_with(any_version))
     fail("{}: is no state of a run over many texts; --resume keeps its own there: move the file "
          "away, or give another --output",
          path_);
-  if (const std::string version = state.word(); version != this_version)
+  if (const std::string version = word_of(state); version != this_version)
     fail("{}: was kept by another version of mha-inspect ({}, this is {}), which may compute other "
          "bits: let that one go on, or remove the file to begin anew",
          path_, version.substr(any_version.size()), MHA_VERSION);
-  const std::string checksum = state.word(), found = checksum_of(state.rest());
+  const std::string checksum = word_of(state), found = checksum_of(state.rest());
   if (found != checksum)
     fail("{}: is damaged: its checksum is {}, not {}; remove it to begin anew", path_, found,
          checksum);
-  if (state.word() != mark)
+  if (word_of(state) != mark)
     fail("{}: is of a run with another text, model, patch or setting: give those again to go on, "
          "remove the file to begin anew, or give another --output",
          path_);
-  const std::size_t texts = state.number();
+  std::size_t texts = 0;
+  state.field(texts);
   return Found{texts, std::move(state)};
 }
 
 void ResumeFile::write(std::size_t texts, const std::string& state) const {
-  StateWriter head, of_run;
-  const std::string body = of_run.add(mark_).add(texts).text() + state;
-  head.add(this_version).add(checksum_of(body));
+  RunState head, of_run;
+  std::string mark = mark_, version(this_version);
+  const std::string body = of_run.field(mark).field(texts).text() + state;
+  std::string checksum = checksum_of(body);
+  head.field(version).field(checksum);
   io::OutputFile file(path_);
   file.write(0, head.text());
   file.write(head.text().size(), body);

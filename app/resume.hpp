@@ -12,37 +12,60 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mha::app {
 
-/// Numbers and texts, one after the other, as a text that keeps every bit.
-class StateWriter {
+/// Visits the fields of what a run keeps: writes them, one after the other, as a text that keeps
+/// every bit, or reads them back in their order. A list of fields is one function for both.
+class RunState {
 public:
-  StateWriter& add(std::size_t number);
-  StateWriter& add(double number);
-  StateWriter& add(std::string_view text);
-  StateWriter& add(const MeanSpread& spread);
+  /// Writes.
+  RunState() = default;
+  /// Reads. Throws Error where there is something else than what is asked for.
+  RunState(std::string text, std::string path)
+      : writes_(false), text_(std::move(text)), path_(std::move(path)) {}
+
+  bool writes() const { return writes_; }
+  RunState& field(std::size_t& number);
+  RunState& field(double& number);
+  RunState& field(std::string& text);
+  RunState& field(MeanSpread& spread);
+  /// A list's or a map's elements: `visit(element)` or `visit(key, value)` visits the fields. What
+  /// is read is added.
+  template <class T, class Visit> RunState& list(std::vector<T>& list, const Visit& visit) {
+    std::size_t count = list.size();
+    field(count);
+    if (writes_)
+      for (T& one : list) visit(one);
+    else
+      for (; count > 0; --count) visit(list.emplace_back());
+    return *this;
+  }
+  template <class Map, class Visit> RunState& entries(Map& map, const Visit& visit) {
+    std::size_t count = map.size();
+    field(count);
+    if (writes_)
+      for (auto& [key, value] : map) {
+        auto own = key;
+        visit(own, value);
+      }
+    else
+      for (; count > 0; --count) {
+        typename Map::key_type key{};
+        typename Map::mapped_type value{};
+        visit(key, value);
+        map.insert_or_assign(key, std::move(value));
+      }
+    return *this;
+  }
+  /// What was written; what has not been read.
   const std::string& text() const { return text_; }
-
-private:
-  std::string text_;
-};
-
-/// Reads them back in their order. Throws Error where there is something else.
-class StateReader {
-public:
-  StateReader(std::string text, std::string path)
-      : text_(std::move(text)), path_(std::move(path)) {}
-  std::size_t number();
-  double real();
-  std::string word();
-  MeanSpread spread();
-  /// What has not been read.
   std::string_view rest() const { return std::string_view(text_).substr(at_); }
 
 private:
   [[noreturn]] void refuse() const;
-  std::size_t hexadecimal();
+  bool writes_ = true;
   std::string text_, path_;
   std::size_t at_ = 0;
 };
@@ -62,26 +85,26 @@ public:
   /// file is of a run with another mark.
   struct Found {
     std::size_t texts = 0;
-    StateReader state;
+    RunState state;
   };
   std::optional<Found> find(const std::string& mark);
-  /// The texts that are done, whose state `load` has read from a StateReader; 0: none. `mark` makes
+  /// The texts that are done, whose state `visit` has read from a RunState; 0: none. `mark` makes
   /// the run's mark, only where --resume asks for it.
-  template <class Mark, class Load> std::size_t resume(const Mark& mark, const Load& load) {
+  template <class Mark, class Visit> std::size_t resume(const Mark& mark, const Visit& visit) {
     if (!asked_) return 0;
     std::optional<Found> found = find(mark());
     if (!found) return 0;
-    load(found->state);
+    visit(found->state);
     return found->texts;
   }
 
-  /// Keeps the state that `save` writes, unless the last one was kept so shortly ago that keeping
+  /// Keeps the state that `visit` writes, unless the last one was kept so shortly ago that keeping
   /// would take more than a tenth of the time.
-  template <class Save> void keep(std::size_t texts, const Save& save) {
+  template <class Visit> void keep(std::size_t texts, const Visit& visit) {
     if (!asked_ || !is_due()) return;
     const auto start = Clock::now();
-    StateWriter state;
-    save(state);
+    RunState state;
+    visit(state);
     write(texts, state.text());
     kept_ = Clock::now(), took_ = kept_ - start;
   }

@@ -103,38 +103,21 @@ public:
   }
 
   /// What --resume keeps after a group.
-  void save(StateWriter& state) const {
-    file_.save(state);
-    state.add(std::size_t{is_first_}).add(rows_.size());
-    for (const auto& [key, collected] : rows_) {
-      const auto& [text, place, head, position, token] = key;
-      state.add(text).add(place).add(head).add(position).add(token);
-      const TextStatsRow& row = collected.row;
-      state.add(row.layer).add(row.number).add(row.count).add(row.values.size());
-      for (const MeanSpread& value : row.values) state.add(value);
-      state.add(collected.kinds.size());
-      for (const auto& [kind, count] : collected.kinds) state.add(kind).add(count);
-    }
-  }
-  void load(StateReader& state) {
-    file_.load(state);
-    is_first_ = state.number() != 0;
-    for (std::size_t rows = state.number(); rows > 0; --rows) {
-      Key key;
+  void visit(RunState& state) {
+    file_.visit(state);
+    auto first = std::size_t{is_first_};
+    state.field(first);
+    is_first_ = first != 0;
+    state.entries(rows_, [&](Key& key, Collected& collected) {
       auto& [text, place, head, position, token] = key;
-      text = state.number(), place = state.number(), head = state.number(),
-      position = state.number(), token = state.word();
-      Collected& collected = rows_[key];
+      state.field(text).field(place).field(head).field(position).field(token);
       TextStatsRow& row = collected.row;
-      row.layer = state.word(), row.head = head, row.number = state.number();
-      row.count = state.number(), row.token = token;
-      for (std::size_t values = state.number(); values > 0; --values)
-        row.values.push_back(state.spread());
-      for (std::size_t kinds = state.number(); kinds > 0; --kinds) {
-        const std::string kind = state.word();
-        collected.kinds[kind] = state.number();
-      }
-    }
+      row.head = head, row.token = token;
+      state.field(row.layer).field(row.number).field(row.count);
+      state.list(row.values, [&](MeanSpread& value) { state.field(value); });
+      state.entries(collected.kinds,
+                    [&](std::string& kind, std::size_t& count) { state.field(kind).field(count); });
+    });
   }
 
   /// After each group: writes what is whole.
@@ -270,7 +253,7 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
-                                       [&](StateReader& state) { stats.load(state); });
+                                       [&](RunState& state) { stats.visit(state); });
   bool first = true; // of the groups that are computed
   SeparatorWords separators(asked.measuring.separators);
   // Chosen queries are those of each text by itself: counted from its end, found by its words.
@@ -305,7 +288,7 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
     first = false;
     stats.end_group();
     kept.keep(group.first + group.texts->lengths().size(),
-              [&](StateWriter& state) { stats.save(state); });
+              [&](RunState& state) { stats.visit(state); });
   }
   if (first && done == 0) fail("--query {}: no text has such a token", query->text());
   if (const std::string missing = separators.missing(); !missing.empty() && done == 0)

@@ -42,23 +42,12 @@ public:
   /// Positions left out, whose vectors are no numbers.
   std::size_t lost() const { return lost_; }
 
-  void save(StateWriter& state) const {
-    state.add(lost_).add(list_.size());
-    for (const render::Activation& one : list_)
-      state.add(one.norm)
-          .add(one.text)
-          .add(one.position)
-          .add(one.token)
-          .add(one.before)
-          .add(one.after);
-  }
-  void load(StateReader& state) {
-    lost_ = state.number();
-    for (std::size_t count = state.number(); count > 0; --count) {
-      render::Activation& one = list_.emplace_back();
-      one.norm = state.real(), one.text = state.number(), one.position = state.number();
-      one.token = state.word(), one.before = state.word(), one.after = state.word();
-    }
+  /// What --resume keeps after a group.
+  void visit(RunState& state) {
+    state.field(lost_).list(list_, [&](render::Activation& one) {
+      state.field(one.norm).field(one.text).field(one.position);
+      state.field(one.token).field(one.before).field(one.after);
+    });
   }
 
 private:
@@ -107,7 +96,7 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
   LongestVectors longest(*asked.options.top_texts);
   ResumeFile kept(asked.options.resume, asked.output.path);
   const std::size_t done = kept.resume([&] { return mark_of_texts(model, asked.settings + form); },
-                                       [&](StateReader& state) { longest.load(state); });
+                                       [&](RunState& state) { longest.visit(state); });
   const TextGroups groups(*model.texts(), most_of_heads, 1, common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
@@ -129,7 +118,7 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
             .value(Stage::head_result),
         asked.measuring.selection.query);
     kept.keep(group.first + group.texts->lengths().size(),
-              [&](StateWriter& state) { longest.save(state); });
+              [&](RunState& state) { longest.visit(state); });
   }
   if (longest.lost() > 0)
     report_warnings(

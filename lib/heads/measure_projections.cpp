@@ -61,18 +61,18 @@ bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& rank
   };
   const std::span<Task> mine = share_of(ranks.rank());
   bool all = has_lapack();
-  ShareWriter bytes;
+  ShareBytes bytes;
   if (all) {
     parallel_for(mine.size(), threads, [&](std::size_t i) { mine[i].result = measure(mine[i]); });
-    for (const Task& task : mine) bytes.add(task.result);
+    for (Task& task : mine) bytes.field(task.result);
   }
   ranks.to_first(ranks.is_first() ? "" : bytes.take(),
                  [&](std::size_t rank, std::string_view results) {
-                   ShareReader reader(results);
+                   ShareBytes reader(results);
                    const std::span<Task> theirs = share_of(rank);
-                   all = all && (!reader.at_end() || theirs.empty());
-                   if (reader.at_end()) return;
-                   for (Task& task : theirs) task.result = reader.take<ProjectionMeasures>();
+                   all = all && (!results.empty() || theirs.empty());
+                   if (results.empty()) return;
+                   for (Task& task : theirs) reader.field(task.result);
                    reader.end();
                  });
   return all;

@@ -1,6 +1,5 @@
 #include <mha/heads/measure_results.hpp>
 
-#include <mha/observe/share_bytes.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>
@@ -35,16 +34,8 @@ std::vector<std::size_t> ResultMeasures::places_of(const Plan& plan) const {
   return places;
 }
 
-std::string ResultMeasures::part_bytes(const Layer&, const Plan& part) const {
-  ShareWriter bytes;
-  for (const std::size_t place : places_of(part)) bytes.add(parts_[place]);
-  return bytes.take();
-}
-
-void ResultMeasures::merge_part(const Layer&, const Plan& part, std::string_view bytes) {
-  ShareReader reader(bytes);
-  for (const std::size_t place : places_of(part)) parts_[place] = reader.take<BlockSums>();
-  reader.end();
+void ResultMeasures::share(const Layer&, const Plan& part, ShareBytes& bytes) {
+  for (const std::size_t place : places_of(part)) bytes.field(parts_[place]);
 }
 
 bool ResultMeasures::is_shared(std::size_t b, std::size_t t) const {

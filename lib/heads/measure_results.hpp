@@ -15,8 +15,7 @@ public:
   StageSet wants() const override { return StageSet{Stage::head_result}; }
   void observe(const Slice& block) override;
   /// 32 bytes a unit.
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
   void fill(HeadMeasures& head) const;
 
 private:

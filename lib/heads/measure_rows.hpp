@@ -18,8 +18,7 @@ public:
   void observe(const Slice& block) override;
   /// What fill() needs. A unit: its totals, and where heads are compared, its rows of cells: 4
   /// bytes a cell, of at most 256 × 256 a map.
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// Whether query t is measured at all.
   bool selected(std::size_t t) const { return selected_[t]; }

@@ -2,8 +2,6 @@
 
 #include <mha/heads/measure_rows.hpp>
 
-#include <mha/observe/share_bytes.hpp>
-
 #include <algorithm>
 #include <cmath>
 
@@ -26,22 +24,11 @@ std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const 
   return list;
 }
 
-std::string RowMeasures::part_bytes(const Layer&, const Plan& part) const {
-  ShareWriter bytes;
+void RowMeasures::share(const Layer&, const Plan& part, ShareBytes& bytes) {
   for (const auto& [unit, first_cell, count] : filled_by(part)) {
-    bytes.add(parts_[unit].totals);
-    bytes.add(std::span(cells_).subspan(first_cell, count));
+    bytes.field(parts_[unit].totals);
+    bytes.fields(std::span(cells_).subspan(first_cell, count));
   }
-  return bytes.take();
-}
-
-void RowMeasures::merge_part(const Layer&, const Plan& part, std::string_view bytes) {
-  ShareReader reader(bytes);
-  for (const auto& [unit, first_cell, count] : filled_by(part)) {
-    parts_[unit].totals = reader.take<RowTotals>();
-    reader.take(std::span(cells_).subspan(first_cell, count));
-  }
-  reader.end();
 }
 
 double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,

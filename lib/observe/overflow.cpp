@@ -3,7 +3,6 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/observe/masked_keys.hpp>
-#include <mha/observe/share_bytes.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/tensor/precision.hpp>
@@ -151,19 +150,11 @@ void OverflowWatch::add(std::size_t rows, const Row& first) {
   if (!first_ || first < *first_) first_ = first;
 }
 
-std::string OverflowWatch::part_bytes(const Layer&, const Plan&) const {
-  ShareWriter bytes;
-  bytes.add(rows_);
-  bytes.add(first_.value_or(Row{}));
-  return bytes.take();
-}
-
-void OverflowWatch::merge_part(const Layer&, const Plan&, std::string_view bytes) {
-  ShareReader reader(bytes);
-  const auto rows = reader.take<std::size_t>();
-  const auto first = reader.take<Row>();
-  reader.end();
-  if (rows > 0) add(rows, first);
+void OverflowWatch::share(const Layer&, const Plan&, ShareBytes& bytes) {
+  std::size_t rows = rows_;
+  Row first = first_.value_or(Row{});
+  bytes.field(rows), bytes.field(first);
+  if (!bytes.writes() && rows > 0) add(rows, first);
 }
 
 Message OverflowWatch::report_without_layer() const {

@@ -41,8 +41,7 @@ public:
   explicit OverflowWatch(const Layer& layer);
   StageSet wants() const override { return wants_; }
   void observe(const Slice& block) override;
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// What to tell of the first row, or of the tensor that made it no number; "" where every row is
   /// finite.

@@ -3,7 +3,6 @@
 #include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/hidden_keys.hpp>
-#include <mha/observe/share_bytes.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/tensor/precision.hpp>
 
@@ -278,34 +277,29 @@ void Pool::add(BlockSums& to, const BlockSums& from) const {
   }
 }
 
-std::string Pool::part_bytes(const Layer&, const Plan&) const {
-  ShareWriter bytes;
-  const auto add = [&](const Place& place, const BlockSums& row) {
+void Pool::share(const Layer&, const Plan&, ShareBytes& bytes) {
+  std::map<Place, BlockSums> rows;
+  if (bytes.writes()) {
+    for (std::size_t m = 0; m < whole_.size(); ++m)
+      for (std::size_t cell = 0; cell < whole_[m].size(); ++cell)
+        if (!whole_[m][cell].sums.empty()) rows[{m, cell, no_block}] = whole_[m][cell];
+    rows.insert(parts_.begin(), parts_.end());
+  }
+  bytes.entries(rows, [&](Place& place, BlockSums& row) {
+    std::apply([&](auto&... part) { (bytes.field(part), ...); }, place);
+    row.sums.resize(keys_.cells), row.counts.resize(keys_.cells);
+    bytes.fields(std::span(row.sums)), bytes.fields(std::span(row.counts));
+  });
+  if (bytes.writes()) return;
+  for (auto& [place, row] : rows) {
     const auto& [map, cell, block] = place;
-    bytes.add(map), bytes.add(cell), bytes.add(block);
-    bytes.add(std::span(row.sums)), bytes.add(std::span(row.counts));
-  };
-  for (std::size_t m = 0; m < whole_.size(); ++m)
-    for (std::size_t cell = 0; cell < whole_[m].size(); ++cell)
-      if (!whole_[m][cell].sums.empty()) add({m, cell, no_block}, whole_[m][cell]);
-  for (const auto& [place, row] : parts_) add(place, row);
-  return bytes.take();
-}
-
-void Pool::merge_part(const Layer&, const Plan&, std::string_view bytes) {
-  ShareReader reader(bytes);
-  while (!reader.at_end()) {
-    const auto map = reader.take<std::size_t>(), cell = reader.take<std::size_t>(),
-               block = reader.take<std::size_t>();
     if (map >= whole_.size() || cell >= queries_.cells)
       fail("a rank has sent row {} of map {}: there are {} maps of {} rows", cell, map,
            whole_.size(), queries_.cells);
-    BlockSums row{std::vector<double>(keys_.cells), std::vector<std::uint32_t>(keys_.cells)};
-    reader.take(std::span(row.sums)), reader.take(std::span(row.counts));
     if (block == no_block)
       whole_[map][cell] = std::move(row);
     else
-      parts_.insert_or_assign(Place{map, cell, block}, std::move(row));
+      parts_.insert_or_assign(place, std::move(row));
   }
 }
 

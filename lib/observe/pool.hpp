@@ -52,8 +52,7 @@ public:
   }
   void observe(const Slice& block) override;
   /// 12 bytes a cell, and 24 a row of cells; of one that lies across blocks, as often as it is cut.
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// The chosen positions, in the order of the picture.
   const std::vector<std::size_t>& queries() const { return queries_.chosen; }

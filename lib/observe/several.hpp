@@ -2,7 +2,6 @@
 // One computation, several observers.
 
 #include <mha/observe/mergeable.hpp>
-#include <mha/observe/share_bytes.hpp>
 
 #include <unordered_map>
 #include <utility>
@@ -48,15 +47,8 @@ public:
 
   StageSet wants() const override { return shown_.wants(); }
   void observe(const Slice& block) override { shown_.observe(block); }
-  std::string part_bytes(const Layer& layer, const Plan& part) const override {
-    ShareWriter bytes;
-    for (const Mergeable* observer : observers_) bytes.add_text(observer->part_bytes(layer, part));
-    return bytes.take();
-  }
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override {
-    ShareReader reader(bytes);
-    for (Mergeable* observer : observers_) observer->merge_part(layer, part, reader.take_text());
-    reader.end();
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override {
+    for (Mergeable* observer : observers_) observer->share(layer, part, bytes);
   }
 
 private:

@@ -1,6 +1,5 @@
 #pragma once
-// Results as bytes between processes of one program: written and read in the same order, without
-// names.
+// Results as bytes between processes of one program: fields in one order, without names.
 
 #include <mha/system/error.hpp>
 
@@ -13,55 +12,64 @@
 
 namespace mha {
 
-class ShareWriter {
+/// Visits a result's fields: writes them, or reads what another process has written. A list of
+/// fields is one function for both.
+class ShareBytes {
 public:
-  template <class T> void add(std::span<const T> values) {
+  /// Writes.
+  ShareBytes() = default;
+  /// Reads. Throws Error where bytes are missing, or are left at the end: then another program, or
+  /// one with other input, has written them.
+  explicit ShareBytes(std::string_view bytes) : writes_(false), rest_(bytes) {}
+
+  bool writes() const { return writes_; }
+  template <class T> void field(T& value) { fields(std::span(&value, 1)); }
+  template <class T> void fields(std::span<T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  }
-  template <class T> void add(const T& value) { add(std::span<const T>(&value, 1)); }
-  /// Bytes with their number before them.
-  void add_text(std::string_view text) {
-    add(text.size());
-    bytes_ += text;
-  }
-  std::string take() { return std::move(bytes_); }
-
-private:
-  std::string bytes_;
-};
-
-/// Throws Error where bytes are missing, or are left at the end: then another program, or one with
-/// other input, has written them.
-class ShareReader {
-public:
-  explicit ShareReader(std::string_view bytes) : bytes_(bytes) {}
-  bool at_end() const { return bytes_.empty(); }
-
-  template <class T> void take(std::span<T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
+    if (values.empty()) return;
+    if (writes_) {
+      written_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+      return;
+    }
     const std::string_view bytes = next(values.size_bytes());
-    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    std::memcpy(values.data(), bytes.data(), bytes.size());
   }
-  template <class T> T take() {
-    T value{};
-    take(std::span<T>(&value, 1));
-    return value;
+  /// A map's entries: `visit(key, value)` visits the fields of both. What is read is added to it.
+  template <class Map, class Visit> void entries(Map& map, const Visit& visit) {
+    std::size_t count = map.size();
+    field(count);
+    if (writes_)
+      for (auto& [key, value] : map) {
+        auto own = key;
+        visit(own, value);
+      }
+    else
+      for (std::size_t i = 0; i < count; ++i) {
+        typename Map::key_type key{};
+        typename Map::mapped_type value{};
+        visit(key, value);
+        map.insert_or_assign(key, std::move(value));
+      }
   }
-  std::string_view take_text() { return next(take<std::size_t>()); }
+  /// What was written.
+  std::string take() { return std::move(written_); }
+  /// Throws Error where something is left to read.
   void end() const {
-    if (!at_end()) fail("a rank has sent {} bytes too many", bytes_.size());
+    if (!rest_.empty()) fail("a rank has sent {} bytes too many", rest_.size());
   }
 
 private:
   std::string_view next(std::size_t count) {
-    if (count > bytes_.size())
-      fail("a rank has sent too little: {} bytes of {}", bytes_.size(), count);
-    const std::string_view front = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
+    if (count > rest_.size())
+      fail("a rank has sent too little: {} bytes of {}", rest_.size(), count);
+    const std::string_view front = rest_.substr(0, count);
+    rest_.remove_prefix(count);
     return front;
   }
-  std::string_view bytes_;
+
+  bool writes_ = true;
+  std::string written_;
+  std::string_view rest_;
 };
 
 } // namespace mha

@@ -1,7 +1,5 @@
 #include <mha/observe/sink_watch.hpp>
 
-#include <mha/observe/share_bytes.hpp>
-
 #include <algorithm>
 #include <cmath>
 
@@ -32,20 +30,12 @@ void SinkWatch::observe(const Slice& block) {
   if (rows > 0) raise(longest_, block.token + rows);
 }
 
-std::string SinkWatch::part_bytes(const Layer&, const Plan&) const {
-  ShareWriter bytes;
-  bytes.add(sum_.load());
-  bytes.add(rows_.load());
-  bytes.add(longest_.load());
-  return bytes.take();
-}
-
-void SinkWatch::merge_part(const Layer&, const Plan&, std::string_view bytes) {
-  ShareReader reader(bytes);
-  sum_ += reader.take<std::uint64_t>();
-  rows_ += reader.take<std::uint64_t>();
-  raise(longest_, reader.take<std::uint64_t>());
-  reader.end();
+void SinkWatch::share(const Layer&, const Plan&, ShareBytes& bytes) {
+  std::uint64_t sum = sum_, rows = rows_, longest = longest_;
+  bytes.field(sum), bytes.field(rows), bytes.field(longest);
+  if (bytes.writes()) return;
+  sum_ += sum, rows_ += rows;
+  raise(longest_, longest);
 }
 
 std::optional<double> SinkWatch::share(std::size_t least) const {

@@ -14,8 +14,7 @@ class SinkWatch : public Mergeable {
 public:
   StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// Nothing where no map has `least` rows: short texts have no sink, however many they are.
   std::optional<double> share(std::size_t least = 16) const;

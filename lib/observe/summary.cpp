@@ -1,6 +1,5 @@
 #include <mha/observe/summary.hpp>
 
-#include <mha/observe/share_bytes.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>
@@ -183,23 +182,11 @@ void Summaries::observe(const Slice& whole) {
   parts_[{block.stage, block.batch, block.head, block.token}] = part;
 }
 
-std::string Summaries::part_bytes(const Layer&, const Plan&) const {
-  ShareWriter bytes;
-  for (const auto& [key, summary] : parts_) {
-    const auto& [stage, batch, head, token] = key;
-    bytes.add(stage), bytes.add(batch), bytes.add(head), bytes.add(token), bytes.add(summary);
-  }
-  return bytes.take();
-}
-
-void Summaries::merge_part(const Layer&, const Plan&, std::string_view bytes) {
-  ShareReader reader(bytes);
-  while (!reader.at_end()) {
-    const auto stage = reader.take<Stage>();
-    const auto batch = reader.take<std::size_t>(), head = reader.take<std::size_t>(),
-               token = reader.take<std::size_t>();
-    parts_[{stage, batch, head, token}] = reader.take<Summary>();
-  }
+void Summaries::share(const Layer&, const Plan&, ShareBytes& bytes) {
+  bytes.entries(parts_, [&](BlockKey& key, Summary& summary) {
+    std::apply([&](auto&... part) { (bytes.field(part), ...); }, key);
+    bytes.field(summary);
+  });
 }
 
 Summary Summaries::of(Stage stage) const {

@@ -33,8 +33,7 @@ public:
   StageSet wants() const override { return wanted_; }
   std::optional<std::size_t> batch() const override;
   void observe(const Slice& block) override;
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// Of the selected part of a stage.
   Summary of(Stage stage) const;

@@ -1,7 +1,6 @@
 #include <mha/observe/trace.hpp>
 
 #include <mha/kernels/copy.hpp>
-#include <mha/observe/share_bytes.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/words.hpp>
 #include <mha/tensor/sparse.hpp>
@@ -45,24 +44,12 @@ void Trace::observe(const Slice& block) {
                          });
 }
 
-std::string Trace::part_bytes(const Layer& layer, const Plan& part) const {
-  ShareWriter bytes;
-  for (const auto& [stage, kept] : kept_) {
-    const std::size_t element = size_of(kept.value.dtype());
-    for (const auto& [offset, count] : kept.placement.filled_by(layer, part))
-      bytes.add(std::span(kept.value.raw() + offset * element, count * element));
-  }
-  return bytes.take();
-}
-
-void Trace::merge_part(const Layer& layer, const Plan& part, std::string_view bytes) {
-  ShareReader reader(bytes);
+void Trace::share(const Layer& layer, const Plan& part, ShareBytes& bytes) {
   for (auto& [stage, kept] : kept_) {
     const std::size_t element = size_of(kept.value.dtype());
     for (const auto& [offset, count] : kept.placement.filled_by(layer, part))
-      reader.take(std::span(kept.value.raw_mutable() + offset * element, count * element));
+      bytes.fields(std::span(kept.value.raw_mutable() + offset * element, count * element));
   }
-  reader.end();
 }
 
 const Tensor& Trace::value(Stage stage) const& {

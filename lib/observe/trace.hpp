@@ -17,8 +17,7 @@ public:
   StageSet wants() const override;
   std::optional<std::size_t> batch() const override;
   void observe(const Slice& block) override;
-  std::string part_bytes(const Layer& layer, const Plan& part) const override;
-  void merge_part(const Layer& layer, const Plan& part, std::string_view bytes) override;
+  void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// The selected value of a stage, in the layer's dtype; shape as Placement says. Throws Error for
   /// a stage that was not asked for. An rvalue hands its tensor over.

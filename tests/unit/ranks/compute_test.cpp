@@ -126,8 +126,12 @@ TEST_CASE("bytes that are cut short, or too many, are an error", "[ranks]") {
 TEST_CASE("a row of cells that no map has is an error", "[ranks]") {
   const Layer layer = long_layer(90);
   Pool pool(layer, Stage::weights, {}, {5, 6});
-  ShareWriter bytes;
-  bytes.add(layer.dims.B * layer.dims.H), bytes.add(std::size_t{0}), bytes.add(std::size_t{0});
+  std::map<std::size_t, std::vector<std::size_t>> row{
+      {layer.dims.B * layer.dims.H, std::vector<std::size_t>(11)}}; // 96 bytes of place and cells
+  ShareBytes bytes;
+  bytes.entries(row, [&](std::size_t& map, std::vector<std::size_t>& others) {
+    bytes.field(map), bytes.fields(std::span(others));
+  });
   CHECK_THROWS_WITH(pool.merge_part(layer, make_plan(layer, pool.wants()), bytes.take()),
                     Contains("a rank has sent row 0 of map"));
 }
