@@ -19,7 +19,9 @@ std::size_t most_onnx_nodes(const Bytes& bytes) {
   return 10'000 + bytes.size / 8;
 }
 constexpr int most_onnx_calls = 16;
-constexpr std::int64_t most_known = 1 << 16; ///< numbers that are kept of a fixed value
+/// Numbers of a fixed value that are kept, and those for which there is room from the start: of a
+/// buffer for a long text a corner is read.
+constexpr std::int64_t most_known = 1 << 16, most_at_once = 1 << 10;
 
 /// (Skip)LayerNormalization of ONNX Runtime as its steps: the sum of what enters, whose norm the
 /// first output is and that the fourth is itself.
@@ -325,7 +327,8 @@ OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
     if (domain.empty() || domain == "ai.onnx") opset = version;
   OnnxUnfolder(*model_, store, *this);
   read_.resize(constants.size());
-  stops.resize(values.size(), false), known_.resize(values.size());
+  stops.resize(values.size(), false), known_.resize(values.size()),
+      known_of_large_.resize(values.size());
   infer_onnx_shapes(*this);
   for (std::size_t i = 0; i < steps.size(); ++i)
     for (const int input : steps[i].inputs)
@@ -344,6 +347,7 @@ double* OnnxFlow::known(int value, std::int64_t flat) const {
   if (!at(value).fixed || !at(value).shape || place >= known_.size()) return nullptr;
   const std::int64_t count = onnx_count(*at(value).shape);
   if (count > most_known || flat >= count) return nullptr;
+  if (count > most_at_once) return &known_of_large_[place].try_emplace(flat, NAN).first->second;
   std::vector<double>& numbers = known_[place];
   if (numbers.empty()) numbers.assign(static_cast<std::size_t>(count), NAN);
   return &numbers[static_cast<std::size_t>(flat)];

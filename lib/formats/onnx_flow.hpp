@@ -158,6 +158,7 @@ private:
   mutable std::vector<Tensor> read_; ///< constants, once read
   /// Numbers of fixed values that were computed, NaN where they were not.
   mutable std::vector<std::vector<double>> known_;
+  mutable std::vector<std::unordered_map<std::int64_t, double>> known_of_large_;
   double* known(int value, std::int64_t flat) const;
   mutable OnnxMet met_;
   mutable bool unmasked_ = false;
