@@ -272,6 +272,17 @@ Selection selection_of(const LoadedLayer& loaded, const Selection& selection, st
   return own;
 }
 
+void note_texts_without(const Layer& layer, const Selection& selection, const Common& common) {
+  const std::vector<std::size_t> items = items_without(layer, selection);
+  if (items.empty()) return;
+  const std::size_t first = items.front(), length = layer.length_of(first);
+  print_note(fmt::format(
+                 "text {} has none of the selected tokens: it has {}{}{}", layer.first_item + first,
+                 counted(length, "tokens"), length > 1 ? fmt::format(", 0 to {}", length - 1) : "",
+                 items.size() > 1 ? fmt::format("; nor have {} others", items.size() - 1) : ""),
+             common);
+}
+
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named) {

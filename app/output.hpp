@@ -84,6 +84,8 @@ std::string with_batch(std::string path, std::size_t batch);
 /// What of a layer is selected in a run of `layers`: --head and --key choose of the layers' stages;
 /// the model's ends beside them, which have neither axis, are taken whole.
 Selection selection_of(const LoadedLayer& loaded, const Selection& selection, std::size_t layers);
+/// Notes the texts that have none of the selected queries or keys: nothing is shown of them.
+void note_texts_without(const Layer& layer, const Selection& selection, const Common& common);
 
 /// The stages of --stage for a layer: "all", or a word of the field that means one stage of this
 /// layer, are understood too. Without names, every stage there is.

@@ -223,6 +223,7 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
                                      const Fingerprint& of_layer) {
   std::vector<Stage> wanted = stages_of(loaded.layer, stages);
   const Selection own = selection_of(loaded, selection, ids_.size());
+  if (loaded.id == ids_.front()) note_texts_without(loaded.layer, own, common);
   require_axes(loaded.layer, wanted, own);
   for (PlannedFile& planned : planned_files(output.path, loaded, own, wanted, !stages.empty())) {
     const auto [place, is_new] = file_index_.emplace(planned.path, files.size());
@@ -231,8 +232,7 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
     io::Output& out = file->second.output;
     Fingerprint fingerprint = of_layer;
     file->second.layers.push_back({loaded.id, wanted, planned.selection, out.items.size()});
-    StageSet set;
-    for (Stage stage : wanted) set.add(stage);
+    const StageSet set(wanted);
     std::optional<Plan> mine; // whose elements a part file holds; ranks share one file
     if (part) mine = plan_of_this_process(loaded, set);
     // One stage of several layers as .npy: stacked on an axis in front.

@@ -144,6 +144,7 @@ void Show::overview(OpenedModel& model, const std::string& form) {
     const Layer& layer = loaded.layer;
     const StageSet available = require_some_stages(layer);
     const Selection own = selection_of(loaded, selection, model.chosen().size());
+    if (id == model.chosen().front()) note_texts_without(layer, own, common);
     std::vector<Stage> wanted(available.begin(), available.end());
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, false);
     const std::deque<Summaries> summaries = summed_up(layer, model.compute(), wanted, planned, own);
@@ -231,6 +232,7 @@ void Show::numbers(OpenedModel& model, const std::string& form) {
     std::vector<Stage> wanted = stages_of(layer, stages);
     options.labelled = options.labelled || !layer.tokens.empty() || !layer.key_tokens.empty();
     const Selection own = selection_of(loaded, selection, model.chosen().size());
+    if (id == model.chosen().front()) note_texts_without(layer, own, common);
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, true);
     compute_files(layer, model.compute(), wanted, planned, own,
                   [&](const PlannedFile& file, const Trace& trace) {

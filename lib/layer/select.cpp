@@ -226,6 +226,19 @@ std::vector<Selection> without_padding(const Layer& layer, const Selection& sele
   return texts.empty() ? std::vector{selection} : texts;
 }
 
+std::vector<std::size_t> items_without(const Layer& layer, const Selection& selection) {
+  std::vector<std::size_t> without;
+  if (layer.lengths.empty() || (!selection.query && !selection.key)) return without;
+  const Pick queries = chosen_queries(layer, selection), keys = chosen_keys(layer, selection);
+  for (const std::size_t item : chosen_items(layer, selection).indices) {
+    const std::size_t length = layer.length_of(item);
+    std::optional<IndexList> of_queries = selection.query, of_keys = selection.key;
+    if (!keep_own(of_queries, queries, length) || !keep_own(of_keys, keys, length))
+      without.push_back(item);
+  }
+  return without;
+}
+
 std::vector<SelectedAxis> selected_axes(const Layer& layer, Stage stage,
                                         const Selection& selection) {
   std::vector<SelectedAxis> axes;

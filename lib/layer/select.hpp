@@ -99,6 +99,8 @@ std::vector<std::size_t> own_positions(const Layer& layer, Dim letter, std::size
 /// selection itself where there is none. Texts that have none of the chosen queries or keys are
 /// left out, unless all are.
 std::vector<Selection> without_padding(const Layer& layer, const Selection& selection);
+/// Those that are left out.
+std::vector<std::size_t> items_without(const Layer& layer, const Selection& selection);
 
 /// Throws Error if the selection names an axis that none of the stages has.
 void require_axes(const Layer& layer, const std::vector<Stage>& stages, const Selection& selection);
