@@ -1,6 +1,6 @@
 #pragma once
-// Diagnosis for programs: what another implementation of a model or a layer does otherwise, found
-// from the stages that it saved. docs/library.md is the guide.
+// Comparison and diagnosis for programs: whether the stages that another implementation of a model
+// or a layer saved agree, and what it does otherwise. docs/library.md is the guide.
 
 #include <mha/system/export.hpp>
 
@@ -20,6 +20,74 @@ struct Saved {
   std::vector<std::string> files = {};
   /// Tensors by name: "layers.3.q", "blocks.3.attn.hook_q", "hidden_states", "logits".
   Tensors tensors = {};
+};
+
+/// A saved stage beside ours.
+struct StageDifference {
+  ///@{
+  /// "equal" (the same bits), "close" (within rounding), "first" (the first that differs),
+  /// "inherited" (it follows from an earlier difference) or "same tensor" (both were given it).
+  Stage stage = Stage::x;
+  std::string status = {};
+  ///@}
+  ///@{
+  /// The largest |ours − theirs|, and in |theirs|, of elements that disagree; where none does, of
+  /// all. How many disagree, of how many. The cosine of both.
+  double max_abs = 0, max_rel = 0;
+  std::size_t mismatched = 0, count = 0;
+  double cosine = 1;
+  ///@}
+  ///@{
+  /// The element of max_abs, in the stage's own axes, and its values.
+  std::vector<std::size_t> at = {};
+  double ours = 0, theirs = 0;
+  ///@}
+  /// Of a stage that disagrees: whether it does when it is computed from the saved stages before
+  /// it, too. Nothing where those do not say.
+  std::optional<bool> own = {};
+};
+
+/// What was compared of one place of a model.
+struct PlaceDifferences {
+  ///@{
+  /// "layers.3" or "model", what follows the last layer; "" for a lone layer. And the layer in
+  /// words.
+  std::string place, layer;
+  ///@}
+  ///@{
+  /// "equal", "differs" or "incomplete", as the exit codes 0, 1 and 2 of `diff` are; and the first
+  /// stage that differs.
+  std::string verdict;
+  std::optional<Stage> first = {};
+  ///@}
+  /// In the order of the computation.
+  std::vector<StageDifference> stages = {};
+};
+
+/// What a comparison found.
+struct Differences {
+  /// "equal" is a promise: all that was saved was compared, and agrees.
+  std::string verdict;
+  /// In the order of the computation.
+  std::vector<PlaceDifferences> places = {};
+  ///@{
+  /// "q, scores of layers 0–3; logits", and why the verdict is not on all that was saved.
+  std::string compared = {};
+  std::vector<std::string> not_compared = {};
+  ///@}
+  /// What is to be known: how names and axes were read.
+  std::vector<Note> notes = {};
+};
+
+/// What is asked of a comparison.
+struct DiffOptions {
+  /// Those that must be compared; none: all that was saved.
+  std::vector<Stage> stages = {};
+  ///@{
+  /// |ours − theirs| ≤ absolute + relative · |theirs|; nothing: torch.testing.assert_close's for
+  /// the coarser type, beside what rounding grows to.
+  std::optional<double> absolute = {}, relative = {};
+  ///@}
 };
 
 /// One thing that the other implementation does otherwise.
@@ -92,6 +160,15 @@ struct Findings {
   /// What is to be known: how names and axes were read.
   std::vector<Note> notes = {};
 };
+
+/// Compares what was saved with what a model computes for a text, stage by stage. Of the options
+/// threads, progress and stop count. Throws Error where nothing of the model was saved, or it is of
+/// another text.
+MHA_API Differences diff(const Model& model, const Tokens& tokens, const Saved& saved,
+                         const DiffOptions& asked = {}, const RunOptions& options = {});
+/// The same of a layer with an input. `id`: which of the saved layers it is, where names say it.
+MHA_API Differences diff(const Layer& layer, const Saved& saved, const LayerId& id = {},
+                         const DiffOptions& asked = {}, std::size_t threads = 0);
 
 /// Compares what was saved with what a model computes for a text, layer by layer, each on the
 /// saved stream, and finds the fewest changes under which they agree. Of the options threads,

@@ -1,4 +1,4 @@
-// mha::diagnose for Python. What users see of it is in mha/diagnose.py.
+// mha::diff and mha::diagnose for Python. What users see of them is in mha/diagnose.py.
 
 #include "arrays.hpp"
 
@@ -7,7 +7,9 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,10 @@ Saved saved_of(std::vector<std::string> files, const Arrays& arrays) {
   return saved;
 }
 
+py::object name_or_none(const std::optional<Stage>& stage) {
+  return stage ? py::object(py::str(std::string(name_of(*stage)))) : py::none();
+}
+
 py::list causes_of(const std::vector<FoundCause>& causes) {
   py::list list;
   for (const FoundCause& one : causes)
@@ -38,10 +44,7 @@ py::tuple place_of(const Finding& finding) {
     stages.append(py::make_tuple(std::string(name_of(one.stage)), one.before, one.after));
   return py::make_tuple(finding.place, finding.layer, finding.equal, finding.explained,
                         causes_of(finding.causes), finding.same_numbers,
-                        finding.unexplained
-                            ? py::object(py::str(std::string(name_of(*finding.unexplained))))
-                            : py::none(),
-                        finding.at, finding.hints, stages);
+                        name_or_none(finding.unexplained), finding.at, finding.hints, stages);
 }
 
 /// The members of Findings, in their order.
@@ -52,8 +55,35 @@ py::tuple tuple_of(const Findings& found) {
                         notes_of(found.notes));
 }
 
-py::tuple of_model(const Model& model, const Tokens& tokens, std::vector<std::string> files,
-                   const Arrays& arrays, std::size_t threads, const py::object& progress) {
+py::tuple place_of(const PlaceDifferences& found) {
+  py::list stages;
+  for (const StageDifference& one : found.stages)
+    stages.append(py::make_tuple(std::string(name_of(one.stage)), one.status, one.max_abs,
+                                 one.max_rel, one.mismatched, one.count, one.cosine, one.at,
+                                 one.ours, one.theirs, one.own));
+  return py::make_tuple(found.place, found.layer, found.verdict, name_or_none(found.first), stages);
+}
+
+/// The members of Differences, in their order.
+py::tuple tuple_of(const Differences& found) {
+  py::list places;
+  for (const PlaceDifferences& one : found.places) places.append(place_of(one));
+  return py::make_tuple(found.verdict, places, found.compared, found.not_compared,
+                        notes_of(found.notes));
+}
+
+/// What is asked of a comparison: stages by name, and tolerances.
+using Asked = std::tuple<std::vector<std::string>, std::optional<double>, std::optional<double>>;
+
+DiffOptions options_of(const Asked& asked) {
+  DiffOptions options;
+  const auto& [stages, absolute, relative] = asked;
+  for (const std::string& name : stages) options.stages.push_back(stage_named(name));
+  options.absolute = absolute, options.relative = relative;
+  return options;
+}
+
+RunOptions options_of(std::size_t threads, const py::object& progress) {
   RunOptions options;
   options.threads = threads;
   if (!progress.is_none())
@@ -61,6 +91,40 @@ py::tuple of_model(const Model& model, const Tokens& tokens, std::vector<std::st
       const Call call;
       py::reinterpret_borrow<py::object>(progress)(share);
     };
+  return options;
+}
+
+py::tuple differences_of_model(const Model& model, const Tokens& tokens,
+                               std::vector<std::string> files, const Arrays& arrays,
+                               const Asked& asked, std::size_t threads,
+                               const py::object& progress) {
+  const RunOptions options = options_of(threads, progress);
+  const DiffOptions of_diff = options_of(asked);
+  const Saved saved = saved_of(std::move(files), arrays);
+  Differences found;
+  {
+    const Unlocked free;
+    found = diff(model, tokens, saved, of_diff, options);
+  }
+  return tuple_of(found);
+}
+
+py::tuple differences_of_layer(const Layer& layer, std::vector<std::string> files,
+                               const Arrays& arrays, const std::string& id, const Asked& asked,
+                               std::size_t threads) {
+  const DiffOptions of_diff = options_of(asked);
+  const Saved saved = saved_of(std::move(files), arrays);
+  Differences found;
+  {
+    const Unlocked free;
+    found = diff(layer, saved, id, of_diff, threads);
+  }
+  return tuple_of(found);
+}
+
+py::tuple of_model(const Model& model, const Tokens& tokens, std::vector<std::string> files,
+                   const Arrays& arrays, std::size_t threads, const py::object& progress) {
+  const RunOptions options = options_of(threads, progress);
   const Saved saved = saved_of(std::move(files), arrays);
   Findings found;
   {
@@ -84,6 +148,8 @@ py::tuple of_layer(const Layer& layer, std::vector<std::string> files, const Arr
 } // namespace
 
 void add_diagnose(py::module_& module) {
+  module.def("diff_model", &differences_of_model);
+  module.def("diff_layer", &differences_of_layer);
   module.def("diagnose_model", &of_model);
   module.def("diagnose_layer", &of_layer);
 }

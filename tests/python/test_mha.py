@@ -332,6 +332,32 @@ class WholeModels(unittest.TestCase):
         [place] = ours.diagnose({"output": mha.run(other)["output"]}).places
         self.assertEqual([cause.option for cause in place.causes], ["--no-causal"])
 
+    def test_a_comparison_has_a_verdict_and_each_stage(self):
+        text = "To be, or not to be"
+        model = mha.Model(DATA / "bard-gpt2")
+        own = model.run(text, keep=["layers.1.*", "logits"])
+        same = model.diff(text, own)
+        self.assertEqual((same.verdict, same.not_compared), ("equal", []))
+        self.assertEqual([place.place for place in same.places], ["layers.1", "model"])
+        saved = {name: own[name] for name in own}
+        saved["layers.1.weights"] = saved["layers.1.weights"].copy()
+        saved["layers.1.weights"][2, 5, 3] += 0.5
+        found = model.diff(text, saved)
+        self.assertEqual((found.verdict, found.places[0].first), ("differs", "weights"))
+        [row] = [one for one in found.places[0].stages if one.stage == "weights"]
+        self.assertEqual((row.status, row.mismatched, row.at, row.own), ("first", 1, (2, 5, 3), True))
+        self.assertAlmostEqual(row.max_abs, 0.5, places=6)
+        self.assertEqual(model.diff(text, saved, stages="layers.1.weights".split(".")[-1], atol=0.6).verdict, "equal")
+        self.assertEqual(model.diff(text, {**saved, "layers.9.q": np.zeros((2, 2), np.float32)}).verdict, "differs")
+        with self.assertRaisesRegex(mha.Error, "atol is -1: a number from 0 up expected"):
+            model.diff(text, saved, atol=-1)
+        given = layer()
+        ours, other = mha.load(given, num_heads=3, causal=True), mha.load(given, num_heads=3)
+        output = mha.run(other)["output"]
+        lone = ours.diff({"output": output})
+        self.assertEqual((lone.verdict, lone.compared, lone.places[0].first), ("differs", "output", "output"))
+        self.assertEqual(other.diff({"output": output, "q": np.zeros((3, 4), np.float32)}).verdict, "differs")
+
     def test_heads_and_effects_are_arrays(self):
         run = self.model.run(self.text, keep="weights")
         entropy = run.heads("entropy")

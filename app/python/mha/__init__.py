@@ -25,7 +25,7 @@ from ._arrays import (
 )
 from ._core import Error, __version__
 from ._errors import StageError, Warning, key_of, shown, stage_named, warn_of
-from .diagnose import Cause, ComparedStage, Finding, Findings
+from .diagnose import Cause, ComparedStage, Differences, Finding, Findings, PlaceDifferences, StageDifference
 from .layer import Layer, stream
 from .model import Model, Names, Patch, Prediction, Run, Tokens, _names
 
@@ -33,16 +33,19 @@ __all__ = [
     "Cache",
     "Cause",
     "ComparedStage",
+    "Differences",
     "Error",
     "Finding",
     "Findings",
     "Layer",
     "Model",
     "Patch",
+    "PlaceDifferences",
     "Prediction",
     "Run",
     "Setting",
     "Stage",
+    "StageDifference",
     "StageError",
     "Tensor",
     "Tokens",

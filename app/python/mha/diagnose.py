@@ -1,17 +1,61 @@
-"""Diagnosis: what another implementation of a model or a layer does otherwise, found from the stages that it saved."""
+"""Whether the stages that another implementation of a model or a layer saved agree, and what it does otherwise."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple, Optional, Union
 
 from . import _core
-from ._arrays import array, path, word
+from ._arrays import array, path, word, words
 from ._core import Error
 from ._errors import key_of, shown
 
 Saved = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], Mapping[Any, Any]]
+
+
+class StageDifference(NamedTuple):
+    """A saved stage beside ours."""
+
+    stage: str
+    status: str
+    """"equal" (the same bits), "close" (within rounding), "first" (the first that differs), "inherited" or "same tensor"."""
+    max_abs: float
+    """The largest abs(ours - theirs) of elements that disagree; where none does, of all."""
+    max_rel: float
+    mismatched: int
+    count: int
+    cosine: float
+    at: tuple[int, ...]
+    """The element of max_abs, whose values are ours and theirs."""
+    ours: float
+    theirs: float
+    own: Optional[bool]
+    """Whether it disagrees when it is computed from the saved stages before it, too; None where those do not say."""
+
+
+class PlaceDifferences(NamedTuple):
+    """What was compared of one place of a model."""
+
+    place: str
+    """"layers.3", or "model" for what follows the last; "" for a lone layer."""
+    layer: str
+    """The layer in words."""
+    verdict: str
+    first: Optional[str]
+    """The first stage that differs."""
+    stages: list[StageDifference]
+
+
+class Differences(NamedTuple):
+    """What a comparison found: "equal", "differs", or "incomplete" where something saved was not compared."""
+
+    verdict: str
+    places: list[PlaceDifferences]
+    compared: str
+    not_compared: list[str]
+    notes: tuple[str, ...]
 
 
 class Cause(NamedTuple):
@@ -79,6 +123,24 @@ def _saved(saved: Any) -> tuple[list[str], list[tuple[str, tuple[Any, str]]]]:
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
         raise Error(f"{shown(saved)} is nothing saved: a file, several, or arrays by name expected")
     return [path("a saved file", one) for one in given], []
+
+
+def _asked(stages: Any, atol: Any, rtol: Any) -> tuple[list[str], Optional[float], Optional[float]]:
+    """Stages that must be compared, and tolerances."""
+    named = [] if stages is None else words("stages", stages, "names of stages")
+    for name, given in (("atol", atol), ("rtol", rtol)):
+        if given is not None and not (isinstance(given, Real) and not isinstance(given, bool) and given >= 0):
+            raise Error(f"{name} is {shown(given)}: a number from 0 up expected")
+    return named, None if atol is None else float(atol), None if rtol is None else float(rtol)
+
+
+def _differences(found: Any) -> tuple[Differences, _core.Notes]:
+    verdict, places, compared, not_compared, notes = found
+    made = [
+        PlaceDifferences(place, layer, of_place, first, [StageDifference(*one[:7], tuple(one[7]), *one[8:]) for one in stages])
+        for place, layer, of_place, first, stages in places
+    ]
+    return Differences(verdict, made, compared, not_compared, tuple(text for _, text in notes)), notes
 
 
 def _findings(found: Any) -> tuple[Findings, _core.Notes]:

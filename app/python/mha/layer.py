@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from ._arrays import kept, whole, word
 from ._core import Error
 from ._errors import shown, warn_of
 from ._whole import Whole
-from .diagnose import Findings, Saved, _findings, _saved
+from .diagnose import Differences, Findings, Saved, _asked, _differences, _findings, _saved
 
 
 class Layer(Whole):
@@ -69,6 +69,21 @@ class Layer(Whole):
         """
         named = word("the tensor", name)
         return Layer(self._layer.with_(named, kept(named, array)), self.title, self.id, self.naming, self._notes)
+
+    def diff(
+        self, saved: Saved, *, stages: Any = None, atol: Optional[float] = None, rtol: Optional[float] = None,
+        threads: int = 0,
+    ) -> Differences:
+        """Whether saved stages of another implementation of the layer agree, stage by stage.
+
+        ``saved``: a file, several, or arrays by name. ``stages``: those that must be compared; else all that was saved.
+        ``verdict`` is "equal" only if all of them were compared, and agree.
+        """
+        files, arrays = _saved(saved)
+        found, notes = _differences(_core.diff_layer(
+            self._layer, files, arrays, self.id, _asked(stages, atol, rtol), whole("threads", threads)))
+        warn_of(notes, 2)
+        return found
 
     def diagnose(self, saved: Saved, *, threads: int = 0) -> Findings:
         """What another implementation of the layer does otherwise that saved stages.

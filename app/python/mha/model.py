@@ -15,7 +15,7 @@ from ._arrays import array, dtype_name, flag, kept, path, rows_of_ids, setting, 
 from ._core import Error
 from ._errors import StageError, is_layer, key_of, shown, stage_named, warn_of
 from ._whole import Whole
-from .diagnose import Findings, Saved, _findings, _saved
+from .diagnose import Differences, Findings, Saved, _asked, _differences, _findings, _saved
 from .layer import Layer
 
 Text = Union[str, Iterable[str], Iterable[int], Iterable[Iterable[int]], npt.NDArray[Any], "Tokens"]
@@ -469,6 +469,24 @@ class Model:
         model, tokens = self._model, None if text is None else self.tokens(text)._tokens
         made = model.layer(str(layer), tokens, whole("threads", threads), _progress(progress))
         return Layer(made, self.folder, str(layer))
+
+    def diff(
+        self, text: Text, saved: Saved, *, stages: Any = None, atol: Optional[float] = None,
+        rtol: Optional[float] = None, threads: int = 0, progress: Optional[Progress] = None,
+    ) -> Differences:
+        """Whether saved stages of another implementation agree with what the model computes for a text, stage by stage.
+
+        ``saved``: a file, several, or arrays by name; another model's run is one. ``stages``: those that must be compared;
+        else all that was saved. ``verdict`` is "equal" only if all of them were compared, and agree.
+        """
+        model, tokens = self._model, self.tokens(text)
+        files, arrays = _saved(saved)
+        found, notes = _differences(_core.diff_model(
+            model, tokens._tokens, files, arrays, _asked(stages, atol, rtol), whole("threads", threads),
+            _progress(progress)))
+        known = model.notes()
+        warn_of((note for note in notes if note not in known), 2)
+        return found
 
     def diagnose(
         self, text: Text, saved: Saved, *, threads: int = 0, progress: Optional[Progress] = None

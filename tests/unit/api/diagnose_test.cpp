@@ -70,6 +70,59 @@ TEST_CASE("api: a model's diagnosis names the cause in each layer, and what does
   CHECK(none.equal);
 }
 
+TEST_CASE("api: a comparison has a verdict, and each stage's difference", "[api][diagnose]") {
+  const Model model(data("bard-gpt2"));
+  const Tokens text = model.tokens("To be, or not to be");
+  Tensors saved = saved_by(model.run(text, {.keep = {"layers.1.*", "logits"}}));
+  Differences found = diff(model, text, {.tensors = saved});
+  CHECK(found.verdict == "equal");
+  CHECK(found.not_compared.empty());
+  REQUIRE(found.places.size() == 2);
+  CHECK(found.places[0].place == "layers.1");
+  CHECK(found.places[1].place == "model");
+  for (const StageDifference& one : found.places[0].stages) CHECK(one.status == "equal");
+  // An element of the weights is off: they are the first, and what follows is sound.
+  Tensor& weights =
+      std::ranges::find(saved, "layers.1.weights", &Tensors::value_type::first)->second;
+  weights = Tensor::of<float>(weights.shape(), weights.as<float>());
+  const std::size_t T = weights.shape().back();
+  weights.as_mutable<float>()[(2 * T + 5) * T + 3] += 0.5F;
+  found = diff(model, text, {.tensors = saved});
+  CHECK(found.verdict == "differs");
+  CHECK(found.places[0].first == Stage::weights);
+  const auto row =
+      std::ranges::find(found.places[0].stages, Stage::weights, &StageDifference::stage);
+  REQUIRE(row != found.places[0].stages.end());
+  CHECK(row->status == "first");
+  CHECK(row->mismatched == 1);
+  CHECK(row->at == std::vector<std::size_t>{2, 5, 3});
+  CHECK(row->max_abs == Approx(0.5).epsilon(1e-5));
+  CHECK(row->own == true);
+  CHECK(found.places[1].verdict == "equal");
+  CHECK(diff(model, text, {.tensors = saved}, {.stages = {Stage::q}}).verdict == "equal");
+  CHECK(diff(model, text, {.tensors = saved}, {.absolute = 0.6}).verdict == "equal");
+  CHECK_THROWS_WITH(
+      diff(model, text, {.tensors = {{"layers.1.q", saved[0].second}}}, {.stages = {Stage::k}}),
+      Contains("k was asked for and not saved"));
+  CHECK_THROWS_WITH(diff(model, text, {}), Contains("nothing is given to compare with"));
+}
+
+TEST_CASE("api: a lone layer is compared, and what was not is no equal verdict",
+          "[api][diagnose]") {
+  const Layer ours = layer(small_tensors<double>(), {.num_heads = 2, .causal = true});
+  const Layer theirs = layer(small_tensors<double>(), {.num_heads = 2});
+  const Tensor output = run(ours, {"output"}).tensor("output");
+  const Differences same = diff(ours, {.tensors = {{"output", output}}});
+  CHECK(same.verdict == "equal");
+  CHECK(same.compared == "output");
+  const Differences other = diff(theirs, {.tensors = {{"output", output}}});
+  CHECK(other.verdict == "differs");
+  CHECK(other.places.at(0).first == Stage::output);
+  // A shape that is not the stage's is a difference.
+  CHECK(diff(ours, {.tensors = {{"output", output}, {"q", numbers({7, 3}, 1)}}}).verdict ==
+        "differs");
+}
+
 TEST_CASE("api: a model's own stages agree, and what is no stage of it is said",
           "[api][diagnose]") {
   const Model model(data("bard-gpt2"));

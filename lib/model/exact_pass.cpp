@@ -1,15 +1,14 @@
-#include "exact_pass.hpp"
+#include <mha/model/exact_pass.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 
-namespace mha::app {
+namespace mha {
 
 std::map<Stage, Tensor> ExactPass::stages(const std::string& id, const std::vector<Stage>& wanted,
                                           std::size_t threads) {
   if (!model_) {
-    request_.dtype = DType::f64;
-    model_.emplace(request_);
+    model_.emplace(open_());
     model_->threads = threads;
   }
   const LoadedLayer loaded = model_->load(id);
@@ -24,4 +23,4 @@ std::map<Stage, Tensor> ExactPass::stages(const std::string& id, const std::vect
   return values;
 }
 
-} // namespace mha::app
+} // namespace mha

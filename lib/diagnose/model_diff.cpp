@@ -1,0 +1,158 @@
+#include <mha/diagnose/model_diff.hpp>
+
+#include <mha/compare/layer_reference.hpp>
+#include <mha/compare/settle.hpp>
+#include <mha/layer/graph.hpp>
+#include <mha/system/clock.hpp>
+#include <mha/system/words.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace mha {
+
+namespace {
+
+std::vector<Stage> compared_stages(const Diff& found) {
+  std::vector<Stage> list;
+  for (const StageDiff& row : found.stages) list.push_back(row.stage);
+  return list;
+}
+
+/// What a layer hands on in the reference, where it agrees.
+std::optional<Tensor> agreed_stream(const Diff& found) {
+  for (const StageDiff& row : found.stages)
+    if (row.stage == Stage::resid_post && row.difference.within) return row.reference->value;
+  return std::nullopt;
+}
+
+/// What keeps a comparison from being one of the whole reference.
+std::vector<std::string> why_incomplete(const Reference& reference, const Outcome& outcome) {
+  if (const std::string heads = reference.about_heads(); !heads.empty()) return {heads};
+  if (!outcome.not_compared.empty())
+    return {"not compared: " + joined_texts(outcome.not_compared, "; ", &NotCompared::text)};
+  if (outcome.compared.empty())
+    return {"nothing was compared: the reference's tensors are those that this layer is given"};
+  if (outcome.only_inputs)
+    return {"nothing behind the inputs was compared: " + joined_names(outcome.compared) + " alone"};
+  return {};
+}
+
+} // namespace
+
+ModelDiff::ModelDiff(const OpenedModel& model, ReferenceFiles files, DiffRequest request,
+                     ExactPass exact)
+    : model_(&model),
+      files_(std::move(files)),
+      request_(std::move(request)),
+      exact_(std::move(exact)),
+      whole_(whole_model_of(model)),
+      notes_(require_same_text(model, files_).notes) {
+  if (!whole_) require_layer_of_stages(files_, model.chosen().size());
+}
+
+ModelDiff::ModelDiff(ReferenceFiles files, DiffRequest request)
+    : files_(std::move(files)), request_(std::move(request)) {}
+
+Reference ModelDiff::read(const LoadedLayer& loaded, Effort& effort) {
+  Reference reference = read_or_compute(loaded, files_, effort, whole_ ? &*whole_ : nullptr);
+  if (!request_.stages.empty()) {
+    const bool speaks_of_it = !reference.stages.empty() || !reference.ambiguous.empty();
+    const std::vector<Stage> missing = choose(reference, request_.stages);
+    if (!has_lines() && !missing.empty())
+      fail("<against> {}: {} is not in it, which <stage> asks for", fmt::join(files_.texts(), " "),
+           joined_names(missing, " or "));
+    for (Stage stage : missing)
+      if (speaks_of_it && contains(available_stages(loaded.layer), stage))
+        reference.not_compared.push_back(
+            {loaded.id.empty() ? std::string(name_of(stage))
+                               : fmt::format("layers.{}.{}", loaded.id, name_of(stage)),
+             "asked for, and not among what the reference has of the layer"});
+  }
+  Reference best;
+  effort.compute_s += seconds_of([&] {
+    best = std::move(settled(loaded.layer, std::move(reference), effort.threads).front());
+  });
+  for (const ReferenceStage& one : best.stages) found_.add(one.stage);
+  for (const NotCompared& one : best.not_compared)
+    if (one.misshapen) found_.add(*one.misshapen);
+  return best;
+}
+
+Diff ModelDiff::compare(const LoadedLayer& loaded, const Reference& reference) {
+  PassContext pass;
+  pass.whole = is_whole(), pass.earlier = is_whole() && !equal_;
+  pass.agreed = agreed_ ? &*agreed_ : nullptr, pass.every_stage = request_.every_stage;
+  if (model_) pass.compute = model_->compute();
+  if (exact_ && loaded.layer.dtype == DType::f32)
+    pass.exact = [&](const std::vector<Stage>& stages) {
+      return exact_->stages(loaded.id, stages, request_.threads);
+    };
+  Diff found = diff(loaded.layer, reference, request_.tolerances, request_.threads,
+                    is_whole() || request_.every_stage ? &pass : nullptr);
+  if (!is_whole()) return found;
+  if (found.follows)
+    judge_alone(loaded.layer, reference, stream_.before(reference), request_.tolerances,
+                request_.threads, found);
+  if (found.equal() && equal_) {
+    const std::optional<Tensor> stream = stream_.before(reference);
+    gelu_.add(stream && !loaded.id.empty() ? with_stream(loaded.layer, *stream) : loaded.layer,
+              reference, stream || first_layer_, request_.threads);
+  }
+  first_layer_ = false;
+  stream_.pass(loaded.layer, reference);
+  agreed_ = agreed_stream(found);
+  coverage_.add(loaded.id, compared_stages(found), reference);
+  return found;
+}
+
+Outcome ModelDiff::conclude(const LoadedLayer& loaded, const Reference& reference, Diff& found) {
+  mark_same_tensors(loaded, found);
+  Outcome outcome = outcome_of(loaded.layer, reference, found, {is_whole(), request_.stages});
+  compared_ = compared_ || !found.stages.empty();
+  // The reference of a whole model may have other layers alone.
+  if (is_whole() && found.stages.empty() && outcome.not_compared.empty()) return outcome;
+  equal_ = equal_ && found.equal();
+  for (const std::string& why : why_incomplete(reference, outcome)) missed_.push_back(why);
+  verdict_ = worse_of(verdict_, outcome.verdict);
+  return outcome;
+}
+
+GeluForms::Verdict ModelDiff::form_of_gelu() {
+  if (!equal_) return GeluForms::Verdict::not_asked;
+  const GeluForms::Verdict form = gelu_.verdict();
+  if (form == GeluForms::Verdict::other) verdict_ = Verdict::differs;
+  return form;
+}
+
+std::vector<Stage> ModelDiff::missing_stages() const {
+  std::vector<Stage> missing;
+  for (Stage stage : request_.stages)
+    if (!contains(found_, stage)) missing.push_back(stage);
+  return missing;
+}
+
+std::vector<std::string> ModelDiff::missed() const {
+  const std::vector<std::string> of_whole = coverage_.not_compared();
+  return is_whole() && !of_whole.empty() ? of_whole : missed_;
+}
+
+std::vector<std::string> ModelDiff::other_layers() const {
+  std::vector<std::string> others;
+  if (!model_) return others;
+  std::set<std::size_t> numbers;
+  for (const std::string& text : files_.texts()) {
+    const io::Source source = io::parse_source(text);
+    if (!source.name.empty() || io::mentions_layer(source)) continue;
+    for (const auto& [number, entries] : files_.open(source.path)->layers()) numbers.insert(number);
+  }
+  for (const std::size_t number : numbers)
+    if ((!whole_ || number < whole_->layers) && (whole_ || !model_->chosen().front().empty()) &&
+        std::ranges::count(model_->chosen(), std::to_string(number)) == 0)
+      others.push_back(std::to_string(number));
+  return others;
+}
+
+} // namespace mha
