@@ -43,8 +43,8 @@ LintSubject make_lint_subject(std::vector<Sources::SourceTensor> tensors, const 
 }
 
 /// What lint finds in the tensors of a layer that could not be made.
-std::vector<Finding> lint_incomplete_layer(OpenedModel& model, const std::string& id,
-                                           std::size_t threads) {
+std::vector<Suspicion> lint_incomplete_layer(OpenedModel& model, const std::string& id,
+                                             std::size_t threads) {
   try {
     return lint(make_lint_subject(model.tensors_of(id), nullptr, threads));
   } catch (const Error&) {
@@ -68,7 +68,7 @@ void list_layers(OpenedModel& model, bool sizes, std::size_t threads, Inventory&
       row.dims = loaded.layer.dims;
       row.dtype = loaded.layer.dtype;
       notes.add(loaded.notes, row.listing.id);
-      for (Finding& finding : lint(make_lint_subject(std::move(tensors), &loaded, threads))) {
+      for (Suspicion& finding : lint(make_lint_subject(std::move(tensors), &loaded, threads))) {
         finding.text = message("layer {}: {}", row.listing.id, finding.text);
         inventory.findings.push_back(std::move(finding));
       }

@@ -48,7 +48,7 @@ struct Inventory {
   std::string missing_X; ///< of a layer without X: what could be its input
   std::string reason;    ///< why no layer could be made; "" of one that was
   std::vector<Note> notes;
-  std::vector<Finding> findings; ///< of lint; none with --headers
+  std::vector<Suspicion> findings; ///< of lint; none with --headers
 };
 
 /// Opens the sources with the chosen layer; where the choice of one of several layers is missing,

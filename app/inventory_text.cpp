@@ -235,7 +235,7 @@ std::string inventory_text(const Inventory& inventory, const TextStyle& text_sty
     return (note.is_warning() ? "warning: " : "") + console_text(note);
   });
   list("worth a look", inventory.findings,
-       [](const Finding& finding) { return console_text(finding.text); });
+       [](const Suspicion& finding) { return console_text(finding.text); });
   return out;
 }
 
@@ -269,7 +269,7 @@ std::string inventory_json(const Inventory& inventory) {
           });
         }
         list("notes", inventory.notes, [&](const Note& note) { json.value(console_text(note)); });
-        list("checks", inventory.findings, [&](const Finding& finding) {
+        list("checks", inventory.findings, [&](const Suspicion& finding) {
           json.object([&] {
             json.member("check", finding.check).member("text", console_text(finding.text));
           });

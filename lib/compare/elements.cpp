@@ -61,7 +61,7 @@ void ElementBlock::find_errors() {
   }
 }
 
-void ElementBlock::compare(RowSums& sums, ComparedElements& to) {
+void ElementBlock::compare(ComparedRow& sums, ComparedElements& to) {
   to.count += n_, to.finite += n_;
   double dot = sums.dot, aa = sums.aa, rr = sums.rr; // in registers
   for (std::size_t i = 0; i < n_; ++i) {

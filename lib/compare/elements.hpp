@@ -90,7 +90,7 @@ struct Judge {
 };
 
 /// Of the elements of a row, what is summed in their order.
-struct RowSums {
+struct ComparedRow {
   double dot = 0, aa = 0, rr = 0;
   UlpCounts ulp;
 };
@@ -104,7 +104,7 @@ public:
   /// Whether all are finite, and none is a mask's constant.
   bool is_plain() const { return plain_; }
   /// Adds plain ones, as compare_one_by_one would.
-  void compare(RowSums& sums, ComparedElements& to);
+  void compare(ComparedRow& sums, ComparedElements& to);
 
 private:
   void find_errors();
@@ -127,7 +127,7 @@ bool same_bits(double a, double r, DType dtype);
 /// Compares them one by one; both_masked(i) says whether the layer masks element i.
 template <class A, class R, class Masked>
 void compare_one_by_one(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
-                        RowSums& sums, ComparedElements& to) {
+                        ComparedRow& sums, ComparedElements& to) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const bool single = std::is_same_v<A, float> && std::is_same_v<R, float> && by.bits == DType::f32;
   for (std::size_t i = 0; i < some.count; ++i) {
@@ -167,7 +167,7 @@ void compare_one_by_one(const Elements<A, R>& some, const Judge& by, const Maske
 template <class A, class R, class Masked>
 void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
                       ComparedElements& to) {
-  RowSums sums;
+  ComparedRow sums;
   const std::size_t wrong = to.mismatched;
   if constexpr (std::is_same_v<A, float> && std::is_same_v<R, float>) {
     for (std::size_t begin = 0; by.bits == DType::f32 && begin < some.count;

@@ -172,8 +172,8 @@ std::span<const Check> checks() {
   return all_checks;
 }
 
-std::vector<Finding> lint(const LintSubject& subject) {
-  std::vector<Finding> findings;
+std::vector<Suspicion> lint(const LintSubject& subject) {
+  std::vector<Suspicion> findings;
   for (const Check& check : all_checks) {
     Texts texts;
     check.run(subject, texts);

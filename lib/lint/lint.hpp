@@ -24,7 +24,7 @@ struct LintSubject {
 };
 
 /// Something worth a look: what was found, and what to do.
-struct Finding {
+struct Suspicion {
   std::string_view check; ///< "mask.inverted"
   Message text;
 };
@@ -38,6 +38,6 @@ struct Check {
 
 /// Every check, in the order in which findings are listed.
 std::span<const Check> checks();
-std::vector<Finding> lint(const LintSubject& subject);
+std::vector<Suspicion> lint(const LintSubject& subject);
 
 } // namespace mha

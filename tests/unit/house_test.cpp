@@ -395,6 +395,30 @@ TEST_CASE("a header says in its first words what it holds, not that it says it",
     }
 }
 
+TEST_CASE("a name of a type is one type's in all headers", "[house]") {
+  // Two of one name in one namespace break the rule of one definition: linked into one program, the
+  // one's copies and destructors are run for the other, and no compiler sees both.
+  static const std::regex opened(R"(namespace ([\w:]+) \{)"),
+      defined(R"((?:template .*)?(?:struct|class|enum class) (\w+)(?: final)?(?: :.*| \{.*)?)");
+  std::map<std::string, std::string> headers; // of each type
+  for (const Source& source : sources_in("lib")) {
+    if (!source.is_header()) continue;
+    std::string space;
+    bool hidden = false;
+    std::istringstream code(source.code);
+    for (std::string line; std::getline(code, line);) {
+      std::smatch match;
+      hidden = hidden || line == "namespace {";
+      if (std::regex_match(line, match, opened)) space = match[1];
+      if (hidden || !std::regex_match(line, match, defined)) continue;
+      const auto [known, is_new] = headers.emplace(space + "::" + match[1].str(), source.path);
+      INFO(known->first << " in " << known->second << " and " << source.path);
+      CHECK((is_new || known->second == source.path));
+    }
+  }
+  CHECK(headers.size() > 500);
+}
+
 TEST_CASE("no file is longer than one wants to read", "[house]") {
   constexpr std::size_t longest = 400;
   for (const char* folder : {"app", "lib"})

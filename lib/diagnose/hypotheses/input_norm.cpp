@@ -75,7 +75,7 @@ void add_forms(const Layer& layer, ChangeList& list) {
   if (!rms && !layer.norm_bias.empty())
     list.add("input_norm.bias", norm_output_stage(), "leaves out the norm's bias",
              "add norm.bias after the norm's weight", [](Layer& edited) { edited.norm_bias = {}; });
-  for (RowForm& one : row_forms(attention_norm(layer), !layer.block)) {
+  for (NormForRows& one : row_forms(attention_norm(layer), !layer.block)) {
     constexpr const char* name = "the norm before the projections";
     list.add("input_norm." + one.id, norm_output_stage(), with_name(std::move(one.did), name),
              with_name(std::move(one.cure), name), [form = one.form](Layer& edited) {

@@ -144,7 +144,7 @@ void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
 
 /// Forms that no Norm has.
 void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) {
-  for (RowForm& one : row_forms(norm, of_all))
+  for (NormForRows& one : row_forms(norm, of_all))
     list.push_back({std::move(one.id),
                     std::move(one.did),
                     std::move(one.cure),
@@ -156,8 +156,8 @@ void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) 
 
 } // namespace
 
-std::vector<RowForm> row_forms(const Norm& norm, bool of_all) {
-  std::vector<RowForm> list;
+std::vector<NormForRows> row_forms(const Norm& norm, bool of_all) {
+  std::vector<NormForRows> list;
   const auto add = [&](const char* id, const char* did, const char* cure, NormForm form) {
     list.push_back({id, did, cure, form});
   };

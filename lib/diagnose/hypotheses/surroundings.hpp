@@ -47,12 +47,12 @@ struct NormForm {
 Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form);
 
 /// A form of rows that no Norm has, in the words of OtherNorm.
-struct RowForm {
+struct NormForRows {
   std::string id, did, cure;
   NormForm form;
 };
 /// Those that implementations give a norm; without `of_all`, those that one norm alone may have.
-std::vector<RowForm> row_forms(const Norm& norm, bool of_all);
+std::vector<NormForRows> row_forms(const Norm& norm, bool of_all);
 
 /// What messages call all norms of a layer, and them with those of q and k.
 inline constexpr const char* every_norm = "every norm of the layer";

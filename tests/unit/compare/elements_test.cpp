@@ -71,7 +71,7 @@ TEST_CASE("elements: a row in blocks is what its elements are one by one") {
     ComparedElements blocks, alone;
     for (int again = 0; again < 2; ++again) { // the second row finds what the first one left
       compare_elements(row, by_rule, both_masked, blocks);
-      RowSums sums;
+      ComparedRow sums;
       compare_one_by_one(row, by_rule, both_masked, sums, alone);
       alone.dot += sums.dot, alone.aa += sums.aa, alone.rr += sums.rr, alone.ulp.add(sums.ulp);
     }

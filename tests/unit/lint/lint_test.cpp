@@ -36,7 +36,7 @@ Words findings(const Words& sources,
   for (Sources::SourceTensor& entry : model.tensors_of(model.chosen()[0]))
     subject.tensors.push_back({entry.name, entry.source, entry.tensor, summary_of(entry.tensor)});
   Words list;
-  for (const Finding& finding : lint(subject))
+  for (const Suspicion& finding : lint(subject))
     list.push_back(fmt::format("{}: {}", finding.check, finding.text.in_words(Wording::program)));
   return list;
 }
