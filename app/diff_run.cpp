@@ -64,10 +64,7 @@ void DiffRun::require_some(const std::string& id, const Reference& reference, co
          "with them: mha-inspect dump {} -o theirs.npz, then --against theirs.npz",
          against, retyped(theirs, ""));
   }
-  if (is_whole())
-    fail("--against {}: no stage of this model is in it{}: layers.N.STAGE, hidden_states, embed, "
-         "final or logits expected, of this text",
-         against, diff_.coverage().what_is_left());
+  if (is_whole()) fail_without_stage(against, "model", diff_.coverage());
   const bool one = found.not_compared.size() == 1;
   fail("--against {}: nothing to compare: {} {} there, but nothing says how to compute {} from "
        "the sources",
@@ -117,11 +114,9 @@ void DiffRun::layer(const std::string& id) {
   if (other_order(&found)) return layer(id);
   report_reading(reference, common, form_ == "table" && !is_whole(), false);
   const Verdict before = diff_.verdict();
-  const Outcome outcome = diff_.conclude(loaded, reference, found);
+  const std::optional<Outcome> outcome = diff_.conclude(loaded, reference, found);
   require_some(id, reference, found, before);
-  if (is_whole() && found.stages.empty() && outcome.not_compared.empty())
-    return; // the reference has other layers alone
-  show(loaded, reference, found, outcome);
+  if (outcome) show(loaded, reference, found, *outcome); // else it has other layers alone
 }
 
 /// What is said of the form of GELU where all layers agree within half precision's rounding, and

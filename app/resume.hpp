@@ -6,6 +6,7 @@
 #include <mha/layer/fingerprint.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/system/visit_entries.hpp>
 #include <mha/tensor/mean_spread.hpp>
 
 #include <chrono>
@@ -43,20 +44,7 @@ public:
     return *this;
   }
   template <class Map, class Visit> RunState& entries(Map& map, const Visit& visit) {
-    std::size_t count = map.size();
-    field(count);
-    if (writes_)
-      for (auto& [key, value] : map) {
-        auto own = key;
-        visit(own, value);
-      }
-    else
-      for (; count > 0; --count) {
-        typename Map::key_type key{};
-        typename Map::mapped_type value{};
-        visit(key, value);
-        map.insert_or_assign(key, std::move(value));
-      }
+    visit_entries(*this, map, visit);
     return *this;
   }
   /// What was written; what has not been read.

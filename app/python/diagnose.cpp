@@ -86,11 +86,7 @@ DiffOptions options_of(const Asked& asked) {
 RunOptions options_of(std::size_t threads, const py::object& progress) {
   RunOptions options;
   options.threads = threads;
-  if (!progress.is_none())
-    options.progress = [progress = progress.ptr()](double share) {
-      const Call call;
-      py::reinterpret_borrow<py::object>(progress)(share);
-    };
+  options.progress = progress_of(progress);
   return options;
 }
 
@@ -101,12 +97,7 @@ py::tuple differences_of_model(const Model& model, const Tokens& tokens,
   const RunOptions options = options_of(threads, progress);
   const DiffOptions of_diff = options_of(asked);
   const Saved saved = saved_of(std::move(files), arrays);
-  Differences found;
-  {
-    const Unlocked free;
-    found = diff(model, tokens, saved, of_diff, options);
-  }
-  return tuple_of(found);
+  return tuple_of(without_lock([&] { return diff(model, tokens, saved, of_diff, options); }));
 }
 
 py::tuple differences_of_layer(const Layer& layer, std::vector<std::string> files,
@@ -114,35 +105,20 @@ py::tuple differences_of_layer(const Layer& layer, std::vector<std::string> file
                                std::size_t threads) {
   const DiffOptions of_diff = options_of(asked);
   const Saved saved = saved_of(std::move(files), arrays);
-  Differences found;
-  {
-    const Unlocked free;
-    found = diff(layer, saved, id, of_diff, threads);
-  }
-  return tuple_of(found);
+  return tuple_of(without_lock([&] { return diff(layer, saved, id, of_diff, threads); }));
 }
 
 py::tuple of_model(const Model& model, const Tokens& tokens, std::vector<std::string> files,
                    const Arrays& arrays, std::size_t threads, const py::object& progress) {
   const RunOptions options = options_of(threads, progress);
   const Saved saved = saved_of(std::move(files), arrays);
-  Findings found;
-  {
-    const Unlocked free;
-    found = diagnose(model, tokens, saved, options);
-  }
-  return tuple_of(found);
+  return tuple_of(without_lock([&] { return diagnose(model, tokens, saved, options); }));
 }
 
 py::tuple of_layer(const Layer& layer, std::vector<std::string> files, const Arrays& arrays,
                    const std::string& id, std::size_t threads) {
   const Saved saved = saved_of(std::move(files), arrays);
-  Findings found;
-  {
-    const Unlocked free;
-    found = diagnose(layer, saved, id, threads);
-  }
-  return tuple_of(found);
+  return tuple_of(without_lock([&] { return diagnose(layer, saved, id, threads); }));
 }
 
 } // namespace

@@ -24,11 +24,7 @@ RunOptions options_of(std::vector<std::string> keep, std::vector<Patch> patches,
   RunOptions options;
   options.keep = std::move(keep), options.patches = std::move(patches);
   options.streams = streams, options.threads = threads;
-  if (!progress.is_none())
-    options.progress = [progress = progress.ptr()](double share) {
-      const Call call;
-      py::reinterpret_borrow<py::object>(progress)(share);
-    };
+  options.progress = progress_of(progress);
   return options;
 }
 
@@ -74,12 +70,6 @@ void stream(const Model& model, const Tokens& tokens, const std::vector<std::str
 }
 
 using unlocked = py::call_guard<Unlocked>;
-
-/// What a computation gives that other threads of Python may run beside.
-template <class Compute> auto without_lock(Compute&& compute) {
-  const Unlocked free;
-  return compute();
-}
 
 void add_patch(py::module_& module) {
   class_of<Patch>(module, "Patch")

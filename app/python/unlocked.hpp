@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -113,5 +114,21 @@ private:
   std::optional<StopCheck> check_;
   std::optional<py::gil_scoped_release> free_;
 };
+
+/// What a computation gives that other threads of Python may run beside.
+template <class Compute> auto without_lock(Compute&& compute) {
+  const Unlocked free;
+  return compute();
+}
+
+/// A function of Python that gets the share that is done, or None; the caller holds it for as long
+/// as a computation lasts.
+inline std::function<void(double)> progress_of(const py::object& function) {
+  if (function.is_none()) return {};
+  return [called = function.ptr()](double share) {
+    const Call call;
+    py::reinterpret_borrow<py::object>(called)(share);
+  };
+}
 
 } // namespace mha::python

@@ -9,6 +9,8 @@
 #include <mha/load/loaded_words.hpp>
 #include <mha/system/words.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -88,7 +90,7 @@ OpenedModel opened(const Model::State& state, const Tokens& tokens, std::size_t 
   return model;
 }
 
-/// Loads a model's layers; their notes are kept, and the share of them that was loaded is told.
+/// Loads a model's layers; their notes are kept, and the share of them that was loaded is reported.
 std::function<LoadedLayer(const std::string&)> loading(OpenedModel& model,
                                                        const RunOptions& options,
                                                        std::size_t layers,
@@ -121,15 +123,15 @@ void compare_layer(ModelDiff& diff, const LoadedLayer& loaded, const std::string
                    Effort& effort, Differences& found, std::vector<Note>& notes) {
   const Reference reference = diff.read(loaded, effort);
   Diff differences = diff.compare(loaded, reference);
-  const Outcome outcome = diff.conclude(loaded, reference, differences);
-  if (differences.stages.empty() && outcome.not_compared.empty()) return;
+  const std::optional<Outcome> outcome = diff.conclude(loaded, reference, differences);
+  if (!outcome) return;
   if (!diff.is_whole()) {
     Coverage coverage;
-    coverage.add("", outcome.compared, reference);
+    coverage.add("", outcome->compared, reference);
     found.compared = coverage.compared();
     for (const std::string& note : reference.notes) notes.emplace_back(note);
   }
-  found.places.push_back(differences_of(loaded, place, differences, outcome));
+  found.places.push_back(differences_of(loaded, place, differences, *outcome));
 }
 
 /// Throws Error where nothing was compared, or a stage that was asked for was not saved.
@@ -137,9 +139,8 @@ void conclude(Differences& found, ModelDiff& diff, std::vector<Note> notes) {
   for (const Stage stage : diff.missing_stages())
     fail("{} was asked for and not saved", name_of(stage));
   if (found.places.empty())
-    fail("no stage of this {} was saved{}: layers.N.STAGE, hidden_states, embed, final or logits "
-         "expected, of this text",
-         diff.is_whole() ? "model" : "layer", diff.coverage().what_is_left());
+    fail_without_stage(fmt::format("{}", fmt::join(diff.files().texts(), " ")),
+                       diff.is_whole() ? "model" : "layer", diff.coverage());
   const GeluForms::Verdict form = diff.form_of_gelu();
   if (form == GeluForms::Verdict::other || form == GeluForms::Verdict::open)
     notes.emplace_back(diff.gelu().sentence());

@@ -127,4 +127,11 @@ std::string Coverage::what_is_left() const {
                      left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
 }
 
+void fail_without_stage(const std::string& against, std::string_view of, const Coverage& coverage) {
+  fail("<against> {}: no stage of this {} is in it{}: layers.N.STAGE, hidden_states, embed, final "
+       "or "
+       "logits expected, of this text",
+       against, of, coverage.what_is_left());
+}
+
 } // namespace mha

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha {
@@ -46,6 +47,10 @@ private:
   Counts left_, passed_over_, notes_;
   bool lacks_steps_ = false, misshapen_ = false;
 };
+
+/// Throws Error: a reference, as typed, has no stage of this "model" or "layer".
+[[noreturn]] void fail_without_stage(const std::string& against, std::string_view of,
+                                     const Coverage& coverage);
 
 /// "0–3, 7" of 0, 1, 2, 3 and 7.
 std::string ranges_of(const std::vector<std::string>& layers);

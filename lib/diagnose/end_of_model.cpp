@@ -57,8 +57,8 @@ double EndOfModel::steps_between(const Tensor& here, const Tensor& there) const 
 }
 
 Agreement EndOfModel::after(const Tensor& stream, const Change* of_end) const {
-  if (!of_end) return of_shown(shown(stream));
-  return of_shown(value_of(changed(with_stream(ends_, stream), {of_end}), stage_, threads_));
+  const Changes made = of_end ? Changes{of_end} : Changes{};
+  return of_shown(value_of(changed(with_stream(ends_, stream), made), stage_, threads_));
 }
 
 std::vector<std::size_t> EndOfModel::saved_tokens(std::size_t most) const {

@@ -37,13 +37,13 @@ std::size_t fitted_in(const Changes& changes) {
       std::ranges::count_if(changes, [](const Change* change) { return change->fitted; }));
 }
 
-double StageJudge::unchanged() const {
-  if (!unchanged_) unchanged_ = trials_.screen(Changes{}).error;
+const Agreement& StageJudge::unchanged() const {
+  if (!unchanged_) unchanged_ = trials_.screen(Changes{});
   return *unchanged_;
 }
 
 bool StageJudge::is_likely(const Agreement& screened) const {
-  if (in_half()) return screened.error <= thresholds::most_left_in_half * unchanged();
+  if (in_half()) return screened.error <= thresholds::most_left_in_half * unchanged().error;
   return screened.agrees || screened.error <= thresholds::worth_confirming;
 }
 
@@ -67,7 +67,7 @@ std::optional<double> StageJudge::left_in_half(const Changes& changes) const {
   const Target& target = trials_.target();
   const Tensor value = trials_.value(changes);
   const double left = agreement_of(value, target.theirs, target.tolerance).error;
-  if (left > thresholds::most_left_in_half * unchanged()) return std::nullopt;
+  if (left > thresholds::most_left_in_half * unchanged().error) return std::nullopt;
   if (left >
       allowed_of_rounding(changes) * trials_.usual_rounding(changes) + storing_error(target.half))
     return std::nullopt;
@@ -102,7 +102,7 @@ std::vector<Changes> StageJudge::closest_of(std::vector<Changes> found) const {
 
 bool StageJudge::helps_one_row(const Changes& changes) const {
   return trials_.screen(changes).error_elsewhere >
-         thresholds::most_left_in_half * trials_.screen(Changes{}).error_elsewhere;
+         thresholds::most_left_in_half * unchanged().error_elsewhere;
 }
 
 std::vector<Changes>
@@ -112,7 +112,7 @@ StageJudge::seen_through_rounding(const Tensor& ours, const Changes& candidates,
   const double root = std::sqrt(static_cast<double>(theirs.count()));
   std::vector<std::pair<double, const Change*>> seen;
   for (const Change* change : candidates) {
-    if (!(alone.at(change).error < thresholds::lessens * unchanged()) ||
+    if (!(alone.at(change).error < thresholds::lessens * unchanged().error) ||
         change->id.starts_with("precision."))
       continue;
     const std::optional<Tensor> value = if_allowed([&] { return trials_.value({change}); });

@@ -39,12 +39,12 @@ public:
 private:
   std::optional<double> left_in_half(const Changes& changes) const;
   bool in_half() const { return trials_.target().half.has_value(); }
-  double unchanged() const;
+  const Agreement& unchanged() const;
   double most_left() const;
 
   const Trials& trials_;
-  mutable std::optional<double> unchanged_; ///< the stage without a change, by screening
-  mutable std::optional<double> most_left_; ///< by an explanation, of numbers in a short type
+  mutable std::optional<Agreement> unchanged_; ///< the stage without a change, by screening
+  mutable std::optional<double> most_left_;    ///< by an explanation, of numbers in a short type
 };
 
 } // namespace mha

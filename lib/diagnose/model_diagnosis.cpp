@@ -287,10 +287,8 @@ ModelDiagnosis ModelDiagnoser::run() {
         detect_saved_feed_forward_inputs();
   if (!whole_.one_layer && last_) end();
   if (diagnoses_.places.empty())
-    fail("<against> {}: no stage of {} is in it{}: layers.N.STAGE, hidden_states, embed, final or "
-         "logits expected, of this text",
-         fmt::join(files_.texts(), " "), whole_.one_layer ? "this layer" : "this model",
-         diagnoses_.coverage.what_is_left());
+    fail_without_stage(fmt::format("{}", fmt::join(files_.texts(), " ")),
+                       whole_.one_layer ? "layer" : "model", diagnoses_.coverage);
   name_other_layer(), name_form_of_gelu();
   // An option is every layer's: it reproduces what all of them do.
   const std::string first = [&] {

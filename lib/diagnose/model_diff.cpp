@@ -108,12 +108,12 @@ Diff ModelDiff::compare(const LoadedLayer& loaded, const Reference& reference) {
   return found;
 }
 
-Outcome ModelDiff::conclude(const LoadedLayer& loaded, const Reference& reference, Diff& found) {
+std::optional<Outcome> ModelDiff::conclude(const LoadedLayer& loaded, const Reference& reference,
+                                           Diff& found) {
   mark_same_tensors(loaded, found);
   Outcome outcome = outcome_of(loaded.layer, reference, found, {is_whole(), request_.stages});
   compared_ = compared_ || !found.stages.empty();
-  // The reference of a whole model may have other layers alone.
-  if (is_whole() && found.stages.empty() && outcome.not_compared.empty()) return outcome;
+  if (found.stages.empty() && outcome.not_compared.empty()) return std::nullopt;
   equal_ = equal_ && found.equal();
   for (const std::string& why : why_incomplete(reference, outcome)) missed_.push_back(why);
   verdict_ = worse_of(verdict_, outcome.verdict);

@@ -37,8 +37,10 @@ public:
   Reference read(const LoadedLayer& loaded, Effort& effort);
   /// The layer beside the reference that was read for it, which must outlive the result.
   Diff compare(const LoadedLayer& loaded, const Reference& reference);
-  /// What the comparison comes to, beside the layers before it.
-  Outcome conclude(const LoadedLayer& loaded, const Reference& reference, Diff& found);
+  /// What the comparison comes to, beside the layers before it; nothing where the reference has
+  /// nothing of the layer.
+  std::optional<Outcome> conclude(const LoadedLayer& loaded, const Reference& reference,
+                                  Diff& found);
   /// What of a whole model that agrees within half precision says which form of GELU it has; the
   /// other form is a difference.
   GeluForms::Verdict form_of_gelu();
@@ -58,7 +60,7 @@ public:
   std::vector<Stage> missing_stages() const;
   /// Why the verdict is not on all of the reference, a sentence each.
   std::vector<std::string> missed() const;
-  /// Layers that the reference has and nobody asked for: they are no part of the verdict.
+  /// Layers that the reference has and were not asked for: they are no part of the verdict.
   std::vector<std::string> other_layers() const;
   /// How the reference's text was read.
   const std::vector<std::string>& notes() const { return notes_; }

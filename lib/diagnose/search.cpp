@@ -61,23 +61,16 @@ std::optional<std::vector<Diagnosis::Compared>> Search::explained_by(const Tenso
 
 void Search::try_one(const StreamCandidate& candidate) {
   const auto stages = if_allowed([&]() -> std::optional<std::vector<Diagnosis::Compared>> {
-    Tensor stream;
-    if (screen_ && candidate.some_rows) {
-      if (!screen_->may_explain(candidate.some_rows(), candidate.of_end, {})) return std::nullopt;
-      stream = candidate.stream();
-    } else {
-      stream = candidate.stream();
-      if (screen_ &&
-          !screen_->may_explain(token_rows(stream, screen_->tokens()), candidate.of_end, stream))
-        return std::nullopt;
+    const bool of_some = screen_ && candidate.some_rows;
+    Tensor stream = of_some ? Tensor() : candidate.stream();
+    if (screen_) {
+      const Tensor rows = of_some ? candidate.some_rows() : token_rows(stream, screen_->tokens());
+      if (!screen_->may_explain(rows, candidate.of_end, stream)) return std::nullopt;
     }
+    if (of_some) stream = candidate.stream();
     return explained_by(stream, candidate.of_end);
   });
   if (stages && *stages) take(candidate, **stages);
-}
-
-void Search::try_all(const std::vector<StreamCandidate>& candidates) {
-  for (const StreamCandidate& candidate : candidates) try_one(candidate);
 }
 
 void Search::take(const StreamCandidate& candidate, std::vector<Diagnosis::Compared> stages) {

@@ -18,7 +18,7 @@ bool may_explain(const Agreement& before, const Agreement& after, double roundin
 /// Some tokens of a model's end, which show at a part of the cost what most changes do.
 class EndScreen {
 public:
-  /// `as_it_is`: the stream behind the last layer.
+  /// `as_it_is`: the stream after the last layer.
   EndScreen(const EndOfModel& end, const Tensor& as_it_is);
 
   const std::vector<std::size_t>& tokens() const { return part_.tokens; }
@@ -52,7 +52,6 @@ public:
 
   /// A candidate that a layer does not allow explains nothing.
   void try_one(const StreamCandidate& candidate);
-  void try_all(const std::vector<StreamCandidate>& candidates);
 
   bool is_found() const { return best_.has_value(); }
   /// How the last of the stages agrees without a change.

@@ -16,7 +16,7 @@ inline constexpr std::size_t most_confirmed = 16;
 /// Explanations of one stage that are followed through the stages after it, which decide between
 /// them: q times 2 and k times 2 leave the same scores.
 inline constexpr std::size_t most_branches = 6;
-/// Changes of one cause: of more, nobody would believe that all were made.
+/// Changes of one cause: more are not believable.
 inline constexpr std::size_t most_changes = 4;
 /// Errors that differ by rounding alone: a float32 cause computed in another order of sums.
 inline constexpr double same_exactly = 3, same_in_half = 1.05;
@@ -81,8 +81,8 @@ inline constexpr double left_by_agreement = 0.5;
 inline constexpr double small_error = 1e-4, left_of_small_error = 0.02;
 /// On some of the tokens, what may explain all.
 inline constexpr double left_by_likely = 0.25;
-/// A better cause leaves less than half; one that leaves less than four times as much is told with
-/// it.
+/// A better cause leaves less than half; one that leaves less than four times as much is
+/// reported beside it.
 inline constexpr double clearly_less = 0.5, same_numbers = 4;
 /// The layers before round every step, of which the end shows the last alone.
 inline constexpr double rounded_steps = 3;

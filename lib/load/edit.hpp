@@ -75,13 +75,13 @@ struct SettingEdit {
       : name(of), value(fmt::format("{}", exact)), shown(text) {}
 };
 
-/// A tensor of a layer that has other numbers, or is read along other axes than it lies in its
-/// file.
+/// A tensor of a layer that has other numbers, or is read along other axes than it is stored
+/// along.
 struct TensorEdit {
   std::string name;            ///< as Layer::with takes it: "W_q"
   Tensor tensor = {};          ///< the numbers; empty: the file's
   std::string axes = {};       ///< "OI"
-  std::string source = "FILE"; ///< where the file's tensor lies, once it is known
+  std::string source = "FILE"; ///< where the tensor is stored, once it is known
   std::size_t layer = 0;       ///< of a whole model
 };
 

@@ -2,6 +2,7 @@
 // Results as bytes between processes of one program: fields in one order, without names.
 
 #include <mha/system/error.hpp>
+#include <mha/system/visit_entries.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -34,22 +35,8 @@ public:
     const std::string_view bytes = next(values.size_bytes());
     std::memcpy(values.data(), bytes.data(), bytes.size());
   }
-  /// A map's entries: `visit(key, value)` visits the fields of both. What is read is added to it.
   template <class Map, class Visit> void entries(Map& map, const Visit& visit) {
-    std::size_t count = map.size();
-    field(count);
-    if (writes_)
-      for (auto& [key, value] : map) {
-        auto own = key;
-        visit(own, value);
-      }
-    else
-      for (std::size_t i = 0; i < count; ++i) {
-        typename Map::key_type key{};
-        typename Map::mapped_type value{};
-        visit(key, value);
-        map.insert_or_assign(key, std::move(value));
-      }
+    visit_entries(*this, map, visit);
   }
   /// What was written.
   std::string take() { return std::move(written_); }

@@ -42,11 +42,13 @@ StreamCandidate candidate(std::string id, std::vector<float> numbers) {
 TEST_CASE("search: the change whose stream is the reference's explains all saved stages") {
   const Multiples view({1, 3}, row({1, 2, 3}));
   Search search(view, row({1, 2, 4}));
-  search.try_all({candidate("nothing", {1, 2, 4}), candidate("less", {1, 2, 3.4F})});
+  search.try_one(candidate("nothing", {1, 2, 4}));
+  search.try_one(candidate("less", {1, 2, 3.4F}));
   CHECK_FALSE(search.is_found());
   search.try_one({{Change{"impossible"}}, []() -> Tensor { fail("not here"); }});
   CHECK_FALSE(search.is_found());
-  search.try_all({candidate("right", {1, 2, 3.000001F}), candidate("other", {1, 2, 3.000001F})});
+  search.try_one(candidate("right", {1, 2, 3.000001F}));
+  search.try_one(candidate("other", {1, 2, 3.000001F}));
   const std::optional<Diagnosis> found = search.found();
   REQUIRE(found);
   CHECK(found->changes[0].id == "right"); // the first of those that are as good

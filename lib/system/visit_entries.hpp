@@ -1,0 +1,29 @@
+#pragma once
+// The entries of a map, written to fields or read from them by one function.
+
+#include <cstddef>
+#include <utility>
+
+namespace mha {
+
+/// Visits how many entries there are, then each: `visit(key, value)` visits the fields of both.
+/// What is read is added to the map. `fields` has writes() and field(number).
+template <class Fields, class Map, class Visit>
+void visit_entries(Fields& fields, Map& map, const Visit& visit) {
+  std::size_t count = map.size();
+  fields.field(count);
+  if (fields.writes())
+    for (auto& [key, value] : map) {
+      auto own = key;
+      visit(own, value);
+    }
+  else
+    for (; count > 0; --count) {
+      typename Map::key_type key{};
+      typename Map::mapped_type value{};
+      visit(key, value);
+      map.insert_or_assign(key, std::move(value));
+    }
+}
+
+} // namespace mha
