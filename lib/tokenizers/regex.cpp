@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -63,37 +62,35 @@ public:
   void begin(std::size_t bytes) {
     constexpr std::size_t looked_at = 20'000'000, least = 64; // bytes, some 20 ms; steps
     set_steps(std::clamp(looked_at / std::max<std::size_t>(bytes, 1), least, most_steps));
+    left_before_.reset();
   }
   /// After a match that took more steps back than it was given: whether it may take more.
   bool more() {
-    const double took = seconds_since_before();
-    if (time_.over() || time_.left() < factor * took || steps_ == most_steps) return false;
+    const double left = time_.left(), took = left_before_.value_or(left) - left;
+    if (left <= factor * took || steps_ == most_steps) return false;
+    left_before_ = left;
     set_steps(std::min(factor * steps_, most_steps));
     return true;
   }
   /// After a match was sought at one place.
-  bool over() { return time_.over(before_ = Clock::now()); }
+  bool over() { return time_.over(); }
   const TextTime& time() const { return time_; }
   Limits(const Limits&) = delete;
   Limits& operator=(const Limits&) = delete;
 
 private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::size_t most_steps = 10'000'000, factor = 4;
 
   void set_steps(std::size_t steps) {
     steps_ = steps;
     onig_set_retry_limit_in_match_of_match_param(params_.get(), steps);
   }
-  double seconds_since_before() {
-    const Clock::time_point now = Clock::now();
-    return std::chrono::duration<double>(now - std::exchange(before_, now)).count();
-  }
 
   std::unique_ptr<OnigMatchParam, decltype(&onig_free_match_param)> params_;
   std::optional<TextTime> own_;
   TextTime& time_;
-  Clock::time_point before_ = Clock::now();
+  std::optional<double>
+      left_before_; ///< seconds before the last try of this match; none yet: empty
   std::size_t steps_ = 0;
 };
 

@@ -59,13 +59,13 @@ TextTime* TextTime::of_text() {
 bool TextTime::over(Clock::time_point now) {
   // The clock on the wall costs less: every match looks at it.
   if (now < end_) return false;
-  const double left = begun_ + seconds_ - processor_seconds();
-  end_ = now + as_clock(left);
-  return left <= 0;
+  const double seconds = left();
+  end_ = now + as_clock(seconds);
+  return seconds <= 0;
 }
 
 double TextTime::left() const {
-  return std::chrono::duration<double>(end_ - Clock::now()).count();
+  return begun_ + seconds_ - processor_seconds();
 }
 
 void TextTime::refuse(std::string_view who, std::string_view why) const {

@@ -26,7 +26,7 @@ public:
 
   /// Whether the time is over. Time in which others had the processor does not count.
   bool over(Clock::time_point now = Clock::now());
-  /// Seconds until over() may be true.
+  /// Seconds of the processor that are left, none in which others have it.
   double left() const;
   /// Throws Error where the time is over: "the tokenizer's WHO takes too long for this text…".
   void require(std::string_view who) {
