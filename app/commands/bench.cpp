@@ -63,6 +63,7 @@ int BenchCommand::run() {
                                              .threads = common.threads,
                                              .memory = request.memory,
                                              .ranks = &world()})});
+    model.sources().counts()->computed += rows.back().speed.computed;
     if (model.chosen().size() == 1 && !as_json)
       text = headline(model, loaded, text_style) + "\n" + speed_table(rows[0].speed, text_style);
   }

@@ -132,6 +132,7 @@ template <class T> Speed Bench<T>::measure() {
       operations_of(work_of(layer_, make_plan(layer_, first.wants())));
   for (const Phase phase : phases)
     speed.phases[phase] = speed_of(seconds.phases[phase], operations[phase]);
+  speed.computed = warm_up.all.size() + seconds.all.size();
   speed.all = speed_of(seconds.all, std::reduce(operations.begin(), operations.end()));
   StageSeconds stages = median_of(seconds.stages);
   for (double& stage : stages) stage = ranks_.sum(stage) / static_cast<double>(speed.threads);

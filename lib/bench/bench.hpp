@@ -23,11 +23,12 @@ struct PhaseSpeed {
 /// day.
 struct Speed {
   ByPhase<PhaseSpeed> phases;
-  PhaseSpeed all;    ///< more than the phases: the plan, and the memory of what is kept
-  Roofline roofline; ///< by stage, and the machine's rates: of as many threads, between the runs
-                     ///< and behind
-  std::size_t runs = 0;
-  std::size_t threads = 1; ///< of all ranks together
+  PhaseSpeed all;       ///< more than the phases: the plan, and the memory of what is kept
+  Roofline roofline;    ///< by stage, and the machine's rates: of as many threads, between the runs
+                        ///< and after
+  std::size_t runs = 0; ///< that are timed
+  std::size_t computed = 0; ///< times that the layer was computed in all
+  std::size_t threads = 1;  ///< of all ranks together
   DType dtype = DType::f32;
   std::vector<Stage> kept;
 

@@ -156,7 +156,11 @@ TEST_CASE_METHOD(BenchLayer, "bench: --timings adds its line to standard error")
   const Result result = bench({"--timings", "--format", "json"});
   REQUIRE(result.code == 0);
   CHECK(one_line(result.err));
-  CHECK(json::parse(result.err).contains("compute_s"));
+  const json timings = json::parse(result.err);
+  CHECK(timings.contains("compute_s"));
+  CHECK(timings["layers_made"] == 1);
+  // Two runs that are not timed, too.
+  CHECK(timings["layers_computed"] == json::parse(result.out)["runs"].get<int>() + 2);
 }
 
 TEST_CASE_METHOD(BenchLayer,
