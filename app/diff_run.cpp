@@ -9,7 +9,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/coverage.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>

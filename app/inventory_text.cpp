@@ -2,7 +2,7 @@
 #include "describe.hpp"
 #include "inventory.hpp"
 #include <mha/render/json_text.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace {
 using render::in_lines;
 using render::JsonText;
 using render::TextStyle;
-using render::TextTable;
+using render::Table;
 using render::visible;
 
 /// The type of a file's blocks (Q4_K) where it stores numbers in blocks, else their dtype.
@@ -31,8 +31,8 @@ struct Columns {
     nan |= item.range->nan > 0;
     infinite |= item.range->infinite > 0;
   }
-  std::vector<TextTable::Column> titles() const {
-    std::vector<TextTable::Column> list{
+  std::vector<Table::Column> titles() const {
+    std::vector<Table::Column> list{
         {.title = "tensor", .shrinks = true, .wraps = true, .names = true}, {"dtype"}, {"shape"}};
     if (range) list.insert(list.end(), {{"min", true}, {"max", true}});
     if (nan) list.push_back({"NaN", true});
@@ -65,7 +65,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& text_style) 
       "\n";
   Columns columns;
   for (const Inventory::Item& item : file.tensors) columns.see(item);
-  TextTable grid(columns.titles());
+  Table grid(columns.titles());
   for (const Inventory::Item& item : file.tensors) grid.add(columns.cells(item));
   if (!grid.empty()) out += "\n" + grid.text(text_style);
   std::string rest;
@@ -89,13 +89,13 @@ std::string layers_text(const std::vector<Inventory::LayerRow>& layers,
   const bool sizes = std::any_of(layers.begin(), layers.end(), [](const Inventory::LayerRow& line) {
     return line.dims.has_value();
   });
-  std::vector<TextTable::Column> columns{{.title = "layer", .names = true},
+  std::vector<Table::Column> columns{{.title = "layer", .names = true},
                                          {.title = "names", .shrinks = true, .wraps = true}};
   if (sizes)
     columns.insert(columns.end(),
                    {{"heads"}, {"key/value heads", true}, {"d_model", true}, {"dtype"}});
   columns.push_back({.title = "where", .shrinks = true, .dim = true, .wraps = true});
-  TextTable grid(std::move(columns));
+  Table grid(std::move(columns));
   for (const auto& [listing, dims, dtype] : layers) {
     std::vector<std::string> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
     if (sizes && dims)
@@ -115,9 +115,9 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
   if (!inventory.tensors.empty()) {
     Columns columns;
     for (const Inventory::SourceTensor& tensor : inventory.tensors) columns.see(tensor.item);
-    std::vector<TextTable::Column> titles = columns.titles();
+    std::vector<Table::Column> titles = columns.titles();
     titles.push_back({.title = "from", .shrinks = true, .dim = true, .wraps = true});
-    TextTable grid(std::move(titles));
+    Table grid(std::move(titles));
     for (const Inventory::SourceTensor& tensor : inventory.tensors) {
       std::vector<std::string> row = columns.cells(tensor.item);
       row.push_back(visible(tensor.source));
@@ -126,7 +126,7 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
     out += "\n" + grid.text(text_style);
   }
 
-  TextTable grid({{"setting"},
+  Table grid({{"setting"},
                   {.title = "value", .shrinks = true, .wraps = true},
                   {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
   std::vector<std::string> defaults;

@@ -2,7 +2,7 @@
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ void put_speed(JsonText& json, const Speed& speed) {
 } // namespace
 
 std::string speed_table(const Speed& speed, const TextStyle& text_style) {
-  TextTable grid(
+  Table grid(
       {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](std::string_view name, const PhaseSpeed& of) {
     grid.add({std::string(name), duration_text(of.median_s), duration_text(of.best_s),
@@ -69,7 +69,7 @@ std::string speed_table(const Speed& speed, const TextStyle& text_style) {
 }
 
 std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& text_style) {
-  TextTable grid({{"layer"},
+  Table grid({{"layer"},
                   {"median", true},
                   {"best", true},
                   {"GFLOP/s", true},

@@ -2,7 +2,7 @@
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <fmt/format.h>
 
@@ -11,10 +11,10 @@
 namespace mha::render {
 
 std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
-  std::vector<TextTable::Column> columns{{"layer"}, {"read", true}};
+  std::vector<Table::Column> columns{{"layer"}, {"read", true}};
   for (const Phase phase : phases) columns.push_back({std::string(name_of_phase(phase)), true});
   columns.push_back({"all", true});
-  TextTable table(std::move(columns));
+  Table table(std::move(columns));
   const auto add = [&](const LayerSeconds& layer) {
     std::vector<std::string> row{visible(layer.layer), duration_text(layer.read_s)};
     for (const double seconds : layer.phases) row.push_back(duration_text(seconds));

@@ -1,7 +1,7 @@
 #include <mha/render/circuits.hpp>
 
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 #include <array>
@@ -35,13 +35,13 @@ void put_composition(Record& record, const Composition& one) {
 } // namespace
 
 std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& text_style) {
-  std::vector<TextTable::Column> titles{{.title = "layer", .right = true, .names = true},
+  std::vector<Table::Column> titles{{.title = "layer", .right = true, .names = true},
                                         {.title = "head", .right = true, .names = true}};
   std::vector<const CircuitMeasure*> shown;
   for (const CircuitMeasure& measure : circuit_measures())
     if (std::ranges::any_of(heads, [&](const auto& one) { return (one.*measure.of).has_value(); }))
       shown.push_back(&measure), titles.push_back({std::string(measure.name), true});
-  TextTable grid(std::move(titles));
+  Table grid(std::move(titles));
   for (const HeadCircuits& one : heads) {
     std::vector<std::string> cells{visible(one.layer), fmt::format("{}", one.head)};
     for (const CircuitMeasure* measure : shown) {
@@ -81,7 +81,7 @@ std::string spectra_text(const std::vector<HeadCircuits>& heads, std::string_vie
 }
 
 std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& text_style) {
-  TextTable grid({{"layer", true},
+  Table grid({{"layer", true},
                   {"head", true},
                   {"to_layer", true},
                   {"to_head", true},

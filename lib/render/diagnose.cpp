@@ -2,7 +2,7 @@
 
 #include <mha/render/diff_places.hpp>
 #include <mha/render/json_text.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -123,12 +123,12 @@ std::string verdict(const Diagnosis& d) {
 
 std::string stage_table(const Diagnosis& d, const TextStyle& text_style) {
   const bool changed = !d.changes.empty();
-  std::vector<TextTable::Column> columns{{"stage"}, {changed ? "error before" : "error", true}};
+  std::vector<Table::Column> columns{{"stage"}, {changed ? "error before" : "error", true}};
   if (changed) columns.push_back({"after", true});
   const bool remarks = std::any_of(d.stages.begin(), d.stages.end(),
                                    [](const auto& one) { return !one.harmless.empty(); });
   if (remarks) columns.push_back({"", false, true, true});
-  TextTable grid(columns);
+  Table grid(columns);
   for (const Diagnosis::Compared& one : d.stages) {
     std::vector<std::string> cells{std::string(mha::name_of(one.stage)),
                                    share_of_stage(one.before.error)};

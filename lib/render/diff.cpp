@@ -286,14 +286,14 @@ DiffColumns columns_of(const Diff& diff) {
 std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns& has,
                         const TextStyle& text_style) {
   const auto [heads, numbers, told] = has;
-  std::vector<TextTable::Column> columns{{.names = true}, {.title = "stage", .names = true}, {""}};
+  std::vector<Table::Column> columns{{.names = true}, {.title = "stage", .names = true}, {""}};
   if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
   if (numbers) columns.insert(columns.end(), {{"max abs", true}, {"ulp", true}});
   if (numbers && !told)
     columns.insert(columns.end(), {{"max rel", true}, {"differ", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
   if (numbers) columns.push_back({"where", false, true});
-  TextTable grid(std::move(columns));
+  Table grid(std::move(columns));
   for (const StageDiff& row : diff.stages) {
     const Difference& d = row.difference;
     const bool first = row.status == DiffStatus::first;

@@ -14,7 +14,7 @@ std::string times_text(const FromExact& exact) {
 
 } // namespace
 
-std::vector<TextTable::Column> exact_columns() {
+std::vector<Table::Column> exact_columns() {
   return {{"ours − f64", true}, {"ref − f64", true}, {"ratio", true}};
 }
 

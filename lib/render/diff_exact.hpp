@@ -2,7 +2,7 @@
 // Distances of ours and the reference's from float64, in words and cells of a table.
 
 #include <mha/compare/from_exact.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace mha::render {
 
 /// The columns of exact_cells.
-std::vector<TextTable::Column> exact_columns();
+std::vector<Table::Column> exact_columns();
 /// Our distance, the reference's, and how many times as far as rounding it is; empty cells where
 /// that is not known.
 std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);

@@ -140,10 +140,10 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
                          const Coverage& coverage, const TextStyle& text_style) {
   const bool exact =
       std::ranges::any_of(lines, [](const LayerLine& line) { return line.exact.has_value(); });
-  std::vector<TextTable::Column> columns{{"layer"},   {"stages", true},  {""},
+  std::vector<Table::Column> columns{{"layer"},   {"stages", true},  {""},
                                          {"of them"}, {"max abs", true}, {"of its rms", true}};
   if (exact) std::ranges::copy(exact_columns(), std::back_inserter(columns));
-  TextTable grid(std::move(columns));
+  Table grid(std::move(columns));
   const LayerLine* first = nullptr;
   bool rounding = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {

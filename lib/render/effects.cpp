@@ -1,7 +1,7 @@
 #include <mha/render/effects.hpp>
 
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/named.hpp>
 
 #include <algorithm>
@@ -90,11 +90,11 @@ std::string units_text(const std::vector<EffectColumn>& columns, const std::stri
 std::string effects_table(const std::vector<Effect>& effects, const EffectsView& view,
                           const TextStyle& text_style) {
   const std::vector<EffectColumn> columns = present_columns(effects);
-  std::vector<TextTable::Column> table_columns;
+  std::vector<Table::Column> table_columns;
   if (view.per_position)
     table_columns = {{"text", true}, {text_style.width < 64 ? "at" : "position", true}};
   table_columns.insert(table_columns.end(), {{"layer", true}, {"part"}, {"head", true}});
-  for (TextTable::Column& title : table_columns) title.names = true;
+  for (Table::Column& title : table_columns) title.names = true;
   const bool spreads = !view.deviations.empty();
   for (const EffectColumn& column : columns) {
     table_columns.push_back({std::string(column.name), true});
@@ -108,7 +108,7 @@ std::string effects_table(const std::vector<Effect>& effects, const EffectsView&
   for (const Effect& one : effects)
     if (one.part == Component::head)
       largest_head_value = std::max(largest_head_value, bar_value(one));
-  TextTable table(std::move(table_columns));
+  Table table(std::move(table_columns));
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const Effect& one = effects[i];
     std::vector<std::string> cells;

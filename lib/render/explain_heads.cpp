@@ -1,5 +1,5 @@
 #include <mha/render/explain_parts.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <fmt/core.h>
@@ -109,11 +109,11 @@ bool is_all_masked(const HeadExplanation& head) {
 std::string head_parts(const Explanation& explanation, const ExplainStyle& style,
                        const std::vector<TextColumn>& columns) {
   const bool has_weights = explanation.heads.front().has(Stage::weights);
-  std::vector<TextTable::Column> titles;
+  std::vector<Table::Column> titles;
   for (const TextColumn& column : columns)
     titles.push_back({.title = column.title, .right = true, .names = titles.empty()});
   if (has_weights) titles.push_back({.title = "largest α", .shrinks = true});
-  TextTable table(std::move(titles));
+  Table table(std::move(titles));
   constexpr std::size_t before = 8; // "  head  "
   const std::size_t room = style.text_style.width > before ? style.text_style.width - before : 0;
   const auto weights =

@@ -1,6 +1,6 @@
 #include <mha/render/explain_parts.hpp>
 #include <mha/render/label.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <fmt/core.h>
 
@@ -185,9 +185,9 @@ private:
 
   /// The same lines without bars, some columns below others, in a window that is too narrow.
   std::string in_parts() const {
-    std::vector<TextTable::Column> titles{{.title = "key", .shrinks = true, .names = true}};
+    std::vector<Table::Column> titles{{.title = "key", .shrinks = true, .names = true}};
     for (const KeyColumn& column : columns) titles.push_back({column.title, true});
-    TextTable table(std::move(titles));
+    Table table(std::move(titles));
     const auto add = [&](const std::string& first, const auto& cell) {
       std::vector<std::string> cells{first};
       for (const KeyColumn& column : columns) cells.push_back(cell(column));

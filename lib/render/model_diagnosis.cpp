@@ -3,7 +3,7 @@
 #include <mha/render/coverage.hpp>
 #include <mha/render/diagnose.hpp>
 #include <mha/render/headline.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ bool same_verdict(const Diagnosis& a, const Diagnosis& b) {
 
 std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view title,
                                  const TextStyle& text_style) {
-  TextTable grid({{""}, {"", false, true}});
+  Table grid({{""}, {"", false, true}});
   std::string details;
   for (std::size_t i = 0; i < found.places.size();) {
     const PlaceDiagnosis& place = found.places[i];

@@ -4,7 +4,7 @@
 #include <mha/layer/settings.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
 #include <vector>
@@ -42,11 +42,11 @@ constexpr std::string_view spelling_rules =
 
 std::string names_table(const TextStyle& text_style) {
   const auto wrapped_column = [](std::string title) {
-    return TextTable::Column{.title = std::move(title), .shrinks = true, .wraps = true};
+    return Table::Column{.title = std::move(title), .shrinks = true, .wraps = true};
   };
-  TextTable tensors({{"tensor"}, wrapped_column("shape"), wrapped_column("meaning")});
-  TextTable settings({{"setting"}, wrapped_column("values"), wrapped_column("meaning")});
-  TextTable aliases({{""}, wrapped_column("")});
+  Table tensors({{"tensor"}, wrapped_column("shape"), wrapped_column("meaning")});
+  Table settings({{"setting"}, wrapped_column("values"), wrapped_column("meaning")});
+  Table aliases({{""}, wrapped_column("")});
   const auto add_aliases = [&](std::string_view name, std::string_view others) {
     if (!others.empty()) aliases.add({std::string(name), std::string(others)});
   };

@@ -1,7 +1,7 @@
 #include <mha/render/overview.hpp>
 
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 
@@ -34,12 +34,12 @@ std::string overview_table(const std::vector<OverviewRow>& rows, const Options& 
                        [&](const OverviewRow& row) { return row.summary.*count > 0; });
   };
   const bool nan = some(&Summary::nan), infinite = some(&Summary::infinite);
-  std::vector<TextTable::Column> columns{
+  std::vector<Table::Column> columns{
       {"stage"},     {"shape"},     {.title = "value", .shrinks = true, .dim = true, .spare = true},
       {"min", true}, {"max", true}, {"mean", true}};
   if (nan) columns.push_back({"NaN", true});
   if (infinite) columns.push_back({"±inf", true});
-  TextTable grid(std::move(columns));
+  Table grid(std::move(columns));
   const std::size_t digits = options.precision.value_or(default_digits);
   for (const OverviewRow& row : rows) {
     const StageInfo& info = info_of(row.stage);

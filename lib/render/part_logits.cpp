@@ -2,7 +2,7 @@
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -61,7 +61,7 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
           fmt::format("{}position {}{}\n", several ? fmt::format("text {}, ", part.at.first) : "",
                       part.at.second, part.head ? fmt::format(", head {}", *part.head) : "");
     const TwoSides sides = sides_of(part.logits, view.top);
-    TextTable grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
+    Table grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
     for (std::size_t i = 0; i < sides.promoted.size(); ++i) {
       const std::size_t up = sides.promoted[i], down = sides.suppressed[i];
       grid.add({names.label(static_cast<int>(up)), fmt::format("{:+.3f}", part.logits[up]), "",

@@ -30,8 +30,8 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
 }
 
 /// A line a position.
-TextTable grid_of_all(const PredictView& view, const TextStyle& text_style) {
-  std::vector<TextTable::Column> columns;
+Table grid_of_all(const PredictView& view, const TextStyle& text_style) {
+  std::vector<Table::Column> columns;
   if (view.batched) columns.push_back({"text", true});
   // In a narrow window titles are short, and long tokens are cut.
   const bool narrow = text_style.width < 64;
@@ -42,7 +42,7 @@ TextTable grid_of_all(const PredictView& view, const TextStyle& text_style) {
   if (view.causal)
     columns.insert(columns.end(),
                    {{"came", false, true}, {narrow ? "p" : "p(came)", true}, {"rank", true}});
-  return TextTable(std::move(columns));
+  return Table(std::move(columns));
 }
 
 /// The titles of CSV and TSV.
@@ -109,7 +109,7 @@ void PredictionText::add_to_grid(const Prediction& one) {
 }
 
 void PredictionText::add_block(const Prediction& one, std::string& out) {
-  TextTable grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
+  Table grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
   for (const Candidate& next : one.candidates)
     grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
               rounded(next.logit, 4), share_bar(next.probability)});

@@ -4,7 +4,7 @@
 #include <mha/model/predict.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/text.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/render/tokens.hpp>
 
 #include <optional>
@@ -59,7 +59,7 @@ private:
   PredictView view_;
   TokenNames names_;
   TextStyle text_style_;
-  TextTable grid_;
+  Table grid_;
   PredictionLoss loss_;
   JsonText json_;
   bool is_begun_ = false, is_first_ = true;

@@ -1,6 +1,6 @@
 #include <mha/render/roofline.hpp>
 
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 namespace mha::render {
 
@@ -49,7 +49,7 @@ std::string rate_text(double rate) {
 }
 
 std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& text_style) {
-  TextTable grid({{"stage"},
+  Table grid({{"stage"},
                   {"time", true},
                   {"share", true},
                   {"bound", true},

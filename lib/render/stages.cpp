@@ -3,7 +3,7 @@
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/render/json_text.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
 namespace mha::render {
@@ -86,12 +86,12 @@ std::string result_rows() {
 
 std::string stages_table(const Layer* layer, const TextStyle& text_style) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
-  std::vector<TextTable::Column> columns{{"stage"},
+  std::vector<Table::Column> columns{{"stage"},
                                          {.title = "shape", .shrinks = true, .wraps = true}};
   if (layer) columns.push_back({.title = "here", .shrinks = true, .wraps = true});
   columns.push_back({.title = "value", .shrinks = true, .wraps = true});
   columns.push_back({.title = "when", .shrinks = true, .dim = true, .wraps = true});
-  TextTable grid(std::move(columns));
+  Table grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     if (hides(layer, info.stage)) continue;
     std::vector<std::string> row{std::string(info.name), joined_names(info.letters, " × ")};
@@ -101,7 +101,7 @@ std::string stages_table(const Layer* layer, const TextStyle& text_style) {
     row.insert(row.end(), {std::string(info.value), std::string(info.part)});
     grid.add(std::move(row));
   }
-  TextTable aliases({{""}, {"", false, true, false, true}});
+  Table aliases({{""}, {"", false, true, false, true}});
   for (const StageInfo& info : stages())
     if (!info.aliases.empty() && !hides(layer, info.stage))
       aliases.add({std::string(info.name), std::string(info.aliases)});

@@ -1,7 +1,7 @@
 #include <mha/render/stats.hpp>
 
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>
@@ -92,9 +92,9 @@ std::vector<MeasureColumn> naming_columns(const std::vector<StatsRow>& rows) {
 
 std::string grid_text(const std::vector<MeasureColumn>& columns, std::size_t rows,
                       const TextStyle& text_style) {
-  std::vector<TextTable::Column> headings;
+  std::vector<Table::Column> headings;
   for (const MeasureColumn& column : columns) headings.push_back({column.title, column.right});
-  TextTable grid(std::move(headings));
+  Table grid(std::move(headings));
   for (std::size_t i = 0; i < rows; ++i) {
     std::vector<std::string> cells;
     for (const MeasureColumn& column : columns) cells.push_back(column.cells[i]);

@@ -1,7 +1,7 @@
 #include <mha/render/sweep.hpp>
 
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 
@@ -41,9 +41,9 @@ std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& vie
   std::size_t columns = 0;
   for (const SweepPoint& point : points)
     columns = std::max(columns, *index_along(point, across) + 1);
-  std::vector<TextTable::Column> titles{{std::string(name_of(down)), true}};
+  std::vector<Table::Column> titles{{std::string(name_of(down)), true}};
   for (std::size_t j = 0; j < columns; ++j) titles.push_back({label_along(view, across, j), true});
-  TextTable grid(std::move(titles));
+  Table grid(std::move(titles));
   std::vector<std::vector<std::string>> rows;
   for (const SweepPoint& point : points) {
     const std::size_t row = *index_along(point, down), column = *index_along(point, across);
@@ -57,12 +57,12 @@ std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& vie
 
 std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& view,
                      const TextStyle& text_style) {
-  std::vector<TextTable::Column> titles;
+  std::vector<Table::Column> titles;
   for (const SweepAxis axis : view.over) titles.push_back({std::string(name_of(axis)), true});
   titles.push_back({"value", true});
   const bool spread = !points.empty() && points[0].spread;
   if (spread) titles.push_back({"spread", true});
-  TextTable grid(std::move(titles));
+  Table grid(std::move(titles));
   for (const SweepPoint& point : points) {
     std::vector<std::string> cells;
     for (const SweepAxis axis : view.over)

@@ -1,205 +1,150 @@
-// Numbers for eyes: titled matrices, rounded, labelled, in column groups that fit the width. Every
-// number is printed.
-
-#include <mha/render/label.hpp>
-#include <mha/render/numbers.hpp>
-#include <mha/render/renderers.hpp>
-#include <mha/tensor/precision.hpp>
-
-#include <fmt/format.h>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
+#include <numeric>
 
 namespace mha::render {
 
 namespace {
 
-constexpr std::size_t widest_row_label = 18, widest_column_label = 10;
-std::string quoted_label(std::string_view label) {
-  return fmt::format("'{}'", readable(label));
-}
+constexpr std::size_t column_gap = 2, narrowest = 8;
 
-/// The position of a side with its label: "3 't9'".
-std::string place(const Side& side, std::size_t i) {
-  std::string text = fmt::format("{}", side.positions[i]);
-  if (!side.labels.empty()) text += fmt::format(" {}", quoted_label(side.labels[i]));
-  return text;
-}
-
-/// A matrix inside a value: which sides are its rows and columns, and how to find a number.
-struct Matrix {
-  const Side& rows;
-  const Side& cols;
-  std::size_t offset, row_stride, col_stride;
+/// The columns of a part of a table, with a width for each column of the whole.
+struct SubTable {
+  std::vector<std::size_t> columns, widths;
+  std::size_t gap = column_gap; ///< between columns; 1 where a part would not fit otherwise
 };
 
-class Table : public Renderer {
-public:
-  Table(const Options& options, Sink sink) : options_(options), sink_(std::move(sink)) {}
+std::size_t part_width(const SubTable& part) {
+  std::size_t width = part.columns.empty() ? 0 : part.gap * (part.columns.size() - 1);
+  for (const std::size_t c : part.columns) width += part.widths[c];
+  return width;
+}
 
-  void add(const Value& value) override {
-    const ColumnFormat format(value.numbers, options_.precision.value_or(default_digits));
-    if (started_) text_ += '\n';
-    started_ = true;
-    write_title(value);
-    const std::size_t rows = value.row.count(), cols = value.col.count(),
-                      heads = value.head.count();
-    for (std::size_t b = 0; b < value.batch.count(); ++b) {
-      const Side row = value.row.without_padding(b), col = value.col.without_padding(b);
-      // Of a row value such as row_max, the heads stand side by side.
-      if (!value.col.exists() && value.head.exists()) {
-        write_heading(value, b, std::nullopt);
-        write(value.numbers, format, {row, value.head, b * heads * rows, 1, rows});
-        continue;
-      }
-      for (std::size_t h = 0; h < heads; ++h) {
-        write_heading(value, b, h);
-        write(value.numbers, format, {row, col, (b * heads + h) * rows * cols, cols, 1});
-      }
+/// What does not fit is taken from the widest of the columns that may shrink; `names`: of words
+/// that name a row, too.
+void shrink_to(SubTable& part, const std::vector<Table::Column>& columns, std::size_t room,
+               bool names = false) {
+  while (part_width(part) > room) {
+    std::size_t widest = columns.size();
+    for (const std::size_t c : part.columns)
+      if ((columns[c].shrinks || (names && columns[c].names && !columns[c].right)) &&
+          part.widths[c] > narrowest &&
+          (widest == columns.size() || part.widths[c] > part.widths[widest]))
+        widest = c;
+    if (widest == columns.size()) return;
+    --part.widths[widest];
+  }
+}
+
+/// The whole table, less the last spare columns where shrinking is not enough.
+SubTable fitted_part(const SubTable& natural, const std::vector<Table::Column>& columns,
+                     std::size_t room) {
+  SubTable part = natural;
+  for (;;) {
+    SubTable fitted = part;
+    shrink_to(fitted, columns, room);
+    const auto spare = std::find_if(part.columns.rbegin(), part.columns.rend(),
+                                    [&](std::size_t c) { return columns[c].spare; });
+    if (part_width(fitted) <= room || spare == part.columns.rend()) return fitted;
+    part.columns.erase(std::next(spare).base());
+  }
+}
+
+/// Parts that each fit the room, as far as their columns that name a row leave some.
+std::vector<SubTable> table_parts(const SubTable& natural,
+                                  const std::vector<Table::Column>& columns, std::size_t room) {
+  const SubTable whole = fitted_part(natural, columns, room);
+  if (part_width(whole) <= room) return {whole};
+  const bool some_name = std::ranges::any_of(columns, &Table::Column::names);
+  SubTable names{{}, whole.widths};
+  std::vector<std::vector<std::size_t>> others; // a column, and those that say something of it
+  for (const std::size_t c : whole.columns)
+    if (some_name ? columns[c].names : c == whole.columns.front())
+      names.columns.push_back(c);
+    else if (columns[c].follows && !others.empty())
+      others.back().push_back(c);
+    else
+      others.push_back({c});
+  std::vector<SubTable> parts;
+  for (const std::vector<std::size_t>& together : others) {
+    SubTable longer = parts.empty() ? names : parts.back();
+    longer.columns.insert(longer.columns.end(), together.begin(), together.end());
+    if (!parts.empty() && part_width(longer) <= room) {
+      parts.back() = std::move(longer);
+      continue;
     }
-    flush();
+    parts.push_back(names);
+    parts.back().columns.insert(parts.back().columns.end(), together.begin(), together.end());
   }
-
-private:
-  /// "weights · head 0 · 33 × 33 · exp / row_sum"
-  void write_title(const Value& value) {
-    const StageInfo& info = info_of(value.stage);
-    std::string rest;
-    for (const Side* side : {&value.batch, &value.head, &value.row, &value.col})
-      if (side->dropped) rest += fmt::format(" · {} {}", name_of(side->axis), place(*side, 0));
-    rest += fmt::format(" · {} · {}", shape_text(value.numbers.shape()),
-                        value.formula.empty() ? info.value : std::string_view(value.formula));
-    const std::string layer =
-        options_.several_layers ? fmt::format("layer {} · ", visible(value.layer)) : "";
-    const std::string name = layer + std::string(info.name);
-    text_ += options_.text_style.bold(name) +
-             options_.text_style.dim(
-                 fitted_facts(rest, display_width(name), options_.text_style.width)) +
-             "\n";
+  if (parts.empty()) return {whole};
+  for (SubTable& part : parts) { // what was cut for the whole has more room now
+    part.widths = natural.widths;
+    shrink_to(part, columns, room);
+    if (part_width(part) > room) part.gap = 1, shrink_to(part, columns, room, true);
   }
-
-  /// "batch 1 · head 0", as far as these axes are there.
-  void write_heading(const Value& value, std::size_t b, std::optional<std::size_t> h) {
-    std::string heading;
-    const auto part = [&](const Side& side, std::size_t i) {
-      if (side.exists() && !side.dropped)
-        heading += fmt::format("{}{} {}", heading.empty() ? "" : " · ", name_of(side.axis),
-                               side.positions[i]);
-    };
-    part(value.batch, b);
-    if (h) part(value.head, *h);
-    text_ += heading.empty() ? "\n" : "\n" + options_.text_style.bold(heading) + "\n";
-  }
-
-  void write(const Tensor& numbers, const ColumnFormat& format, const Matrix& matrix) {
-    // The columns of a row value are heads, which the corner says.
-    const std::string_view corner =
-        matrix.cols.axis == Axis::head || matrix.cols.axis == Axis::kv_head ? "head" : "";
-    std::vector<std::string> row_names;
-    std::size_t position_width = 0, row_width = corner.size();
-    for (std::size_t position : matrix.rows.positions)
-      position_width = std::max(position_width, fmt::formatted_size("{}", position));
-    for (std::size_t r = 0; r < matrix.rows.count(); ++r) {
-      row_names.push_back(matrix.rows.exists()
-                              ? fmt::format("{:>{}}", matrix.rows.positions[r], position_width)
-                              : "");
-      if (!matrix.rows.labels.empty())
-        row_names.back() += "  " + shortened(quoted_label(matrix.rows.labels[r]), widest_row_label);
-      row_width = std::max(row_width, display_width(row_names.back()));
-    }
-    for (std::string& name : row_names) name = options_.text_style.dim(pad_right(name, row_width));
-
-    const std::vector<ColumnFormat> formats = formats_of(numbers, format, matrix);
-    std::size_t width = 1;
-    for (const ColumnFormat& own : formats) width = std::max(width, own.width());
-    for (std::size_t position : matrix.cols.positions)
-      width = std::max(width, fmt::formatted_size("{}", position));
-    for (const std::string& label : matrix.cols.labels)
-      width = std::max(width, std::min(display_width(quoted_label(label)), widest_column_label));
-    const std::size_t room =
-        options_.text_style.width > row_width ? options_.text_style.width - row_width : 0;
-    const std::size_t group = std::max<std::size_t>(room / (width + 2), 1);
-    for (std::size_t first = 0; first < matrix.cols.count(); first += group) {
-      if (first > 0) text_ += '\n';
-      const std::size_t last = std::min(first + group, matrix.cols.count());
-      write_column_names(matrix.cols, first, last, pad_right(corner, row_width), width);
-      for (std::size_t r = 0; r < row_names.size(); ++r) {
-        text_ += row_names[r];
-        const std::size_t at = matrix.offset + r * matrix.row_stride;
-        by_precision(numbers.dtype(), [&]<class T>(T) {
-          write_row(numbers.as<T>(), formats, at, matrix.col_stride, first, last, width);
-        });
-        if (text_.size() > flush_threshold) flush();
-      }
-    }
-  }
-
-  /// All columns alike, but for dimensions whose numbers are of another size than the largest ones:
-  /// beside 10⁸ a column of 0.5 is no 5.000e-01, beside 362 one of 0.012 no 0.0.
-  std::vector<ColumnFormat> formats_of(const Tensor& numbers, const ColumnFormat& common,
-                                       const Matrix& matrix) const {
-    std::vector<ColumnFormat> formats(std::max<std::size_t>(matrix.cols.count(), 1), common);
-    if (matrix.cols.axis != Axis::width) return formats;
-    std::vector<double> column(matrix.rows.count());
-    for (std::size_t c = 0; c < matrix.cols.count(); ++c) {
-      for (std::size_t r = 0; r < column.size(); ++r)
-        column[r] =
-            value_at(numbers, matrix.offset + r * matrix.row_stride + c * matrix.col_stride);
-      const ColumnFormat own(Tensor::of<double>({column.size()}, column),
-                             options_.precision.value_or(default_digits));
-      if (!common.suits(own)) formats[c] = own;
-    }
-    return formats;
-  }
-
-  void write_column_names(const Side& side, std::size_t first, std::size_t last,
-                          const std::string& corner, std::size_t width) {
-    if (!side.exists()) return;
-    std::string line = corner;
-    for (std::size_t c = first; c < last; ++c)
-      line += fmt::format("  {:>{}}", side.positions[c], width);
-    text_ += options_.text_style.dim(line) + "\n";
-    if (side.labels.empty()) return;
-    line.assign(display_width(corner), ' ');
-    for (std::size_t c = first; c < last; ++c)
-      line += "  " + pad_left(shortened(quoted_label(side.labels[c]), width), width);
-    text_ += options_.text_style.dim(line) + "\n";
-  }
-
-  /// What says nothing (0, and −inf of a mask) is dim, so that the rest stands out.
-  template <class T> void write_row(std::span<const T> numbers,
-                                    const std::vector<ColumnFormat>& formats, std::size_t at,
-                                    std::size_t stride, std::size_t first, std::size_t last,
-                                    std::size_t width) {
-    bool dim = false;
-    for (std::size_t c = first; c < last; ++c) {
-      const T number = numbers[at + c * stride];
-      const bool quiet =
-          options_.text_style.color && (number == 0 || (std::isinf(number) && number < 0));
-      if (quiet != dim) text_ += quiet ? "\x1b[2m" : "\x1b[0m";
-      dim = quiet;
-      text_ += "  ";
-      formats[c].append(text_, static_cast<double>(number), width);
-    }
-    text_ += dim ? "\x1b[0m\n" : "\n";
-  }
-
-  void flush() {
-    sink_(text_);
-    text_.clear();
-  }
-
-  Options options_;
-  Sink sink_;
-  std::string text_;
-  bool started_ = false;
-};
+  return parts;
+}
 
 } // namespace
 
-std::unique_ptr<Renderer> make_table(const Options& options, Sink sink) {
-  return std::make_unique<Table>(options, std::move(sink));
+std::vector<std::size_t> Table::natural_widths() const {
+  std::vector<std::size_t> widths;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    std::size_t width = display_width(columns_[c].title);
+    for (const std::vector<std::string>& row : rows_)
+      width = std::max(width, display_width(row[c]));
+    widths.push_back(width);
+  }
+  return widths;
+}
+
+std::size_t Table::width() const {
+  SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
+  std::iota(natural.columns.begin(), natural.columns.end(), 0);
+  return part_width(natural);
+}
+
+std::string Table::text(const TextStyle& text_style, std::size_t indent) const {
+  const std::size_t room = text_style.width > indent ? text_style.width - indent : 0;
+  SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
+  std::iota(natural.columns.begin(), natural.columns.end(), 0);
+  const bool titled =
+      std::ranges::any_of(columns_, [](const Column& column) { return !column.title.empty(); });
+
+  std::string out;
+  for (const SubTable& part : table_parts(natural, columns_, room)) {
+    if (!out.empty()) out += '\n';
+    const auto line = [&](const auto& cell) {
+      std::string text(indent, ' ');
+      for (std::size_t i = 0; i < part.columns.size(); ++i) {
+        if (i > 0) text.append(part.gap, ' ');
+        text += cell(part.columns[i]);
+      }
+      text.erase(text.find_last_not_of(' ') + 1);
+      out += text + '\n';
+    };
+    const auto aligned = [&](std::size_t c, std::string_view cell) {
+      const std::string cut = shortened(cell, part.widths[c]);
+      return columns_[c].right ? pad_left(cut, part.widths[c]) : pad_right(cut, part.widths[c]);
+    };
+    if (titled) line([&](std::size_t c) { return text_style.bold(aligned(c, columns_[c].title)); });
+    for (const std::vector<std::string>& row : rows_) {
+      std::vector<std::vector<std::string>> cells(columns_.size());
+      std::size_t height = 1;
+      for (const std::size_t c : part.columns) {
+        cells[c] = columns_[c].wraps ? broken(row[c], part.widths[c]) : std::vector{row[c]};
+        height = std::max(height, cells[c].size());
+      }
+      for (std::size_t i = 0; i < height; ++i)
+        line([&](std::size_t c) {
+          const std::string cell = aligned(c, i < cells[c].size() ? cells[c][i] : std::string());
+          return columns_[c].dim ? text_style.dim(cell) : cell;
+        });
+    }
+  }
+  return out;
 }
 
 } // namespace mha::render

@@ -2,7 +2,7 @@
 
 #include <mha/render/label.hpp>
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <span>
 
@@ -57,9 +57,9 @@ auto text_stats_record(const TextStatsView& view) {
 }
 
 /// The table with the first `columns` measures, for people to read.
-TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
+Table first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
                         std::size_t columns) {
-  std::vector<TextTable::Column> titles;
+  std::vector<Table::Column> titles;
   const TextStatsRow none;
   for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
     titles.push_back(
@@ -68,7 +68,7 @@ TextTable first_columns(const std::vector<TextStatsRow>& rows, const TextStatsVi
     titles.push_back({std::string(measure->name), true});
     if (view.spread) titles.push_back({.title = "±", .right = true, .follows = true});
   }
-  TextTable grid(std::move(titles));
+  Table grid(std::move(titles));
   const auto for_eyes = [](const std::optional<double>& value) {
     return value ? rounded(*value, 4) : std::string("–");
   };
@@ -116,7 +116,7 @@ std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view
 }
 
 std::string activations_table(const std::vector<Activation>& list, const TextStyle& text_style) {
-  TextTable grid(
+  Table grid(
       {{"‖head_result‖", true}, {"text", true}, {"position", true}, {"token"}, {"", false, true}});
   for (const Activation& one : list)
     grid.add({rounded(one.norm), std::to_string(one.text), std::to_string(one.position),

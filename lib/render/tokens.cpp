@@ -2,7 +2,7 @@
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/numbers.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& n
                         const TextStyle& text_style, const Sink& sink) {
   bool first = true;
   for (const TokenList& list : texts) {
-    TextTable grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
+    Table grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
     for (std::size_t i = 0; i < list.size(); ++i) {
       const TokenPlace& at = list[i];
       const std::string label = names.label(at.id), piece = names.piece(at.id);

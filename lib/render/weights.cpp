@@ -1,7 +1,7 @@
 #include <mha/render/weights.hpp>
 
 #include <mha/render/record.hpp>
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <algorithm>
 #include <array>
@@ -71,14 +71,14 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style) 
            "\n";
   const bool steps = std::ranges::any_of(
       diff.tensors, [](const WeightDiff& one) { return one.steps.has_value(); });
-  std::vector<TextTable::Column> columns{
+  std::vector<Table::Column> columns{
       {.title = "tensor", .shrinks = true, .wraps = true, .names = true},
       {.title = "types", .shrinks = true, .wraps = true},
       {"is"}};
   if (steps)
     columns.insert(columns.end(), {{"median", true}, {"99 %", true}, {"> ½", true}, {"> 1", true}});
   columns.push_back({"", false, true, true, true});
-  TextTable grid(std::move(columns));
+  Table grid(std::move(columns));
   for (const WeightDiff& one : diff.tensors) {
     std::vector<std::string> row{visible(shown_name(one)), types_of(one), status_text(one)};
     if (steps && one.steps)

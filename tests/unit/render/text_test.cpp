@@ -1,6 +1,6 @@
 #include <mha/render/text.hpp>
 
-#include <mha/render/text_table.hpp>
+#include <mha/render/table.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -50,7 +50,7 @@ TEST_CASE("bold and dim are escapes only with colour") {
 }
 
 TEST_CASE("a grid aligns by width, and shrinks the columns that may") {
-  TextTable grid({{"name"}, {"n", true}, {"text", false, true}});
+  Table grid({{"name"}, {"n", true}, {"text", false, true}});
   grid.add({"√", "7", "short"});
   grid.add({"alpha", "123", "a text that is long"});
   TextStyle text_style;
@@ -72,17 +72,17 @@ TEST_CASE("words wider than a line are broken behind what joins their parts") {
 }
 
 TEST_CASE("a grid wraps, leaves out what is said twice, then is split") {
-  using Column = TextTable::Column;
+  using Column = Table::Column;
   TextStyle text_style;
   text_style.width = 20;
-  TextTable wrapping({{"n"}, Column{.title = "text", .shrinks = true, .wraps = true}});
+  Table wrapping({{"n"}, Column{.title = "text", .shrinks = true, .wraps = true}});
   wrapping.add({"1", "a text that is longer than that"});
   CHECK(wrapping.text(text_style) == "n  text\n"
                                      "1  a text that is\n"
                                      "   longer than that\n");
 
   const auto measures = [](std::size_t of_spread) {
-    TextTable grid({Column{.title = "head", .right = true, .names = true},
+    Table grid({Column{.title = "head", .right = true, .names = true},
                     {"first", true},
                     Column{.title = "±", .right = true, .follows = true},
                     {"second", true},

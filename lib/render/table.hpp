@@ -6,7 +6,7 @@
 namespace mha::render {
 
 /// A small table of words. Cells may hold escapes for bold and dim.
-class TextTable {
+class Table {
 public:
   struct Column {
     std::string title = {};
@@ -19,7 +19,7 @@ public:
     bool spare = false;   ///< shows again what another column says: left out where the lines would
                           ///< not fit
   };
-  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
   /// Columns of the screen that a line takes where nothing is left out, cut or wrapped.
