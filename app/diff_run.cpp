@@ -82,7 +82,7 @@ void DiffRun::show(const LoadedLayer& loaded, const Reference& reference, const 
   if (line_a_layer_ && !found.stages.empty()) lines_.push_back(render::line_of(loaded.id, found));
   if (form_ == "json")
     objects_.push_back({loaded.id, render::diff_json(loaded.layer, found, reference, outcome)});
-  else if (form_ == "csv")
+  else if (form_ != "table")
     std::ranges::copy(render::stage_lines(loaded.id, loaded.layer, found, outcome),
                       std::back_inserter(rows_));
   else if (line_a_layer_ && found.first && differs_.empty())
@@ -182,8 +182,8 @@ Verdict DiffRun::finish() {
       std::ranges::count_if(model_.chosen(), [](const std::string& id) { return !id.empty(); }));
   if (form_ == "json")
     sink_(render::diff_json(objects_, diff_.verdict()));
-  else if (form_ == "csv")
-    sink_(render::diff_csv(rows_));
+  else if (form_ != "table")
+    sink_(render::stage_lines_table(rows_).as(form_, text_style_));
   else if (line_a_layer_)
     sink_(render::layers_table(lines_, asked_for, diff_.coverage(), text_style_) + forms +
           render::coverage_text(diff_.coverage(), text_style_) + differs_);

@@ -36,23 +36,18 @@ void visit_effect(Effect& one, RunState& state) {
 } // namespace
 
 void EffectRows::add(const std::vector<Effect>& effects) {
-  if (form_ == "json") {
-    file_.write(is_first_ ? "[\n" : ",\n");
-    file_.write(effects_json_items(effects, view_));
-  } else {
-    file_.write(effects_csv(effects, view_, form_, is_first_));
-  }
-  is_first_ = false;
+  constexpr std::size_t any_width = 100;
+  file_.write(stream_.add(effects_table(effects, view_, any_width)));
 }
 
 void EffectRows::finish() {
-  if (form_ == "json") file_.write("\n]\n");
+  file_.write(stream_.finish());
   file_.finish();
 }
 
 void EffectRows::visit(RunState& state) {
   file_.visit(state);
-  is_first_ = is_first_ && state.writes();
+  stream_.visit(state);
 }
 
 TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Common& common)

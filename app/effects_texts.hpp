@@ -14,12 +14,12 @@
 
 namespace mha::app {
 
-/// Rows that are written while texts come in: csv, tsv or json.
+/// Rows that are written while texts come in.
 class EffectRows {
 public:
-  EffectRows(const std::string& path, std::string form, std::optional<std::size_t> precision)
-      : form_(std::move(form)), file_(path) {
-    view_.per_position = true, view_.precision = precision;
+  EffectRows(const std::string& path, std::string_view form, std::optional<std::size_t> precision)
+      : stream_(form, precision, render::indented), file_(path) {
+    view_.per_position = true;
   }
   void add(const std::vector<Effect>& effects);
   void finish();
@@ -27,10 +27,9 @@ public:
   void visit(RunState& state);
 
 private:
-  std::string form_;
+  render::TableStream stream_;
   render::EffectsView view_;
   GrowingFile file_;
-  bool is_first_ = true;
 };
 
 struct TextEffectsRequest {

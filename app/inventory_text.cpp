@@ -12,8 +12,8 @@ namespace {
 
 using render::in_lines;
 using render::JsonText;
-using render::TextStyle;
 using render::Table;
+using render::TextStyle;
 using render::visible;
 
 /// The type of a file's blocks (Q4_K) where it stores numbers in blocks, else their dtype.
@@ -39,9 +39,9 @@ struct Columns {
     if (infinite) list.push_back({"±inf", true});
     return list;
   }
-  std::vector<std::string> cells(const Inventory::Item& item) const {
-    std::vector<std::string> row{visible(item.name), std::string(type_of(item)),
-                                 render::shape_text(item.shape)};
+  std::vector<render::Cell> cells(const Inventory::Item& item) const {
+    std::vector<render::Cell> row{visible(item.name), std::string(type_of(item)),
+                                  render::shape_text(item.shape)};
     const Summary summary = item.range.value_or(Summary{});
     const bool some = summary.finite > 0;
     const auto number = [&](double value) {
@@ -90,14 +90,14 @@ std::string layers_text(const std::vector<Inventory::LayerRow>& layers,
     return line.dims.has_value();
   });
   std::vector<Table::Column> columns{{.title = "layer", .names = true},
-                                         {.title = "names", .shrinks = true, .wraps = true}};
+                                     {.title = "names", .shrinks = true, .wraps = true}};
   if (sizes)
     columns.insert(columns.end(),
                    {{"heads"}, {"key/value heads", true}, {"d_model", true}, {"dtype"}});
   columns.push_back({.title = "where", .shrinks = true, .dim = true, .wraps = true});
   Table grid(std::move(columns));
   for (const auto& [listing, dims, dtype] : layers) {
-    std::vector<std::string> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
+    std::vector<render::Cell> row{visible(listing.id.empty() ? "–" : listing.id), listing.naming};
     if (sizes && dims)
       row.insert(row.end(), {fmt::format("{} × {}", dims->H, dims->d_k), std::to_string(dims->H_kv),
                              std::to_string(dims->d_out), std::string(name_of(dtype))});
@@ -119,7 +119,7 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
     titles.push_back({.title = "from", .shrinks = true, .dim = true, .wraps = true});
     Table grid(std::move(titles));
     for (const Inventory::SourceTensor& tensor : inventory.tensors) {
-      std::vector<std::string> row = columns.cells(tensor.item);
+      std::vector<render::Cell> row = columns.cells(tensor.item);
       row.push_back(visible(tensor.source));
       grid.add(std::move(row));
     }
@@ -127,8 +127,8 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
   }
 
   Table grid({{"setting"},
-                  {.title = "value", .shrinks = true, .wraps = true},
-                  {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
+              {.title = "value", .shrinks = true, .wraps = true},
+              {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
   std::vector<std::string> defaults;
   for (const Inventory::Setting& setting : inventory.settings) {
     if (!setting.origin.empty())

@@ -5,6 +5,7 @@
 #include <mha/files/writer.hpp>
 #include <mha/formats/create.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/render/table.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 
@@ -202,6 +203,12 @@ void add_output(Cli& cli, OutputOptions& output, std::vector<std::string> format
   cli.group("Output");
   add_output_option(cli, output, formats, std::move(help), placeholders);
   cli.choice("--format,-f", std::move(formats), output.format, "default: by the extension of PATH");
+}
+
+std::vector<std::string> result_formats(std::initializer_list<std::string> more) {
+  std::vector<std::string> formats(render::result_forms.begin(), render::result_forms.end());
+  formats.insert(formats.end(), more);
+  return formats;
 }
 
 void add_precision(Cli& cli, std::optional<std::size_t>& precision,

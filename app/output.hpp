@@ -7,6 +7,7 @@
 
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 
@@ -26,6 +27,8 @@ struct OutputOptions {
 /// "" for a path without an extension where any is a name. Throws UsageError for an extension that
 /// means no format, or one that the command does not write.
 std::string form_of(const OutputOptions& output);
+/// The forms of a result with rows (render::result_forms), and more.
+std::vector<std::string> result_formats(std::initializer_list<std::string> more = {});
 /// The placeholders that a path may have: a command fills in some of them.
 inline constexpr std::array<std::string_view, 3> all_placeholders{"{layer}", "{batch}", "{head}"};
 /// `placeholders`: those that the command fills in. Others in PATH are errors, misspelt ones, too.

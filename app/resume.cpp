@@ -44,6 +44,13 @@ RunState& RunState::field(double& number) {
   return *this;
 }
 
+RunState& RunState::field(bool& flag) {
+  std::size_t number = flag ? 1 : 0;
+  field(number);
+  flag = number != 0;
+  return *this;
+}
+
 RunState& RunState::field(std::string& text) {
   std::size_t size = text.size();
   field(size);

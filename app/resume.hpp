@@ -30,6 +30,7 @@ public:
   bool writes() const { return writes_; }
   RunState& field(std::size_t& number);
   RunState& field(double& number);
+  RunState& field(bool& flag);
   RunState& field(std::string& text);
   RunState& field(MeanSpread& spread);
   /// A list's or a map's elements: `visit(element)` or `visit(key, value)` visits the fields. What

@@ -40,11 +40,12 @@ TextRows rows_of(const TextStatsOptions& options) {
 class TextStats {
 public:
   TextStats(const TextStatsRequest& asked, const std::string& form)
-      : asked_(asked), form_(form), file_(asked.output.path) {
+      : asked_(asked), form_(form), stream_(form, asked.precision), file_(asked.output.path) {
     view_.rows = rows_of(asked.options);
     view_.spread = asked.options.spread;
     view_.columns = asked.columns;
-    const bool all = asked.columns.empty() && view_.rows == TextRows::head && form != "table";
+    const bool all =
+        asked.columns.empty() && view_.rows == TextRows::head && !render::is_for_eyes(form);
     if (all) {
       for (const Measure& measure : measures())
         if (!is_one_of(measure.name, without_mean)) view_.columns.push_back(&measure);
@@ -59,8 +60,8 @@ public:
                                      "mean over texts",
                                      measure->name));
     // Rows of a text are whole with it, and need not wait.
-    streams_ =
-        view_.rows == TextRows::text && form != "table" && asked.sort == nullptr && !asked.top;
+    streams_ = view_.rows == TextRows::text && !render::is_for_eyes(form) &&
+               asked.sort == nullptr && !asked.top;
   }
 
   /// Whether every query is measured by itself.
@@ -105,9 +106,7 @@ public:
   /// What --resume keeps after a group.
   void visit(RunState& state) {
     file_.visit(state);
-    auto first = std::size_t{is_first_};
-    state.field(first);
-    is_first_ = first != 0;
+    stream_.visit(state);
     state.entries(rows_, [&](Key& key, Collected& collected) {
       auto& [text, place, head, position, token] = key;
       state.field(text).field(place).field(head).field(position).field(token);
@@ -129,11 +128,10 @@ public:
     std::vector<TextStatsRow> rows = take_rows();
     if (asked_.sort != nullptr) sort(rows);
     if (asked_.top && rows.size() > *asked_.top) rows.resize(*asked_.top);
-    if (form_ == "table")
-      file_.write(text_stats_table(rows, view_, text_style));
+    if (render::is_for_eyes(form_))
+      file_.write(text_stats_for_eyes(rows, view_, form_, text_style));
     else
-      write(rows);
-    if (form_ == "json") file_.write(is_first_ ? "[]\n" : "\n]\n");
+      write(rows), file_.write(stream_.finish());
     file_.finish();
   }
 
@@ -159,17 +157,7 @@ private:
   }
 
   void write(const std::vector<TextStatsRow>& rows) {
-    if (form_ == "csv" || form_ == "tsv") {
-      file_.write(text_stats_csv(rows, view_, form_, is_first_, asked_.precision));
-      is_first_ = false;
-      return;
-    }
-    for (const TextStatsRow& row : rows) {
-      if (form_ == "json") file_.write(is_first_ ? "[\n" : ",\n");
-      file_.write(text_stats_object(row, view_, asked_.precision));
-      if (form_ == "ndjson") file_.write("\n");
-      is_first_ = false;
-    }
+    file_.write(stream_.add(text_stats_table(rows, view_)));
   }
 
   void sort(std::vector<TextStatsRow>& rows) const {
@@ -187,9 +175,10 @@ private:
 
   const TextStatsRequest& asked_;
   std::string form_;
+  render::TableStream stream_;
   render::TextStatsView view_;
   GrowingFile file_;
-  bool streams_ = false, is_first_ = true;
+  bool streams_ = false;
   std::map<Key, Collected> rows_;
 };
 

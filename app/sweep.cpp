@@ -151,11 +151,8 @@ void note_left_out(const SweepResult& found, const Common& common) {
 
 void write_numbers(const SweepResult& found, const render::SweepView& view,
                    const OutputOptions& output, const Common& common) {
-  const std::string form = form_of(output);
-  write_text(output.path, form == "json"    ? render::sweep_json(found, view)
-                          : form == "table" ? render::sweep_table(
-                                                  found, view, text_style_of(output, common.color))
-                                            : render::sweep_csv(found, view, form));
+  write_text(output.path,
+             sweep_text(found, view, form_of(output), text_style_of(output, common.color)));
 }
 
 } // namespace

@@ -133,9 +133,8 @@ int write_top_texts(const OpenedModel& model, const TextStatsRequest& asked,
   }
   const Stopwatch watch(common.write_s);
   write_text(asked.output.path,
-             form == "table"
-                 ? activations_table(longest.list(), text_style_of(asked.output, common.color))
-                 : render::activations_text(longest.list(), form, asked.precision));
+             activations_table(longest.list())
+                 .as(form, text_style_of(asked.output, common.color), asked.precision));
   kept.remove();
   return 0;
 }

@@ -36,10 +36,7 @@ int diff_two_checkpoints(const RunRequest& request, const std::vector<std::strin
   const WeightsDiff diff = diff_weights(a, b);
   const render::TextStyle text_style =
       output.to_standard_output() ? text_style_of_output(common.color) : render::TextStyle{};
-  const std::string form = form_of(output);
-  write_text(output.path, form == "json"  ? render::weights_json(diff)
-                          : form == "csv" ? render::weights_csv(diff)
-                                          : render::weights_table(diff, text_style));
+  write_text(output.path, render::weights_text(diff, form_of(output), text_style));
   return diff.same() ? 0 : 1;
 }
 

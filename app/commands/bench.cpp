@@ -32,9 +32,9 @@ int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& text_st
   }
   {
     const Stopwatch watch(common.write_s);
-    write_text(output.path, form_of(output) == "json" ? render::pass_json(speed)
-                                                      : render::visible(model.title()) + "\n\n" +
-                                                            render::pass_table(speed, text_style));
+    const std::string form = form_of(output);
+    write_text(output.path, (form == "table" ? render::visible(model.title()) + "\n\n" : "") +
+                                render::pass_text(speed, form, text_style));
   }
   report_timings(common);
   return 0;
@@ -46,14 +46,14 @@ int BenchCommand::run() {
   common.progress = false; // it would be timed, too
   OpenedModel model = open_model(request, common);
   const render::TextStyle text_style = text_style_of_output(common.color);
-  const bool as_json = form_of(output) == "json";
+  const std::string form = form_of(output);
   // A text and nothing chosen of its model: the whole pass.
   if (model.texts() && stages.empty() && request.layer.empty() && request.prefix.empty())
     return time_pass(model, text_style);
   if (stages.empty()) stages = {"output"};
 
   std::vector<render::SpeedRow> rows;
-  std::string text;
+  std::string above;
   for (const std::string& id : model.chosen()) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const std::vector<Stage> kept = stages_of(loaded.layer, stages);
@@ -64,16 +64,12 @@ int BenchCommand::run() {
                                              .memory = request.memory,
                                              .ranks = &world()})});
     model.sources().counts()->computed += rows.back().speed.computed;
-    if (model.chosen().size() == 1 && !as_json)
-      text = headline(model, loaded, text_style) + "\n" + speed_table(rows[0].speed, text_style);
+    if (model.chosen().size() == 1 && form == "table")
+      above = headline(model, loaded, text_style) + "\n";
   }
-  if (as_json)
-    text = speed_json(rows);
-  else if (rows.size() > 1)
-    text = speed_table(rows, text_style);
   if (world().is_first()) {
     const Stopwatch watch(common.write_s);
-    write_text(output.path, text);
+    write_text(output.path, above + render::speeds_text(rows, form, text_style));
   }
   report_timings(common);
   return 0;
@@ -101,7 +97,7 @@ Run declare_bench(Cli& cli) {
   cli.group("Measuring");
   cli.value("--repeat", "N", bench->repeat,
             "runs that count; default: as many as fit into two seconds, at least 5");
-  add_output(cli, bench->output, {"table", "json"}, "write to a file");
+  add_output(cli, bench->output, result_formats(), "write to a file");
   add_layer(cli, bench->request);
   add_common(cli, bench->common);
   cli.example("bench data/quickstart.json", "the output alone is computed and kept");

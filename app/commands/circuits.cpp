@@ -140,22 +140,16 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
   if (pairs_.empty()) fail("no head of these layers is composed through {}", composition[0]);
 }
 
-void CircuitsCommand::write_numbers(const std::string& form) const {
+void CircuitsCommand::write_numbers(const std::string& asked) const {
+  // A spectrum is for programs also where no form is named.
+  const std::string form = spectrum && asked == "table" ? "csv" : asked;
   const render::TextStyle text_style = text_style_of(output, common.color);
-  const bool is_table = form == "table";
-  std::string text;
-  if (!composition.empty())
-    text = is_table ? render::compositions_table(pairs_, text_style)
-                    : render::compositions_text(pairs_, form, precision);
-  else if (spectrum && form != "json")
-    text = render::spectra_text(heads_, form, precision);
-  else
-    text = is_table ? render::circuits_table(heads_, text_style)
-                    : render::circuits_text(heads_, form, precision);
+  const render::Table table = !composition.empty()         ? render::compositions_table(pairs_)
+                              : spectrum && form != "json" ? render::spectra_table(heads_)
+                                                           : render::circuits_table(heads_);
   const std::string above =
-      is_table && !spectrum ? text_style.bold(render::in_lines(title_, text_style.width)) + "\n\n"
-                            : "";
-  write_text(output.path, above + text);
+      form == "table" ? text_style.bold(render::in_lines(title_, text_style.width)) + "\n\n" : "";
+  write_text(output.path, above + table.as(form, text_style, precision, render::indented));
 }
 
 void CircuitsCommand::write() {
@@ -244,7 +238,7 @@ Run declare_circuits(Cli& cli) {
   add_selection(cli, circuits->selection,
                 {.batch = false, .head = true, .query = false, .key = false});
   add_figure(cli, circuits->figure, "a table has the numbers");
-  add_output(cli, circuits->output, {"table", "csv", "tsv", "json", "text", "png", "svg", "pdf"},
+  add_output(cli, circuits->output, result_formats({"text", "png", "svg", "pdf"}),
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_precision(cli, circuits->precision, [circuits] {
     const std::string form = picture_or_form(circuits->output, !circuits->grid.empty());

@@ -119,7 +119,7 @@ Run declare_diff(Cli& cli) {
       "is as rounding would be");
   cli.flag("--weights", diff->weights,
            "compare two checkpoints tensor by tensor, whatever their containers and names");
-  add_output(cli, diff->output, {"table", "json", "csv"}, "write to a file");
+  add_output(cli, diff->output, result_formats(), "write to a file");
   add_layer(cli, diff->request);
   cli.unused({"--stage", "--atol", "--rtol", "--exact", "--tokens", "--key-tokens", "--same-x"},
              [diff] {

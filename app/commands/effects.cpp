@@ -126,7 +126,7 @@ void EffectsCommand::check() const {
     throw UsageError("--spread: a sweep of several pairs has it beside its mean");
   if (sweep.asked() && resume)
     throw UsageError("--resume is for effects over many texts; a sweep begins anew");
-  if (resume && per_position && (top || form_of(output) == "table"))
+  if (resume && per_position && (top || render::is_for_eyes(form_of(output))))
     throw UsageError("--resume --per-position writes rows as texts come in: -o FILE.csv or .json, "
                      "without --top");
   if (!align.empty() && ablate != "resample")
@@ -186,7 +186,7 @@ int EffectsCommand::run() {
     throw UsageError(
         "an array is of a sweep (--sweep); effects are a table, CSV, JSON or a picture");
   ResumeFile resume_file(resume, output.path);
-  const bool streams = per_position && !top && form != "table";
+  const bool streams = per_position && !top && !render::is_for_eyes(form);
   EffectRows rows(streams ? output.path : "", form, precision);
   TextEffects texts(
       {request_for(text), selection.query, per_position, patch_of_all(request).empty()}, model,
@@ -205,7 +205,7 @@ int EffectsCommand::run() {
   return 0;
 }
 
-/// Writes the effects as a table, CSV, TSV or JSON, those of --top with the largest first.
+/// Writes the effects, those of --top with the largest first.
 void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   std::vector<Effect> found = texts.found();
   if (top) {
@@ -220,8 +220,7 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
     found.resize(std::min(found.size(), *top));
   }
   const Stopwatch watch(common.write_s);
-  render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>(),
-                           precision};
+  render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>()};
   const auto token_text = [](const std::string& token, const std::optional<std::size_t>& id) {
     if (id) return fmt::format("token {}", *id);
     return token.empty() ? std::string() : fmt::format("'{}'", render::visible(token));
@@ -229,9 +228,9 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   if (const std::string token = token_text(answer, answer_id); !token.empty()) view.answer = token;
   if (const std::string token = token_text(versus, versus_id); !token.empty())
     view.answer += ", less that of " + token;
-  write_text(output.path, form == "table" ? render::effects_table(
-                                                found, view, text_style_of(output, common.color))
-                                          : render::effects_text(found, view, form));
+  const render::TextStyle text_style = text_style_of(output, common.color);
+  write_text(output.path, effects_table(found, view, text_style.width)
+                              .as(form, text_style, precision, render::indented));
 }
 
 void add_effects_examples(Cli& cli) {
@@ -291,8 +290,7 @@ Run declare_effects(Cli& cli) {
                 {.batch = false, .head = false, .query = true, .key = false});
   add_grid_option(cli, effects->grid, {"kl", "loss_change", "logit_change", "direct", "change"});
   add_figure(cli, effects->figure, "a table has the numbers");
-  add_output(cli, effects->output,
-             {"table", "csv", "tsv", "json", "npy", "text", "png", "svg", "pdf"},
+  add_output(cli, effects->output, result_formats({"npy", "text", "png", "svg", "pdf"}),
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_precision(cli, effects->precision,
                 [effects] { return picture_or_form(effects->output, !effects->grid.empty()); });

@@ -15,17 +15,14 @@ Run declare_names(Cli& cli) {
   cli.about("Every tensor that a layer may have: its name, shape and meaning, and what else it may "
             "be called in files and bindings; then every setting. Names of checkpoints of model "
             "families are recognised besides, as `info` shows.");
-  add_output(cli, names->output, {"table", "json", "markdown"}, "write to a file");
+  add_output(cli, names->output, result_formats(), "write to a file");
   add_common(cli, names->common, false);
   cli.example("names", "all names");
   cli.example("names --format markdown", "the table of docs/formats.md");
   return [names] {
     const std::string form = form_of(names->output);
     write_text(names->output.path,
-               form == "json" ? render::names_json()
-               : form == "markdown"
-                   ? render::names_markdown()
-                   : render::names_table(text_style_of_output(names->common.color)));
+               render::names_text(form, text_style_of_output(names->common.color)));
     return 0;
   };
 }

@@ -173,12 +173,9 @@ void Predict::write_part(const OpenedModel& model) {
   std::map<std::string, std::vector<PartLogits>> files;
   for (PartLogits& part : parts)
     files[with_batch(output.path, part.at.first)].push_back(std::move(part));
-  for (const auto& [path, some] : files) {
-    write_text(path, form == "json"    ? render::part_logits_json(some, view, names)
-                     : form == "table" ? render::part_logits_table(
-                                             some, view, names, text_style_of(output, common.color))
-                                       : render::part_logits_csv(some, view, names, form));
-  }
+  for (const auto& [path, some] : files)
+    write_text(path, render::part_logits_text(some, view, form, names,
+                                              text_style_of(output, common.color)));
 }
 
 void Predict::check() {
@@ -289,7 +286,7 @@ Run declare_predict(Cli& cli) {
             "layers.2.mlp_out, layers.1.resid_post, or a FILE with a vector of d_model numbers");
   add_selection(cli, predict->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
-  add_output(cli, predict->output, {"table", "csv", "tsv", "json"},
+  add_output(cli, predict->output, result_formats(),
              "write to a file; {batch} in PATH writes one a text, {layer} with --each-layer one a "
              "layer",
              std::span(all_placeholders).first(2));

@@ -155,8 +155,8 @@ void Show::overview(OpenedModel& model, const std::string& form) {
         part.rows.push_back({id, stage, summaries[i].shape(stage), layer.dtype,
                              summaries[i].of(stage), formula_of(layer, stage)});
       if (form != "table") continue;
-      std::string text =
-          headline(model, loaded, options.text_style) + "\n" + overview_table(part.rows, options);
+      std::string text = headline(model, loaded, options.text_style) + "\n" +
+                         overview_text(part.rows, options, form);
       if (!part.text.empty()) text.insert(0, "\n");
       // A layer is seen as soon as it is computed.
       if (output.to_standard_output()) TextFile(output.path).sink()(text);

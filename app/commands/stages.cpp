@@ -30,13 +30,7 @@ int Stages::run() {
     if (form == "table") text = headline(model, *loaded, text_style) + "\n";
   }
   const Layer* layer = loaded ? &loaded->layer : nullptr;
-  if (form == "json")
-    text += render::stages_json(layer);
-  else if (form == "markdown")
-    text += render::stages_markdown(layer);
-  else
-    text += render::stages_table(layer, text_style);
-  write_text(output.path, text);
+  write_text(output.path, text + render::stages_text(layer, form, text_style));
   return 0;
 }
 
@@ -48,7 +42,7 @@ Run declare_stages(Cli& cli) {
       "Every stage of multi-head attention in the order of the computation: its name, shape and "
       "formula, when "
       "a layer has it, and what other tools call it. With SOURCEs: the shapes in that layer, too.");
-  add_output(cli, stages->output, {"table", "json", "markdown"}, "write to a file");
+  add_output(cli, stages->output, result_formats(), "write to a file");
   const std::size_t first = cli.options().size();
   add_layer(cli, stages->request, false);
   cli.unused(cli.names_from(first), [stages] {

@@ -76,7 +76,7 @@ void Stats::check() const {
 /// Whether a column, the order or a picture is of the projections. A table without a choice shows
 /// them where nothing else is measured.
 bool Stats::asks_for_projections(const std::string& form) const {
-  if (all || (measures.empty() && grid.empty() && form != "table")) return true;
+  if (all || (measures.empty() && grid.empty() && !render::is_for_eyes(form))) return true;
   std::vector<const Measure*> named = columns_asked();
   if (!grid.empty()) named.push_back(&measure_named(grid));
   const Measure* const order = sort.empty() ? nullptr : stats_order_of(sort).measure;
@@ -100,10 +100,10 @@ std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
     for (const Measure& measure : mha::measures()) columns.push_back(&measure);
     if (less_uniform) columns = all_above_uniform(columns);
   }
-  if (form != "table") return stats_text(rows, columns, form, precision);
-
-  return measures.empty() && !all ? stats_table(rows, less_uniform, text_style())
-                                  : stats_table(rows, columns, text_style());
+  if (render::is_for_eyes(form) && measures.empty() && !all)
+    return telling_stats(rows, less_uniform, form, text_style());
+  return form == "table" ? chosen_stats(rows, columns, text_style())
+                         : stats_table(rows, columns).as(form, text_style(), precision);
 }
 
 render::TextStyle Stats::text_style() const {
@@ -351,9 +351,7 @@ Run declare_stats(Cli& cli) {
   add_text_stats(cli, stats->texts);
   cli.group("Output");
   add_grid_option(cli, stats->grid, names_of_rows<std::string>(mha::measures()));
-  std::vector<std::string> forms = names_of_rows<std::string>(render::forms());
-  forms.insert(forms.end(), {"text", "png", "svg", "pdf"});
-  add_output(cli, stats->output, forms,
+  add_output(cli, stats->output, result_formats({"text", "png", "svg", "pdf"}),
              "a file; {layer}, {batch} and {head} in it write one each; default: standard output",
              all_placeholders);
   add_precision(cli, stats->precision,

@@ -46,13 +46,7 @@ int TokensCommand::run() {
   const render::TextStyle text_style = text_style_of(output, common.color);
   const auto write = [&](const std::string& path, const std::vector<render::TokenList>& some) {
     TextFile file(path);
-    const render::Sink sink = file.sink();
-    if (form == "json")
-      render::write_tokens_json(some, names, sink);
-    else if (form == "table")
-      render::write_tokens_table(some, names, text_style, sink);
-    else
-      render::write_tokens_csv(some, names, form, sink);
+    render::write_tokens(some, names, form, text_style, file.sink());
     file.finish();
   };
   if (!mentions(output.path, "{batch}"))
@@ -72,7 +66,7 @@ Run declare_tokens(Cli& cli) {
   cli.positionals("CHECKPOINT", "a checkpoint folder with a tokenizer, or a GGUF file",
                   tokens->sources, true);
   add_text(cli, tokens->request, false);
-  add_output(cli, tokens->output, {"table", "csv", "tsv", "json"},
+  add_output(cli, tokens->output, result_formats(),
              "write to a file; {batch} in PATH writes one a text",
              std::span(all_placeholders).subspan(1, 1));
   add_common(cli, tokens->common, false);

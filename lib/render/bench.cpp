@@ -1,6 +1,5 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
@@ -50,9 +49,7 @@ void put_speed(JsonText& json, const Speed& speed) {
   });
 }
 
-} // namespace
-
-std::string speed_table(const Speed& speed, const TextStyle& text_style) {
+std::string for_eyes(const Speed& speed, const TextStyle& text_style) {
   Table grid(
       {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](std::string_view name, const PhaseSpeed& of) {
@@ -68,29 +65,63 @@ std::string speed_table(const Speed& speed, const TextStyle& text_style) {
          machine_text(speed.roofline.machine, text_style);
 }
 
-std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& text_style) {
-  Table grid({{"layer"},
-                  {"median", true},
-                  {"best", true},
-                  {"GFLOP/s", true},
-                  {"of the peak", true},
-                  {"projections", true},
-                  {"attention", true},
-                  {"output", true},
-                  {"runs", true}});
-  for (const auto& [layer, speed] : rows)
-    grid.add(
-        {visible(layer), duration_text(speed.all.median_s), duration_text(speed.all.best_s),
-         rate_text(speed.all.rate()),
-         fmt::format("{} of {}", fraction_text(speed.all.rate(), speed.roofline.machine.products),
-                     rate_text(speed.roofline.machine.products)),
-         duration_text(speed.phases[Phase::projections].median_s),
-         duration_text(speed.phases[Phase::attention].median_s),
-         duration_text(speed.phases[Phase::output].median_s), std::to_string(speed.runs)});
-  return grid.text(text_style);
+/// A line a layer.
+Table speeds_table(const std::vector<SpeedRow>& rows) {
+  using In = Table::In;
+  using Row = SpeedRow;
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  const auto seconds = [](std::string title, std::string field, auto of) {
+    return ColumnOf<Row>{{.title = std::move(title),
+                          .right = true,
+                          .field = std::move(field),
+                          .eyes = duration_text},
+                         [of](const Row& row) { return Cell::number(of(row.speed)); }};
+  };
+  const auto number = [&](std::string title, auto of) {
+    return ColumnOf<Row>{fields(std::move(title)),
+                         [of](const Row& row) { return Cell::number(of(row.speed)); }};
+  };
+  const auto phase = [&](Phase one) {
+    const std::string name(name_of_phase(one));
+    return seconds(name, name + "_s",
+                   [one](const Speed& speed) { return speed.phases[one].median_s; });
+  };
+  const auto fraction = [](const Speed& speed) {
+    return speed.all.rate() / speed.roofline.machine.products;
+  };
+  return table_of(
+      rows,
+      ColumnsOf<Row>{
+          {{.title = "layer"}, [](const Row& row) { return Cell::layer(row.layer); }},
+          seconds("median", "median_s", [](const Speed& speed) { return speed.all.median_s; }),
+          seconds("best", "best_s", [](const Speed& speed) { return speed.all.best_s; }),
+          {{.title = "GFLOP/s", .right = true, .field = "gflops"},
+           [](const Row& row) {
+             const double rate = row.speed.all.rate();
+             return Cell::number(rate * 1e-9).shown_as(rate_text(rate));
+           }},
+          {{.title = "of the peak", .right = true, .field = "peak_fraction"},
+           [=](const Row& row) {
+             const double peak = row.speed.roofline.machine.products;
+             return Cell::number(fraction(row.speed))
+                 .shown_as(fmt::format("{} of {}", fraction_text(row.speed.all.rate(), peak),
+                                       rate_text(peak)));
+           }},
+          phase(Phase::projections),
+          phase(Phase::attention),
+          phase(Phase::output),
+          {{.title = "runs", .right = true},
+           [](const Row& row) { return Cell::count(row.speed.runs); }},
+          {fields("threads"), [](const Row& row) { return Cell::count(row.speed.threads); }},
+          number("operations", [](const Speed& speed) { return speed.all.operations; }),
+          number("peak_gflops",
+                 [](const Speed& speed) { return speed.roofline.machine.products * 1e-9; }),
+          {fields("unit"), [](const Row& row) { return Cell(row.speed.roofline.machine.unit); }}});
 }
 
-std::string speed_json(const std::vector<SpeedRow>& rows) {
+std::string as_json(const std::vector<SpeedRow>& rows) {
   JsonText json;
   if (rows.size() == 1)
     put_speed(json, rows[0].speed);
@@ -102,6 +133,15 @@ std::string speed_json(const std::vector<SpeedRow>& rows) {
         },
         on_lines);
   return json.take() + "\n";
+}
+
+} // namespace
+
+std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form,
+                        const TextStyle& text_style) {
+  if (form == "json") return as_json(rows);
+  if (form == "table" && rows.size() == 1) return for_eyes(rows[0].speed, text_style);
+  return speeds_table(rows).as(form, text_style);
 }
 
 } // namespace mha::render

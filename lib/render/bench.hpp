@@ -1,5 +1,5 @@
 #pragma once
-// Results of `bench` as tables and as JSON: seconds, and floating-point operations a second.
+// Results of `bench` as text: seconds, and floating-point operations a second.
 
 #include <mha/bench/bench.hpp>
 #include <mha/bench/pass.hpp>
@@ -13,14 +13,13 @@ struct SpeedRow {
   Speed speed;
 };
 
-/// Of one layer a row per phase (projections, attention, output); of several a row per layer.
-std::string speed_table(const Speed& speed, const TextStyle& text_style);
-std::string speed_table(const std::vector<SpeedRow>& rows, const TextStyle& text_style);
-/// One object; of several layers an object with one per layer, keyed layers.N.
-std::string speed_json(const std::vector<SpeedRow>& rows);
+/// One of `result_forms`: a row per layer; of one layer, for eyes, a row per phase (projections,
+/// attention, output). As json one object; of several layers an object with one per layer, keyed
+/// layers.N.
+std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form,
+                        const TextStyle& text_style);
 
-/// Of a whole pass over a text: a row per layer, and tokens a second.
-std::string pass_table(const PassSpeed& speed, const TextStyle& text_style);
-std::string pass_json(const PassSpeed& speed);
+/// Of a whole pass over a text: a row per layer; for eyes and as json tokens a second, too.
+std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style);
 
 } // namespace mha::render

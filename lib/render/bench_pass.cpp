@@ -1,6 +1,5 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/json_text.hpp>
 #include <mha/render/roofline.hpp>
 #include <mha/render/table.hpp>
 
@@ -10,19 +9,41 @@
 
 namespace mha::render {
 
-std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
-  std::vector<Table::Column> columns{{"layer"}, {"read", true}};
-  for (const Phase phase : phases) columns.push_back({std::string(name_of_phase(phase)), true});
-  columns.push_back({"all", true});
-  Table table(std::move(columns));
-  const auto add = [&](const LayerSeconds& layer) {
-    std::vector<std::string> row{visible(layer.layer), duration_text(layer.read_s)};
-    for (const double seconds : layer.phases) row.push_back(duration_text(seconds));
-    row.push_back(duration_text(std::accumulate(layer.phases.begin(), layer.phases.end(), 0.0)));
-    table.add(std::move(row));
+namespace {
+
+/// A line a layer, and for eyes one of the logits.
+Table layers_table(const PassSpeed& speed, bool with_logits) {
+  using In = Table::In;
+  using Row = LayerSeconds;
+  ColumnsOf<Row> columns{
+      {{.title = "layer"}, [](const Row& row) { return Cell::layer(row.layer); }}};
+  const auto seconds = [&](std::string title, In in, std::function<double(const Row&)> of) {
+    const std::string field = title + "_s";
+    columns.push_back({{.title = std::move(title),
+                        .right = true,
+                        .in = in,
+                        .field = field,
+                        .eyes = duration_text},
+                       [of = std::move(of)](const Row& row) { return Cell::number(of(row)); }});
   };
-  for (const LayerSeconds& layer : speed.layers) add(layer);
-  if (speed.logits_s > 0) table.add({"logits", "", "", "", "", "", duration_text(speed.logits_s)});
+  seconds("read", In::all, &Row::read_s);
+  for (const Phase phase : phases)
+    seconds(std::string(name_of_phase(phase)), In::all,
+            [phase](const Row& row) { return row.phases[phase]; });
+  seconds("all", In::eyes, [](const Row& row) {
+    return std::accumulate(row.phases.begin(), row.phases.end(), 0.0);
+  });
+  Table table = table_of(speed.layers, columns);
+  if (with_logits && speed.logits_s > 0) {
+    std::vector<Cell> cells(columns.size());
+    cells.front() = "logits", cells.back() = duration_text(speed.logits_s);
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string for_eyes(const PassSpeed& speed, const TextStyle& text_style) {
+  const Table table = layers_table(speed, true);
   std::string text =
       table.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
   const double rate = speed.tokens_per_second();
@@ -40,7 +61,7 @@ std::string pass_table(const PassSpeed& speed, const TextStyle& text_style) {
   return text + machine_text(speed.roofline.machine, text_style);
 }
 
-std::string pass_json(const PassSpeed& speed) {
+std::string as_json(const PassSpeed& speed) {
   JsonText json;
   json.object([&] {
     json.member("median_s", speed.median_s)
@@ -50,19 +71,18 @@ std::string pass_json(const PassSpeed& speed) {
         .member("tokens_per_s", speed.tokens_per_second())
         .member("logits_s", speed.logits_s);
     put_roofline(json, speed.roofline);
-    json.key("layers").list(speed.layers,
-                            [&](const LayerSeconds& layer) {
-                              json.object([&] {
-                                json.key("layer").layer(layer.layer);
-                                json.member("read_s", layer.read_s);
-                                for (const Phase phase : phases)
-                                  json.member(fmt::format("{}_s", name_of_phase(phase)),
-                                              layer.phases[phase]);
-                              });
-                            },
-                            {"\n    ", "\n    ", "\n  "});
+    json.key("layers");
+    layers_table(speed, false).put(json, {"\n    ", "\n    ", "\n  "});
   });
   return json.take() + "\n";
+}
+
+} // namespace
+
+std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style) {
+  if (form == "json") return as_json(speed);
+  return form == "table" ? for_eyes(speed, text_style)
+                         : layers_table(speed, form == "markdown").as(form, text_style);
 }
 
 } // namespace mha::render

@@ -1,8 +1,5 @@
 #include <mha/render/circuits.hpp>
 
-#include <mha/render/record.hpp>
-#include <mha/render/table.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,91 +10,95 @@ namespace mha::render {
 
 namespace {
 
-void put_circuits(Record& record, const HeadCircuits& one) {
-  record.layer("layer", one.layer).count("head", one.head);
-  for (const CircuitMeasure& measure : circuit_measures())
-    record.number(measure.name, one.*measure.of);
-  if (JsonText* const json = record.json()) {
-    json->key("qk_singular_values").list(one.qk_singular_values);
-    json->key("ov_singular_values").list(one.ov_singular_values);
-    json->key("ov_eigenvalues").list(one.ov_eigenvalues, [&](std::complex<double> lambda) {
-      json->list(std::array{lambda.real(), lambda.imag()});
-    });
-  }
-}
+/// A singular value of QK or OV, or an eigenvalue of OV.
+struct SpectrumLine {
+  const HeadCircuits* head = nullptr;
+  const char* name = "";
+  std::size_t index = 0;
+  std::complex<double> value;
+};
 
-void put_composition(Record& record, const Composition& one) {
-  record.words("kind", name_of(one.kind)).layer("layer", one.layer).count("head", one.head);
-  record.layer("to_layer", one.to_layer).count("to_head", one.to_head);
-  record.number("composition", one.value).number("random", one.random);
+template <class Number> Cell list_of(const std::vector<Number>& numbers) {
+  return Cell::json([&numbers](JsonText& json) { json.list(numbers); });
 }
 
 } // namespace
 
-std::string circuits_table(const std::vector<HeadCircuits>& heads, const TextStyle& text_style) {
-  std::vector<Table::Column> titles{{.title = "layer", .right = true, .names = true},
-                                        {.title = "head", .right = true, .names = true}};
-  std::vector<const CircuitMeasure*> shown;
-  for (const CircuitMeasure& measure : circuit_measures())
-    if (std::ranges::any_of(heads, [&](const auto& one) { return (one.*measure.of).has_value(); }))
-      shown.push_back(&measure), titles.push_back({std::string(measure.name), true});
-  Table grid(std::move(titles));
-  for (const HeadCircuits& one : heads) {
-    std::vector<std::string> cells{visible(one.layer), fmt::format("{}", one.head)};
-    for (const CircuitMeasure* measure : shown) {
-      const std::optional<double>& number = one.*measure->of;
-      cells.push_back(number ? fmt::format("{:.3f}", *number) : "–");
-    }
-    grid.add(std::move(cells));
+Table circuits_table(const std::vector<HeadCircuits>& heads) {
+  using In = Table::In;
+  ColumnsOf<HeadCircuits> columns{{{.title = "layer", .right = true, .names = true},
+                                   [](const HeadCircuits& one) { return Cell::layer(one.layer); }},
+                                  {{.title = "head", .right = true, .names = true},
+                                   [](const HeadCircuits& one) { return Cell::count(one.head); }}};
+  for (const CircuitMeasure& measure : circuit_measures()) {
+    const bool some =
+        std::ranges::any_of(heads, [&](const auto& one) { return (one.*measure.of).has_value(); });
+    columns.push_back(
+        {{.title = std::string(measure.name),
+          .right = true,
+          .in = some ? In::all : In::fields,
+          .eyes = [](double number) { return fmt::format("{:.3f}", number); }},
+         [&measure](const HeadCircuits& one) { return Cell::number(one.*measure.of); }});
   }
-  return grid.text(text_style);
+  columns.push_back({{.title = "qk_singular_values", .in = In::json},
+                     [](const HeadCircuits& one) { return list_of(one.qk_singular_values); }});
+  columns.push_back({{.title = "ov_singular_values", .in = In::json},
+                     [](const HeadCircuits& one) { return list_of(one.ov_singular_values); }});
+  columns.push_back({{.title = "ov_eigenvalues", .in = In::json}, [](const HeadCircuits& one) {
+                       return Cell::json([&one](JsonText& json) {
+                         json.list(one.ov_eigenvalues, [&](std::complex<double> lambda) {
+                           json.list(std::array{lambda.real(), lambda.imag()});
+                         });
+                       });
+                     }});
+  return table_of(heads, columns);
 }
 
-std::string circuits_text(const std::vector<HeadCircuits>& heads, std::string_view form,
-                          Digits digits) {
-  return text_of_rows(heads, form, digits, put_circuits, indented);
-}
-
-std::string spectra_text(const std::vector<HeadCircuits>& heads, std::string_view form,
-                         Digits digits) {
-  const char separator = separator_of(form);
-  std::string lines =
-      separated_line({"layer", "head", "value", "index", "real", "imaginary"}, separator);
+Table spectra_table(const std::vector<HeadCircuits>& heads) {
+  std::vector<SpectrumLine> lines;
   for (const HeadCircuits& one : heads) {
-    const auto add = [&](const char* name, std::size_t index, std::complex<double> value) {
-      lines += separated_line({one.layer, fmt::format("{}", one.head), name,
-                               fmt::format("{}", index), exact(value.real(), Dialect::csv, digits),
-                               exact(value.imag(), Dialect::csv, digits)},
-                              separator);
+    const auto add = [&](const char* name, const auto& values) {
+      for (std::size_t i = 0; i < values.size(); ++i) lines.push_back({&one, name, i, values[i]});
     };
-    for (std::size_t i = 0; i < one.qk_singular_values.size(); ++i)
-      add("qk_singular_value", i, one.qk_singular_values[i]);
-    for (std::size_t i = 0; i < one.ov_singular_values.size(); ++i)
-      add("ov_singular_value", i, one.ov_singular_values[i]);
-    for (std::size_t i = 0; i < one.ov_eigenvalues.size(); ++i)
-      add("ov_eigenvalue", i, one.ov_eigenvalues[i]);
+    add("qk_singular_value", one.qk_singular_values);
+    add("ov_singular_value", one.ov_singular_values);
+    add("ov_eigenvalue", one.ov_eigenvalues);
   }
-  return lines;
+  using Line = SpectrumLine;
+  return table_of(
+      lines, ColumnsOf<Line>{{{.title = "layer", .right = true, .names = true},
+                              [](const Line& line) { return Cell::layer(line.head->layer); }},
+                             {{.title = "head", .right = true, .names = true},
+                              [](const Line& line) { return Cell::count(line.head->head); }},
+                             {{.title = "value"}, [](const Line& line) { return Cell(line.name); }},
+                             {{.title = "index", .right = true},
+                              [](const Line& line) { return Cell::count(line.index); }},
+                             {{.title = "real", .right = true},
+                              [](const Line& line) { return Cell::number(line.value.real()); }},
+                             {{.title = "imaginary", .right = true},
+                              [](const Line& line) { return Cell::number(line.value.imag()); }}});
 }
 
-std::string compositions_table(const std::vector<Composition>& pairs, const TextStyle& text_style) {
-  Table grid({{"layer", true},
-                  {"head", true},
-                  {"to_layer", true},
-                  {"to_head", true},
-                  {"kind"},
-                  {"composition", true},
-                  {"random", true}});
-  for (const Composition& one : pairs)
-    grid.add({visible(one.layer), fmt::format("{}", one.head), visible(one.to_layer),
-              fmt::format("{}", one.to_head), std::string(name_of(one.kind)),
-              fmt::format("{:.4f}", one.value), fmt::format("{:.4f}", one.random)});
-  return grid.text(text_style);
-}
-
-std::string compositions_text(const std::vector<Composition>& pairs, std::string_view form,
-                              Digits digits) {
-  return text_of_rows(pairs, form, digits, put_composition, indented);
+Table compositions_table(const std::vector<Composition>& pairs) {
+  using In = Table::In;
+  using Pair = Composition;
+  const auto four_decimals = [](double number) { return fmt::format("{:.4f}", number); };
+  const auto kind = [](const Pair& one) { return Cell(name_of(one.kind)); };
+  return table_of(pairs,
+                  ColumnsOf<Pair>{{{.title = "kind", .in = In::fields}, kind},
+                                  {{.title = "layer", .right = true},
+                                   [](const Pair& one) { return Cell::layer(one.layer); }},
+                                  {{.title = "head", .right = true},
+                                   [](const Pair& one) { return Cell::count(one.head); }},
+                                  {{.title = "to_layer", .right = true},
+                                   [](const Pair& one) { return Cell::layer(one.to_layer); }},
+                                  {{.title = "to_head", .right = true},
+                                   [](const Pair& one) { return Cell::count(one.to_head); }},
+                                  {{.title = "kind", .in = In::eyes}, kind},
+                                  {{.title = "composition", .right = true, .eyes = four_decimals},
+                                   [](const Pair& one) { return Cell::number(one.value); }},
+                                  {{.title = "random", .right = true, .eyes = four_decimals},
+                                   [](const Pair& one) { return Cell::number(one.random); }}});
 }
 
 std::vector<GridPanel> compositions_grid(const std::vector<Composition>& pairs,

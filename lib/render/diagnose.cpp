@@ -130,8 +130,7 @@ std::string stage_table(const Diagnosis& d, const TextStyle& text_style) {
   if (remarks) columns.push_back({"", false, true, true});
   Table grid(columns);
   for (const Diagnosis::Compared& one : d.stages) {
-    std::vector<std::string> cells{std::string(mha::name_of(one.stage)),
-                                   share_of_stage(one.before.error)};
+    std::vector<Cell> cells{std::string(mha::name_of(one.stage)), share_of_stage(one.before.error)};
     if (changed) cells.push_back(share_of_stage(one.after.error));
     if (remarks) cells.push_back(one.harmless.empty() ? "" : "no effect: " + one.harmless);
     grid.add(std::move(cells));

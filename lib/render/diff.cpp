@@ -313,7 +313,7 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
       if (first) cell = text_style.bold(cell);
       if (same) cell = text_style.dim(cell);
     }
-    grid.add(std::move(cells));
+    grid.add(std::vector<Cell>(cells.begin(), cells.end()));
   }
   return grid.text(text_style);
 }

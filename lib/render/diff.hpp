@@ -3,7 +3,7 @@
 
 #include <mha/compare/verdict.hpp>
 #include <mha/render/diff_places.hpp>
-#include <mha/render/text.hpp>
+#include <mha/render/table.hpp>
 
 namespace mha::render {
 
@@ -23,7 +23,7 @@ std::string diff_json(const Layer& layer, const Diff& diff, const Reference& ref
                       const Outcome& outcome);
 std::string diff_json(const std::vector<LayerDiff>& layers, Verdict verdict);
 
-/// A line of CSV: a stage, or a tensor of the reference that was not compared.
+/// A line of CSV, Markdown or ndjson: a stage, or a tensor of the reference that was not compared.
 struct StageLine {
   std::string layer, stage, status;
   std::string reason; ///< why it was not compared
@@ -32,6 +32,6 @@ struct StageLine {
 };
 std::vector<StageLine> stage_lines(const std::string& id, const Layer& layer, const Diff& diff,
                                    const Outcome& outcome);
-std::string diff_csv(const std::vector<StageLine>& lines);
+Table stage_lines_table(const std::vector<StageLine>& lines);
 
 } // namespace mha::render

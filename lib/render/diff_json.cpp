@@ -2,7 +2,6 @@
 
 #include <mha/render/diff_places.hpp>
 #include <mha/render/json_text.hpp>
-#include <mha/render/record.hpp>
 
 #include <fmt/format.h>
 
@@ -105,28 +104,50 @@ std::string diff_json(const std::vector<LayerDiff>& layers, Verdict verdict) {
   return json.take() + "\n";
 }
 
-std::string diff_csv(const std::vector<StageLine>& lines) {
-  return lines_of_rows(lines, "csv", {}, [](Record& record, const StageLine& line) {
-    const Difference& d = line.row.difference;
-    const bool compared = line.row.reference != nullptr;
-    const auto number = [&](double value) {
-      return compared ? std::optional<double>(value) : std::nullopt;
-    };
-    const auto count = [&](std::size_t value) {
-      return compared ? std::optional<std::size_t>(value) : std::nullopt;
-    };
-    record.layer("layer", line.layer).words("stage", line.stage).words("status", line.status);
-    record.words("reason", line.reason);
-    record.number("max_abs", number(d.max_abs)).number("max_rel", number(d.max_rel));
-    record.number("max_ulp", number(d.ulp.largest));
-    for (std::size_t i = 0; i < UlpCounts::limits.size(); ++i)
-      record.count(fmt::format("beyond_{}_ulp", UlpCounts::limits[i]), count(d.ulp.beyond[i]));
-    record.count("mismatched", count(d.mismatched)).count("count", count(d.count));
-    record.number("cosine", number(d.cosine)).count("worst_head", d.worst_head);
-    record.words("where", line.where);
-    record.number("atol", number(line.row.tolerance.absolute));
-    record.number("rtol", number(line.row.tolerance.relative));
-  });
+Table stage_lines_table(const std::vector<StageLine>& lines) {
+  using Line = StageLine;
+  const auto words = [](std::string title, std::string Line::*of) {
+    return ColumnOf<Line>{{.title = std::move(title), .shrinks = true, .wraps = true},
+                          [of](const Line& line) { return Cell::words(line.*of); }};
+  };
+  // Of what was not compared there are no numbers.
+  const auto number = [](std::string title, auto of) {
+    return ColumnOf<Line>{{.title = std::move(title), .right = true}, [of](const Line& line) {
+                            return Cell::number(line.row.reference
+                                                    ? std::optional<double>(of(line.row))
+                                                    : std::nullopt);
+                          }};
+  };
+  const auto count = [](std::string title, auto of) {
+    return ColumnOf<Line>{{.title = std::move(title), .right = true}, [of](const Line& line) {
+                            return Cell::count(line.row.reference
+                                                   ? std::optional<std::size_t>(of(line.row))
+                                                   : std::nullopt);
+                          }};
+  };
+  ColumnsOf<Line> columns{
+      {{.title = "layer", .names = true}, [](const Line& line) { return Cell::layer(line.layer); }},
+      words("stage", &Line::stage),
+      words("status", &Line::status),
+      words("reason", &Line::reason)};
+  columns[1].names = true;
+  columns.push_back(number("max_abs", [](const StageDiff& row) { return row.difference.max_abs; }));
+  columns.push_back(number("max_rel", [](const StageDiff& row) { return row.difference.max_rel; }));
+  columns.push_back(
+      number("max_ulp", [](const StageDiff& row) { return row.difference.ulp.largest; }));
+  for (std::size_t i = 0; i < UlpCounts::limits.size(); ++i)
+    columns.push_back(count(fmt::format("beyond_{}_ulp", UlpCounts::limits[i]),
+                            [i](const StageDiff& row) { return row.difference.ulp.beyond[i]; }));
+  columns.push_back(
+      count("mismatched", [](const StageDiff& row) { return row.difference.mismatched; }));
+  columns.push_back(count("count", [](const StageDiff& row) { return row.difference.count; }));
+  columns.push_back(number("cosine", [](const StageDiff& row) { return row.difference.cosine; }));
+  columns.push_back({{.title = "worst_head", .right = true},
+                     [](const Line& line) { return Cell::count(line.row.difference.worst_head); }});
+  columns.push_back(words("where", &Line::where));
+  columns.push_back(number("atol", [](const StageDiff& row) { return row.tolerance.absolute; }));
+  columns.push_back(number("rtol", [](const StageDiff& row) { return row.tolerance.relative; }));
+  return table_of(lines, columns);
 }
 
 std::vector<StageLine> stage_lines(const std::string& id, const Layer& layer, const Diff& diff,

@@ -141,7 +141,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
   const bool exact =
       std::ranges::any_of(lines, [](const LayerLine& line) { return line.exact.has_value(); });
   std::vector<Table::Column> columns{{"layer"},   {"stages", true},  {""},
-                                         {"of them"}, {"max abs", true}, {"of its rms", true}};
+                                     {"of them"}, {"max abs", true}, {"of its rms", true}};
   if (exact) std::ranges::copy(exact_columns(), std::back_inserter(columns));
   Table grid(std::move(columns));
   const LayerLine* first = nullptr;
@@ -168,7 +168,7 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
     if (exact) std::ranges::copy(exact_cells(shown.exact), std::back_inserter(cells));
     for (std::string& cell : cells)
       if (differs) cell = text_style.bold(cell);
-    grid.add(std::move(cells));
+    grid.add(std::vector<Cell>(cells.begin(), cells.end()));
     i = last;
   }
   std::string text = first

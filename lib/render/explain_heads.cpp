@@ -119,7 +119,7 @@ std::string head_parts(const Explanation& explanation, const ExplainStyle& style
   const auto weights =
       has_weights ? top_weights(explanation, style, room) : std::vector<std::vector<std::string>>();
   for (std::size_t h = 0; h < columns[0].cells.size(); ++h) {
-    std::vector<std::string> cells;
+    std::vector<Cell> cells;
     for (const TextColumn& column : columns) cells.push_back(column.cells[h]);
     std::string looks_at;
     if (h < explanation.heads.size() && is_all_masked(explanation.heads[h]))

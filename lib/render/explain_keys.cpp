@@ -189,7 +189,7 @@ private:
     for (const KeyColumn& column : columns) titles.push_back({column.title, true});
     Table table(std::move(titles));
     const auto add = [&](const std::string& first, const auto& cell) {
-      std::vector<std::string> cells{first};
+      std::vector<Cell> cells{first};
       for (const KeyColumn& column : columns) cells.push_back(cell(column));
       table.add(std::move(cells));
     };

@@ -2,18 +2,20 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
-#include <mha/render/json_text.hpp>
-#include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace mha::render {
 
 namespace {
 
-struct TensorRow {
+/// A tensor, or a setting, whose values stand for its shape.
+struct NameRow {
+  std::string_view kind;
   std::string_view name;
   std::string shape;
   std::string_view text, axes, aliases;
@@ -21,13 +23,47 @@ struct TensorRow {
 
 /// The tensors of a layer, and the labels of tokens: those are text, so that the list of tensors
 /// lacks them.
-std::vector<TensorRow> tensor_rows() {
-  std::vector<TensorRow> rows;
+std::vector<NameRow> tensor_rows() {
+  std::vector<NameRow> rows;
   for (const TensorInfo& info : tensor_names())
-    rows.push_back({info.name, shape_text(info), info.text, info.axes, info.aliases});
-  rows.push_back({"tokens", "T", "labels of the queries: a list of text, or numbers", "T", ""});
-  rows.push_back({"key_tokens", "S", "labels of the keys, where they differ", "S", ""});
+    rows.push_back({"tensor", info.name, shape_text(info), info.text, info.axes, info.aliases});
+  rows.push_back(
+      {"tensor", "tokens", "T", "labels of the queries: a list of text, or numbers", "T", ""});
+  rows.push_back({"tensor", "key_tokens", "S", "labels of the keys, where they differ", "S", ""});
   return rows;
+}
+
+std::vector<NameRow> setting_rows() {
+  std::vector<NameRow> rows;
+  for (const SettingInfo& info : settings_table())
+    rows.push_back({"setting", info.name, std::string(info.values), info.text, "", info.aliases});
+  return rows;
+}
+
+/// Which of the two kinds of rows a table is of: it has the columns of these.
+enum class Of : std::uint8_t { tensors, settings, both };
+
+Table rows_table(const std::vector<NameRow>& rows, Of of) {
+  using In = Table::In;
+  const auto column = [](const char* title, bool there, std::function<Cell(const NameRow&)> get) {
+    return ColumnOf<NameRow>{{.title = title, .in = there ? In::fields : In::none}, std::move(get)};
+  };
+  const bool tensors = of != Of::settings, settings = of != Of::tensors;
+  const auto shape_of = [](std::string_view kind) {
+    return [kind](const NameRow& row) { return row.kind == kind ? Cell(row.shape) : Cell(); };
+  };
+  return table_of(
+      rows, ColumnsOf<NameRow>{
+                column("kind", of == Of::both, [](const NameRow& row) { return Cell(row.kind); }),
+                column("name", true, [](const NameRow& row) { return Cell(row.name); }),
+                column("shape", tensors, shape_of("tensor")),
+                column("values", settings, shape_of("setting")),
+                column("text", true, [](const NameRow& row) { return Cell(row.text); }),
+                column("axes", tensors, [](const NameRow& row) { return Cell(row.axes); }),
+                column("aliases", true, [](const NameRow& row) {
+                  const std::vector<std::string_view> words = words_of(row.aliases);
+                  return Cell::list({words.begin(), words.end()});
+                })});
 }
 
 constexpr std::string_view meanings_of_letters =
@@ -38,9 +74,7 @@ constexpr std::string_view spelling_rules =
     "them (WQ, Mask, keyPaddingMask); X, Q, K, V and q, k, v are told apart. Every stage may be "
     "given, too: `mha-inspect stages` lists them.";
 
-} // namespace
-
-std::string names_table(const TextStyle& text_style) {
+std::string for_eyes(const TextStyle& text_style) {
   const auto wrapped_column = [](std::string title) {
     return Table::Column{.title = std::move(title), .shrinks = true, .wraps = true};
   };
@@ -50,7 +84,7 @@ std::string names_table(const TextStyle& text_style) {
   const auto add_aliases = [&](std::string_view name, std::string_view others) {
     if (!others.empty()) aliases.add({std::string(name), std::string(others)});
   };
-  for (const TensorRow& row : tensor_rows()) {
+  for (const NameRow& row : tensor_rows()) {
     tensors.add({std::string(row.name), std::string(row.shape), std::string(row.text)});
     add_aliases(row.name, row.aliases);
   }
@@ -69,37 +103,35 @@ std::string names_table(const TextStyle& text_style) {
   return out;
 }
 
-std::string names_json() {
+std::string as_json() {
   constexpr Spread one_row_per_line{"\n    ", "\n    ", "\n  "};
   JsonText json;
-  const auto put_tensor = [&](const TensorRow& row) {
-    json.object([&] {
-      json.member("name", row.name).member("shape", row.shape);
-      json.member("text", row.text).member("axes", row.axes);
-      json.key("aliases").list(words_of(row.aliases));
-    });
-  };
-  const auto put_setting = [&](const SettingInfo& info) {
-    json.object([&] {
-      json.member("name", info.name).member("values", info.values).member("text", info.text);
-      json.key("aliases").list(words_of(info.aliases));
-    });
-  };
   json.open_object(indented);
-  json.key("tensors").list(tensor_rows(), put_tensor, one_row_per_line);
-  json.key("settings").list(settings_table(), put_setting, one_row_per_line);
+  json.key("tensors"), rows_table(tensor_rows(), Of::tensors).put(json, one_row_per_line);
+  json.key("settings"), rows_table(setting_rows(), Of::settings).put(json, one_row_per_line);
   json.close();
   json.end_line();
   return json.take();
 }
 
-std::string names_markdown() {
+std::string as_markdown() {
   std::string out = "| name | shape | meaning | also called |\n|---|---|---|---|\n";
-  for (const TensorRow& row : tensor_rows())
+  for (const NameRow& row : tensor_rows())
     out += fmt::format(
         "| `{}` | {} | {} | {} |\n", row.name, row.shape, row.text,
         row.aliases.empty() ? "–" : "`" + joined_texts(words_of(row.aliases), "` `") + "`");
   return out;
+}
+
+} // namespace
+
+std::string names_text(std::string_view form, const TextStyle& text_style) {
+  if (form == "json") return as_json();
+  if (form == "markdown") return as_markdown();
+  if (form == "table") return for_eyes(text_style);
+  std::vector<NameRow> rows = tensor_rows();
+  std::ranges::move(setting_rows(), std::back_inserter(rows));
+  return rows_table(rows, Of::both).as(form, text_style);
 }
 
 } // namespace mha::render

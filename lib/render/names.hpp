@@ -7,11 +7,9 @@
 
 namespace mha::render {
 
-/// Every tensor: name, shape, meaning, what else it may be called; then the settings.
-std::string names_table(const TextStyle& text_style);
-/// {"tensors": [{"name", "shape", "text", "axes", "aliases"}], "settings": […]}
-std::string names_json();
-/// The table of docs/formats.md.
-std::string names_markdown();
+/// One of `result_forms`: every tensor with its name, shape, meaning and what else it may be
+/// called, then the settings. As json {"tensors": [{"name", "shape", "text", "axes", "aliases"}],
+/// "settings": […]}; as markdown the table of docs/formats.md.
+std::string names_text(std::string_view form, const TextStyle& text_style);
 
 } // namespace mha::render

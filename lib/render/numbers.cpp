@@ -74,6 +74,20 @@ std::string rounded(double value, std::size_t digits) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
+std::string fixed(double value, std::size_t decimals) {
+  return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, decimals);
+}
+
+std::string fixed_or_power(double value, std::size_t decimals) {
+  const double least = 0.5 * std::pow(10.0, -static_cast<double>(decimals));
+  return value != 0 && std::abs(value) < least ? fmt::format("{:.0e}", value)
+                                               : fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string chance(double p) {
+  return p >= 0.0005 ? fixed(p, 3) : rounded(p, 3);
+}
+
 ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
   const Extent extent = numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>())
                                                       : extent_of(numbers.as<float>());

@@ -37,6 +37,12 @@ std::string exact(const std::optional<double>& number, Dialect dialect,
 /// One number for eyes, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
 std::string rounded(double value, std::size_t digits = 4);
 
+/// With so many decimals; or as a power of ten where those would all be 0: "0.0312", "2e-05".
+std::string fixed(double value, std::size_t decimals);
+std::string fixed_or_power(double value, std::size_t decimals);
+/// A probability: 0.091, or 1.35e-04.
+std::string chance(double p);
+
 /// One format for many numbers that stand below each other, chosen by the largest of them.
 class ColumnFormat {
 public:

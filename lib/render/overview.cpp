@@ -1,6 +1,6 @@
 #include <mha/render/overview.hpp>
 
-#include <mha/render/record.hpp>
+#include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
 
 #include <algorithm>
@@ -9,65 +9,67 @@ namespace mha::render {
 
 namespace {
 
-/// What CSV and JSON say of a stage; of no finite numbers there is no smallest, largest and mean.
-void put_summary(Record& record, const OverviewRow& row) {
-  const Summary& s = row.summary;
-  const auto number = [&](double value) {
-    return s.finite == 0 ? std::nullopt : std::optional(value);
-  };
-  record.shape("shape", row.shape).words("dtype", mha::name_of(row.dtype));
-  record.number("min", number(s.min)).number("max", number(s.max)).number("mean", number(s.mean()));
-  record.count("nan", s.nan).count("infinite", s.infinite);
-}
-
-/// The same behind the layer and the name of the stage.
-void put_stage_summary(Record& record, const OverviewRow& row) {
-  record.layer("layer", row.layer).words("stage", name_of(row.stage));
-  put_summary(record, row);
-}
-
-} // namespace
-
-std::string overview_table(const std::vector<OverviewRow>& rows, const Options& options) {
+Table overview_table(const std::vector<OverviewRow>& rows, std::size_t digits) {
+  using In = Table::In;
   const auto some = [&](std::size_t Summary::*count) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const OverviewRow& row) { return row.summary.*count > 0; });
   };
-  const bool nan = some(&Summary::nan), infinite = some(&Summary::infinite);
-  std::vector<Table::Column> columns{
-      {"stage"},     {"shape"},     {.title = "value", .shrinks = true, .dim = true, .spare = true},
-      {"min", true}, {"max", true}, {"mean", true}};
-  if (nan) columns.push_back({"NaN", true});
-  if (infinite) columns.push_back({"±inf", true});
-  Table grid(std::move(columns));
-  const std::size_t digits = options.precision.value_or(default_digits);
-  for (const OverviewRow& row : rows) {
-    const StageInfo& info = info_of(row.stage);
-    const Summary& s = row.summary;
-    const auto number = [&](double value) {
-      return s.finite == 0 ? std::string("–") : rounded(value, digits);
-    };
-    std::vector<std::string> cells{std::string(info.name), shape_text(row.shape), row.formula,
-                                   number(s.min),          number(s.max),         number(s.mean())};
-    if (nan) cells.push_back(s.nan > 0 ? fmt::format("{}", s.nan) : "");
-    if (infinite) cells.push_back(s.infinite > 0 ? fmt::format("{}", s.infinite) : "");
-    grid.add(std::move(cells));
-  }
-  return grid.text(options.text_style);
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  // Of no finite numbers there is no smallest, largest and mean.
+  const auto number = [digits](std::string title, auto of) {
+    return ColumnOf<OverviewRow>{
+        {.title = std::move(title),
+         .right = true,
+         .eyes = [digits](double value) { return rounded(value, digits); }},
+        [of](const OverviewRow& row) {
+          return Cell::number(row.summary.finite == 0 ? std::nullopt
+                                                      : std::optional<double>(of(row.summary)));
+        }};
+  };
+  const auto count = [&](std::string title, std::string field, std::size_t Summary::*of) {
+    return ColumnOf<OverviewRow>{{.title = std::move(title),
+                                  .right = true,
+                                  .in = some(of) ? In::all : In::fields,
+                                  .field = std::move(field)},
+                                 [of](const OverviewRow& row) {
+                                   const Cell cell = Cell::count(row.summary.*of);
+                                   return row.summary.*of > 0 ? cell : cell.shown_as("");
+                                 }};
+  };
+  return table_of(
+      rows,
+      ColumnsOf<OverviewRow>{
+          {fields("layer"), [](const OverviewRow& row) { return Cell::layer(row.layer); }},
+          {{.title = "stage"}, [](const OverviewRow& row) { return Cell(name_of(row.stage)); }},
+          {{.title = "shape"}, [](const OverviewRow& row) { return Cell::shape(row.shape); }},
+          {fields("dtype"), [](const OverviewRow& row) { return Cell(mha::name_of(row.dtype)); }},
+          {{.title = "value", .shrinks = true, .dim = true, .spare = true, .in = In::eyes},
+           [](const OverviewRow& row) { return Cell(row.formula); }},
+          number("min", [](const Summary& s) { return s.min; }),
+          number("max", [](const Summary& s) { return s.max; }),
+          number("mean", [](const Summary& s) { return s.mean(); }),
+          count("NaN", "nan", &Summary::nan),
+          count("±inf", "infinite", &Summary::infinite)});
 }
+
+} // namespace
 
 std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,
                           std::string_view form) {
-  if (form != "json") return text_of_rows(rows, form, options.precision, put_stage_summary);
+  const Table table = overview_table(rows, options.precision.value_or(default_digits));
+  if (form != "json") return table.as(form, options.text_style, options.precision);
   JsonText json(options.precision);
   json.object(
       [&] {
-        for (const OverviewRow& row : rows) {
-          const std::string_view stage = name_of(row.stage);
-          json.key(options.several_layers && !row.layer.empty()
-                       ? fmt::format("layers.{}.{}", row.layer, stage)
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          const std::string_view stage = name_of(rows[i].stage);
+          json.key(options.several_layers && !rows[i].layer.empty()
+                       ? fmt::format("layers.{}.{}", rows[i].layer, stage)
                        : std::string(stage));
-          put_row(json, row, put_summary);
+          json.object([&] { table.put_members(json, i, 2); }); // after layer and stage
         }
       },
       on_lines);

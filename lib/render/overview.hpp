@@ -15,10 +15,9 @@ struct OverviewRow {
   std::string formula; ///< as the layer computes it
 };
 
-/// For eyes; counts of NaN and infinity only where there are some.
-std::string overview_table(const std::vector<OverviewRow>& rows, const Options& options);
-/// csv, tsv, or an object a line (ndjson): layer, stage, shape, dtype, min, max, mean, nan,
-/// infinite; as json one object keyed by stage.
+/// One of `result_forms`: layer, stage, shape, dtype, min, max, mean, nan, infinite; as json one
+/// object keyed by stage. For eyes the formula, and counts of NaN and infinity only where there are
+/// some.
 std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,
                           std::string_view form);
 

@@ -1,7 +1,5 @@
 #include <mha/render/part_logits.hpp>
 
-#include <mha/render/json_text.hpp>
-#include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
 
 #include <algorithm>
@@ -47,10 +45,20 @@ TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
   return sides;
 }
 
-} // namespace
+/// The tokens of both sides beside each other.
+Table two_sides(const PartLogits& part, const PartView& view, const TokenNames& names) {
+  const TwoSides sides = sides_of(part.logits, view.top);
+  Table grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
+  for (std::size_t i = 0; i < sides.promoted.size(); ++i) {
+    const std::size_t up = sides.promoted[i], down = sides.suppressed[i];
+    grid.add({names.label(static_cast<int>(up)), fmt::format("{:+.3f}", part.logits[up]), "",
+              names.label(static_cast<int>(down)), fmt::format("{:+.3f}", part.logits[down])});
+  }
+  return grid;
+}
 
-std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
-                              const TokenNames& names, const TextStyle& text_style) {
+std::string for_eyes(const std::vector<PartLogits>& parts, const PartView& view,
+                     std::string_view form, const TokenNames& names, const TextStyle& text_style) {
   std::string text =
       in_lines(fmt::format("{}, {}", view.part, norm_in_words(view.norm)), text_style.width) + "\n";
   const bool several = !parts.empty() && parts.front().at.first != parts.back().at.first;
@@ -58,46 +66,55 @@ std::string part_logits_table(const std::vector<PartLogits>& parts, const PartVi
     text += '\n';
     if (view.norm != PartNorm::gain)
       text +=
-          fmt::format("{}position {}{}\n", several ? fmt::format("text {}, ", part.at.first) : "",
-                      part.at.second, part.head ? fmt::format(", head {}", *part.head) : "");
-    const TwoSides sides = sides_of(part.logits, view.top);
-    Table grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
-    for (std::size_t i = 0; i < sides.promoted.size(); ++i) {
-      const std::size_t up = sides.promoted[i], down = sides.suppressed[i];
-      grid.add({names.label(static_cast<int>(up)), fmt::format("{:+.3f}", part.logits[up]), "",
-                names.label(static_cast<int>(down)), fmt::format("{:+.3f}", part.logits[down])});
-    }
-    text += grid.text(text_style);
+          fmt::format("{}position {}{}\n{}", several ? fmt::format("text {}, ", part.at.first) : "",
+                      part.at.second, part.head ? fmt::format(", head {}", *part.head) : "",
+                      form == "markdown" ? "\n" : "");
+    text += two_sides(part, view, names).as(form, text_style);
   }
   return text;
 }
 
-std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
-                            const TokenNames& names, std::string_view form) {
-  const auto place = [&](std::size_t number) {
-    return view.norm == PartNorm::gain ? "" : std::to_string(number);
-  };
-  std::string out = separated_line(
-      {"batch", "position", "head", "side", "rank", "id", "token", "logit"}, separator_of(form));
+/// A token of one side.
+struct SideToken {
+  const PartLogits* part = nullptr;
+  const char* side = "";
+  std::size_t rank = 0, id = 0;
+};
+
+Table lines_of(const std::vector<PartLogits>& parts, const PartView& view,
+               const TokenNames& names) {
+  std::vector<SideToken> tokens;
   for (const PartLogits& part : parts) {
     const TwoSides sides = sides_of(part.logits, view.top);
-    for (const auto& [side, tokens] :
+    for (const auto& [side, ids] :
          {std::pair("promotes", &sides.promoted), std::pair("suppresses", &sides.suppressed)})
-      for (std::size_t rank = 0; rank < tokens->size(); ++rank) {
-        const std::size_t id = (*tokens)[rank];
-        out += separated_line({place(part.at.first), place(part.at.second),
-                               part.head ? std::to_string(*part.head) : "", side,
-                               std::to_string(rank + 1), std::to_string(id),
-                               names.text(static_cast<int>(id)),
-                               exact(part.logits[id], Dialect::csv, view.precision)},
-                              separator_of(form));
-      }
+      for (std::size_t rank = 0; rank < ids->size(); ++rank)
+        tokens.push_back({&part, side, rank + 1, (*ids)[rank]});
   }
-  return out;
+  using One = SideToken;
+  const auto column = [](const char* title, std::function<Cell(const One&)> get) {
+    return ColumnOf<One>{{.title = title}, std::move(get)};
+  };
+  const bool placed = view.norm != PartNorm::gain;
+  return table_of(
+      tokens,
+      ColumnsOf<One>{
+          column("batch",
+                 [=](const One& one) { return placed ? Cell::count(one.part->at.first) : Cell(); }),
+          column(
+              "position",
+              [=](const One& one) { return placed ? Cell::count(one.part->at.second) : Cell(); }),
+          column("head", [](const One& one) { return Cell::count(one.part->head); }),
+          column("side", [](const One& one) { return Cell(one.side); }),
+          column("rank", [](const One& one) { return Cell::count(one.rank); }),
+          column("id", [](const One& one) { return Cell::count(one.id); }),
+          column("token",
+                 [&](const One& one) { return Cell::words(names.text(static_cast<int>(one.id))); }),
+          column("logit", [](const One& one) { return Cell::number(one.part->logits[one.id]); })});
 }
 
-std::string part_logits_json(const std::vector<PartLogits>& parts, const PartView& view,
-                             const TokenNames& names) {
+std::string as_json(const std::vector<PartLogits>& parts, const PartView& view,
+                    const TokenNames& names) {
   JsonText json(view.precision);
   const auto place = [&](std::size_t number) {
     return view.norm == PartNorm::gain ? std::nullopt : std::optional(number);
@@ -126,6 +143,16 @@ std::string part_logits_json(const std::vector<PartLogits>& parts, const PartVie
   json.list(parts, put_part, indented);
   json.end_line();
   return json.take();
+}
+
+} // namespace
+
+std::string part_logits_text(const std::vector<PartLogits>& parts, const PartView& view,
+                             std::string_view form, const TokenNames& names,
+                             const TextStyle& text_style) {
+  if (form == "json") return as_json(parts, view, names);
+  if (is_for_eyes(form)) return for_eyes(parts, view, form, names, text_style);
+  return lines_of(parts, view, names).as(form, text_style, view.precision);
 }
 
 } // namespace mha::render

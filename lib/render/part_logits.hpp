@@ -1,5 +1,5 @@
 #pragma once
-// Tokens that a part of a model promotes and suppresses, as a table, CSV or JSON.
+// Tokens that a part of a model promotes and suppresses.
 
 #include <mha/model/part_logits.hpp>
 #include <mha/render/predict.hpp>
@@ -13,11 +13,10 @@ struct PartView {
   std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 
-std::string part_logits_table(const std::vector<PartLogits>& parts, const PartView& view,
-                              const TokenNames& names, const TextStyle& text_style);
-std::string part_logits_csv(const std::vector<PartLogits>& parts, const PartView& view,
-                            const TokenNames& names, std::string_view form);
-std::string part_logits_json(const std::vector<PartLogits>& parts, const PartView& view,
-                             const TokenNames& names);
+/// One of `result_forms`: a line a token; for eyes both sides beside each other; as json an object
+/// a place.
+std::string part_logits_text(const std::vector<PartLogits>& parts, const PartView& view,
+                             std::string_view form, const TokenNames& names,
+                             const TextStyle& text_style);
 
 } // namespace mha::render

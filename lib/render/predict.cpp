@@ -1,6 +1,7 @@
 #include <mha/render/predict.hpp>
 
 #include <mha/render/numbers.hpp>
+#include <mha/render/rounding.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -9,16 +10,6 @@
 namespace mha::render {
 
 namespace {
-
-std::string share_bar(double share) {
-  return std::string("██████████████████████████████")
-      .substr(0, 3 * static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * 10)));
-}
-
-/// A probability for eyes: 0.091, or 1.35e-04.
-std::string chance(double p) {
-  return p >= 0.0005 ? fmt::format("{:.3f}", p) : rounded(p, 3);
-}
 
 std::string place_text(const Prediction& one, const PredictView& view, const TokenNames& names) {
   std::string text = view.batched ? fmt::format("text {} · ", one.batch) : "";
@@ -29,52 +20,132 @@ std::string place_text(const Prediction& one, const PredictView& view, const Tok
   return text;
 }
 
-/// A line a position.
-Table grid_of_all(const PredictView& view, const TextStyle& text_style) {
-  std::vector<Table::Column> columns;
-  if (view.batched) columns.push_back({"text", true});
-  // In a narrow window titles are short, and long tokens are cut.
-  const bool narrow = text_style.width < 64;
-  columns.push_back({narrow ? "at" : "position", true}), columns.push_back({"token", false, true});
-  if (view.lens) columns.push_back({"layer", true});
-  columns.insert(columns.end(),
-                 {{"predicted", false, true}, {narrow ? "p" : "p(predicted)", true}});
-  if (view.causal)
-    columns.insert(columns.end(),
-                   {{"came", false, true}, {narrow ? "p" : "p(came)", true}, {"rank", true}});
-  return Table(std::move(columns));
+/// A candidate of a prediction.
+struct Ranked {
+  const Prediction* of = nullptr;
+  std::size_t rank = 0; ///< from 0
+  const Candidate& candidate() const { return of->candidates[rank]; }
+};
+
+std::vector<Ranked> ranked(const std::vector<Prediction>& predictions) {
+  std::vector<Ranked> list;
+  for (const Prediction& one : predictions)
+    for (std::size_t i = 0; i < one.candidates.size(); ++i) list.push_back({&one, i});
+  return list;
 }
 
-/// The titles of CSV and TSV.
-std::vector<std::string> titles_of(const PredictView& view) {
-  if (view.all)
-    return {"batch",        "position",  "layer",
-            "id",           "token",     "piece",
-            "predicted_id", "predicted", "predicted_probability",
-            "came_id",      "came",      "came_probability",
-            "came_rank",    "loss"};
-  return {"batch", "position", "layer", "rank", "id", "token", "piece", "probability", "logit"};
+/// A line a candidate: for programs with its place, for eyes with a bar.
+Table candidates_table(const std::vector<Prediction>& predictions, const PredictView& view,
+                       const TokenNames& names) {
+  using In = Table::In;
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  const auto spelled = [](const std::function<std::string(int)>& spell) {
+    return [&spell](const Ranked& one) { return Cell::words(spell(one.candidate().id)); };
+  };
+  return table_of(
+      ranked(predictions),
+      ColumnsOf<Ranked>{
+          {fields("batch"), [](const Ranked& one) { return Cell::count(one.of->batch); }},
+          {fields("position"), [](const Ranked& one) { return Cell::count(one.of->position); }},
+          {fields("layer"), [](const Ranked& one) { return Cell::count(one.of->layer); }},
+          {fields("rank"), [](const Ranked& one) { return Cell::count(one.rank + 1); }},
+          {{.title = "token", .in = In::eyes}, spelled(names.label)},
+          {{.title = "id", .right = true},
+           [](const Ranked& one) {
+             return Cell::count(static_cast<std::size_t>(one.candidate().id));
+           }},
+          {fields("token"), spelled(names.text)},
+          {fields("piece"), spelled(names.piece)},
+          {{.title = "probability", .right = true, .eyes = chance},
+           [](const Ranked& one) { return Cell::number(one.candidate().probability); }},
+          {{.title = "logit", .right = true},
+           [](const Ranked& one) { return Cell::number(one.candidate().logit); }},
+          {{.title = "", .in = In::eyes},
+           [](const Ranked& one) { return Cell(bar(one.candidate().probability, 10, false)); }}},
+      view.form);
 }
 
-/// What CSV says of a position in a line of --all, behind batch, position and layer.
-void add_cells_of_all(const Prediction& one, const PredictView& view, const TokenNames& names,
-                      std::vector<std::string>& cells) {
-  const int id = (*view.ids)[one.batch][one.position];
-  const auto csv = [&](double value) { return exact(value, Dialect::csv, view.precision); };
-  cells.insert(cells.end(), {fmt::format("{}", id), names.text(id), names.piece(id)});
-  if (!one.candidates.empty()) {
-    const Candidate& predicted = one.candidates[0];
-    cells.insert(cells.end(), {fmt::format("{}", predicted.id), names.text(predicted.id),
-                               csv(predicted.probability)});
-  } else {
-    cells.insert(cells.end(), 3, "");
-  }
-  if (one.actual)
-    cells.insert(cells.end(), {fmt::format("{}", one.actual->id), names.text(one.actual->id),
-                               csv(one.actual->probability), fmt::format("{}", one.actual->rank),
-                               csv(one.actual->surprise)});
-  else
-    cells.insert(cells.end(), 5, "");
+/// A line a position: the token there, the most probable one, the one that came. In a narrow window
+/// titles are short, and long tokens are cut.
+Table positions_table(const std::vector<Prediction>& predictions, const PredictView& view,
+                      const TokenNames& names, std::size_t width) {
+  using In = Table::In;
+  using One = Prediction;
+  const bool narrow = width < 64;
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  const auto eyes = [](std::string title, bool shown = true) {
+    return Table::Column{.title = std::move(title),
+                         .right = true,
+                         .in = shown ? In::eyes : In::none,
+                         .eyes = chance};
+  };
+  const auto token = [](std::string title, bool shown = true) {
+    return Table::Column{
+        .title = std::move(title), .shrinks = true, .in = shown ? In::eyes : In::none};
+  };
+  using Id = std::optional<int> (*)(const One&, const PredictView&);
+  const Id own = [](const One& one, const PredictView& the_view) {
+    return std::optional((*the_view.ids)[one.batch][one.position]);
+  };
+  const Id predicted = [](const One& one, const PredictView&) {
+    return one.candidates.empty() ? std::nullopt : std::optional(one.candidates[0].id);
+  };
+  const Id came = [](const One& one, const PredictView&) {
+    return one.actual ? std::optional(one.actual->id) : std::nullopt;
+  };
+  const auto id = [&](Id of) {
+    return [of, &view](const One& one) {
+      const std::optional<int> number = of(one, view);
+      return number ? Cell::count(static_cast<std::size_t>(*number)) : Cell();
+    };
+  };
+  const auto spelled = [&](Id of, const std::function<std::string(int)>& spell) {
+    return [of, &spell, &view](const One& one) {
+      const std::optional<int> number = of(one, view);
+      return number ? Cell::words(spell(*number)) : Cell();
+    };
+  };
+  const auto or_dash = [](auto get) {
+    return [get](const One& one) { return one.actual ? get(one) : Cell().shown_as("–"); };
+  };
+  const auto p_predicted = [](const One& one) {
+    return one.candidates.empty() ? Cell() : Cell::number(one.candidates[0].probability);
+  };
+  const auto p_came = or_dash([](const One& one) { return Cell::number(one.actual->probability); });
+  const auto rank_came = or_dash([](const One& one) { return Cell::count(one.actual->rank); });
+  const auto loss = or_dash([](const One& one) { return Cell::number(one.actual->surprise); });
+  const auto batch = [](const One& one) { return Cell::count(one.batch); };
+  const auto position = [](const One& one) { return Cell::count(one.position); };
+  const auto layer = [](const One& one) { return Cell::count(one.layer); };
+  return table_of(predictions,
+                  ColumnsOf<One>{{fields("batch"), batch},
+                                 {fields("position"), position},
+                                 {fields("layer"), layer},
+                                 {fields("id"), id(own)},
+                                 {fields("token"), spelled(own, names.text)},
+                                 {fields("piece"), spelled(own, names.piece)},
+                                 {fields("predicted_id"), id(predicted)},
+                                 {fields("predicted"), spelled(predicted, names.text)},
+                                 {fields("predicted_probability"), p_predicted},
+                                 {fields("came_id"), id(came)},
+                                 {fields("came"), spelled(came, names.text)},
+                                 {fields("came_probability"), p_came},
+                                 {fields("came_rank"), rank_came},
+                                 {fields("loss"), loss},
+                                 {eyes("text", view.batched), batch},
+                                 {eyes(narrow ? "at" : "position"), position},
+                                 {token("token"), spelled(own, names.label)},
+                                 {eyes("layer", view.lens), layer},
+                                 {token("predicted"), spelled(predicted, names.label)},
+                                 {eyes(narrow ? "p" : "p(predicted)"), p_predicted},
+                                 {token("came", view.causal), or_dash(spelled(came, names.label))},
+                                 {eyes(narrow ? "p" : "p(came)", view.causal), p_came},
+                                 {eyes("rank", view.causal), rank_came}},
+                  view.form);
 }
 
 } // namespace
@@ -88,56 +159,20 @@ PredictionText::PredictionText(PredictView view, TokenNames names, TextStyle tex
     : view_(std::move(view)),
       names_(std::move(names)),
       text_style_(std::move(text_style)),
-      grid_(grid_of_all(view_, text_style_)),
+      rows_(view_.form, view_.precision),
       json_(view_.precision) {}
 
-void PredictionText::add_to_grid(const Prediction& one) {
-  std::vector<std::string> cells;
-  if (view_.batched) cells.push_back(fmt::format("{}", one.batch));
-  cells.push_back(fmt::format("{}", one.position));
-  cells.push_back(visible(names_.label((*view_.ids)[one.batch][one.position])));
-  if (view_.lens) cells.push_back(fmt::format("{}", *one.layer));
-  const bool some = !one.candidates.empty();
-  cells.push_back(some ? visible(names_.label(one.candidates[0].id)) : "");
-  cells.push_back(some ? chance(one.candidates[0].probability) : "");
-  if (view_.causal) {
-    cells.push_back(one.actual ? visible(names_.label(one.actual->id)) : "–");
-    cells.push_back(one.actual ? chance(one.actual->probability) : "–");
-    cells.push_back(one.actual ? fmt::format("{}", one.actual->rank) : "–");
-  }
-  grid_.add(std::move(cells));
+Table PredictionText::table_of_some(const std::vector<Prediction>& predictions) const {
+  return view_.all ? positions_table(predictions, view_, names_, text_style_.width)
+                   : candidates_table(predictions, view_, names_);
 }
 
 void PredictionText::add_block(const Prediction& one, std::string& out) {
-  Table grid({{"token"}, {"id", true}, {"probability", true}, {"logit", true}, {""}});
-  for (const Candidate& next : one.candidates)
-    grid.add({visible(names_.label(next.id)), fmt::format("{}", next.id), chance(next.probability),
-              rounded(next.logit, 4), share_bar(next.probability)});
+  const std::string place = place_text(one, view_, names_);
   out += (is_first_ ? "" : "\n") +
-         text_style_.bold(in_lines(place_text(one, view_, names_), text_style_.width)) + "\n\n" +
-         grid.text(text_style_);
+         (view_.form == "markdown" ? place : text_style_.bold(in_lines(place, text_style_.width))) +
+         "\n\n" + table_of_some({one}).as(view_.form, text_style_);
   is_first_ = false;
-}
-
-void PredictionText::add_line(const Prediction& one, std::string& out) const {
-  const char separator = separator_of(view_.form);
-  const std::vector<std::string> at{fmt::format("{}", one.batch), fmt::format("{}", one.position),
-                                    one.layer ? fmt::format("{}", *one.layer) : ""};
-  if (view_.all) {
-    std::vector<std::string> cells = at;
-    add_cells_of_all(one, view_, names_, cells);
-    out += separated_line(cells, separator);
-    return;
-  }
-  for (std::size_t i = 0; i < one.candidates.size(); ++i) {
-    const Candidate& next = one.candidates[i];
-    std::vector<std::string> cells = at;
-    cells.insert(cells.end(),
-                 {fmt::format("{}", i + 1), fmt::format("{}", next.id), names_.text(next.id),
-                  names_.piece(next.id), exact(next.probability, Dialect::csv, view_.precision),
-                  exact(next.logit, Dialect::csv, view_.precision)});
-    out += separated_line(cells, separator);
-  }
 }
 
 void PredictionText::add_json_token(int id) {
@@ -167,35 +202,33 @@ void PredictionText::add_object(const Prediction& one) {
   json_.close();
 }
 
-std::string PredictionText::begin() {
-  if (std::exchange(is_begun_, true) || view_.form == "table") return "";
-  if (view_.form != "json") return separated_line(titles_of(view_), separator_of(view_.form));
+void PredictionText::begin_json() {
+  if (std::exchange(is_begun_, true)) return;
   json_.open_object(indented);
   json_.key("predictions").open_list({"\n    ", "\n    ", "\n  "});
-  return "";
 }
 
 std::string PredictionText::add(const std::vector<Prediction>& predictions) {
-  std::string out = begin();
-  for (const Prediction& one : predictions) {
-    loss_.add(one);
-    if (view_.form == "json")
-      add_object(one);
-    else if (view_.form != "table")
-      add_line(one, out);
-    else if (view_.all)
-      add_to_grid(one);
-    else
-      add_block(one, out);
+  for (const Prediction& one : predictions) loss_.add(one);
+  if (view_.form == "json") {
+    begin_json();
+    for (const Prediction& one : predictions) add_object(one);
+    return json_.take();
   }
-  return out + json_.take();
+  if (!is_for_eyes(view_.form)) return rows_.add(table_of_some(predictions));
+  std::string out;
+  if (view_.all)
+    kept_.insert(kept_.end(), predictions.begin(), predictions.end());
+  else
+    for (const Prediction& one : predictions) add_block(one, out);
+  return out;
 }
 
 std::string PredictionText::finish() {
-  std::string out = begin();
   const bool known = loss_.tokens() > 0;
   const double mean = known ? loss_.mean() : 0, perplexity = std::exp(mean);
   if (view_.form == "json") {
+    begin_json();
     json_.close();
     json_.key("loss").value_or_null(known ? std::optional(mean) : std::nullopt);
     json_.key("perplexity").value_or_null(known ? std::optional(perplexity) : std::nullopt);
@@ -203,15 +236,13 @@ std::string PredictionText::finish() {
     json_.end_line();
     return json_.take();
   }
-  if (view_.form != "table" || !view_.all) return out;
-  out += grid_.text(text_style_);
+  if (!is_for_eyes(view_.form)) return rows_.is_begun() ? "" : rows_.add(table_of_some({}));
+  if (!view_.all) return "";
+  Table table = table_of_some(kept_);
   if (known)
-    out += "\n" +
-           in_lines(fmt::format("mean loss {} nats over {} · perplexity {}", rounded(mean, 5),
-                                counted(loss_.tokens(), "tokens"), rounded(perplexity, 5)),
-                    text_style_.width) +
-           "\n";
-  return out;
+    table.note(fmt::format("mean loss {} nats over {} · perplexity {}", rounded(mean, 5),
+                           counted(loss_.tokens(), "tokens"), rounded(perplexity, 5)));
+  return table.as(view_.form, text_style_);
 }
 
 } // namespace mha::render

@@ -1,10 +1,9 @@
 #pragma once
-// Predictions of a whole model as a table, CSV or JSON.
+// Predictions of a whole model as text.
 
 #include <mha/model/predict.hpp>
-#include <mha/render/json_text.hpp>
-#include <mha/render/text.hpp>
 #include <mha/render/table.hpp>
+#include <mha/render/text.hpp>
 #include <mha/render/tokens.hpp>
 
 #include <optional>
@@ -14,7 +13,7 @@
 namespace mha::render {
 
 struct PredictView {
-  std::string form;     ///< table, csv, tsv or json
+  std::string form;     ///< one of `result_forms`
   bool all = false;     ///< a line a position, and the mean loss
   bool lens = false;    ///< of the stream of each layer
   bool batched = false; ///< several texts
@@ -49,18 +48,18 @@ public:
   std::string finish();
 
 private:
-  void add_to_grid(const Prediction& one);
+  Table table_of_some(const std::vector<Prediction>& predictions) const;
   void add_block(const Prediction& one, std::string& out);
-  void add_line(const Prediction& one, std::string& out) const;
+  void begin_json();
   void add_object(const Prediction& one);
   void add_json_token(int id);
-  std::string begin();
 
   PredictView view_;
   TokenNames names_;
   TextStyle text_style_;
-  Table grid_;
+  std::vector<Prediction> kept_; ///< of --all, for eyes
   PredictionLoss loss_;
+  TableStream rows_;
   JsonText json_;
   bool is_begun_ = false, is_first_ = true;
 };

@@ -50,11 +50,11 @@ std::string rate_text(double rate) {
 
 std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& text_style) {
   Table grid({{"stage"},
-                  {"time", true},
-                  {"share", true},
-                  {"bound", true},
-                  {"reached", true},
-                  {"bound by"}});
+              {"time", true},
+              {"share", true},
+              {"bound", true},
+              {"reached", true},
+              {"bound by"}});
   double all = 0;
   for (const StageSpeed& stage : roofline.stages) all += stage.seconds;
   for (const StageSpeed& stage : roofline.stages) {

@@ -33,14 +33,15 @@ std::string rounded_alone(double number, std::size_t digits) {
   return Rounding({number}, digits).text(number);
 }
 
-std::string bar(double part, std::size_t width) {
-  static constexpr std::array<std::string_view, 8> eighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+std::string bar(double part, std::size_t width, bool eighths) {
+  static constexpr std::array<std::string_view, 8> ends{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   if (!(part > 0)) return "";
   const double columns = std::min(part, 1.0) * static_cast<double>(width);
-  const auto steps = static_cast<std::size_t>(std::lround(columns * 8));
+  const auto steps =
+      static_cast<std::size_t>(eighths ? std::lround(columns * 8) : 8 * std::lround(columns));
   std::string text;
   for (std::size_t i = 0; i < steps / 8; ++i) text += "█";
-  text += eighths[steps % 8];
+  text += ends[steps % 8];
   return text;
 }
 

@@ -23,8 +23,9 @@ private:
 /// A single number by itself.
 std::string rounded_alone(double number, std::size_t digits = 4);
 
-/// A bar of `width` columns for 1, in eighths of a column: "███▌"; "" for what is not in (0, …).
-std::string bar(double part, std::size_t width);
+/// A bar of `width` columns for 1, in eighths of a column or whole ones: "███▌"; "" for what is not
+/// in (0, …).
+std::string bar(double part, std::size_t width, bool eighths = true);
 
 /// "0–3, 7" for sorted indices; "" where that takes more than `runs` runs.
 std::string ranges(const std::vector<std::size_t>& indices, std::size_t runs = 3);

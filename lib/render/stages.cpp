@@ -2,7 +2,6 @@
 
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/render/json_text.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
@@ -82,19 +81,16 @@ std::string result_rows() {
   return out;
 }
 
-} // namespace
-
-std::string stages_table(const Layer* layer, const TextStyle& text_style) {
+std::string for_eyes(const Layer* layer, const TextStyle& text_style) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
-  std::vector<Table::Column> columns{{"stage"},
-                                         {.title = "shape", .shrinks = true, .wraps = true}};
+  std::vector<Table::Column> columns{{"stage"}, {.title = "shape", .shrinks = true, .wraps = true}};
   if (layer) columns.push_back({.title = "here", .shrinks = true, .wraps = true});
   columns.push_back({.title = "value", .shrinks = true, .wraps = true});
   columns.push_back({.title = "when", .shrinks = true, .dim = true, .wraps = true});
   Table grid(std::move(columns));
   for (const StageInfo& info : stages()) {
     if (hides(layer, info.stage)) continue;
-    std::vector<std::string> row{std::string(info.name), joined_names(info.letters, " × ")};
+    std::vector<Cell> row{std::string(info.name), joined_names(info.letters, " × ")};
     if (layer)
       row.push_back(contains(available, info.stage) ? shape_text(layer->shape_of(info.stage))
                                                     : "–");
@@ -112,30 +108,39 @@ std::string stages_table(const Layer* layer, const TextStyle& text_style) {
   return out;
 }
 
-std::string stages_json(const Layer* layer) {
+Table rows_table(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
-  JsonText json;
-  const auto named = [&](auto named_one) { json.value(mha::name_of(named_one)); };
-  const auto put = [&](const StageInfo& info) {
-    json.object([&] {
-      json.member("name", info.name).key("letters").list(info.letters, named);
-      if (layer) {
-        json.key("shape");
-        contains(available, info.stage) ? json.list(layer->shape_of(info.stage)) : json.null();
-      }
-      json.member("value", info.value).member("text", info.text).member("part", info.part);
-      json.key("inputs").list(info.inputs, named);
-      json.key("aliases").list(words_of(info.aliases));
-    });
-  };
   std::vector<StageInfo> shown;
   for (const StageInfo& info : stages())
     if (!hides(layer, info.stage)) shown.push_back(info);
-  json.list(shown, put, indented);
-  return json.take() + "\n";
+  const auto names = [](const auto& list) {
+    std::vector<std::string> words;
+    for (const auto& one : list) words.emplace_back(mha::name_of(one));
+    return Cell::list(std::move(words));
+  };
+  const auto column = [](const char* title, std::function<Cell(const StageInfo&)> get) {
+    return ColumnOf<StageInfo>{{.title = title}, std::move(get)};
+  };
+  ColumnsOf<StageInfo> columns{
+      column("name", [](const StageInfo& info) { return Cell(info.name); }),
+      column("letters", [&](const StageInfo& info) { return names(info.letters); })};
+  if (layer)
+    columns.push_back(column("shape", [&](const StageInfo& info) {
+      return contains(available, info.stage) ? Cell::shape(layer->shape_of(info.stage)) : Cell();
+    }));
+  columns.insert(columns.end(),
+                 {column("value", [](const StageInfo& info) { return Cell(info.value); }),
+                  column("text", [](const StageInfo& info) { return Cell(info.text); }),
+                  column("part", [](const StageInfo& info) { return Cell(info.part); }),
+                  column("inputs", [&](const StageInfo& info) { return names(info.inputs); }),
+                  column("aliases", [](const StageInfo& info) {
+                    const std::vector<std::string_view> words = words_of(info.aliases);
+                    return Cell::list({words.begin(), words.end()});
+                  })});
+  return table_of(shown, std::move(columns));
 }
 
-std::string stages_markdown(const Layer* layer) {
+std::string as_markdown(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   const std::string_view here = layer ? " here |" : "", rule = layer ? "---|" : "";
   std::string out =
@@ -162,6 +167,14 @@ std::string stages_markdown(const Layer* layer) {
   for (std::string_view word : ambiguous_words())
     out += fmt::format("| `{}` | {} |\n", word, either(readings_of(word)));
   return out + std::string(markdown_results) + result_rows();
+}
+
+} // namespace
+
+std::string stages_text(const Layer* layer, std::string_view form, const TextStyle& text_style) {
+  if (form == "table") return for_eyes(layer, text_style);
+  if (form == "markdown") return as_markdown(layer);
+  return rows_table(layer).as(form, text_style, {}, indented);
 }
 
 } // namespace mha::render

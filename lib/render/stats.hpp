@@ -1,8 +1,8 @@
 #pragma once
-// The measures of heads: a row each, for eyes and for programs.
+// The measures of heads: a row each.
 
 #include <mha/heads/measures.hpp>
-#include <mha/render/text.hpp>
+#include <mha/render/table.hpp>
 
 namespace mha::render {
 
@@ -15,17 +15,15 @@ struct StatsRow {
 /// Which measures stand in the columns; layer, head and kind always do.
 using StatsColumns = std::vector<const Measure*>;
 
-/// Those that tell the most and fit into the width, without those that no head has. A last line
-/// says how many there are beside them. `above`: less what equal weights would score.
-std::string stats_table(const std::vector<StatsRow>& rows, bool above, const TextStyle& text_style);
-/// The measures asked for. Where they do not fit side by side, a line is a measure and a column a
-/// head.
-std::string stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns,
-                        const TextStyle& text_style);
-
-/// A text form for programs: csv, tsv, json (a list of objects) or ndjson. What is not there is
-/// empty, or null.
-std::string stats_text(const std::vector<StatsRow>& rows, const StatsColumns& columns,
-                       std::string_view form, std::optional<std::size_t> precision = std::nullopt);
+/// A line a head.
+Table stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns);
+/// The measures that tell the most and fit the width, without those that no head has, as "table" or
+/// "markdown". A last line says that there are more. `above`: less what equal weights would score.
+std::string telling_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
+                          const TextStyle& text_style);
+/// The measures asked for, for a terminal: where they do not fit side by side, a line is a measure
+/// and a column a head.
+std::string chosen_stats(const std::vector<StatsRow>& rows, const StatsColumns& columns,
+                         const TextStyle& text_style);
 
 } // namespace mha::render

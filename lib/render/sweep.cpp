@@ -1,6 +1,6 @@
 #include <mha/render/sweep.hpp>
 
-#include <mha/render/record.hpp>
+#include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
 
 #include <algorithm>
@@ -14,10 +14,6 @@ std::string label_along(const SweepView& view, SweepAxis axis, std::size_t index
   const bool of_tokens = axis == SweepAxis::query || axis == SweepAxis::key;
   return of_tokens && index < view.tokens.size() ? fmt::format("{} {}", index, view.tokens[index])
                                                  : fmt::format("{}", index);
-}
-
-std::string for_eyes(double value) {
-  return fmt::format("{:.3f}", value == 0 ? 0.0 : value);
 }
 
 std::string heading(const SweepResult& sweep, const SweepView& view, const TextStyle& text_style) {
@@ -34,9 +30,8 @@ std::string heading(const SweepResult& sweep, const SweepView& view, const TextS
   return text;
 }
 
-/// A stage's points of two axes.
-std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& view,
-                     const TextStyle& text_style) {
+/// A stage's points of two axes: the first downwards, the second across.
+Table two_axes(const std::vector<SweepPoint>& points, const SweepView& view) {
   const SweepAxis down = view.over[0], across = view.over[1];
   std::size_t columns = 0;
   for (const SweepPoint& point : points)
@@ -44,85 +39,85 @@ std::string two_axes(const std::vector<SweepPoint>& points, const SweepView& vie
   std::vector<Table::Column> titles{{std::string(name_of(down)), true}};
   for (std::size_t j = 0; j < columns; ++j) titles.push_back({label_along(view, across, j), true});
   Table grid(std::move(titles));
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<Cell>> rows;
   for (const SweepPoint& point : points) {
     const std::size_t row = *index_along(point, down), column = *index_along(point, across);
-    if (rows.size() <= row) rows.resize(row + 1, std::vector<std::string>(columns + 1));
+    if (rows.size() <= row) rows.resize(row + 1, std::vector<Cell>(columns + 1));
     rows[row][0] = label_along(view, down, row);
-    rows[row][column + 1] = for_eyes(point.value);
+    rows[row][column + 1] = fixed(point.value, 3);
   }
-  for (std::vector<std::string>& row : rows) grid.add(std::move(row));
-  return grid.text(text_style);
+  for (std::vector<Cell>& row : rows) grid.add(std::move(row));
+  return grid;
 }
 
-std::string as_lines(const std::vector<SweepPoint>& points, const SweepView& view,
-                     const TextStyle& text_style) {
-  std::vector<Table::Column> titles;
-  for (const SweepAxis axis : view.over) titles.push_back({std::string(name_of(axis)), true});
-  titles.push_back({"value", true});
-  const bool spread = !points.empty() && points[0].spread;
-  if (spread) titles.push_back({"spread", true});
-  Table grid(std::move(titles));
-  for (const SweepPoint& point : points) {
-    std::vector<std::string> cells;
-    for (const SweepAxis axis : view.over)
-      cells.push_back(label_along(view, axis, *index_along(point, axis)));
-    cells.push_back(for_eyes(point.value));
-    if (spread) cells.push_back(for_eyes(*point.spread));
-    grid.add(std::move(cells));
-  }
-  return grid.text(text_style);
-}
-
-/// What CSV and JSON say of a point: CSV its axes, JSON all that there are. The pairs are CSV's as
-/// columns, which has no other place for them.
-auto sweep_record(const SweepResult& sweep, const SweepView& view) {
-  return [&](Record& record, const SweepPoint& point) {
-    const std::vector<SweepAxis> every{SweepAxis::layer, SweepAxis::head, SweepAxis::query,
-                                       SweepAxis::key};
-    record.words("stage", view.stages[point.stage]);
-    for (const SweepAxis axis : record.json() ? every : view.over)
-      record.count(name_of(axis), index_along(point, axis));
-    record.number("value", point.value).number("spread", point.spread);
-    if (!record.json())
-      record.count("pairs", sweep.pairs)
-          .count("without_difference", sweep.without_difference.size());
+/// A line a point: for eyes the axes with their tokens; CSV has the axes, JSON all that there are.
+/// The pairs are CSV's as columns, which has no other place for them.
+Table points_table(const std::vector<SweepPoint>& points, const SweepResult& sweep,
+                   const SweepView& view) {
+  using In = Table::In;
+  using Point = SweepPoint;
+  ColumnsOf<Point> columns{{{.title = "stage", .in = In::fields}, [&view](const Point& point) {
+                              return Cell::words(view.stages[point.stage]);
+                            }}};
+  const auto add_axis = [&](SweepAxis axis, In in) {
+    columns.push_back({{.title = std::string(name_of(axis)), .right = true, .in = in},
+                       [axis, in, &view](const Point& point) {
+                         const std::optional<std::size_t> index = index_along(point, axis);
+                         const Cell cell = Cell::count(index);
+                         return in == In::eyes ? cell.shown_as(label_along(view, axis, *index))
+                                               : cell;
+                       }});
   };
+  for (const SweepAxis axis : view.over) add_axis(axis, In::lines);
+  for (const SweepAxis axis : {SweepAxis::layer, SweepAxis::head, SweepAxis::query, SweepAxis::key})
+    add_axis(axis, In::json);
+  for (const SweepAxis axis : view.over) add_axis(axis, In::eyes);
+  const auto three_decimals = [](double number) { return fixed(number, 3); };
+  const bool spread = !points.empty() && points[0].spread;
+  columns.push_back({{.title = "value", .right = true, .eyes = three_decimals},
+                     [](const Point& point) { return Cell::number(point.value); }});
+  columns.push_back({{.title = "spread",
+                      .right = true,
+                      .in = spread ? In::all : In::fields,
+                      .eyes = three_decimals},
+                     [](const Point& point) { return Cell::number(point.spread); }});
+  columns.push_back({{.title = "pairs", .in = In::lines},
+                     [&sweep](const Point&) { return Cell::count(sweep.pairs); }});
+  columns.push_back({{.title = "without_difference", .in = In::lines}, [&sweep](const Point&) {
+                       return Cell::count(sweep.without_difference.size());
+                     }});
+  return table_of(points, columns);
 }
 
 } // namespace
 
-std::string sweep_table(const SweepResult& sweep, const SweepView& view,
-                        const TextStyle& text_style) {
+std::string sweep_text(const SweepResult& sweep, const SweepView& view, std::string_view form,
+                       const TextStyle& text_style) {
+  if (form == "csv" || form == "tsv" || form == "ndjson")
+    return points_table(sweep.points, sweep, view).as(form, text_style, view.precision);
+  if (form == "json") {
+    JsonText json(view.precision);
+    json.open_object(indented);
+    json.member("metric", view.metric).member("raw", view.raw);
+    json.member("this", sweep.here).member("other", sweep.there);
+    json.member("pairs", sweep.pairs).member("without_difference", sweep.without_difference.size());
+    json.key("points");
+    points_table(sweep.points, sweep, view).put(json, {"\n    ", "\n    ", "\n  "});
+    json.close();
+    json.end_line();
+    return json.take();
+  }
   std::string text = heading(sweep, view, text_style);
   for (std::size_t s = 0; s < view.stages.size(); ++s) {
     std::vector<SweepPoint> points;
     std::ranges::copy_if(sweep.points, std::back_inserter(points),
                          [&](const SweepPoint& point) { return point.stage == s; });
-    text += fmt::format("\n{}\n", view.stages[s]);
-    text += view.over.size() == 2 ? two_axes(points, view, text_style)
-                                  : as_lines(points, view, text_style);
+    const Table table =
+        view.over.size() == 2 ? two_axes(points, view) : points_table(points, sweep, view);
+    text += fmt::format("\n{}\n{}{}", view.stages[s], form == "markdown" ? "\n" : "",
+                        table.as(form, text_style));
   }
   return text;
-}
-
-std::string sweep_csv(const SweepResult& sweep, const SweepView& view, std::string_view form) {
-  return lines_of_rows(sweep.points, form, view.precision, sweep_record(sweep, view));
-}
-
-std::string sweep_json(const SweepResult& sweep, const SweepView& view) {
-  JsonText json(view.precision);
-  json.open_object(indented);
-  json.member("metric", view.metric).member("raw", view.raw);
-  json.member("this", sweep.here).member("other", sweep.there);
-  json.member("pairs", sweep.pairs).member("without_difference", sweep.without_difference.size());
-  json.key("points").list(
-      sweep.points,
-      [&](const SweepPoint& point) { put_row(json, point, sweep_record(sweep, view)); },
-      {"\n    ", "\n    ", "\n  "});
-  json.close();
-  json.end_line();
-  return json.take();
 }
 
 } // namespace mha::render

@@ -1,5 +1,5 @@
 #pragma once
-// A sweep of patches (model/sweep.hpp) as a grid for eyes, CSV or JSON.
+// A sweep of patches (model/sweep.hpp) as a table.
 
 #include <mha/model/sweep.hpp>
 #include <mha/render/text.hpp>
@@ -20,11 +20,9 @@ struct SweepView {
   std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 
-/// One stage's points as rows and columns: its first axis downwards, the second across; points of
-/// more axes, or of one, as lines.
-std::string sweep_table(const SweepResult& sweep, const SweepView& view,
-                        const TextStyle& text_style);
-std::string sweep_csv(const SweepResult& sweep, const SweepView& view, std::string_view form);
-std::string sweep_json(const SweepResult& sweep, const SweepView& view);
+/// One of `result_forms`. For eyes a table a stage: of two axes the first downwards and the second
+/// across, else a line a point.
+std::string sweep_text(const SweepResult& sweep, const SweepView& view, std::string_view form,
+                       const TextStyle& text_style);
 
 } // namespace mha::render

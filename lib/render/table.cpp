@@ -22,6 +22,20 @@ std::size_t part_width(const SubTable& part) {
   return width;
 }
 
+/// All columns for eyes, as wide as their widest cell.
+SubTable natural_part(const std::vector<Table::Column>& columns,
+                      const std::vector<std::vector<std::string>>& texts) {
+  SubTable part{{}, std::vector<std::size_t>(columns.size())};
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (!columns[c].is_shown()) continue;
+    part.columns.push_back(c);
+    part.widths[c] = display_width(columns[c].title);
+    for (const std::vector<std::string>& row : texts)
+      part.widths[c] = std::max(part.widths[c], display_width(row[c]));
+  }
+  return part;
+}
+
 /// What does not fit is taken from the widest of the columns that may shrink; `names`: of words
 /// that name a row, too.
 void shrink_to(SubTable& part, const std::vector<Table::Column>& columns, std::size_t room,
@@ -89,29 +103,41 @@ std::vector<SubTable> table_parts(const SubTable& natural,
 
 } // namespace
 
-std::vector<std::size_t> Table::natural_widths() const {
-  std::vector<std::size_t> widths;
+std::vector<std::vector<std::string>> Table::texts() const {
+  std::vector<std::vector<std::string>> texts(rows_.size(),
+                                              std::vector<std::string>(columns_.size()));
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    std::size_t width = display_width(columns_[c].title);
-    for (const std::vector<std::string>& row : rows_)
-      width = std::max(width, display_width(row[c]));
-    widths.push_back(width);
+    const Column& column = columns_[c];
+    if (!column.is_shown()) continue;
+    std::function<std::string(double)> eyes =
+        column.eyes ? column.eyes : [](double number) { return rounded(number); };
+    if (column.together > 0) {
+      std::vector<double> numbers;
+      for (const std::vector<Cell>& row : rows_)
+        if (const std::optional<double> number = row[c].shown_number()) numbers.push_back(*number);
+      const ColumnFormat format(
+          Tensor::of<double>({numbers.size()}, std::span<const double>(numbers)), column.together);
+      eyes = [format](double number) {
+        std::string text;
+        format.append(text, number, 0);
+        return text;
+      };
+    }
+    for (std::size_t r = 0; r < rows_.size(); ++r) texts[r][c] = rows_[r][c].text(eyes);
   }
-  return widths;
+  return texts;
 }
 
 std::size_t Table::width() const {
-  SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
-  std::iota(natural.columns.begin(), natural.columns.end(), 0);
-  return part_width(natural);
+  return part_width(natural_part(columns_, texts()));
 }
 
 std::string Table::text(const TextStyle& text_style, std::size_t indent) const {
   const std::size_t room = text_style.width > indent ? text_style.width - indent : 0;
-  SubTable natural{std::vector<std::size_t>(columns_.size()), natural_widths()};
-  std::iota(natural.columns.begin(), natural.columns.end(), 0);
-  const bool titled =
-      std::ranges::any_of(columns_, [](const Column& column) { return !column.title.empty(); });
+  const std::vector<std::vector<std::string>> texts = this->texts();
+  const SubTable natural = natural_part(columns_, texts);
+  const bool titled = std::ranges::any_of(
+      columns_, [](const Column& column) { return column.is_shown() && !column.title.empty(); });
 
   std::string out;
   for (const SubTable& part : table_parts(natural, columns_, room)) {
@@ -130,7 +156,7 @@ std::string Table::text(const TextStyle& text_style, std::size_t indent) const {
       return columns_[c].right ? pad_left(cut, part.widths[c]) : pad_right(cut, part.widths[c]);
     };
     if (titled) line([&](std::size_t c) { return text_style.bold(aligned(c, columns_[c].title)); });
-    for (const std::vector<std::string>& row : rows_) {
+    for (const std::vector<std::string>& row : texts) {
       std::vector<std::vector<std::string>> cells(columns_.size());
       std::size_t height = 1;
       for (const std::size_t c : part.columns) {
@@ -144,6 +170,8 @@ std::string Table::text(const TextStyle& text_style, std::size_t indent) const {
         });
     }
   }
+  for (const std::string& sentence : notes_)
+    out += "\n" + in_lines(sentence, text_style.width) + "\n";
   return out;
 }
 

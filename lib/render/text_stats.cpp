@@ -1,136 +1,101 @@
 #include <mha/render/text_stats.hpp>
 
 #include <mha/render/label.hpp>
-#include <mha/render/record.hpp>
-#include <mha/render/table.hpp>
-
-#include <span>
+#include <mha/render/numbers.hpp>
 
 namespace mha::render {
 
 namespace {
 
-/// The titles in front of the measures, and what stands below them.
-struct NamedValue {
-  std::string_view title, cell;
-  bool is_number = true;
-  bool names_row = true; ///< else it is how much stands behind the row
-};
-
-std::vector<NamedValue> named_cells(const TextStatsRow& row, const TextStatsView& view,
-                                    const std::vector<std::string>& numbers) {
-  std::vector<NamedValue> cells{{"layer", row.layer, false}, {"head", numbers[0]}};
-  const bool of_query = view.rows == TextRows::position || view.rows == TextRows::token;
-  if (!of_query) cells.push_back({"kind", row.kind, false});
-  if (view.rows == TextRows::text) cells.push_back({"text", numbers[1]});
-  if (view.rows == TextRows::position) cells.push_back({"position", numbers[1]});
-  if (view.rows == TextRows::token) cells.push_back({"token", row.token, false});
-  if (view.rows != TextRows::text)
-    cells.push_back({view.rows == TextRows::token ? "queries" : "texts", numbers[2], true, false});
-  return cells;
-}
-std::vector<std::string> numbers_of(const TextStatsRow& row) {
-  return {std::to_string(row.head), std::to_string(row.number), std::to_string(row.count)};
-}
-
-/// What CSV and JSON say of a row.
-auto text_stats_record(const TextStatsView& view) {
-  return [&](Record& record, const TextStatsRow& row) {
-    const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedValue& cell : named_cells(row, view, numbers)) {
-      if (cell.title == "layer")
-        record.layer(cell.title, cell.cell);
-      else if (cell.title == "kind")
-        record.words_or_null(cell.title, cell.cell);
-      else if (cell.is_number)
-        record.as_it_is(cell.title, cell.cell);
-      else
-        record.words(cell.title, cell.cell);
-    }
-    for (std::size_t i = 0; i < view.columns.size(); ++i) {
-      const MeanSpread value = i < row.values.size() ? row.values[i] : MeanSpread();
-      record.number(view.columns[i]->name, value.mean());
-      if (view.spread)
-        record.number(fmt::format("{}_sd", view.columns[i]->name), value.deviation());
-    }
+/// The columns in front of the measures: what a row is about, and how much is behind it.
+ColumnsOf<TextStatsRow> naming_columns(TextRows rows) {
+  using Row = TextStatsRow;
+  const auto name = [](std::string title, bool right) {
+    return Table::Column{.title = std::move(title), .right = right, .names = true};
   };
-}
-
-/// The table with the first `columns` measures, for people to read.
-Table first_columns(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                        std::size_t columns) {
-  std::vector<Table::Column> titles;
-  const TextStatsRow none;
-  for (const NamedValue& cell : named_cells(none, view, numbers_of(none)))
-    titles.push_back(
-        {.title = std::string(cell.title), .right = cell.is_number, .names = cell.names_row});
-  for (const Measure* measure : std::span(view.columns).first(columns)) {
-    titles.push_back({std::string(measure->name), true});
-    if (view.spread) titles.push_back({.title = "±", .right = true, .follows = true});
-  }
-  Table grid(std::move(titles));
-  const auto for_eyes = [](const std::optional<double>& value) {
-    return value ? rounded(*value, 4) : std::string("–");
+  const auto count = [](std::size_t Row::*of) {
+    return [of](const Row& row) { return Cell::count(row.*of); };
   };
-  for (const TextStatsRow& row : rows) {
-    std::vector<std::string> cells;
-    const std::vector<std::string> numbers = numbers_of(row);
-    for (const NamedValue& cell : named_cells(row, view, numbers))
-      cells.push_back(cell.title == "token" ? readable(cell.cell) : visible(cell.cell));
-    for (const MeanSpread& value : std::span(row.values).first(columns)) {
-      cells.push_back(for_eyes(value.mean()));
-      if (view.spread) cells.push_back(for_eyes(value.deviation()));
-    }
-    grid.add(std::move(cells));
-  }
-  return grid;
+  ColumnsOf<Row> columns{
+      {name("layer", false), [](const Row& row) { return Cell::layer(row.layer); }},
+      {name("head", true), count(&Row::head)}};
+  const bool of_query = rows == TextRows::position || rows == TextRows::token;
+  if (!of_query)
+    columns.push_back(
+        {name("kind", false), [](const Row& row) { return Cell::words_or_none(row.kind); }});
+  if (rows == TextRows::text) columns.push_back({name("text", true), count(&Row::number)});
+  if (rows == TextRows::position) columns.push_back({name("position", true), count(&Row::number)});
+  if (rows == TextRows::token)
+    columns.push_back({name("token", false), [](const Row& row) {
+                         return Cell::words(row.token).shown_as(readable(row.token));
+                       }});
+  if (rows != TextRows::text)
+    columns.push_back({{.title = rows == TextRows::token ? "queries" : "texts", .right = true},
+                       count(&Row::count)});
+  return columns;
 }
 
 } // namespace
 
-std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                             const TextStyle& text_style) {
+Table text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view) {
+  ColumnsOf<TextStatsRow> columns = naming_columns(view.rows);
+  for (std::size_t i = 0; i < view.columns.size(); ++i) {
+    const auto number = [i](std::optional<double> (MeanSpread::*of)() const) {
+      return [i, of](const TextStatsRow& row) {
+        const MeanSpread value = i < row.values.size() ? row.values[i] : MeanSpread();
+        return Cell::number((value.*of)());
+      };
+    };
+    const std::string name(view.columns[i]->name);
+    columns.push_back({{.title = name, .right = true}, number(&MeanSpread::mean)});
+    if (view.spread)
+      columns.push_back({{.title = "±", .right = true, .follows = true, .field = name + "_sd"},
+                         number(&MeanSpread::deviation)});
+  }
+  return table_of(rows, columns);
+}
+
+std::string text_stats_for_eyes(const std::vector<TextStatsRow>& rows, TextStatsView view,
+                                std::string_view form, const TextStyle& text_style) {
   const std::size_t known = view.columns.size();
-  std::size_t shown = known;
-  while (view.usual && shown > 1 && first_columns(rows, view, shown).width() > text_style.width)
-    --shown;
-  std::string text = first_columns(rows, view, shown).text(text_style);
-  if (shown < known)
-    text +=
-        text_style.dim(typed(message("{} more measures: <measures> names them", known - shown))) +
-        "\n";
+  Table table = text_stats_table(rows, view);
+  while (form == "table" && view.usual && view.columns.size() > 1 &&
+         table.width() > text_style.width) {
+    view.columns.pop_back();
+    table = text_stats_table(rows, view);
+  }
+  std::string text = table.as(form, text_style);
+  if (const std::size_t left = known - view.columns.size(); left > 0)
+    text += text_style.dim(typed(message("{} more measures: <measures> names them", left))) + "\n";
   return text;
 }
 
-std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                           std::string_view form, bool titles,
-                           std::optional<std::size_t> precision) {
-  return lines_of_rows(rows, form, precision, text_stats_record(view), titles);
-}
-
-std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view,
-                              std::optional<std::size_t> precision) {
-  JsonText json(precision);
-  put_row(json, row, text_stats_record(view));
-  return json.take();
-}
-
-std::string activations_table(const std::vector<Activation>& list, const TextStyle& text_style) {
-  Table grid(
-      {{"‖head_result‖", true}, {"text", true}, {"position", true}, {"token"}, {"", false, true}});
-  for (const Activation& one : list)
-    grid.add({rounded(one.norm), std::to_string(one.text), std::to_string(one.position),
-              readable(one.token),
-              visible(one.before) + "«" + visible(one.token) + "»" + visible(one.after)});
-  return grid.text(text_style);
-}
-
-std::string activations_text(const std::vector<Activation>& list, std::string_view form,
-                             std::optional<std::size_t> precision) {
-  return text_of_rows(list, form, precision, [](Record& record, const Activation& one) {
-    record.number("norm", one.norm).count("text", one.text).count("position", one.position);
-    record.words("token", one.token).words("before", one.before).words("after", one.after);
-  });
+Table activations_table(const std::vector<Activation>& list) {
+  using In = Table::In;
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  const auto words = [](std::string Activation::*of) {
+    return [of](const Activation& one) { return Cell::words(one.*of); };
+  };
+  return table_of(list,
+                  ColumnsOf<Activation>{
+                      {{.title = "‖head_result‖", .right = true, .field = "norm"},
+                       [](const Activation& one) { return Cell::number(one.norm); }},
+                      {{.title = "text", .right = true},
+                       [](const Activation& one) { return Cell::count(one.text); }},
+                      {{.title = "position", .right = true},
+                       [](const Activation& one) { return Cell::count(one.position); }},
+                      {{.title = "token"},
+                       [](const Activation& one) {
+                         return Cell::words(one.token).shown_as(readable(one.token));
+                       }},
+                      {fields("before"), words(&Activation::before)},
+                      {fields("after"), words(&Activation::after)},
+                      {{.title = "", .shrinks = true, .in = In::eyes}, [](const Activation& one) {
+                         return Cell(visible(one.before) + "«" + visible(one.token) + "»" +
+                                     visible(one.after));
+                       }}});
 }
 
 } // namespace mha::render

@@ -2,7 +2,7 @@
 // Measures of heads over many texts: by head, text, position or token, with what they vary by.
 
 #include <mha/heads/measures.hpp>
-#include <mha/render/text.hpp>
+#include <mha/render/table.hpp>
 #include <mha/tensor/mean_spread.hpp>
 
 namespace mha::render {
@@ -32,16 +32,12 @@ struct TextStatsView {
   bool usual = false;  ///< columns that were not chosen: a table shows those that fit its width
 };
 
-/// For eyes: mean ± standard deviation in one column.
-std::string text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                             const TextStyle& text_style);
-/// csv or tsv; without the line of titles where it stands above already.
-std::string text_stats_csv(const std::vector<TextStatsRow>& rows, const TextStatsView& view,
-                           std::string_view form, bool titles,
-                           std::optional<std::size_t> precision = std::nullopt);
-/// A row as a JSON object.
-std::string text_stats_object(const TextStatsRow& row, const TextStatsView& view,
-                              std::optional<std::size_t> precision = std::nullopt);
+/// Each mean, and with `spread` its standard deviation beside it.
+Table text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view);
+/// The same as "table" or "markdown": usual columns as far as they fit, and how many more there
+/// are.
+std::string text_stats_for_eyes(const std::vector<TextStatsRow>& rows, TextStatsView view,
+                                std::string_view form, const TextStyle& text_style);
 
 /// Where a head adds the most to the stream: a text with the position of its largest vector.
 struct Activation {
@@ -49,9 +45,6 @@ struct Activation {
   std::size_t text = 0, position = 0;
   std::string token, before, after; ///< of the text around it
 };
-std::string activations_table(const std::vector<Activation>& list, const TextStyle& text_style);
-/// csv, tsv, json or ndjson.
-std::string activations_text(const std::vector<Activation>& list, std::string_view form,
-                             std::optional<std::size_t> precision);
+Table activations_table(const std::vector<Activation>& list);
 
 } // namespace mha::render

@@ -1,7 +1,5 @@
 #include <mha/render/tokens.hpp>
 
-#include <mha/render/json_text.hpp>
-#include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
 
 #include <fmt/format.h>
@@ -14,61 +12,75 @@ namespace {
 
 constexpr std::size_t most_buffered = std::size_t{1} << 16;
 
-/// Text that goes on to a sink in pieces.
-class BufferedSink {
-public:
-  explicit BufferedSink(const Sink& sink) : sink_(sink) {}
-  void add(std::string_view text) {
-    text_ += text;
-    if (text_.size() >= most_buffered) end();
-  }
-  void end() {
-    sink_(text_);
-    text_.clear();
-  }
-
-private:
-  const Sink& sink_;
-  std::string text_;
+/// A token of a text.
+struct TokenRow {
+  std::size_t text = 0, position = 0;
+  TokenPlace at;
 };
 
-} // namespace
+Table tokens_table(const std::vector<TokenRow>& rows, const TokenNames& names,
+                   std::string_view form) {
+  using In = Table::In;
+  using Row = TokenRow;
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  const auto eyes = [](std::string title, bool right = false) {
+    return Table::Column{.title = std::move(title), .right = right, .in = In::eyes};
+  };
+  ColumnsOf<Row> columns{
+      {fields("text"), [](const Row& row) { return Cell::count(row.text); }},
+      {fields("position"), [](const Row& row) { return Cell::count(row.position); }},
+      {eyes("", true), [](const Row& row) { return Cell::count(row.position); }},
+      {eyes("token"), [&](const Row& row) { return Cell::words(names.label(row.at.id)); }},
+      {{.title = "id", .right = true},
+       [](const Row& row) { return Cell::count(static_cast<std::size_t>(row.at.id)); }},
+      {fields("token"), [&](const Row& row) { return Cell::words(names.text(row.at.id)); }},
+      {eyes("bytes"),
+       [](const Row& row) {
+         return row.at.begin == row.at.end ? Cell("–")
+                                           : Cell(fmt::format("{}–{}", row.at.begin, row.at.end));
+       }},
+      {{.title = "piece", .shrinks = true},
+       [&](const Row& row) {
+         const Cell piece = Cell::words(names.piece(row.at.id));
+         const bool same = names.piece(row.at.id) == names.label(row.at.id);
+         return same ? piece.shown_as("") : piece;
+       }},
+      {fields("begin"), [](const Row& row) { return Cell::count(row.at.begin); }},
+      {fields("end"), [](const Row& row) { return Cell::count(row.at.end); }}};
+  return table_of(rows, std::move(columns), form);
+}
 
-void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
-                        const TextStyle& text_style, const Sink& sink) {
-  bool first = true;
-  for (const TokenList& list : texts) {
-    Table grid({{"", true}, {"token"}, {"id", true}, {"bytes"}, {"piece", false, true, true}});
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const TokenPlace& at = list[i];
-      const std::string label = names.label(at.id), piece = names.piece(at.id);
-      grid.add({fmt::format("{}", i), visible(label), fmt::format("{}", at.id),
-                at.begin == at.end ? "–" : fmt::format("{}–{}", at.begin, at.end),
-                piece == label ? "" : visible(piece)});
-    }
-    sink((first ? "" : "\n") + grid.text(text_style));
-    first = false;
+void write_for_eyes(const std::vector<TokenList>& texts, const TokenNames& names,
+                    std::string_view form, const TextStyle& text_style, const Sink& sink) {
+  for (std::size_t t = 0; t < texts.size(); ++t) {
+    std::vector<TokenRow> rows;
+    for (std::size_t i = 0; i < texts[t].size(); ++i) rows.push_back({t, i, texts[t][i]});
+    sink((t == 0 ? "" : "\n") + tokens_table(rows, names, form).as(form, text_style));
   }
 }
 
-void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names,
-                      std::string_view form, const Sink& sink) {
-  BufferedSink out(sink);
-  const auto line = [&](const std::vector<std::string>& cells) {
-    out.add(separated_line(cells, separator_of(form)));
+/// Some rows at a time: the spellings of a long text take many times its bytes.
+void write_lines(const std::vector<TokenList>& texts, const TokenNames& names,
+                 std::string_view form, const Sink& sink) {
+  constexpr std::size_t at_once = 1024;
+  TableStream stream(form, std::nullopt);
+  std::vector<TokenRow> rows;
+  const auto write = [&] {
+    sink(stream.add(tokens_table(rows, names, form)));
+    rows.clear();
   };
-  line({"text", "position", "id", "token", "piece", "begin", "end"});
   for (std::size_t t = 0; t < texts.size(); ++t)
     for (std::size_t i = 0; i < texts[t].size(); ++i) {
-      const TokenPlace& at = texts[t][i];
-      line({std::to_string(t), std::to_string(i), std::to_string(at.id), names.text(at.id),
-            names.piece(at.id), std::to_string(at.begin), std::to_string(at.end)});
+      rows.push_back({t, i, texts[t][i]});
+      if (rows.size() == at_once) write();
     }
-  out.end();
+  if (!rows.empty() || !stream.is_begun()) write();
+  sink(stream.finish());
 }
 
-void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& names,
-                       const Sink& sink) {
+void write_json(const std::vector<TokenList>& texts, const TokenNames& names, const Sink& sink) {
   JsonText json;
   const auto member = [&](std::string_view title, const TokenList& list, const auto& add) {
     json.key(title).list(list, [&](const TokenPlace& at) {
@@ -89,6 +101,18 @@ void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& na
   if (texts.size() != 1) json.close();
   json.end_line();
   sink(json.take());
+}
+
+} // namespace
+
+void write_tokens(const std::vector<TokenList>& texts, const TokenNames& names,
+                  std::string_view form, const TextStyle& text_style, const Sink& sink) {
+  if (form == "json")
+    write_json(texts, names, sink);
+  else if (is_for_eyes(form))
+    write_for_eyes(texts, names, form, text_style, sink);
+  else
+    write_lines(texts, names, form, sink);
 }
 
 } // namespace mha::render

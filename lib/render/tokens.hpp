@@ -1,5 +1,5 @@
 #pragma once
-// The tokens of texts as a table, CSV or JSON.
+// The tokens of texts as text.
 
 #include <mha/render/text.hpp>
 
@@ -25,15 +25,9 @@ struct TokenNames {
   std::function<std::string(int)> label, text, piece;
 };
 
-/// A row per token: its position, id, label and bytes; a table per text.
-void write_tokens_table(const std::vector<TokenList>& texts, const TokenNames& names,
-                        const TextStyle& text_style, const Sink& sink);
-/// The same rows as csv or tsv.
-void write_tokens_csv(const std::vector<TokenList>& texts, const TokenNames& names,
-                      std::string_view form, const Sink& sink);
-/// {"ids": […], "tokens": […], "pieces": […], "offsets": [[begin, end], …]}; of several texts a
-/// list of these.
-void write_tokens_json(const std::vector<TokenList>& texts, const TokenNames& names,
-                       const Sink& sink);
+/// One of `result_forms`: a row per token, for eyes a table per text; as json {"ids": […],
+/// "tokens": […], "pieces": […], "offsets": [[begin, end], …]}, of several texts a list of these.
+void write_tokens(const std::vector<TokenList>& texts, const TokenNames& names,
+                  std::string_view form, const TextStyle& text_style, const Sink& sink);
 
 } // namespace mha::render

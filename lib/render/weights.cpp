@@ -1,6 +1,5 @@
 #include <mha/render/weights.hpp>
 
-#include <mha/render/record.hpp>
 #include <mha/render/table.hpp>
 
 #include <algorithm>
@@ -55,13 +54,66 @@ std::string summary(const WeightsDiff& diff) {
   return text;
 }
 
-std::string number_text(double number) {
-  return std::isnan(number) ? "NaN" : std::isinf(number) ? "Infinity" : fmt::format("{}", number);
+/// A line a tensor: for eyes its name, what it is and how far; for programs both sides.
+Table weights_lines(const WeightsDiff& diff) {
+  using In = Table::In;
+  using One = WeightDiff;
+  const auto fields = [](std::string title) {
+    return Table::Column{.title = std::move(title), .in = In::fields};
+  };
+  const auto words = [&](std::string title, std::string One::*of) {
+    return ColumnOf<One>{fields(std::move(title)),
+                         [of](const One& one) { return Cell::words(one.*of); }};
+  };
+  const auto shape = [&](std::string title, Shape One::*of) {
+    return ColumnOf<One>{fields(std::move(title)),
+                         [of](const One& one) { return Cell::shape(one.*of); }};
+  };
+  const auto number = [&](std::string title, double One::*of) {
+    return ColumnOf<One>{fields(std::move(title)),
+                         [of](const One& one) { return Cell::number(one.*of); }};
+  };
+  const bool steps =
+      std::ranges::any_of(diff.tensors, [](const One& one) { return one.steps.has_value(); });
+  const auto step = [&](std::string title, std::string field, double StepDistances::*of,
+                        std::function<std::string(double)> eyes) {
+    return ColumnOf<One>{
+        {.title = std::move(title),
+         .right = true,
+         .in = steps ? In::all : In::fields,
+         .field = std::move(field),
+         .eyes = std::move(eyes)},
+        [of](const One& one) { return one.steps ? Cell::number(*one.steps.*of) : Cell(); }};
+  };
+  const auto distance = [](double number) { return fmt::format("{:.2f}", number); };
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  return table_of(
+      diff.tensors,
+      ColumnsOf<One>{
+          words("a", &One::name),
+          words("b", &One::other),
+          {{.title = "tensor", .shrinks = true, .wraps = true, .names = true, .in = In::eyes},
+           [](const One& one) { return Cell(visible(shown_name(one))); }},
+          {{.title = "types", .shrinks = true, .wraps = true, .in = In::eyes},
+           [](const One& one) { return Cell(types_of(one)); }},
+          {{.title = "is", .field = "status"},
+           [](const One& one) { return Cell(name_of(one.status)).shown_as(status_text(one)); }},
+          words("detail", &One::detail),
+          words("type_a", &One::type_a),
+          words("type_b", &One::type_b),
+          shape("shape_a", &One::shape_a),
+          shape("shape_b", &One::shape_b),
+          number("largest", &One::largest),
+          number("relative", &One::relative),
+          step("median", "median", &StepDistances::median, distance),
+          step("99 %", "p99", &StepDistances::p99, distance),
+          step("> ½", "above_half", &StepDistances::above_half, percent),
+          step("> 1", "above_one", &StepDistances::above_one, percent),
+          {{.title = "", .shrinks = true, .dim = true, .wraps = true, .in = In::eyes},
+           [](const One& one) { return Cell(visible(detail_of(one))); }}});
 }
 
-} // namespace
-
-std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style) {
+std::string for_eyes(const WeightsDiff& diff, const TextStyle& text_style) {
   std::string out =
       text_style.bold(fmt::format("{} and {}", visible(diff.a), visible(diff.b))) + "\n";
   for (const std::string& line : wrapped(summary(diff), text_style.width)) out += line + "\n";
@@ -71,27 +123,7 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style) 
            "\n";
   const bool steps = std::ranges::any_of(
       diff.tensors, [](const WeightDiff& one) { return one.steps.has_value(); });
-  std::vector<Table::Column> columns{
-      {.title = "tensor", .shrinks = true, .wraps = true, .names = true},
-      {.title = "types", .shrinks = true, .wraps = true},
-      {"is"}};
-  if (steps)
-    columns.insert(columns.end(), {{"median", true}, {"99 %", true}, {"> ½", true}, {"> 1", true}});
-  columns.push_back({"", false, true, true, true});
-  Table grid(std::move(columns));
-  for (const WeightDiff& one : diff.tensors) {
-    std::vector<std::string> row{visible(shown_name(one)), types_of(one), status_text(one)};
-    if (steps && one.steps)
-      row.insert(row.end(),
-                 {fmt::format("{:.2f}", one.steps->median), fmt::format("{:.2f}", one.steps->p99),
-                  fmt::format("{:.1f} %", 100 * one.steps->above_half),
-                  fmt::format("{:.1f} %", 100 * one.steps->above_one)});
-    else if (steps)
-      row.insert(row.end(), 4, "");
-    row.push_back(visible(detail_of(one)));
-    grid.add(std::move(row));
-  }
-  out += "\n" + grid.text(text_style);
+  out += "\n" + weights_lines(diff).text(text_style);
   if (steps)
     for (const std::string& line :
          wrapped("in steps, the distance of a block's neighbouring levels; close: median up to "
@@ -101,7 +133,7 @@ std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style) 
   return out;
 }
 
-std::string weights_json(const WeightsDiff& diff) {
+std::string as_object(const WeightsDiff& diff) {
   JsonText json;
   json.open_object(on_lines);
   json.member("a", diff.a).member("b", diff.b);
@@ -138,21 +170,12 @@ std::string weights_json(const WeightsDiff& diff) {
   return json.take();
 }
 
-std::string weights_csv(const WeightsDiff& diff) {
-  return lines_of_rows(diff.tensors, "csv", {}, [](Record& record, const WeightDiff& one) {
-    const auto add_step = [&](std::string_view name, double StepDistances::*number) {
-      record.as_it_is(name, one.steps ? number_text(*one.steps.*number) : "");
-    };
-    record.words("a", one.name).words("b", one.other);
-    record.words("status", name_of(one.status)).words("detail", one.detail);
-    record.words("type_a", one.type_a).words("type_b", one.type_b);
-    record.shape("shape_a", one.shape_a).shape("shape_b", one.shape_b);
-    record.as_it_is("largest", number_text(one.largest));
-    record.as_it_is("relative", number_text(one.relative));
-    add_step("median", &StepDistances::median), add_step("p99", &StepDistances::p99);
-    add_step("above_half", &StepDistances::above_half),
-        add_step("above_one", &StepDistances::above_one);
-  });
+} // namespace
+
+std::string weights_text(const WeightsDiff& diff, std::string_view form,
+                         const TextStyle& text_style) {
+  if (form == "json") return as_object(diff);
+  return form == "table" ? for_eyes(diff, text_style) : weights_lines(diff).as(form, text_style);
 }
 
 } // namespace mha::render

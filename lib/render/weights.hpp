@@ -8,9 +8,8 @@
 
 namespace mha::render {
 
-std::string weights_table(const WeightsDiff& diff, const TextStyle& text_style);
-std::string weights_json(const WeightsDiff& diff);
-/// A line a tensor, the first one says what the columns are.
-std::string weights_csv(const WeightsDiff& diff);
+/// One of `result_forms`: a line a tensor; as json one object.
+std::string weights_text(const WeightsDiff& diff, std::string_view form,
+                         const TextStyle& text_style);
 
 } // namespace mha::render
