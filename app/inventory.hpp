@@ -59,7 +59,9 @@ OpenedModel open_one_or_all(const RunRequest& request, std::string& reason);
 /// broken file, not for files that make no layer.
 Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t threads);
 
-std::string inventory_text(const Inventory& inventory, const render::TextStyle& text_style);
-std::string inventory_json(const Inventory& inventory);
+/// One of `render::result_forms`: the files, the layers and what the chosen layer is made of; as
+/// lines (CSV, Markdown) the tensors of the chosen layer, else those of the files.
+std::string inventory_text(const Inventory& inventory, std::string_view form,
+                           const render::TextStyle& text_style);
 
 } // namespace mha::app

@@ -5,11 +5,13 @@
 #include <mha/render/table.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 namespace mha::app {
 
 namespace {
 
+using render::Cell;
 using render::in_lines;
 using render::JsonText;
 using render::Table;
@@ -21,39 +23,79 @@ std::string_view type_of(const Inventory::Item& item) {
   return item.type.empty() ? name_of(item.dtype) : std::string_view(item.type);
 }
 
-/// Which optional columns (range, NaN, ±inf) at least one tensor fills.
-struct Columns {
-  bool range = false, nan = false, infinite = false;
-
-  void see(const Inventory::Item& item) {
-    if (!item.range) return;
-    range = true;
-    nan |= item.range->nan > 0;
-    infinite |= item.range->infinite > 0;
-  }
-  std::vector<Table::Column> titles() const {
-    std::vector<Table::Column> list{
-        {.title = "tensor", .shrinks = true, .wraps = true, .names = true}, {"dtype"}, {"shape"}};
-    if (range) list.insert(list.end(), {{"min", true}, {"max", true}});
-    if (nan) list.push_back({"NaN", true});
-    if (infinite) list.push_back({"±inf", true});
-    return list;
-  }
-  std::vector<render::Cell> cells(const Inventory::Item& item) const {
-    std::vector<render::Cell> row{visible(item.name), std::string(type_of(item)),
-                                  render::shape_text(item.shape)};
-    const Summary summary = item.range.value_or(Summary{});
-    const bool some = summary.finite > 0;
-    const auto number = [&](double value) {
-      if (!some) return std::string("–");
-      return is_floating(item.dtype) ? render::rounded(value) : fmt::format("{:.0f}", value);
-    };
-    if (range) row.insert(row.end(), {number(summary.min), number(summary.max)});
-    if (nan) row.push_back(summary.nan > 0 ? fmt::format("{}", summary.nan) : "");
-    if (infinite) row.push_back(summary.infinite > 0 ? fmt::format("{}", summary.infinite) : "");
-    return row;
-  }
+/// A tensor, and the file that has it or where a layer's comes from.
+struct Listed {
+  const Inventory::Item* item = nullptr;
+  std::string_view file, from;
 };
+
+std::vector<Listed> listed(const Inventory::File& file) {
+  std::vector<Listed> rows;
+  for (const Inventory::Item& item : file.tensors) rows.push_back({&item, file.name, ""});
+  return rows;
+}
+
+std::vector<Listed> listed(const std::vector<Inventory::SourceTensor>& tensors) {
+  std::vector<Listed> rows;
+  for (const Inventory::SourceTensor& tensor : tensors)
+    rows.push_back({&tensor.item, "", tensor.source});
+  return rows;
+}
+
+/// A line a tensor; for eyes with the columns that at least one of them fills.
+Table tensors_table(const std::vector<Listed>& rows, bool of_layer) {
+  using In = Table::In;
+  const auto some = [&](const auto& has) {
+    return std::ranges::any_of(rows, [&](const Listed& row) {
+      return row.item->range.has_value() && has(*row.item->range);
+    });
+  };
+  const bool range = some([](const Summary&) { return true; });
+  const auto extreme = [&](const char* title, double Summary::*of) {
+    return render::ColumnOf<Listed>{
+        {.title = title, .right = true, .in = range ? In::all : In::none}, [of](const Listed& row) {
+          const Summary summary = row.item->range.value_or(Summary{});
+          if (summary.finite == 0) return Cell::number({});
+          const Cell cell = Cell::number(summary.*of);
+          return is_floating(row.item->dtype) ? cell
+                                              : cell.shown_as(fmt::format("{:.0f}", summary.*of));
+        }};
+  };
+  const auto count = [&](const char* title, const char* field, std::size_t Summary::*of) {
+    const bool shown = some([&](const Summary& summary) { return summary.*of > 0; });
+    return render::ColumnOf<Listed>{{.title = title,
+                                     .right = true,
+                                     .in = shown   ? In::all
+                                           : range ? In::fields
+                                                   : In::none,
+                                     .field = field},
+                                    [of](const Listed& row) {
+                                      if (!row.item->range) return Cell();
+                                      const std::size_t number = (*row.item->range).*of;
+                                      const Cell cell = Cell::count(number);
+                                      return number > 0 ? cell : cell.shown_as("");
+                                    }};
+  };
+  return table_of(
+      rows,
+      render::ColumnsOf<Listed>{
+          {{.title = "file", .in = of_layer ? In::none : In::fields},
+           [](const Listed& row) { return Cell::words(row.file); }},
+          {{.title = "tensor", .shrinks = true, .wraps = true, .names = true, .field = "name"},
+           [](const Listed& row) { return Cell::words(row.item->name); }},
+          {{.title = "dtype"}, [](const Listed& row) { return Cell(type_of(*row.item)); }},
+          {{.title = "shape"}, [](const Listed& row) { return Cell::shape(row.item->shape); }},
+          extreme("min", &Summary::min),
+          extreme("max", &Summary::max),
+          count("NaN", "nan", &Summary::nan),
+          count("±inf", "infinite", &Summary::infinite),
+          {{.title = "from",
+            .shrinks = true,
+            .dim = true,
+            .wraps = true,
+            .in = of_layer ? In::all : In::none},
+           [](const Listed& row) { return Cell::words(row.from); }}});
+}
 
 std::string file_text(const Inventory::File& file, const TextStyle& text_style) {
   const std::string title = visible(file.name),
@@ -63,11 +105,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& text_style) 
       text_style.bold(title) +
       text_style.dim(render::fitted_facts(facts, render::display_width(title), text_style.width)) +
       "\n";
-  Columns columns;
-  for (const Inventory::Item& item : file.tensors) columns.see(item);
-  Table grid(columns.titles());
-  for (const Inventory::Item& item : file.tensors) grid.add(columns.cells(item));
-  if (!grid.empty()) out += "\n" + grid.text(text_style);
+  if (!file.tensors.empty()) out += "\n" + tensors_table(listed(file), false).text(text_style);
   std::string rest;
   for (const auto& [name, value] : file.scalars)
     rest += fmt::format("{}{} = {}", rest.empty() ? "" : " · ", visible(name), visible(value));
@@ -112,19 +150,8 @@ std::string layers_text(const std::vector<Inventory::LayerRow>& layers,
 std::string layer_text(const Inventory& inventory, const TextStyle& text_style) {
   std::string out =
       text_style.bold(render::fitted_facts(inventory.headline, 0, text_style.width)) + "\n";
-  if (!inventory.tensors.empty()) {
-    Columns columns;
-    for (const Inventory::SourceTensor& tensor : inventory.tensors) columns.see(tensor.item);
-    std::vector<Table::Column> titles = columns.titles();
-    titles.push_back({.title = "from", .shrinks = true, .dim = true, .wraps = true});
-    Table grid(std::move(titles));
-    for (const Inventory::SourceTensor& tensor : inventory.tensors) {
-      std::vector<render::Cell> row = columns.cells(tensor.item);
-      row.push_back(visible(tensor.source));
-      grid.add(std::move(row));
-    }
-    out += "\n" + grid.text(text_style);
-  }
+  if (!inventory.tensors.empty())
+    out += "\n" + tensors_table(listed(inventory.tensors), true).text(text_style);
 
   Table grid({{"setting"},
               {.title = "value", .shrinks = true, .wraps = true},
@@ -206,9 +233,7 @@ void put(JsonText& json, const Inventory::Setting& setting) {
   });
 }
 
-} // namespace
-
-std::string inventory_text(const Inventory& inventory, const TextStyle& text_style) {
+std::string for_eyes(const Inventory& inventory, const TextStyle& text_style) {
   std::string out;
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
   for (const Inventory::File& file : inventory.files) section(file_text(file, text_style));
@@ -239,7 +264,7 @@ std::string inventory_text(const Inventory& inventory, const TextStyle& text_sty
   return out;
 }
 
-std::string inventory_json(const Inventory& inventory) {
+std::string as_json(const Inventory& inventory) {
   JsonText json;
   // One element a line.
   const auto list = [&](std::string_view name, const auto& elements, const auto& add) {
@@ -277,6 +302,20 @@ std::string inventory_json(const Inventory& inventory) {
       },
       render::indented);
   return json.take() + "\n";
+}
+
+} // namespace
+
+std::string inventory_text(const Inventory& inventory, std::string_view form,
+                           const TextStyle& text_style) {
+  if (form == "json") return as_json(inventory);
+  if (form == "table") return for_eyes(inventory, text_style);
+  if (!inventory.headline.empty())
+    return tensors_table(listed(inventory.tensors), true).as(form, text_style);
+  std::vector<Listed> rows;
+  for (const Inventory::File& file : inventory.files)
+    std::ranges::move(listed(file), std::back_inserter(rows));
+  return tensors_table(rows, false).as(form, text_style);
 }
 
 } // namespace mha::app

@@ -100,10 +100,8 @@ int Info::run() {
   if (common.strict && !inventory.findings.empty())
     fail("{} (an error by --strict)", inventory.findings[0].text);
   note_unused(inventory);
-  const std::string form = form_of(output);
-  write_text(output.path, form == "json"
-                              ? inventory_json(inventory)
-                              : inventory_text(inventory, text_style_of_output(common.color)));
+  write_text(output.path,
+             inventory_text(inventory, form_of(output), text_style_of_output(common.color)));
   report_timings(common);
   return 0;
 }
@@ -119,7 +117,7 @@ Run declare_info(Cli& cli) {
             "them. What is likely to be a mistake is listed as worth a look; with --strict it is "
             "an error. "
             "Files that hold no layer are listed, too.");
-  add_output(cli, info->output, {"table", "json"}, "write to a file");
+  add_output(cli, info->output, result_formats(), "write to a file");
   cli.flag("--headers", info->headers, "names, types and shapes only: no number is read");
   cli.flag("--no-values", info->headers, "the same as --headers");
   cli.flag("--as-naming", info->as_naming,

@@ -85,7 +85,7 @@ Table weights_lines(const WeightsDiff& diff) {
          .eyes = std::move(eyes)},
         [of](const One& one) { return one.steps ? Cell::number(*one.steps.*of) : Cell(); }};
   };
-  const auto distance = [](double number) { return fmt::format("{:.2f}", number); };
+  const auto distance = [](double steps_away) { return fmt::format("{:.2f}", steps_away); };
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   return table_of(
       diff.tensors,
