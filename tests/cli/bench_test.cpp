@@ -170,7 +170,7 @@ TEST_CASE_METHOD(BenchLayer,
       {{"--repeat", "many"}, "--repeat is 'many': a whole number expected"},
       {{"--stage", "wieghts"}, "did you mean 'weights'?"},
       {{"--stage", "q_rope"}, "this layer has no q_rope"},
-      {{"--format", "csv"}, "table, json"},
+      {{"--format", "gif"}, "table, csv, tsv, json, ndjson, markdown"},
   };
   for (const auto& [options, message] : cases) {
     const Result result = bench(options);

@@ -285,7 +285,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: trouble is exit code 2, and one line that say
       {{"--against", reference, "--atol", "-1"}, "--atol is '-1': a number from 0 up expected"},
       {{"--against", reference, "--rtol", "wieghts:1"}, "did you mean 'weights'?"},
       {{"--against", reference, "--atol", "weights:"}, "a number from 0 up expected"},
-      {{"--against", reference, "--format", "npy"}, "table, json"},
+      {{"--against", reference, "--format", "npy"}, "table, csv, tsv, json, ndjson, markdown"},
   };
   for (const auto& [options, message] : cases) {
     const Result result = diff(options);

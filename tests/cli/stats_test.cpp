@@ -311,7 +311,7 @@ TEST_CASE("stats: fails for what it does not know, before anything is read") {
       {{"--measures", "entropy", "--all"}, "--all and --measures: give one of them"},
       {{"--top", "0"}, "--top is 0: at least 1 expected"},
       {{"--window", "-1"}, "a whole number expected"},
-      {{"--format", "gif"}, "table, csv, tsv, json, ndjson, text, png, svg, pdf"},
+      {{"--format", "gif"}, "table, csv, tsv, json, ndjson, markdown, text, png, svg, pdf"},
       {{"--format", "png"}, "a picture of heads is of one measure: --grid entropy"},
       {{"--grid", "entropy", "--format", "csv"}, "--grid is a picture"},
       {{"--grid", "entropi"}, "did you mean 'entropy'?"},

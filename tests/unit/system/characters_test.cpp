@@ -28,7 +28,7 @@ std::string utf8_of(char32_t code) {
 std::string weights_line(const std::string& name) {
   WeightsDiff diff;
   diff.tensors.emplace_back().name = name;
-  const std::string csv = render::weights_csv(diff);
+  const std::string csv = render::weights_text(diff, "csv", {});
   return csv.substr(csv.find('\n') + 1, csv.size() - csv.find('\n') - 2); // without titles and end
 }
 
