@@ -194,7 +194,7 @@ int CircuitsCommand::run() {
       return (a.*member).value_or(0) > (b.*member).value_or(0);
     });
   }
-  const bool is_table = !composition.empty() && form_of(output) == "table";
+  const bool is_table = !composition.empty() && render::is_for_eyes(form_of(output));
   if (top || is_table)
     std::ranges::stable_sort(
         pairs_, [](const Composition& a, const Composition& b) { return a.value > b.value; });

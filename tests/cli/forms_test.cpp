@@ -26,8 +26,8 @@ const std::vector<std::vector<std::string>> results{
      "--layer", "1", "--head", "0"},
     {"effects", "data/bard-llama", "--text", "To be, or not to"},
     {"effects", "data/bard-llama", "--text", "To be, or not to", "--per-position"},
-    {"effects", "data/bard-llama", "--text", "To be, or", "--sweep", "x", "--from-text",
-     "To me, or", "--over", "layer", "--answer", ",", "--versus", "e", "--query", "-1"},
+    {"effects", "data/bard-llama", "--text", "To be, or", "--sweep", "x", "--patch-from",
+     "To me, or", "--over", "layer", "--answer", ",", "--versus", "e"},
     {"circuits", "data/bard-llama"},
     {"circuits", "data/bard-llama", "--spectrum"},
     {"circuits", "data/bard-llama", "--composition", "k"},
@@ -146,7 +146,7 @@ TEST_CASE("forms: a file's extension decides, .md too") {
   for (const char* name : {"t.csv", "t.tsv", "t.json", "t.ndjson", "t.md", "t.txt"})
     REQUIRE(run({"tokens", "data/bard-llama", "--text", "a|b", "-o", folder.path(name)}).code == 0);
   CHECK(folder.read("t.md").starts_with(
-      "|  | token | id | bytes | piece |\n|---:|---|---:|---|---|\n"));
+      "|   | token | id | bytes | piece |\n|---:|---|---:|---|---|\n"));
   CHECK(folder.read("t.md").find("\\|") != std::string::npos);
   CHECK(folder.read("t.ndjson").starts_with("{\"text\": 0, \"position\": 0, \"id\": "));
 }
@@ -159,5 +159,5 @@ TEST_CASE("forms: --precision is of the forms for programs") {
     return run(line);
   };
   CHECK(in("ndjson").code == 0);
-  CHECK(in("markdown").err.find("--precision is of CSV, TSV and JSON") != std::string::npos);
+  CHECK(in("markdown").err.find("--precision: is of CSV, TSV and JSON") != std::string::npos);
 }
