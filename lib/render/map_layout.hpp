@@ -32,6 +32,11 @@ struct BoxMark {
   std::size_t x = 0, y = 0, width = 0, height = 0;
 };
 
+/// Where a panel's cells are.
+inline BoxMark box_of(const PanelMark& mark, const MapPanel& panel) {
+  return {mark.x, mark.y, panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height};
+}
+
 struct MapLayout {
   std::size_t width = 0, height = 0;
   std::vector<TextMark> texts;

@@ -4,7 +4,7 @@
 #include <mha/render/font.hpp>
 #include <mha/render/font_subset.hpp>
 #include <mha/render/map_cells.hpp>
-#include <mha/render/map_layout.hpp>
+#include <mha/render/painter.hpp>
 #include <mha/render/pdf.hpp>
 
 #include <fmt/format.h>
@@ -100,12 +100,26 @@ std::size_t UsedGlyphs::add_font(PdfFile& file) const {
                               descendant, unicode));
 }
 
-class Pdf {
+class Pdf : public Painter {
 public:
   Pdf(const MapPicture& picture, const MapLayout& layout)
-      : p_(picture), layout_(layout), vectors_(picture.cells() <= most_vector_cells) {}
+      : p_(picture),
+        layout_(layout),
+        height_(static_cast<double>(layout.height) * points_a_pixel * picture.figure.zoom),
+        vectors_(picture.cells() <= most_vector_cells) {
+    const std::string zoom = pdf_number(points_a_pixel * p_.figure.zoom);
+    add("{} 0 0 -{} 0 {} cm", zoom, zoom, pdf_number(height_));
+  }
+  std::string end();
 
-  std::string run();
+  void cells(const PanelMark& mark, const MapPanel& panel, const MapStyle& style) override;
+  void bar(const BoxMark& bar, const MapStyle& style) override;
+  void fill(const BoxMark& mark, Rgb color) override {
+    add("{}{} f", fill_color(color), box(mark));
+  }
+  void hatch(const BoxMark& mark) override { add("/Pattern cs /masked scn {} f", box(mark)); }
+  void lines(const std::vector<LineMark>& lines) override;
+  void text(const TextMark& mark) override;
 
 private:
   template <class... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
@@ -120,17 +134,13 @@ private:
     return box(static_cast<double>(mark.x), static_cast<double>(mark.y),
                static_cast<double>(mark.width), static_cast<double>(mark.height));
   }
-  void panel(const PanelMark& mark);
   void rectangles(const MapPanel& panel, const MapStyle& style, const PanelMark& mark);
   void embedded(const MapPanel& panel, const MapStyle& style, const BoxMark& frame);
-  void hatch(const BoxMark& mark) { add("/Pattern cs /masked scn {} f", box(mark)); }
-  void legend();
-  void lines();
-  void text(const TextMark& mark);
-  std::size_t pattern(double height);
+  std::size_t pattern();
 
   const MapPicture& p_;
   const MapLayout& layout_;
+  double height_; ///< of the page, in points
   bool vectors_;
   PdfFile file_;
   UsedGlyphs glyphs_;
@@ -138,16 +148,14 @@ private:
   std::size_t images_count_ = 0;
 };
 
-void Pdf::panel(const PanelMark& mark) {
-  const MapPanel& panel = p_.panels[mark.panel];
-  const BoxMark frame{mark.x, mark.y, panel.map.cols * mark.cell_width,
-                      panel.map.rows * mark.cell_height};
+void Pdf::cells(const PanelMark& mark, const MapPanel& panel, const MapStyle& style) {
+  const BoxMark frame = box_of(mark, panel);
   if (layout_.masked) hatch(frame);
   add("q {} W n", box(frame));
   if (vectors_)
-    rectangles(panel, p_.style(mark.panel), mark);
+    rectangles(panel, style, mark);
   else
-    embedded(panel, p_.style(mark.panel), frame);
+    embedded(panel, style, frame);
   add("Q");
 }
 
@@ -211,9 +219,7 @@ void Pdf::embedded(const MapPanel& panel, const MapStyle& style, const BoxMark& 
       images_count_++);
 }
 
-void Pdf::legend() {
-  const MapStyle& style = p_.styles[0];
-  const BoxMark& bar = layout_.bar;
+void Pdf::bar(const BoxMark& bar, const MapStyle& style) {
   constexpr std::size_t steps = 128;
   const double height = static_cast<double>(bar.height) / steps;
   add("q {} W n", box(bar));
@@ -224,13 +230,11 @@ void Pdf::legend() {
                     static_cast<double>(bar.width), height + 0.4));
   }
   add("Q");
-  if (layout_.masked) hatch(*layout_.masked);
-  if (layout_.nan) add("{}{} f", fill_color(nan_color), box(*layout_.nan));
 }
 
-void Pdf::lines() {
+void Pdf::lines(const std::vector<LineMark>& lines) {
   page_ += fill_color(faint_ink);
-  for (const LineMark& line : layout_.lines)
+  for (const LineMark& line : lines)
     add("{} f", box(static_cast<double>(line.x), static_cast<double>(line.y),
                     line.vertical ? 1 : static_cast<double>(line.length),
                     line.vertical ? static_cast<double>(line.length) : 1));
@@ -273,7 +277,7 @@ void Pdf::text(const TextMark& mark) {
   add("Q");
 }
 
-std::size_t Pdf::pattern(double height) {
+std::size_t Pdf::pattern() {
   const std::string cell =
       fill_color(masked_ground) + "0 0 6 6 re f\n" +
       fmt::format("{} {} {} RG 1 w -1 1 m 1 -1 l 0 6 m 6 0 l 5 7 m 7 5 l S\n",
@@ -283,28 +287,20 @@ std::size_t Pdf::pattern(double height) {
   return file_.add_stream(
       fmt::format("/Type /Pattern /PatternType 1 /PaintType 1 /TilingType 1 /BBox [0 0 6 6] /XStep "
                   "6 /YStep 6 /Resources << >> /Matrix [{} 0 0 -{} 0 {}]", // as the page's
-                  zoom, zoom, pdf_number(height)),
+                  zoom, zoom, pdf_number(height_)),
       cell);
 }
 
-std::string Pdf::run() {
-  const double zoom = points_a_pixel * p_.figure.zoom,
-               width = static_cast<double>(layout_.width) * zoom,
-               height = static_cast<double>(layout_.height) * zoom;
-  add("{} 0 0 -{} 0 {} cm", pdf_number(zoom), pdf_number(zoom), pdf_number(height));
-  for (const PanelMark& mark : layout_.panels) panel(mark);
-  legend();
-  lines();
-  for (const TextMark& mark : layout_.texts) text(mark);
-
+std::string Pdf::end() {
+  const double width = static_cast<double>(layout_.width) * points_a_pixel * p_.figure.zoom;
   const std::size_t content = file_.add_stream("", page_), font = glyphs_.add_font(file_),
                     pages = file_.reserve();
   std::string resources = fmt::format("/Font << /f {} 0 R >>", font);
-  if (layout_.masked) resources += fmt::format(" /Pattern << /masked {} 0 R >>", pattern(height));
+  if (layout_.masked) resources += fmt::format(" /Pattern << /masked {} 0 R >>", pattern());
   if (!images_.empty()) resources += fmt::format(" /XObject << {}>>", images_);
   const std::size_t page = file_.add(fmt::format(
       "<< /Type /Page /Parent {} 0 R /MediaBox [0 0 {} {}] /Resources << {} >> /Contents {} 0 R >>",
-      pages, pdf_number(width), pdf_number(height), resources, content));
+      pages, pdf_number(width), pdf_number(height_), resources, content));
   file_.set(pages, fmt::format("<< /Type /Pages /Kids [{} 0 R] /Count 1 >>", page));
   const std::size_t root = file_.add(fmt::format("<< /Type /Catalog /Pages {} 0 R >>", pages));
   const std::size_t info =
@@ -318,7 +314,9 @@ std::string Pdf::run() {
 
 std::string map_pdf(const MapPicture& picture) {
   const MapLayout layout = lay_out(picture);
-  return Pdf(picture, layout).run();
+  Pdf pdf(picture, layout);
+  paint(picture, layout, pdf);
+  return pdf.end();
 }
 
 } // namespace mha::render

@@ -1,5 +1,5 @@
 #include <mha/render/map_cells.hpp>
-#include <mha/render/map_layout.hpp>
+#include <mha/render/painter.hpp>
 #include <mha/render/png.hpp>
 #include <mha/system/error.hpp>
 
@@ -15,12 +15,12 @@ constexpr double most_zoomed_pixels = 1e8;
 
 /// A layout's pixels on a canvas that is `zoom` times as large: edges are rounded, so that what
 /// touches there touches here.
-class Zoomed {
+class Zoomed : public Painter {
 public:
   Zoomed(const MapLayout& layout, double zoom)
       : zoom_(zoom), canvas_(at(layout.width), at(layout.height)) {}
 
-  void cells(const MapPanel& panel, const MapStyle& style, const PanelMark& mark) {
+  void cells(const PanelMark& mark, const MapPanel& panel, const MapStyle& style) override {
     for (std::size_t row = 0; row < panel.map.rows; ++row)
       for (std::size_t col = 0; col < panel.map.cols; ++col) {
         const BoxMark box{mark.x + col * mark.cell_width, mark.y + row * mark.cell_height,
@@ -31,15 +31,15 @@ public:
           fill(box, cell_color(panel, style, row, col));
       }
   }
-  void fill(const BoxMark& box, Rgb color) {
+  void fill(const BoxMark& box, Rgb color) override {
     canvas_.fill(at(box.x), at(box.y), at(box.x + box.width) - at(box.x),
                  at(box.y + box.height) - at(box.y), color);
   }
-  void hatch(const BoxMark& box) {
+  void hatch(const BoxMark& box) override {
     canvas_.hatch(at(box.x), at(box.y), at(box.x + box.width) - at(box.x),
                   at(box.y + box.height) - at(box.y), zoom_);
   }
-  void bar(const BoxMark& bar, const MapStyle& style) {
+  void bar(const BoxMark& bar, const MapStyle& style) override {
     const std::size_t top = at(bar.y), height = at(bar.y + bar.height) - top;
     for (std::size_t i = 0; i < height; ++i) {
       const double place = 1 - (static_cast<double>(i) + 0.5) / static_cast<double>(height);
@@ -47,13 +47,15 @@ public:
                    style.color(style.value_at(place)));
     }
   }
-  void line(const LineMark& line) {
+  void lines(const std::vector<LineMark>& lines) override {
     const std::size_t thick = std::max<std::size_t>(at(1), 1);
-    const std::size_t x = at(line.x), y = at(line.y);
-    canvas_.fill(x, y, line.vertical ? thick : at(line.x + line.length) - x,
-                 line.vertical ? at(line.y + line.length) - y : thick, faint_ink);
+    for (const LineMark& line : lines) {
+      const std::size_t x = at(line.x), y = at(line.y);
+      canvas_.fill(x, y, line.vertical ? thick : at(line.x + line.length) - x,
+                   line.vertical ? at(line.y + line.length) - y : thick, faint_ink);
+    }
   }
-  void text(const TextMark& text) {
+  void text(const TextMark& text) override {
     canvas_.text(text.x * zoom_, text.y * zoom_, text.text, text.size * zoom_, text.color,
                  text.anchor, text.vertical);
   }
@@ -87,13 +89,7 @@ std::string map_png(const MapPicture& picture) {
   const MapLayout layout = lay_out(picture);
   check_zoom(layout, picture.figure.zoom);
   Zoomed canvas(layout, picture.figure.zoom);
-  for (const PanelMark& mark : layout.panels)
-    canvas.cells(picture.panels[mark.panel], picture.style(mark.panel), mark);
-  canvas.bar(layout.bar, picture.styles[0]);
-  if (layout.masked) canvas.hatch(*layout.masked);
-  if (layout.nan) canvas.fill(*layout.nan, nan_color);
-  for (const LineMark& line : layout.lines) canvas.line(line);
-  for (const TextMark& text : layout.texts) canvas.text(text);
+  paint(picture, layout, canvas);
   const Canvas& drawn = canvas.canvas();
   return png_bytes(drawn.pixels(), drawn.width(), drawn.height(), 3);
 }

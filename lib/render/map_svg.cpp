@@ -1,6 +1,6 @@
 #include <mha/render/base64.hpp>
 #include <mha/render/map_cells.hpp>
-#include <mha/render/map_layout.hpp>
+#include <mha/render/painter.hpp>
 #include <mha/render/png.hpp>
 #include <mha/system/characters.hpp>
 
@@ -22,12 +22,10 @@ std::string pixels(double value) {
   return fmt::format("{:g}", std::round(value * 100) / 100);
 }
 
-class Svg {
+class Svg : public Painter {
 public:
   Svg(const MapPicture& picture, const MapLayout& layout)
-      : p_(picture), layout_(layout), vectors_(picture.cells() <= most_vector_cells) {}
-
-  std::string run() {
+      : p_(picture), layout_(layout), vectors_(picture.cells() <= most_vector_cells) {
     const double zoom = p_.figure.zoom;
     add(R"svg(<svg xmlns="http://www.w3.org/2000/svg" width="{2}" height="{3}" viewBox="0 0 {0} {1}" )svg"
         R"svg(font-family="DejaVu Sans, Verdana, Helvetica, Arial, sans-serif">)svg",
@@ -36,25 +34,28 @@ public:
     if (!p_.title.empty()) add("<title>{}</title>", for_xml(visible(p_.title)));
     definitions();
     add(R"svg(<rect width="{}" height="{}" fill="#ffffff"/>)svg", layout_.width, layout_.height);
-    for (const PanelMark& mark : layout_.panels) panel(mark);
-    legend();
-    lines();
-    for (const TextMark& mark : layout_.texts) text(mark);
-    return out_ + "</svg>\n";
   }
+  std::string end() const { return out_ + "</svg>\n"; }
+
+  void cells(const PanelMark& mark, const MapPanel& panel, const MapStyle& style) override;
+  void bar(const BoxMark& box, const MapStyle&) override { fill(box, "url(#colors)"); }
+  void fill(const BoxMark& box, Rgb color) override { fill(box, hex(color)); }
+  void hatch(const BoxMark& box) override { fill(box, "url(#masked)"); }
+  void lines(const std::vector<LineMark>& lines) override;
+  void text(const TextMark& mark) override;
 
 private:
   template <class... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
     out_ += '\n';
   }
+  void fill(const BoxMark& box, std::string_view paint) {
+    add(R"svg(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>)svg", box.x, box.y, box.width,
+        box.height, paint);
+  }
   void definitions();
-  void panel(const PanelMark& mark);
   void rectangles(const MapPanel& panel, const MapStyle& style);
   void embedded(const MapPanel& panel, const MapStyle& style);
-  void legend();
-  void lines();
-  void text(const TextMark& mark);
 
   const MapPicture& p_;
   const MapLayout& layout_;
@@ -106,34 +107,21 @@ void Svg::embedded(const MapPanel& panel, const MapStyle& style) {
       panel.map.cols, panel.map.rows, base64(png_bytes(pixels, width, panel.map.rows * side, 4)));
 }
 
-void Svg::panel(const PanelMark& mark) {
-  const MapPanel& panel = p_.panels[mark.panel];
-  if (layout_.masked)
-    add(R"svg(<rect x="{}" y="{}" width="{}" height="{}" fill="url(#masked)"/>)svg", mark.x, mark.y,
-        panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height);
+void Svg::cells(const PanelMark& mark, const MapPanel& panel, const MapStyle& style) {
+  if (layout_.masked) hatch(box_of(mark, panel));
   add(R"svg(<g class="cells" transform="translate({} {}) scale({} {})" shape-rendering="crispEdges">)svg",
       mark.x, mark.y, mark.cell_width, mark.cell_height);
   if (vectors_)
-    rectangles(panel, p_.style(mark.panel));
+    rectangles(panel, style);
   else
-    embedded(panel, p_.style(mark.panel));
+    embedded(panel, style);
   add("</g>");
 }
 
-void Svg::legend() {
-  const auto box = [&](const BoxMark& mark, std::string_view fill) {
-    add(R"svg(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>)svg", mark.x, mark.y,
-        mark.width, mark.height, fill);
-  };
-  box(layout_.bar, "url(#colors)");
-  if (layout_.masked) box(*layout_.masked, "url(#masked)");
-  if (layout_.nan) box(*layout_.nan, hex(nan_color));
-}
-
 /// Frames and ticks: lines through the middle of their pixels.
-void Svg::lines() {
+void Svg::lines(const std::vector<LineMark>& lines) {
   std::string path;
-  for (const LineMark& line : layout_.lines)
+  for (const LineMark& line : lines)
     path += fmt::format("M{} {}{}{}", static_cast<double>(line.x) + (line.vertical ? 0.5 : 0),
                         static_cast<double>(line.y) + (line.vertical ? 0 : 0.5),
                         line.vertical ? 'v' : 'h', line.length);
@@ -154,7 +142,9 @@ void Svg::text(const TextMark& mark) {
 
 std::string map_svg(const MapPicture& picture) {
   const MapLayout layout = lay_out(picture);
-  return Svg(picture, layout).run();
+  Svg svg(picture, layout);
+  paint(picture, layout, svg);
+  return svg.end();
 }
 
 } // namespace mha::render

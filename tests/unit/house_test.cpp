@@ -311,14 +311,16 @@ TEST_CASE("what is computed at once is a batch, head, block, band or tile: no ty
       R"(\b(?:struct|class|enum(?: class| struct)?|using) +(\w+)\b(?= *[{:;=]| final))");
   const std::regex subdivision(
       R"(\w*(Unit|Piece|Part|Strip|Cell|Chunk|Segment|Stretch|Span|Run|Slice|Panel|Portion|Section|Fragment|Slab|Stripe)s?)");
-  const std::map<std::string, std::string> reasons{{"MapPanel", "a picture's panel, as in figures"},
-                                                   {"Run", "a model's pass over texts"},
-                                                   {"LayerRun", "the same of one layer"},
-                                                   {"ValueRuns", "several of them"},
-                                                   {"Section", "of the table of stages"},
-                                                   {"GridPanel", "the same"},
-                                                   {"Slice", "what an observer is shown"},
-                                                   {"WordPiece", "a tokenizer's name"}};
+  const std::map<std::string, std::string> reasons{
+      {"MapPanel", "a picture's panel, as in figures"},
+      {"Run", "a model's pass over texts"},
+      {"LayerRun", "the same of one layer"},
+      {"ValueRuns", "several of them"},
+      {"Section", "of the table of stages"},
+      {"GridPanel", "the same"},
+      {"Cell", "what a row of a table has in a column"},
+      {"Slice", "what an observer is shown"},
+      {"WordPiece", "a tokenizer's name"}};
   std::size_t types = 0;
   for (const Source& source : sources_in("lib")) {
     if (source.folder().starts_with("kernels")) continue; // the machine's own words

@@ -1,0 +1,15 @@
+#include <mha/render/painter.hpp>
+
+namespace mha::render {
+
+void paint(const MapPicture& picture, const MapLayout& layout, Painter& painter) {
+  for (const PanelMark& mark : layout.panels)
+    painter.cells(mark, picture.panels[mark.panel], picture.style(mark.panel));
+  painter.bar(layout.bar, picture.styles[0]);
+  if (layout.masked) painter.hatch(*layout.masked);
+  if (layout.nan) painter.fill(*layout.nan, nan_color);
+  painter.lines(layout.lines);
+  for (const TextMark& mark : layout.texts) painter.text(mark);
+}
+
+} // namespace mha::render
