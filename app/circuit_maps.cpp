@@ -93,22 +93,22 @@ void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std
 
 void require_rotary(bool is_rotary, std::int64_t offset) {
   if (!is_rotary && offset != 0)
-    fail("--offset {}: the layer has no rotary embedding, so QK is one matrix at every distance; "
-         "leave --offset out",
+    fail("--distance {}: the layer has no rotary embedding, so QK is one matrix at every distance; "
+         "leave --distance out",
          offset);
 }
 
 void add_offset(Cli& cli, std::optional<std::int64_t>& offset) {
   Option option;
-  option.name = "--offset";
+  option.name = "--distance";
   option.value_name = "N";
   option.help =
       "with rotary embedding: QK between a query and the key N tokens before it; default: 0";
   option.set = [&offset](const std::string& text) {
     offset = parse_number<std::int64_t>(text);
-    if (!offset) throw UsageError(fmt::format("--offset is '{}': a whole number expected", text));
+    if (!offset) throw UsageError(fmt::format("--distance is '{}': a whole number expected", text));
   };
-  cli.add(std::move(option));
+  cli.add(std::move(option)).formerly("--offset");
 }
 
 } // namespace mha::app

@@ -10,7 +10,7 @@ namespace mha::app {
 struct CircuitMaps {
   bool ov = false;                ///< else QK
   std::vector<std::string> words; ///< --vocab
-  std::int64_t offset = 0;        ///< --offset
+  std::int64_t offset = 0;        ///< --distance
   Selection selection;            ///< --head
   render::MapColors colors;
   OutputOptions output;
@@ -27,7 +27,7 @@ void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std
 
 /// Throws Error for an offset of a layer whose QK does not depend on it.
 void require_rotary(bool is_rotary, std::int64_t offset);
-/// --offset N, of commands that show QK.
+/// --distance N, of commands that show QK.
 void add_offset(Cli& cli, std::optional<std::int64_t>& offset);
 
 } // namespace mha::app

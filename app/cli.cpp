@@ -309,7 +309,27 @@ void Cli::check_unused() const {
           throw UsageError(name + ": " + reason);
 }
 
-bool Cli::parse(const std::vector<std::string>& arguments) const {
+/// Puts what stands for them now in the place of former spellings, "--set X" and "--set=X".
+void Cli::take_former(std::vector<std::string>& arguments) const {
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string word = arguments[i].substr(0, arguments[i].find('='));
+    for (const Option& option : options_)
+      for (const auto& [spelling, now] : option.former) {
+        if (word != spelling) continue;
+        const std::string rest = arguments[i].substr(word.size());
+        notes_->push_back(
+            fmt::format("{} is called `{}` now, and will not be understood from 0.4 on", spelling,
+                        joined_texts(now, " ")));
+        arguments[i] = now[0] + rest;
+        arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, now.begin() + 1,
+                         now.end());
+      }
+    if (option_with_value(options_, arguments[i])) ++i; // its value
+  }
+}
+
+bool Cli::parse(std::vector<std::string> arguments) const {
+  take_former(arguments);
   CLI::App parser;
   parser.set_help_flag();
   parser.allow_extras(); // unknown options come back, and get "did you mean"

@@ -33,10 +33,12 @@ struct Option {
   std::string value_name; ///< "NAME[,NAME]"; "" for a flag
   std::string help;
   std::string group;                ///< the heading that it stands under in help
-  bool rare = false;                ///< in help only where all of it is asked for
+  bool rare = false;                ///< one of many that a page of help counts
   std::vector<std::string> choices; ///< the words that the value may be; empty: anything
   std::vector<std::string> offered; ///< the words that a shell offers, where they are not `choices`
   Completes completes = Completes::nothing;
+  /// Spellings of earlier versions, each taken as these words, with a note, until 0.4.
+  std::vector<std::pair<std::string, std::vector<std::string>>> former;
   bool joins = false;   ///< given again, its values are joined with commas
   bool repeats = false; ///< given again, each of its values is set; else another value is an error
   std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
@@ -46,6 +48,13 @@ struct Option {
   Option& offers(Completes what) { return completes = what, *this; }
   Option& offers(std::vector<std::string> words) {
     return completes = Completes::choices, offered = std::move(words), *this;
+  }
+  /// An earlier spelling of it, and what stands for it now: the option with `value`, or, where that
+  /// is "", with the value that follows.
+  Option& formerly(std::string spelling, std::string value = {}) {
+    former.push_back({std::move(spelling), {name}});
+    if (!value.empty()) former.back().second.push_back(std::move(value));
+    return *this;
   }
   const std::vector<std::string>& words() const { return offered.empty() ? choices : offered; }
 };
@@ -64,7 +73,7 @@ class Cli {
 public:
   explicit Cli(std::string command) : command_(std::move(command)) {}
 
-  /// The heading for the options declared from here on; `rare`: `--help all` alone lists them.
+  /// The heading for the options declared from here on; `rare`: -h counts them.
   void group(std::string title, bool rare = false) { group_ = std::move(title), rare_ = rare; }
 
   Option& flag(std::string_view names, bool& target, std::string help);
@@ -118,7 +127,9 @@ public:
   }
 
   /// Sets every bound variable. False if --help was asked for. Throws UsageError.
-  bool parse(const std::vector<std::string>& arguments) const;
+  bool parse(std::vector<std::string> arguments) const;
+  /// What parse() has to say of former spellings, a sentence each.
+  const std::vector<std::string>& notes() const { return *notes_; }
 
   const std::string& command() const { return command_; }
   const std::string& about() const { return about_; }
@@ -133,6 +144,7 @@ private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
   void check_positionals() const;
   void check_unused() const;
+  void take_former(std::vector<std::string>& arguments) const;
 
   std::string command_, about_, group_ = "Options";
   bool rare_ = false;
@@ -141,6 +153,7 @@ private:
   std::vector<std::function<void()>> checks_, ends_;
   std::vector<std::pair<std::vector<std::string>, std::function<std::string()>>> unused_;
   std::shared_ptr<std::vector<std::string>> given_ = std::make_shared<std::vector<std::string>>();
+  std::shared_ptr<std::vector<std::string>> notes_ = std::make_shared<std::vector<std::string>>();
   std::string positional_name_, positional_help_;
   std::vector<std::string> positional_choices_;
   bool positional_required_ = false;

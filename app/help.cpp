@@ -75,30 +75,105 @@ void examples(std::string& out, const std::vector<Example>& list, const TextStyl
   }
 }
 
-/// The options of one heading; of rare ones that they are there, unless all were asked for.
-void options_of(std::string& out, const std::string& group, const Command& command, const Cli& cli,
-                bool all, const TextStyle& text_style) {
-  std::vector<const Option*> shown;
-  std::size_t hidden = 0;
-  for (const Option& option : cli.options()) {
-    if (option.group != group) continue;
-    if (option.rare && !all)
-      ++hidden;
-    else
-      shown.push_back(&option);
-  }
-  out += "\n";
+/// The options of one heading, with all that is to know of them.
+std::string options_of(const std::string& group, const Cli& cli, const TextStyle& text_style) {
+  std::string out = "\n";
   for (const std::string& line : render::wrapped(group, text_style.width))
     out += text_style.bold(line) + "\n";
-  for (const Option* option : shown)
-    entry(out, names_of(*option, text_style), option->help, column_of(text_style),
-          text_style.width);
-  if (hidden > 0)
-    paragraph(out,
-              fmt::format("{} options, such as --num-heads and --causal: `mha-inspect {} --help "
-                          "all` lists them.",
-                          hidden, command.name),
-              2, text_style.width);
+  for (const Option& option : cli.options())
+    if (option.group == group)
+      entry(out, names_of(option, text_style), option.help, column_of(text_style),
+            text_style.width);
+  return out;
+}
+
+/// The options of one heading, a line each: what goes beyond it is left out.
+std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& text_style) {
+  std::string out = "\n" + text_style.bold(render::shortened(group, text_style.width)) + "\n";
+  const std::size_t column = column_of(text_style);
+  for (const Option& option : cli.options()) {
+    if (option.group != group) continue;
+    const std::size_t room = column > 10 ? column - 2 : text_style.width;
+    std::string names = option.name;
+    if (!option.letter.empty()) names = option.letter + ", " + names;
+    if (!option.is_flag() && names.size() + option.value_name.size() + 5 <= room)
+      names += " " + option.value_name;
+    std::string line = "  " + render::pad_right(names, room) + option.help;
+    if (render::display_width(names) + 2 > room) line = "  " + names + "  " + option.help;
+    out += render::shortened(line, text_style.width) + "\n";
+  }
+  return out;
+}
+
+/// The options of one heading by their names; a layer's settings are in a list of their own.
+std::string names_of_group(const std::string& group, const Cli& cli, const TextStyle& text_style) {
+  std::string names;
+  std::size_t settings = 0;
+  for (const Option& option : cli.options())
+    if (option.group == group && option.rare)
+      ++settings;
+    else if (option.group == group)
+      names += (names.empty() ? "" : " ") + option.name;
+  if (settings > 0)
+    names = fmt::format("{} of them, as --num-heads 4, --causal, or among the sources num_heads=4, "
+                        "causal=true: `mha-inspect names` lists them.",
+                        settings);
+  std::string out = "\n" + text_style.bold(render::shortened(group, text_style.width)) + "\n";
+  paragraph(out, names, 2, text_style.width);
+  return out;
+}
+
+bool is_of_settings(const std::string& group, const Cli& cli) {
+  return std::ranges::any_of(
+      cli.options(), [&](const Option& option) { return option.group == group && option.rare; });
+}
+
+std::size_t lines_in(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+}
+
+/// The examples that take the fewest lines, in their order, as far as so many lines have room.
+std::string some_examples(const std::vector<Example>& list, std::size_t room,
+                          const TextStyle& text_style) {
+  std::vector<Example> shown;
+  std::string text;
+  for (const Example& example : list) {
+    std::vector<Example> more = shown;
+    more.push_back(example);
+    std::string longer;
+    examples(longer, more, text_style);
+    if (lines_in(longer) > room) continue;
+    shown = std::move(more), text = std::move(longer);
+  }
+  return text;
+}
+
+/// At most 60 lines: the first examples, then the headings of options, those that are the command's
+/// own a line an option as far as there is room.
+std::string page_of(const Command& command, const Cli& cli, std::string out,
+                    const TextStyle& text_style) {
+  constexpr std::size_t most_lines = 60, of_examples = 12;
+  out += some_examples(cli.examples(), of_examples, text_style);
+  std::string end = "\n";
+  paragraph(end, fmt::format("`mha-inspect {} --help` says all of every option.", command.name), 0,
+            text_style.width);
+  std::vector<std::string> groups;
+  std::size_t lines = lines_in(out) + lines_in(end);
+  for (const std::string& group : groups_of(cli)) {
+    groups.push_back(names_of_group(group, cli, text_style));
+    lines += lines_in(groups.back());
+  }
+  std::size_t at = 0;
+  for (const std::string& group : groups_of(cli)) {
+    std::string& text = groups[at++];
+    if (is_of_settings(group, cli)) continue;
+    std::string longer = lines_of(group, cli, text_style);
+    if (lines + lines_in(longer) - lines_in(text) > most_lines) continue;
+    lines += lines_in(longer) - lines_in(text);
+    text = std::move(longer);
+  }
+  for (const std::string& text : groups) out += text;
+  return out + end;
 }
 
 } // namespace
@@ -136,20 +211,21 @@ std::string help_of_program(const TextStyle& text_style) {
           text_style.width);
   out += "\n";
   paragraph(out,
-            "A SOURCE is a file (.json, .npz, .npy, .safetensors), a folder of .npy files or a "
-            "checkpoint "
-            "folder, NAME=FILE[:TENSOR] for a single tensor, or - for standard input.",
+            "A SOURCE is a file (.json, .npz, .npy, .safetensors, .pt, .gguf, .onnx), a folder of "
+            ".npy files or a checkpoint folder, NAME=FILE[:TENSOR] for a single tensor, or - for "
+            "standard input.",
             0, text_style.width);
   examples(out, program_examples(), text_style);
   out += "\n";
   paragraph(out,
-            "`mha-inspect COMMAND --help` explains a command, with `--help all` every setting, "
-            "`mha-inspect --version` tells the version.",
+            "`mha-inspect COMMAND -h` is a command's page, `--help` all of it; `mha-inspect "
+            "--version` prints the version.",
             0, text_style.width);
   return out;
 }
 
-std::string help_of(const Command& command, const Cli& cli, bool all, const TextStyle& text_style) {
+std::string help_of(const Command& command, const Cli& cli, HelpDepth depth,
+                    const TextStyle& text_style) {
   std::string out;
   const std::string name = fmt::format("mha-inspect {}", command.name);
   for (const std::string& line :
@@ -164,6 +240,7 @@ std::string help_of(const Command& command, const Cli& cli, bool all, const Text
     out += fmt::format(" {}{}{}", optional ? "[" : "", cli.positional_name(), optional ? "]" : "");
   }
   out += cli.options().empty() ? "\n" : " [options]\n";
+  if (depth == HelpDepth::page) return page_of(command, cli, std::move(out), text_style);
   if (!cli.about().empty()) {
     out += "\n";
     paragraph(out, cli.about(), 0, text_style.width);
@@ -172,8 +249,7 @@ std::string help_of(const Command& command, const Cli& cli, bool all, const Text
     out += "\n" + text_style.bold(cli.positional_name()) + "\n";
     paragraph(out, cli.positional_help(), 2, text_style.width);
   }
-  for (const std::string& group : groups_of(cli))
-    options_of(out, group, command, cli, all, text_style);
+  for (const std::string& group : groups_of(cli)) out += options_of(group, cli, text_style);
   if (!cli.examples().empty()) examples(out, cli.examples(), text_style);
   return out;
 }

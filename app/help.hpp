@@ -16,8 +16,13 @@ std::vector<std::string> groups_of(const Cli& cli);
 
 /// What `mha-inspect` and `mha-inspect --help` print: the commands and some first lines to try.
 std::string help_of_program(const render::TextStyle& text_style);
-/// What `mha-inspect COMMAND --help` prints; `all`: with the settings of a layer one by one.
-std::string help_of(const Command& command, const Cli& cli, bool all,
+/// How much of a command's help is shown.
+enum class HelpDepth : std::uint8_t {
+  page, ///< -h: examples, and the options in at most 60 lines
+  whole ///< --help: every option with all that is to know of it
+};
+/// What `mha-inspect COMMAND -h` or `--help` prints.
+std::string help_of(const Command& command, const Cli& cli, HelpDepth depth,
                     const render::TextStyle& text_style);
 
 } // namespace mha::app

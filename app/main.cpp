@@ -11,6 +11,7 @@
 #include <mha/files/inputs.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/ranks/ranks.hpp>
+#include <mha/system/one_of.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -42,12 +43,11 @@ const Command& find_command(const std::string& name) {
   }
 }
 
-/// Whether the arguments contain `--help all`, the complete help.
-bool asks_for_all(const std::vector<std::string>& arguments) {
-  for (std::size_t i = 1; i < arguments.size(); ++i)
-    if (arguments[i] == "all" && (arguments[i - 1] == "--help" || arguments[i - 1] == "-h"))
-      return true;
-  return false;
+/// -h alone is a page; --help is everything.
+HelpDepth depth_of(const std::vector<std::string>& arguments) {
+  return is_one_of(std::string("--help"), arguments) || is_one_of(std::string("all"), arguments)
+             ? HelpDepth::whole
+             : HelpDepth::page;
 }
 
 int run(std::vector<std::string> arguments) {
@@ -83,9 +83,11 @@ int run(std::vector<std::string> arguments) {
     const Run run_command = command.declare(cli);
     arguments.erase(arguments.begin());
     if (!cli.parse(arguments)) {
-      print(help_of(command, cli, asks_for_all(arguments), style));
+      print(help_of(command, cli, depth_of(arguments), style));
       return 0;
     }
+    if (!is_one_of(std::string("--quiet"), *cli.given()))
+      for (const std::string& note : cli.notes()) print_note(note, Color::automatic);
     // A command that is not computed on all processes (ranks) runs on the first one only.
     const int code = command.together || world().is_first() ? run_command() : 0;
     cli.end();

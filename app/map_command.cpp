@@ -60,7 +60,7 @@ bool MapCommand::draws_circuits() const {
   const bool circuits = stages.size() == 1 && (stages[0] == "qk" || stages[0] == "ov");
   if (!circuits && (!vocabulary.empty() || offset))
     throw UsageError(fmt::format("{} is for the circuits of the weights alone: -s qk or -s ov",
-                                 offset ? "--offset" : "--vocab"));
+                                 offset ? "--distance" : "--vocab"));
   return circuits;
 }
 

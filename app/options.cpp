@@ -3,6 +3,7 @@
 #include "layer_notes.hpp"
 #include "patches.hpp"
 #include "progress_bar.hpp"
+#include <mha/layer/names.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
@@ -54,6 +55,29 @@ void add_settings(Cli& cli, RunRequest& request) {
   }
 }
 
+/// Takes the settings among the sources, "causal=true": what is a tensor or a stage, too, is that.
+void take_settings(RunRequest& request) {
+  std::erase_if(request.sources, [&](const std::string& source) {
+    const std::size_t equals = source.find('=');
+    if (equals == std::string::npos) return false;
+    std::string name = source.substr(0, equals);
+    if (find_tensor_name(name) || find_stage(name)) return false;
+    std::ranges::replace(name, '-', '_');
+    const SettingInfo* info = find_setting(name);
+    if (info == nullptr) return false;
+    const std::string value = source.substr(equals + 1);
+    for (const auto& [given, text] : request.settings)
+      if (given == info->name && text != value)
+        throw UsageError(fmt::format("{} is '{}' and then '{}': it takes one value; leave one of "
+                                     "them out",
+                                     info->name, text, value));
+    Settings checked;
+    set(checked, info->name, value, source);
+    request.settings.emplace_back(info->name, value);
+    return true;
+  });
+}
+
 void add_index_list(Cli& cli, std::string name, std::string letter,
                     std::optional<IndexList>& target, std::string help, bool tokens = false) {
   Option option;
@@ -89,15 +113,18 @@ std::size_t bytes_named(const std::string& text, const std::string& label) {
 } // namespace
 
 const char* const sources_help =
-    "The layer: .json, .npz, .npy, .safetensors or .gguf files, folders of .npy, checkpoint "
-    "folders, "
-    "NAME=FILE[:TENSOR][@AXES] for one tensor, NAME=FILE:DTYPE[SHAPE] for raw bytes, - for "
-    "standard "
-    "input; in any order, a binding wins.";
+    "The layer: .json, .npz, .npy, .safetensors, .pt, .gguf or .onnx files, folders of .npy, "
+    "checkpoint folders, NAME=FILE[:TENSOR][@AXES] for one tensor, NAME=FILE:DTYPE[SHAPE] for raw "
+    "bytes, NAME=VALUE for a setting, - for standard input; in any order, a binding wins.";
 
 void add_layer(Cli& cli, RunRequest& request, bool required) {
   request.wording = Wording::command_line;
   cli.positionals("SOURCE...", sources_help, request.sources, required);
+  cli.check([&request, required, command = cli.command()] {
+    take_settings(request);
+    if (required && request.sources.empty())
+      throw UsageError(fmt::format("{} needs a SOURCE beside its settings", command));
+  });
   cli.group("The layer");
   cli.value("--layer,-l", "N", request.layer,
             "which layer: its number or name, a range such as 0-3, or all")

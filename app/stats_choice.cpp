@@ -1,6 +1,7 @@
 #include "stats_choice.hpp"
 
 #include "cli.hpp"
+#include <mha/system/one_of.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +15,7 @@ void StatsChoice::check_columns() const {
   if (!of_vectors && grid.empty()) return;
   const std::string_view shown = of_vectors ? "--top-texts" : "--grid";
   for (const auto& [given, option] : {std::pair(!measures.empty(), "--measures"),
-                                      {all, "--all"},
+                                      {all, "--measures all"},
                                       {of_vectors && less_uniform, "--above-uniform"},
                                       {!sort.empty() && (of_vectors || !top), "--sort"},
                                       {of_vectors && top.has_value(), "--top"}})
@@ -22,6 +23,13 @@ void StatsChoice::check_columns() const {
       throw UsageError(fmt::format("{}: changes nothing of {}, which {}; leave it out", option,
                                    shown,
                                    of_vectors ? "lists the longest vectors" : "is of one measure"));
+}
+
+void StatsChoice::take_all() {
+  if (!is_one_of(std::string("all"), measures)) return;
+  if (measures.size() > 1)
+    throw UsageError("--measures all has every measure; leave the other names out");
+  all = true, measures.clear();
 }
 
 bool StatsChoice::shows(std::string_view name) const {

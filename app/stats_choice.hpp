@@ -18,6 +18,8 @@ struct StatsChoice {
   bool all = false, less_uniform = false;
   TextStatsOptions texts;
 
+  /// What --measures all means: every column, also in a table.
+  void take_all();
   /// Throws UsageError for options of which --top-texts and --grid have no use: the one lists
   /// vectors, the other is of one measure.
   void check_columns() const;

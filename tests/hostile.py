@@ -38,13 +38,13 @@ EDGES = ["1e39", "-1e39", "3.4e38", "3.5e38", "1e-46", "1e-320", "0", "-0", "nan
          "-1", "2147483648", "9223372036854775807", "18446744073709551616", "1e5", "", "x", "0x10", "١"]
 NUMBERS = ["--scale", "--softcap", "--num-heads", "--num-kv-heads", "--window-left", "--window-right", "--rope-base",
            "--rope-dims", "--rope-offset", "--qk-norm-eps", "--input-norm-eps", "--head", "--query", "--key",
-           "--batch", "--precision", "--top", "--cells", "--vmin", "--vmax", "--layer", "--max-size", "--window"]
+           "--batch", "--precision", "--top", "--cells", "--vmin", "--vmax", "--layer", "--max-size", "--near"]
 COMMANDS = {  # and the options that only they have
     "info": ["--headers"], "stages": [], "show": ["-s weights", "-s output", "-s q", "-f csv", "-f tsv", "-f json",
     "-f ndjson", "-f npy -s output", "--matrix -f csv -s scores"], "dump": ["-s weights", "-s q,k", "--dump-dtype f16",
     "--part 1/2", "--resume"], "map": ["-s scores", "-f svg", "-f png", "--color-scale log"], "report": [],
-    "explain": ["--query 0", "--query 1 --head 0", "-f json"], "stats": ["-f csv", "-f json", "--all"],
-    "diff": [], "diagnose": [], "predict": ["--all", "--each-layer", "--query 0", "--top 3"], "tokens": ["-f json", "-f csv"], "convert": ["--dump-dtype bf16"], "bench": [],
+    "explain": ["--query 0", "--query 1 --head 0", "-f json"], "stats": ["-f csv", "-f json", "--measures all"],
+    "diff": [], "diagnose": [], "predict": ["--query all", "--each-layer", "--query 0", "--top 3"], "tokens": ["-f json", "-f csv"], "convert": ["--dump-dtype bf16"], "bench": [],
 }
 
 

@@ -258,7 +258,7 @@ Run declare_circuits(Cli& cli) {
   cli.example("circuits data/induction-model --composition k --top 5",
               "which heads feed an induction head");
   cli.example("circuits data/bard-gpt2 --grid copying", "layers × heads in the terminal");
-  cli.example("circuits data/bard-llama --offset 1 -f csv",
+  cli.example("circuits data/bard-llama --distance 1 -f csv",
               "with rotary embedding: between a token and the one before it");
   return [circuits] { return circuits->run(); };
 }

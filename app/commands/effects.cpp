@@ -70,7 +70,7 @@ std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::st
     if (i < text.size() && (text[i] != '+' || depth > 0)) continue;
     std::string place = text.substr(from, i - from);
     place.erase(0, place.find_first_not_of(' '));
-    if (place.empty()) fail("--set '{}': a place is empty: PLACE + PLACE expected", text);
+    if (place.empty()) fail("--together '{}': a place is empty: PLACE + PLACE expected", text);
     places.push_back(StageEdit::of(parse_place(place, place), PatchOp::set,
                                    ablate == "resample" ? EditValue::of_run("from the next text")
                                    : ablate == "mean"   ? EditValue::of_mean()
@@ -113,8 +113,9 @@ void EffectsCommand::check() const {
   require_effect_measure(grid);
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (sweep.asked() && (ablate != "zero" || !set.empty() || centre || per_position || top))
-    throw UsageError("--ablate, --set, --centre, --per-position and --top are of effects: they "
-                     "change nothing of a sweep");
+    throw UsageError(
+        "--ablate, --together, --centre, --per-position and --top are of effects: they "
+        "change nothing of a sweep");
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked() && !grid.empty())
     throw UsageError("--grid is of effects; a sweep is a picture with -f text, .png, .svg or .pdf");
@@ -262,15 +263,16 @@ Run declare_effects(Cli& cli) {
              "texts of unequal lengths: the next text's values are taken at positions counted from "
              "the end; a position that it does not reach keeps its own");
   Option set;
-  set.name = "--set", set.value_name = "PLACES", set.repeats = true;
+  set.name = "--together", set.value_name = "PLACES", set.repeats = true;
   set.help = "places that are taken out together, a line more: 'layers.1.head_out[[0,3]] + "
              "layers.0.mlp_out'";
   set.set = [effects](const std::string& places) {
     if (!effects->set.empty())
-      throw UsageError("--set is given twice, and one set is taken out; join its places by ' + '");
+      throw UsageError(
+          "--together is given twice, and one set is taken out; join its places by ' + '");
     effects->set = places;
   };
-  cli.add(std::move(set));
+  cli.add(std::move(set)).formerly("--set");
   cli.value("--answer", "TOKEN", effects->answer,
             "the token whose logit is followed; default: the most probable one");
   cli.value("--answer-id", "N", effects->answer_id, "the same, by its number");

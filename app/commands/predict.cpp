@@ -38,6 +38,7 @@ private:
   std::vector<std::size_t> positions(const Texts& text) const;
   bool asks_for(const Texts& text, std::size_t batch, std::size_t position) const;
   void write_part(const OpenedModel& model);
+  void take_all();
   void check();
   std::string form() const { return form_of(output); }
   std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
@@ -141,8 +142,7 @@ bool is_array_file(const std::string& word) {
 
 /// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
 void Predict::write_part(const OpenedModel& model) {
-  if (all || each_layer)
-    throw UsageError("--of shows what one part writes: --all and --each-layer change nothing");
+  if (each_layer) throw UsageError("--of shows what one part writes: --each-layer changes nothing");
   const Texts& text = *model.texts();
   const std::shared_ptr<const TextLayers> made = model.text_layers();
   const TextLayers& layers = *made;
@@ -178,7 +178,20 @@ void Predict::write_part(const OpenedModel& model) {
                                               text_style_of(output, common.color)));
 }
 
+/// --query all: a line a position; all,17-31: of these.
+void Predict::take_all() {
+  if (!selection.query || !of.empty()) return;
+  const std::string& text = selection.query->text();
+  if (text != "all" && !text.starts_with("all,")) return;
+  all = true;
+  if (text == "all")
+    selection.query.reset();
+  else
+    selection.query = IndexList::of_tokens(text.substr(4), "--query");
+}
+
 void Predict::check() {
+  take_all();
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
   if (!request.has_text() && is_array_file(of))
     request.text.ids = {"0"}; // what a vector promotes is the same for every text
@@ -191,8 +204,8 @@ void Predict::check() {
     throw UsageError("predict shows the tokens as the checkpoint's tokenizer does: --tokens and "
                      "--key-tokens change nothing; leave them out");
   if (all && top && form() != "json")
-    throw UsageError("--all tells of each position the most probable token and the one that came: "
-                     "--top changes nothing there; --format json has more");
+    throw UsageError("--query all shows of each position the most probable token and the one that "
+                     "came: --top changes nothing there; --format json has more");
   if (mentions(output.path, "{layer}") && !each_layer)
     fail("{}: {{layer}} needs --each-layer: else there are predictions of the whole model alone",
          output.path);
@@ -252,7 +265,7 @@ int Predict::run() {
   OpenedModel model = open_model(request, common);
   const Texts& text = *model.texts();
   report_notes(text.notes(), common);
-  if (all) text.require_token_numbers("--all");
+  if (all) text.require_token_numbers("--query all");
   if (!of.empty()) {
     write_part(model);
     report_timings(common);
@@ -260,7 +273,7 @@ int Predict::run() {
   }
   if (positions(text).empty()) // before hours of work
     fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
-         "or choose positions with --query or --all");
+         "or choose positions with --query");
   predict_all(model);
   report_timings(common);
   return 0;
@@ -274,10 +287,9 @@ Run declare_predict(Cli& cli) {
       "Runs a whole model (a checkpoint folder with its config) on a text and tells the most "
       "probable next tokens at the last position, with probability and logit; of a model that "
       "fills in hidden words, those at every [MASK]. It is how to see at once that a model "
-      "was understood.");
+      "was understood. --query all is a line a position (all,17-31: of these): probability and "
+      "rank of the token that came, mean loss and perplexity.");
   cli.group("Predictions");
-  cli.flag("--all", predict->all,
-           "a line a position: probability and rank of the token that came; mean loss, perplexity");
   cli.value("--top", "N", predict->top, "how many tokens; default: 10");
   cli.flag("--each-layer", predict->each_layer,
            "what the stream of each layer would predict (the logit lens)");
@@ -295,7 +307,7 @@ Run declare_predict(Cli& cli) {
   add_common(cli, predict->common);
   cli.example("predict data/bard-llama --text 'To be, or not to'",
               "the ten most probable next tokens");
-  cli.example("predict data/bard-llama --text 'To be, or not to be' --all",
+  cli.example("predict data/bard-llama --text 'To be, or not to be' --query all",
               "how well each token was foretold");
   cli.example("predict data/bard-llama --text 'To be, or not to' --each-layer --top 1",
               "what each layer's stream would predict");

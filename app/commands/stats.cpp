@@ -59,7 +59,6 @@ private:
 /// Mistakes that need no layer to be seen.
 void Stats::check() const {
   if (top == std::size_t{0}) throw UsageError("--top is 0: at least 1 expected");
-  if (all && !measures.empty()) throw UsageError("--all and --measures: give one of them");
   check_columns();
   if (texts.top_texts && !(request.tokens.empty() && request.key_tokens.empty()))
     throw UsageError(fmt::format("{}: --top-texts shows the tokens of the texts; leave it out",
@@ -177,7 +176,8 @@ int Stats::run_texts() {
     throw UsageError("--measures kind: a head's kind stands beside its measures; name one");
   figure.check(form_of(output), request, common);
   if (all)
-    throw UsageError("--all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
+    throw UsageError(
+        "--measures all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
   const auto list = [](const std::optional<IndexList>& of) { return of ? of->text() : "-"; };
   asked.settings = fmt::format(
       "stats\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", texts.by, texts.spread,
@@ -282,7 +282,7 @@ std::string kinds_help() {
 }
 
 std::string measures_help() {
-  std::string list = "these columns, of";
+  std::string list = "all, or these columns, of";
   for (const Measure& measure : mha::measures())
     list += fmt::format("{} {}", &measure == &mha::measures().front() ? "" : ",", measure.name);
   return list;
@@ -298,10 +298,12 @@ void add_rows_and_columns(Cli& cli, const std::shared_ptr<Stats>& stats) {
             "rows by a measure, the largest first, or the smallest with :asc; or by kind")
       .offers(columns);
   cli.value("--top", "N", stats->top, "only the first N rows");
+  std::vector<std::string> measures = names_of_rows<std::string>(mha::measures());
+  measures.insert(measures.begin(), "all");
   cli.list("--measures", "NAME[,NAME]", stats->measures, measures_help())
-      .offers(names_of_rows<std::string>(mha::measures()));
-  cli.flag("--all", stats->all,
-           "a table of every measure; the other formats have them all without being asked");
+      .formerly("--all", "all")
+      .offers(std::move(measures));
+  cli.check([stats] { stats->take_all(); });
   cli.flag("--above-uniform", stats->less_uniform,
            "scores less what equal weights on the keys that each row may see would have: "
            "previous_above for previous");
@@ -322,7 +324,7 @@ void add_stats_examples(Cli& cli) {
       "stats data/bard-gpt2 --text 'my love, my good lord' --text 'the king is dead' --layer 0 "
       "--spread --measures previous,entropy_share",
       "the mean over texts, and what it varies by");
-  cli.example("stats data/quickstart.json --head 1 --all", "everything about one head");
+  cli.example("stats data/quickstart.json --head 1 --measures all", "everything about one head");
   cli.example("stats data/induction -f csv --layer 0 --measures rank_q,cond_q,stiefel_q",
               "of the weights alone: no input is needed");
   cli.example("stats data/quickstart.json -o stats.json", "all of it for a program");
@@ -340,8 +342,9 @@ Run declare_stats(Cli& cli) {
       "null, or empty. docs/stats.md has every formula. Exit code 1: no head is of the --kind "
       "asked for.");
   cli.group("Measuring");
-  cli.value("--window", "N", stats->measuring.window,
-            "tokens to either side of the query that `window` counts; default: 8");
+  cli.value("--near", "N", stats->measuring.window,
+            "tokens to either side of the query that `window` counts; default: 8")
+      .formerly("--window");
   cli.list(
       "--separators", "TOKEN[,TOKEN]", stats->measuring.separators,
       "tokens that `separator` counts, as the labels have them; default: [SEP], </s> and other "
@@ -358,7 +361,7 @@ Run declare_stats(Cli& cli) {
                 [stats] { return picture_or_form(stats->output, !stats->grid.empty()); });
   add_figure(cli, stats->figure, "without --grid they are numbers");
   for (const std::string name : {"window", "separator"})
-    cli.unused({name == "window" ? "--window" : "--separators"}, [stats, name] {
+    cli.unused({name == "window" ? "--near" : "--separators"}, [stats, name] {
       return stats->shows(name) ? ""
                                 : fmt::format("is of the measure {}, which is not shown", name);
     });

@@ -38,7 +38,7 @@ private:
 };
 
 /// Predictions as text, written while they come in, in the order of texts, positions and layers.
-/// The table of --all alone keeps its rows to the end: each decides how wide its columns are.
+/// The table of a line a position keeps its rows to the end: each decides how wide its columns are.
 class PredictionText {
 public:
   PredictionText(PredictView view, TokenNames names, TextStyle text_style);
@@ -57,7 +57,7 @@ private:
   PredictView view_;
   TokenNames names_;
   TextStyle text_style_;
-  std::vector<Prediction> kept_; ///< of --all, for eyes
+  std::vector<Prediction> kept_; ///< of a line a position, for eyes
   PredictionLoss loss_;
   TableStream rows_;
   JsonText json_;

@@ -138,7 +138,7 @@ std::string telling_stats(const std::vector<StatsRow>& rows, bool above, std::st
   for (const Measure& measure : measures()) known += some_have(rows, measure);
   std::string text = stats_table(rows, shown).as(form, text_style);
   if (form == "table" && known > shown.size())
-    text += text_style.dim(typed(message("more measures: <all> shows them"))) + "\n";
+    text += text_style.dim(typed(message("more measures: <measures> all shows them"))) + "\n";
   return text;
 }
 

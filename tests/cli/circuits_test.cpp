@@ -77,8 +77,8 @@ TEST_CASE("circuits: heads and their composition are what NumPy makes of whole m
 
 TEST_CASE("circuits: shared key/value heads, an RMS norm, rotary embedding at an offset") {
   const json llama = expected_of("bard-llama");
-  check_heads(llama["heads"], circuits("data/bard-llama --offset 3"));
-  check_pairs(llama["compositions"], circuits("data/bard-llama --offset 3 --composition q,k,v"));
+  check_heads(llama["heads"], circuits("data/bard-llama --distance 3"));
+  check_pairs(llama["compositions"], circuits("data/bard-llama --distance 3 --composition q,k,v"));
   // Without the offset QK is another matrix, OV the same.
   const json plain = circuits("data/bard-llama --layer 1 --head 2,4");
   REQUIRE(plain.size() == 2);
@@ -165,7 +165,7 @@ TEST_CASE("circuits: pictures, in the terminal, as PNG, SVG and PDF") {
   CHECK(map.code == 0);
   CHECK_THAT(map.out, Contains("W_E OV W_U") && Contains("␣death") && Contains("head 1"));
   const Result qk =
-      shell("\"$MHA\" map data/bard-llama -s qk --vocab ' my, good' --offset 2 --head 0-1");
+      shell("\"$MHA\" map data/bard-llama -s qk --vocab ' my, good' --distance 2 --head 0-1");
   CHECK_THAT(qk.out, Contains("offset 2") && Contains("L3 H1"));
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("circuits: what changes nothing, or cannot be, is refused with the cur
            {"circuits data/bard-gpt2 --above-random", "--above-random is for --composition"},
            {"circuits data/bard-gpt2 --head 6", "there are 6 heads (0 to 5)"},
            {"circuits data/bard-gpt2 --layer 9", "9"},
-           {"circuits data/bard-gpt2 --offset far", "a whole number expected"},
+           {"circuits data/bard-gpt2 --distance far", "a whole number expected"},
            {"circuits data/bard-gpt2 --grid copying -f csv", "--grid is a picture"},
            {"circuits data/bard-gpt2 --top 0", "at least 1 expected"},
            {"circuits data/qkv.json", "there are no projections"},

@@ -106,7 +106,7 @@ TEST_CASE("effects --timings: what the ablations took, beside whole passes") {
 }
 
 TEST_CASE("effects: a set is a line more") {
-  const Result set = run_line(gpt2 + "--set 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
+  const Result set = run_line(gpt2 + "--together 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
   REQUIRE(set.code == 0);
   const nlohmann::json last = nlohmann::json::parse(set.out).back();
   CHECK(last["part"] == "set");
@@ -180,10 +180,10 @@ TEST_CASE("effects: what cannot be told is refused, with the cure") {
            {gpt2 + "--sweep q --patch-from a --patch-from b", "texts are paired one to one"},
            {gpt2 + "--sweep q --patch-from a", "needs the same number of tokens"},
            {gpt2 + "--sweep q --patch-from 'O Romeo, Romeo!' --metric loss", "no chosen position"},
-           {gpt2 + "--set 'layers.9.q'", "there is no layer 9"},
-           {gpt2 + "--set 'layers.1.q + '", "a place is empty"},
+           {gpt2 + "--together 'layers.9.q'", "there is no layer 9"},
+           {gpt2 + "--together 'layers.1.q + '", "a place is empty"},
            {"predict data/bard-gpt2 --text a --of layers.1.q", "a stage of the stream"},
-           {"predict data/bard-gpt2 --text a --of layers.1.output --all", "change nothing"},
+           {"predict data/bard-gpt2 --text a --of layers.1.output --each-layer", "changes nothing"},
        }) {
     const Result result = run_line(arguments);
     INFO(arguments << "\n" << result.err);
@@ -210,7 +210,7 @@ TEST_CASE("effects: words that would change nothing, or mean two things, are ref
   refused("effects", with(text, {"--top", "0"}), "--top is 0: at least 1 expected");
   refused("effects", with(text, {"--answer", " I", "--answer-id", "5"}), "give one of them");
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--ablate", "mean"},
-                                               {"--set", "layers.0.q"},
+                                               {"--together", "layers.0.q"},
                                                {"--centre"},
                                                {"--per-position"},
                                                {"--top", "3"}})
@@ -219,8 +219,8 @@ TEST_CASE("effects: words that would change nothing, or mean two things, are ref
           "--answer and --versus are both ' I'");
   refused("predict", with(text, {"--of", "layers.3.head_result[9]"}),
           "--of layers.3.head_result[9]: 9: there are 6 heads");
-  refused("circuits", {"--offset", "2"}, "has no rotary embedding");
-  refused("map", {"-s", "qk", "--vocab", "a,b", "--layer", "0", "--offset", "2"},
+  refused("circuits", {"--distance", "2"}, "has no rotary embedding");
+  refused("map", {"-s", "qk", "--vocab", "a,b", "--layer", "0", "--distance", "2"},
           "has no rotary embedding");
   // An unknown token stands for every word that the vocabulary lacks.
   for (const std::vector<std::string>& words :
@@ -291,9 +291,9 @@ TEST_CASE("effects: pairs that a sweep leaves out are told whatever its form") {
 }
 
 TEST_CASE("effects: one set a call, and a grid of another name has the names that there are") {
-  const Result twice = run_line(gpt2 + "--set layers.1.mlp_out --set layers.2.mlp_out");
+  const Result twice = run_line(gpt2 + "--together layers.1.mlp_out --together layers.2.mlp_out");
   CHECK(twice.code == 2);
-  CHECK_THAT(twice.err, Contains("--set is given twice") && Contains("' + '"));
+  CHECK_THAT(twice.err, Contains("--together is given twice") && Contains("' + '"));
   const Result grid = run_line(gpt2 + "--grid banana");
   CHECK(grid.code == 2);
   CHECK_THAT(grid.err, Contains("there are kl, loss_change, logit_change, direct"));
@@ -312,9 +312,9 @@ TEST_CASE("effects: a stage that nothing reads is no row of zeros") {
                                 "'What says my' --sweep logsumexp --over layer");
   CHECK(sweep.code == 2);
   CHECK_THAT(sweep.err, Contains("--sweep logsumexp: nothing that follows reads it"));
-  const Result set = run_line(gpt2 + "--set layers.1.mlp_out+layers.2.logsumexp");
+  const Result set = run_line(gpt2 + "--together layers.1.mlp_out+layers.2.logsumexp");
   CHECK(set.code == 2);
-  CHECK_THAT(set.err, Contains("--set layers.2.logsumexp: nothing that follows reads it"));
+  CHECK_THAT(set.err, Contains("--together layers.2.logsumexp: nothing that follows reads it"));
 }
 
 TEST_CASE("effects, circuits and predict --of: sentences around a table fit the window") {

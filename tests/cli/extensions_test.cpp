@@ -35,7 +35,7 @@ const std::vector<Command>& commands() {
       {{"stages"}, {"table", "json", "markdown"}},
       {{"tokens", model, "--text", "To be"}, {"table", "csv", "tsv", "json"}},
       {{"predict", model, "--text", "To be"}, {"table", "csv", "tsv", "json"}},
-      {{"predict", model, "--text", "To be", "--all"}, {"table", "csv", "tsv", "json"}},
+      {{"predict", model, "--text", "To be", "--query", "all"}, {"table", "csv", "tsv", "json"}},
       {{"predict", model, "--text", "To be", "--of", "layers.1.output"},
        {"table", "csv", "tsv", "json"}},
       {{"effects", model, "--text", "To be"}, {"table", "csv", "tsv", "json", "png", "svg", "pdf"}},

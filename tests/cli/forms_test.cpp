@@ -32,7 +32,7 @@ const std::vector<std::vector<std::string>> results{
     {"circuits", "data/bard-llama", "--spectrum"},
     {"circuits", "data/bard-llama", "--composition", "k"},
     {"predict", "data/bard-llama", "--text", "To be"},
-    {"predict", "data/bard-llama", "--text", "To be", "--all"},
+    {"predict", "data/bard-llama", "--text", "To be", "--query", "all"},
     {"predict", "data/bard-llama", "--text", "To be", "--of", "layers.1.mlp_out"},
     {"tokens", "data/bard-llama", "--text", "To be"},
     {"names"},

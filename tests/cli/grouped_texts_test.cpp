@@ -64,16 +64,16 @@ TEST_CASE("predict: texts computed some at a time have the bytes of all at once"
   };
   for (const Case& one : {Case{{"-f", "csv", "--top", "2"}},
                           {{"--top", "2"}},
-                          {{"-f", "tsv", "--all"}},
-                          {{"--all"}},
-                          {{"-f", "json", "--all"}},
+                          {{"-f", "tsv", "--query", "all"}},
+                          {{"--query", "all"}},
+                          {{"-f", "json", "--query", "all"}},
                           {{"-f", "json", "--query", "-2", "--top", "1"}},
                           {{"-f", "csv", "--each-layer", "--top", "1"}},
                           {{"--top", "1"}, "p.json"},
-                          {{"--all", "--each-layer"}, "p.csv"},
+                          {{"--query", "all", "--each-layer"}, "p.csv"},
                           {{"--each-layer"}, "p{layer}.json"},
                           {{}, "p{batch}.csv", true},
-                          {{"--each-layer", "--all"}, "p{layer}-{batch}.json", true}}) {
+                          {{"--each-layer", "--query", "all"}, "p{layer}-{batch}.json", true}}) {
     std::vector<std::string> line{"predict",     "data/induction-model",
                                   "--text-file", one.few ? few : many,
                                   "--each-line", "--quiet"};

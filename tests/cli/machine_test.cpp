@@ -313,7 +313,7 @@ TEST_CASE(
       {"names", "", "object"},
       {"stages", "", "array"}};
   for (const auto& [command, what, expected] : cases)
-    for (const std::string more : {"", " --all", " --precision 3", " --top 2", " --head 0"}) {
+    for (const std::string more : {"", " --measures all", " --precision 3", " --top 2", " --head 0"}) {
       const std::string line = command + " " + what + more;
       INFO(line);
       const Result result = shell("\"$MHA\" --quiet " + line + " -f json 2>/dev/null || \"$MHA\" " +
@@ -361,10 +361,10 @@ TEST_CASE("docs/machine.md: every command that has a machine format is there") {
       {"effects", "--sweep", {"json", "csv", "tsv"}},
       {"effects", "--per-position", {"json", "csv", "tsv"}},
       {"effects", "--spread", {"json", "csv", "tsv"}},
-      {"predict", "--all", {"json", "csv", "tsv"}},
+      {"predict", "--query all", {"json", "csv", "tsv"}},
       {"predict", "--each-layer", {"json"}},
       {"predict", "--of", {"json", "csv", "tsv"}},
-      {"stats", "--all", {"json", "ndjson", "csv", "tsv"}},
+      {"stats", "--measures all", {"json", "ndjson", "csv", "tsv"}},
       {"stats", "--spread", {"json", "ndjson", "csv", "tsv"}},
       {"stats", "--by text", {"json", "ndjson", "csv", "tsv"}},
       {"stats", "--by position", {"json", "ndjson", "csv", "tsv"}},

@@ -268,7 +268,7 @@ TEST_CASE("many texts: one line says what is wrong") {
             "rows have no such column"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --grid self",
             "--grid and --kind are of heads"},
-           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --all", "--all is a table's"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --measures all", "--measures all is a table's"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token -o '{head}.csv'",
             "leave {head} out"},
            {"stats data/bard-gpt2 --layer 0 " + text +
@@ -390,7 +390,7 @@ TEST_CASE("effects: a line at a time as all at once, whatever replaces a part") 
   const TextFileOf texts({"my love, my love, my lord", "To be, or not to be"});
   for (const std::vector<std::string>& asked :
        {std::vector<std::string>{"--ablate", "mean"},
-        {"--ablate", "resample", "--align", "end", "--set", "layers.-1.mlp_out"}}) {
+        {"--ablate", "resample", "--align", "end", "--together", "layers.-1.mlp_out"}}) {
     const json lines_of =
         of(asked + std::vector<std::string>{"--text-file", texts.file, "--each-line"}, "effects");
     const json at_once = of(asked + std::vector<std::string>{"--text", "my love, my love, my lord",

@@ -48,7 +48,7 @@ const std::vector<Words> cases{
     {"diff", "--against", "{reference}"},
     {"diff", "--layer", "all", "--against", "weights={weights}"},
     {"predict"},
-    {"predict", "--all"},
+    {"predict", "--query", "all"},
     {"predict", "--each-layer"},
 };
 

@@ -42,7 +42,7 @@ TEST_CASE("--precision: of predict, effects and circuits as of show and stats") 
   };
   const Case cases[] = {
       {"predict data/bard-gpt2 --text 'To be' --top 5", 10},
-      {"predict data/bard-gpt2 --text 'To be, or' --all --each-layer", 40},
+      {"predict data/bard-gpt2 --text 'To be, or' --query all --each-layer", 40},
       {"predict data/bard-gpt2 --text 'To be' --of 'layers.3.head_result[5]' --top 4", 7},
       {"effects data/bard-gpt2 --text 'To be'", 60},
       {"effects data/bard-gpt2 --text 'To be' --text 'or not to' --query all --spread", 90},

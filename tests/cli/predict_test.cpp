@@ -41,7 +41,7 @@ TEST_CASE("the last position's most probable tokens, with probability and logit"
 
 TEST_CASE("all positions: rank and probability of what came, mean loss and perplexity") {
   const json all = predicted({"data/induction-model", "--ids",
-                              in_source("data/induction-model/expected/repeat.npz"), "--all"});
+                              in_source("data/induction-model/expected/repeat.npz"), "--query", "all"});
   const json& list = all["predictions"];
   CHECK_FALSE(list.back().contains("came")); // nothing comes after the last one
   double loss = 0;
@@ -98,8 +98,8 @@ TEST_CASE("what cannot be predicted is said") {
        "the text gives every layer its input");
 }
 
-TEST_CASE("predict --all: more tokens a position than a line has are in JSON alone") {
-  const std::string line = "\"$MHA\" predict data/bard-gpt2 --text 'my love' --all --top 3";
+TEST_CASE("predict --query all: more tokens a position than a line has are in JSON alone") {
+  const std::string line = "\"$MHA\" predict data/bard-gpt2 --text 'my love' --query all --top 3";
   CHECK(shell(line).code == 2);
   CHECK_THAT(shell(line).err, Contains("--top changes nothing there") && Contains("--format json"));
   CHECK(shell(line + " -f json").err.empty());

@@ -20,7 +20,7 @@ const std::set<std::string> go_on{
     "--ids",     "--key",        "--kind",        "--layer",       "--measures",
     "--minus",   "--minus-ids",  "--minus-batch", "--minus-head",  "--minus-patch",
     "--over",    "--minus-text", "--patch",       "--patch-from",  "--patch-from-ids",
-    "--query",   "--rtol",       "--separators",  "--set",         "--stage",
+    "--query",   "--rtol",       "--separators",  "--stage",       "--together",
     "--sweep",   "--text",       "--text-file",   "--vocab"};
 
 /// The options of a command that take a value: "  -s, --stage NAME…" of its help.

@@ -80,7 +80,7 @@ TEST_CASE("stats: calls the heads of data/induction what they were trained to be
 TEST_CASE("stats: a table of the measures that tell the most, as wide as there is room") {
   const std::string wide = clean(stats_of_induction({}));
   CHECK_THAT(wide, Contains("layer  head  kind") && Contains("previous-token") &&
-                       Contains("more measures: --all shows them"));
+                       Contains("more measures: --measures all shows them"));
   Setting narrow;
   narrow.env["COLUMNS"] = "60";
   const Result result = run(induction, narrow);
@@ -88,8 +88,8 @@ TEST_CASE("stats: a table of the measures that tell the most, as wide as there i
   CHECK(lines_of(result.out).size() == lines_of(wide).size());
 }
 
-TEST_CASE("stats: --all is every measure, a line each") {
-  const std::string all = clean(run({"stats", "data/quickstart.json", "--all"}));
+TEST_CASE("stats: --measures all is every measure, a line each") {
+  const std::string all = clean(run({"stats", "data/quickstart.json", "--measures", "all"}));
   for (const mha::Measure& measure : mha::measures())
     CHECK_THAT(all, Contains(fmt::format("\n{} ", measure.name)));
   CHECK_THAT(all, Contains("overflow_f32            no         no") && Contains("induction"));
@@ -222,10 +222,10 @@ TEST_CASE("stats: --head, --query and --batch say what is measured") {
              Contains("--head 2: there are 2 heads (0 to 1)"));
 }
 
-TEST_CASE("stats: --window says how near is near") {
+TEST_CASE("stats: --near says how near is near") {
   const auto window = [](const std::string& reach) {
     return json::parse(clean(
-        run({"stats", "data/quickstart.json", "--window", reach, "-f", "json"})))[0]["window"]
+        run({"stats", "data/quickstart.json", "--near", reach, "-f", "json"})))[0]["window"]
         .get<double>();
   };
   CHECK(window("0") == Approx(0.25)); // self
@@ -308,9 +308,9 @@ TEST_CASE("stats: fails for what it does not know, before anything is read") {
       {{"--sort", "entropy:up"}, "'up' is neither asc nor desc"},
       {{"--kind", "inductoin"}, "did you mean 'induction'?"},
       {{"--measures", "entropy,frist"}, "did you mean 'first'?"},
-      {{"--measures", "entropy", "--all"}, "--all and --measures: give one of them"},
+      {{"--measures", "entropy,all"}, "--measures all has every measure; leave the other names out"},
       {{"--top", "0"}, "--top is 0: at least 1 expected"},
-      {{"--window", "-1"}, "a whole number expected"},
+      {{"--near", "-1"}, "a whole number expected"},
       {{"--format", "gif"}, "table, csv, tsv, json, ndjson, markdown, text, png, svg, pdf"},
       {{"--format", "png"}, "a picture of heads is of one measure: --grid entropy"},
       {{"--grid", "entropy", "--format", "csv"}, "--grid is a picture"},

@@ -158,7 +158,7 @@ const std::map<std::string, std::string> values{
     {"--minus-ids", "1,2,3,4,5,6,7"},
     {"--minus-patch", "none"},
     {"--vocab", "king"},
-    {"--offset", "1"},
+    {"--distance", "1"},
     {"--separators", "be"},
     {"--kind", "mixed"},
     {"--sort", "entropy"},
@@ -169,7 +169,7 @@ const std::map<std::string, std::string> values{
     {"--of", "layers.1.output"},
     {"--ablate", "mean"},
     {"--align", "end"},
-    {"--set", "layers.1.mlp_out"},
+    {"--together", "layers.1.mlp_out"},
     {"--answer", " the"},
     {"--answer-id", "5"},
     {"--versus", " my"},
@@ -183,7 +183,7 @@ const std::map<std::string, std::string> values{
     {"--composition", "k"},
     {"--against", "weights=data/port/stages.safetensors:attn.weights"},
     {"--qkv-order", "kqv"},
-    {"--window", "1"},
+    {"--near", "1"},
     {"--atol", "10"},
     {"--rtol", "0.5"},
 };
@@ -198,8 +198,8 @@ const std::set<std::string> about_the_run{
 /// What is so already in a line, or is a step behind what the line shows.
 const std::set<std::pair<std::string, std::string>> as_it_is{
     {"map", "--residual"},      {"map", "--softmax"},  {"map", "--qkv-order"},
-    {"convert", "--causal"},    {"diff", "--layer"},   {"stats", "--all"},
-    {"stats", "--residual"},    {"stats", "--window"}, {"circuits", "--naming"},
+    {"convert", "--causal"},    {"diff", "--layer"},   {"stats", "--measures"},
+    {"stats", "--residual"},    {"stats", "--near"}, {"circuits", "--naming"},
     {"circuits", "--num-heads"}};
 
 /// Whether a line has an option, with this value: once more it says the same.
@@ -272,12 +272,12 @@ TEST_CASE("unused: options that a command cannot use are refused, or noted, by t
        0},
       {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--spread", "--batch", "0"},
        "--batch: the rows are of all texts"},
-      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--by", "token", "--window", "1"},
-       "--window: is of the measure window, which is not shown"},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--by", "token", "--near", "1"},
+       "--near: is of the measure window, which is not shown"},
       {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--grid", "first", "--separators", "a"},
        "--separators: is of the measure separator, which is not shown"},
-      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--grid", "first", "--all"},
-       "--all: changes nothing of --grid, which is of one measure"},
+      {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--grid", "first", "--measures", "all"},
+       "--measures all: changes nothing of --grid, which is of one measure"},
       {{"stats", "data/bard-gpt2", "--text", "O Romeo", "--spread", "--separators", "zzz"},
        "no token is 'zzz'",
        0},

@@ -22,6 +22,15 @@ namespace {
 using nlohmann::json;
 
 /// "stats --spread -f json" of a whole command line: its command, its options, its form.
+/// Options as they were called when base.json was written.
+std::string former_options(std::string line) {
+  for (const auto& [now, then] :
+       {std::pair(" --query all", " --all"), {" --measures all", " --all"}})
+    if (const std::size_t at = line.find(now); at != line.npos)
+      line.replace(at, std::string_view(now).size(), then);
+  return line;
+}
+
 std::string kind_of_command(const std::string& line) {
   std::string kind;
   std::string form;
@@ -42,7 +51,7 @@ Names documented_fields() {
     constexpr std::string_view begins = "    mha-inspect ";
     if (line.starts_with(begins)) {
       if (inside) kinds.clear(), inside = false;
-      kinds.push_back(kind_of_command(line.substr(begins.size())));
+      kinds.push_back(kind_of_command(former_options(line.substr(begins.size()))));
     }
     if (!line.starts_with("| `")) continue;
     inside = true;

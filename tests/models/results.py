@@ -206,7 +206,7 @@ def words_of_set(case):
 
 
 result("effects-set-answer",
-       lambda c: ["effects", *c.ids(0), "--set", words_of_set(c), *ANSWERS, "--centre", "--query", "6", "--per-position", *JSON],
+       lambda c: ["effects", *c.ids(0), "--together", words_of_set(c), *ANSWERS, "--centre", "--query", "6", "--per-position", *JSON],
        lambda ref: runs.effects(ref, [ref.case.text[0]], [[6]], answer=Answer(**answers, centre=True), together=together(ref.case)),
        read.effects, applies=has_head, of="head")
 result("effects-spread", lambda c: ["effects", *c.ids(0, 1, 2), "--spread", "--query", "-1", *JSON],
@@ -239,7 +239,7 @@ sweeping("pairs", lambda c: ["resid_post"], ["layer", "query"], (4, 7), pairs=2,
 
 result("predict", lambda c: ["predict", *c.ids(0), "--query", "2,11", "--top", "999", *JSON],
        lambda ref: runs.predictions(ref, [ref.case.text[0]], [[2, 11]]), read.predictions, of="head")
-result("loss", lambda c: ["predict", *c.ids(0, 2), "--all", "--top", "999", *JSON],
+result("loss", lambda c: ["predict", *c.ids(0, 2), "--query", "all", "--top", "999", *JSON],
        lambda ref: runs.predictions(ref, [ref.case.text[0], ref.case.text[2]], [range(12), range(8)]), read.predictions)
 result("lens", lambda c: ["predict", *c.ids(0), "--each-layer", "--query", "3,10", "--top", "999", *JSON],
        lambda ref: runs.predictions(ref, [ref.case.text[0]], [[3, 10]], each_layer=True), read.predictions)
@@ -284,7 +284,7 @@ result("of-vector", lambda c: ["predict", "--of", c.path("vector.npy"), "--top",
 
 result("circuits", lambda c: ["circuits", *JSON], weights.circuits, read.circuits, double=True,
        of="norms head attention")
-result("circuits-offset", lambda c: ["circuits", "--offset", "3", *JSON], lambda ref: weights.circuits(ref, 3), read.circuits,
+result("circuits-offset", lambda c: ["circuits", "--distance", "3", *JSON], lambda ref: weights.circuits(ref, 3), read.circuits,
        double=True, of="rotation", applies=lambda c: all(b.attention.rope and not b.attention.q_norm for b in c.model.blocks))
 result("composition", lambda c: ["circuits", "--composition", "q,k,v", *JSON], weights.compositions, read.compositions, double=True,
        of="attention")
@@ -299,13 +299,13 @@ for kind in ("weights_mean", "value_norms", "value_norms_sum", "rollout", "recei
            of="attention" if kind == "value_norms" else "")
 
 
-result("measures", lambda c: ["stats", *c.ids(0, 2), "--layer", "all", "--window", "2", *JSON],
+result("measures", lambda c: ["stats", *c.ids(0, 2), "--layer", "all", "--near", "2", *JSON],
        lambda ref: maps.measures(ref, [ref.case.text[0], ref.case.text[2]], 2), read.stats, of="attention")
-result("measures-of-queries", lambda c: ["stats", *c.ids(0), "--layer", "all", "--window", "2", "--query", "5:", *JSON],
+result("measures-of-queries", lambda c: ["stats", *c.ids(0), "--layer", "all", "--near", "2", "--query", "5:", *JSON],
        lambda ref: maps.measures(ref, [ref.case.text[0]], 2, range(5, 12), batched=False), read.stats)
 for by in ("text", "position", "token", "spread"):
     result("measures-by-" + by,
-           lambda c, by=by: ["stats", *c.ids(0, 1, 2), "--layer", "all", "--window", "2", "--measures", ",".join(maps.OF_TEXTS),
+           lambda c, by=by: ["stats", *c.ids(0, 1, 2), "--layer", "all", "--near", "2", "--measures", ",".join(maps.OF_TEXTS),
                              *(["--spread"] if by == "spread" else ["--by", by]), *JSON],
            lambda ref, by=by: maps.measures_over(ref, ref.case.text, by, 2), read.texts(by))
 result("top-texts", lambda c: ["stats", *c.ids(0, 1, 2), *c.last_head(), "--top-texts", "2", *JSON],

@@ -68,7 +68,7 @@ TEST_CASE("a message says what it refers to, and may refer to something else ins
               "--minus-layer 7: leave --minus-layer out, give --layer-type <layer>");
   CHECK(with_reference(lost, "scale", "layer") == lost);
   check_words(of_literal("within <window> tokens"), "within window tokens",
-              "within --window tokens");
+              "within --near tokens");
 }
 
 TEST_CASE("text that is not the message's own is never a reference") {
