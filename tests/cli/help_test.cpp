@@ -122,7 +122,6 @@ TEST_CASE("help fits windows of 80 and 60 columns, without broken words") {
   std::vector<std::vector<std::string>> pages{{"--help"}};
   for (const std::string& name : commands()) {
     pages.push_back({name, "--help"});
-    pages.push_back({name, "--help", "all"});
   }
   const auto words = [](const std::string& text) {
     std::vector<std::string> list;
@@ -156,18 +155,67 @@ TEST_CASE("help fits windows of 80 and 60 columns, without broken words") {
   }
 }
 
-TEST_CASE("help all lists the settings of a layer, help says that it does") {
-  for (const std::string& name : {std::string("show"), std::string("map"), std::string("stats")}) {
-    const std::string some = run({name, "--help"}).out, all = run({name, "--help", "all"}).out;
-    CHECK(all.find("--rope-base") != std::string::npos);
-    CHECK(some.find("--rope-base") == std::string::npos);
-    CHECK(some.find("`mha-inspect " + name + " --help all` lists them") != std::string::npos);
-    CHECK(all.find("--help all`") == std::string::npos);
-    CHECK(std::count(all.begin(), all.end(), '\n') >
-          std::count(some.begin(), some.end(), '\n') + 40);
-    CHECK(run({"help", name, "all"}).out == all);
-    CHECK(run({"help", name}).out == some);
+TEST_CASE("help is every option, -h a page of 60 lines") {
+  Setting narrow;
+  narrow.env["COLUMNS"] = "80";
+  for (const std::string& name : commands()) {
+    const std::string whole = run({name, "--help"}, narrow).out,
+                      page = run({name, "-h"}, narrow).out;
+    INFO(name << "\n" << page);
+    CHECK(run({name, "--help", "all"}, narrow).out == whole);
+    CHECK(run({"help", name}, narrow).out == whole);
+    CHECK(run({"help", name, "all"}, narrow).out == whole);
+    CHECK(std::count(page.begin(), page.end(), '\n') <= 60);
+    CHECK(page.find("\nExamples\n") < page.find("\nGeneral\n"));
+    CHECK(page.find("`mha-inspect " + name + " --help` says all of every option") !=
+          std::string::npos);
+    std::istringstream lines(page);
+    for (std::string line; std::getline(lines, line);)
+      CHECK(mha::render::display_width(line) <= 80);
   }
+  for (const std::string& name : {std::string("show"), std::string("map"), std::string("stats")}) {
+    CHECK(run({name, "--help"}).out.find("--rope-base") != std::string::npos);
+    CHECK(run({name, "-h"}).out.find("--rope-base") == std::string::npos);
+    CHECK(run({name, "-h"}).out.find("`mha-inspect names` lists them") != std::string::npos);
+  }
+}
+
+TEST_CASE("former spellings of options are taken, with a note") {
+  const std::vector<std::pair<std::string, std::string>> spellings{
+      {"predict data/bard-gpt2 --text 'To be' --all",
+       "predict data/bard-gpt2 --text 'To be' --query all"},
+      {"predict data/bard-gpt2 --text 'To be' --all --query 1",
+       "predict data/bard-gpt2 --text 'To be' --query all,1"},
+      {"stats data/quickstart.json --all", "stats data/quickstart.json --measures all"},
+      {"stats data/quickstart.json --window=2 -f json",
+       "stats data/quickstart.json --near 2 -f json"},
+      {"effects data/bard-gpt2 --text 'To be' --set 'layers.0.mlp_out'",
+       "effects data/bard-gpt2 --text 'To be' --together 'layers.0.mlp_out'"},
+      {"circuits data/bard-llama --offset 1", "circuits data/bard-llama --distance 1"}};
+  for (const auto& [then, now] : spellings) {
+    INFO(then);
+    const Result former = shell("\"$MHA\" " + then), plain = shell("\"$MHA\" " + now);
+    REQUIRE(plain.code == 0);
+    CHECK(plain.err.find("is called") == std::string::npos);
+    CHECK(former.code == 0);
+    CHECK(former.out == plain.out);
+    CHECK(former.err.find("will not be understood from 0.4 on") != std::string::npos);
+    CHECK(shell("\"$MHA\" " + then + " -q").err.find("is called") == std::string::npos);
+  }
+}
+
+TEST_CASE("settings may stand among the sources") {
+  const std::string layer = "data/quickstart.json";
+  CHECK(run({"show", layer, "causal=true", "-s", "weights"}).out ==
+        run({"show", layer, "--causal", "-s", "weights"}).out);
+  CHECK(run({"show", "num_heads=4", layer, "-s", "q"}).out ==
+        run({"show", layer, "--num-heads", "4", "-s", "q"}).out);
+  CHECK(run({"show", layer, "num-heads=4", "-s", "q"}).code == 0);
+  CHECK(run({"show", layer, "causal=perhaps"}).err.find("true or false expected") !=
+        std::string::npos);
+  CHECK(run({"show", layer, "causal=true", "--no-causal"}).err.find("takes one value") !=
+        std::string::npos);
+  CHECK(run({"show", "causal=true"}).err.find("needs a SOURCE") != std::string::npos);
 }
 
 TEST_CASE("header lines fit their window, and hold what they hold in a wide one") {

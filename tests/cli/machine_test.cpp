@@ -209,13 +209,17 @@ void check_csv(const std::string& text, char between, FieldTable& table) {
 std::vector<std::string> in_formats_alike(const std::string& command) {
   const std::size_t at = command.rfind("-f ") + 3;
   const std::string before = command.substr(0, at), form = command.substr(at);
-  const bool sweeps = command.find("--sweep") != std::string::npos;
+  const auto is = [&](const char* name) { return command.starts_with(name); };
+  const auto has = [&](const char* option) { return command.find(option) != std::string::npos; };
   std::vector<std::string> forms;
-  if (command.starts_with("stats "))
+  if (is("stats ") || (is("effects ") && !has("--sweep")) || has("--composition"))
     forms = {"json", "ndjson", "csv", "tsv"};
-  else if (command.starts_with("effects ") && !sweeps)
-    forms = {"json", "csv", "tsv"};
-  else if (form == "csv" && !command.starts_with("diff "))
+  else if (form == "json" && (is("circuits ") || is("stages ")))
+    forms = {"json", "ndjson"};
+  else if (form == "csv" && (is("tokens ") || is("predict ") || is("bench ") || has("--spectrum") ||
+                             (is("diff ") && !has("--weights"))))
+    forms = {"csv", "tsv", "ndjson"};
+  else if (form == "csv")
     forms = {"csv", "tsv"};
   std::vector<std::string> commands;
   for (const std::string& other : forms)
@@ -313,7 +317,8 @@ TEST_CASE(
       {"names", "", "object"},
       {"stages", "", "array"}};
   for (const auto& [command, what, expected] : cases)
-    for (const std::string more : {"", " --measures all", " --precision 3", " --top 2", " --head 0"}) {
+    for (const std::string more :
+         {"", " --measures all", " --precision 3", " --top 2", " --head 0"}) {
       const std::string line = command + " " + what + more;
       INFO(line);
       const Result result = shell("\"$MHA\" --quiet " + line + " -f json 2>/dev/null || \"$MHA\" " +
