@@ -87,6 +87,10 @@ Option& Cli::add(Option option) {
   return options_.emplace_back(std::move(option));
 }
 
+Option& Cli::option(std::string_view name) {
+  return *std::ranges::find(options_, name, &Option::name);
+}
+
 Option& Cli::flag(std::string_view names, bool& target, std::string help) {
   Option option = named(names, std::move(help));
   option.set = [&target](const std::string& text) { target = text == "true"; };

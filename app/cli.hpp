@@ -96,6 +96,8 @@ public:
   /// One of some words.
   Option& choice(std::string_view names, std::vector<std::string> choices, std::string& target,
                  std::string help);
+  /// The option of that name, declared before.
+  Option& option(std::string_view name);
   /// Anything else: `set` gets the text, and throws Error for what it cannot take.
   Option& add(Option option);
 

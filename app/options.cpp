@@ -3,7 +3,7 @@
 #include "layer_notes.hpp"
 #include "patches.hpp"
 #include "progress_bar.hpp"
-#include <mha/layer/names.hpp>
+#include "setting_options.hpp"
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
@@ -19,64 +19,6 @@
 namespace mha::app {
 
 namespace {
-
-/// "--num-heads" for num_heads.
-std::string option_of(std::string_view setting) {
-  std::string name = "--" + std::string(setting);
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
-/// Whether all that a value may be are words as they stand, "none|half", and none of them stands
-/// for others, as NUMBER and T,H,W do.
-bool are_words(std::string_view values) {
-  return std::ranges::none_of(values, [](char c) { return c >= 'A' && c <= 'Z'; });
-}
-
-/// One option per row of the settings table.
-void add_settings(Cli& cli, RunRequest& request) {
-  cli.group("Settings of the layer, where they differ from what the files say", true);
-  for (const SettingInfo& info : settings_table()) {
-    Option option;
-    option.name = option_of(info.name);
-    option.value_name = info.values;
-    option.help = info.text;
-    if (info.kind == SettingKind::boolean) option.off = "--no-" + option.name.substr(2);
-    if (info.kind == SettingKind::choice && are_words(info.values)) {
-      option.choices = words_of<std::string>(info.values, "|");
-      option.completes = Completes::choices;
-    }
-    option.set = [&request, &info, name = option.name](const std::string& text) {
-      Settings checked;
-      set(checked, info.name, text, name);
-      request.settings.emplace_back(info.name, text);
-    };
-    cli.add(std::move(option));
-  }
-}
-
-/// Takes the settings among the sources, "causal=true": what is a tensor or a stage, too, is that.
-void take_settings(RunRequest& request) {
-  std::erase_if(request.sources, [&](const std::string& source) {
-    const std::size_t equals = source.find('=');
-    if (equals == std::string::npos) return false;
-    std::string name = source.substr(0, equals);
-    if (find_tensor_name(name) || find_stage(name)) return false;
-    std::ranges::replace(name, '-', '_');
-    const SettingInfo* info = find_setting(name);
-    if (info == nullptr) return false;
-    const std::string value = source.substr(equals + 1);
-    for (const auto& [given, text] : request.settings)
-      if (given == info->name && text != value)
-        throw UsageError(fmt::format("{} is '{}' and then '{}': it takes one value; leave one of "
-                                     "them out",
-                                     info->name, text, value));
-    Settings checked;
-    set(checked, info->name, value, source);
-    request.settings.emplace_back(info->name, value);
-    return true;
-  });
-}
 
 void add_index_list(Cli& cli, std::string name, std::string letter,
                     std::optional<IndexList>& target, std::string help, bool tokens = false) {

@@ -298,6 +298,7 @@ Run declare_predict(Cli& cli) {
             "layers.2.mlp_out, layers.1.resid_post, or a FILE with a vector of d_model numbers");
   add_selection(cli, predict->selection,
                 {.batch = false, .head = false, .query = true, .key = false});
+  cli.option("--query").formerly("--all", "all");
   add_output(cli, predict->output, result_formats(),
              "write to a file; {batch} in PATH writes one a text, {layer} with --each-layer one a "
              "layer",

@@ -1,5 +1,5 @@
 #pragma once
-// What a picture is drawn with. Each format of files is one.
+// Painters of pictures, one for each format of files.
 
 #include <mha/render/map_layout.hpp>
 

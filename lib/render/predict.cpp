@@ -67,12 +67,60 @@ Table candidates_table(const std::vector<Prediction>& predictions, const Predict
       view.form);
 }
 
+/// What the lines of positions are made of. The view and the names outlive it.
+struct PositionCells {
+  using One = Prediction;
+  using Get = std::function<Cell(const One&)>;
+  using Id = std::optional<int> (*)(const One&, const PredictView&);
+
+  static std::optional<int> own(const One& one, const PredictView& view) {
+    return (*view.ids)[one.batch][one.position];
+  }
+  static std::optional<int> predicted(const One& one, const PredictView&) {
+    return one.candidates.empty() ? std::nullopt : std::optional(one.candidates[0].id);
+  }
+  static std::optional<int> came(const One& one, const PredictView&) {
+    return one.actual ? std::optional(one.actual->id) : std::nullopt;
+  }
+  Get id(Id of) const {
+    return [of, &the_view = view](const One& one) {
+      const std::optional<int> number = of(one, the_view);
+      return number ? Cell::count(static_cast<std::size_t>(*number)) : Cell();
+    };
+  }
+  Get spelled(Id of, const std::function<std::string(int)>& spell) const {
+    return [of, &spell, &the_view = view](const One& one) {
+      const std::optional<int> number = of(one, the_view);
+      return number ? Cell::words(spell(*number)) : Cell();
+    };
+  }
+  /// Of the token that came, where one did.
+  static Get of_came(Get get) {
+    return [get = std::move(get)](const One& one) {
+      return one.actual ? get(one) : Cell().shown_as("–");
+    };
+  }
+  static Cell p_predicted(const One& one) {
+    return one.candidates.empty() ? Cell() : Cell::number(one.candidates[0].probability);
+  }
+  static Cell p_came(const One& one) { return Cell::number(one.actual->probability); }
+  static Cell rank_came(const One& one) { return Cell::count(one.actual->rank); }
+  static Cell loss(const One& one) { return Cell::number(one.actual->surprise); }
+  static Cell batch(const One& one) { return Cell::count(one.batch); }
+  static Cell position(const One& one) { return Cell::count(one.position); }
+  static Cell layer(const One& one) { return Cell::count(one.layer); }
+
+  const PredictView& view;
+  const TokenNames& names;
+};
+
 /// A line a position: the token there, the most probable one, the one that came. In a narrow window
 /// titles are short, and long tokens are cut.
 Table positions_table(const std::vector<Prediction>& predictions, const PredictView& view,
                       const TokenNames& names, std::size_t width) {
   using In = Table::In;
-  using One = Prediction;
+  using Cells = PositionCells;
+  const Cells cells{view, names};
   const bool narrow = width < 64;
   const auto fields = [](std::string title) {
     return Table::Column{.title = std::move(title), .in = In::fields};
@@ -87,65 +135,34 @@ Table positions_table(const std::vector<Prediction>& predictions, const PredictV
     return Table::Column{
         .title = std::move(title), .shrinks = true, .in = shown ? In::eyes : In::none};
   };
-  using Id = std::optional<int> (*)(const One&, const PredictView&);
-  const Id own = [](const One& one, const PredictView& the_view) {
-    return std::optional((*the_view.ids)[one.batch][one.position]);
-  };
-  const Id predicted = [](const One& one, const PredictView&) {
-    return one.candidates.empty() ? std::nullopt : std::optional(one.candidates[0].id);
-  };
-  const Id came = [](const One& one, const PredictView&) {
-    return one.actual ? std::optional(one.actual->id) : std::nullopt;
-  };
-  const auto id = [&](Id of) {
-    return [of, &view](const One& one) {
-      const std::optional<int> number = of(one, view);
-      return number ? Cell::count(static_cast<std::size_t>(*number)) : Cell();
-    };
-  };
-  const auto spelled = [&](Id of, const std::function<std::string(int)>& spell) {
-    return [of, &spell, &view](const One& one) {
-      const std::optional<int> number = of(one, view);
-      return number ? Cell::words(spell(*number)) : Cell();
-    };
-  };
-  const auto or_dash = [](auto get) {
-    return [get](const One& one) { return one.actual ? get(one) : Cell().shown_as("–"); };
-  };
-  const auto p_predicted = [](const One& one) {
-    return one.candidates.empty() ? Cell() : Cell::number(one.candidates[0].probability);
-  };
-  const auto p_came = or_dash([](const One& one) { return Cell::number(one.actual->probability); });
-  const auto rank_came = or_dash([](const One& one) { return Cell::count(one.actual->rank); });
-  const auto loss = or_dash([](const One& one) { return Cell::number(one.actual->surprise); });
-  const auto batch = [](const One& one) { return Cell::count(one.batch); };
-  const auto position = [](const One& one) { return Cell::count(one.position); };
-  const auto layer = [](const One& one) { return Cell::count(one.layer); };
-  return table_of(predictions,
-                  ColumnsOf<One>{{fields("batch"), batch},
-                                 {fields("position"), position},
-                                 {fields("layer"), layer},
-                                 {fields("id"), id(own)},
-                                 {fields("token"), spelled(own, names.text)},
-                                 {fields("piece"), spelled(own, names.piece)},
-                                 {fields("predicted_id"), id(predicted)},
-                                 {fields("predicted"), spelled(predicted, names.text)},
-                                 {fields("predicted_probability"), p_predicted},
-                                 {fields("came_id"), id(came)},
-                                 {fields("came"), spelled(came, names.text)},
-                                 {fields("came_probability"), p_came},
-                                 {fields("came_rank"), rank_came},
-                                 {fields("loss"), loss},
-                                 {eyes("text", view.batched), batch},
-                                 {eyes(narrow ? "at" : "position"), position},
-                                 {token("token"), spelled(own, names.label)},
-                                 {eyes("layer", view.lens), layer},
-                                 {token("predicted"), spelled(predicted, names.label)},
-                                 {eyes(narrow ? "p" : "p(predicted)"), p_predicted},
-                                 {token("came", view.causal), or_dash(spelled(came, names.label))},
-                                 {eyes(narrow ? "p" : "p(came)", view.causal), p_came},
-                                 {eyes("rank", view.causal), rank_came}},
-                  view.form);
+  const auto of_came = [](Cells::Get get) { return Cells::of_came(std::move(get)); };
+  return table_of(
+      predictions,
+      ColumnsOf<Prediction>{
+          {fields("batch"), Cells::batch},
+          {fields("position"), Cells::position},
+          {fields("layer"), Cells::layer},
+          {fields("id"), cells.id(Cells::own)},
+          {fields("token"), cells.spelled(Cells::own, names.text)},
+          {fields("piece"), cells.spelled(Cells::own, names.piece)},
+          {fields("predicted_id"), cells.id(Cells::predicted)},
+          {fields("predicted"), cells.spelled(Cells::predicted, names.text)},
+          {fields("predicted_probability"), Cells::p_predicted},
+          {fields("came_id"), cells.id(Cells::came)},
+          {fields("came"), cells.spelled(Cells::came, names.text)},
+          {fields("came_probability"), of_came(Cells::p_came)},
+          {fields("came_rank"), of_came(Cells::rank_came)},
+          {fields("loss"), of_came(Cells::loss)},
+          {eyes("text", view.batched), Cells::batch},
+          {eyes(narrow ? "at" : "position"), Cells::position},
+          {token("token"), cells.spelled(Cells::own, names.label)},
+          {eyes("layer", view.lens), Cells::layer},
+          {token("predicted"), cells.spelled(Cells::predicted, names.label)},
+          {eyes(narrow ? "p" : "p(predicted)"), Cells::p_predicted},
+          {token("came", view.causal), of_came(cells.spelled(Cells::came, names.label))},
+          {eyes(narrow ? "p" : "p(came)", view.causal), of_came(Cells::p_came)},
+          {eyes("rank", view.causal), of_came(Cells::rank_came)}},
+      view.form);
 }
 
 } // namespace
