@@ -68,7 +68,7 @@ Table candidates_table(const std::vector<Prediction>& predictions, const Predict
 }
 
 /// What the lines of positions are made of. The view and the names outlive it.
-struct PositionCells {
+struct PositionColumns {
   using One = Prediction;
   using Get = std::function<Cell(const One&)>;
   using Id = std::optional<int> (*)(const One&, const PredictView&);
@@ -119,8 +119,8 @@ struct PositionCells {
 Table positions_table(const std::vector<Prediction>& predictions, const PredictView& view,
                       const TokenNames& names, std::size_t width) {
   using In = Table::In;
-  using Cells = PositionCells;
-  const Cells cells{view, names};
+  using Of = PositionColumns;
+  const Of cells{view, names};
   const bool narrow = width < 64;
   const auto fields = [](std::string title) {
     return Table::Column{.title = std::move(title), .in = In::fields};
@@ -135,34 +135,33 @@ Table positions_table(const std::vector<Prediction>& predictions, const PredictV
     return Table::Column{
         .title = std::move(title), .shrinks = true, .in = shown ? In::eyes : In::none};
   };
-  const auto of_came = [](Cells::Get get) { return Cells::of_came(std::move(get)); };
-  return table_of(
-      predictions,
-      ColumnsOf<Prediction>{
-          {fields("batch"), Cells::batch},
-          {fields("position"), Cells::position},
-          {fields("layer"), Cells::layer},
-          {fields("id"), cells.id(Cells::own)},
-          {fields("token"), cells.spelled(Cells::own, names.text)},
-          {fields("piece"), cells.spelled(Cells::own, names.piece)},
-          {fields("predicted_id"), cells.id(Cells::predicted)},
-          {fields("predicted"), cells.spelled(Cells::predicted, names.text)},
-          {fields("predicted_probability"), Cells::p_predicted},
-          {fields("came_id"), cells.id(Cells::came)},
-          {fields("came"), cells.spelled(Cells::came, names.text)},
-          {fields("came_probability"), of_came(Cells::p_came)},
-          {fields("came_rank"), of_came(Cells::rank_came)},
-          {fields("loss"), of_came(Cells::loss)},
-          {eyes("text", view.batched), Cells::batch},
-          {eyes(narrow ? "at" : "position"), Cells::position},
-          {token("token"), cells.spelled(Cells::own, names.label)},
-          {eyes("layer", view.lens), Cells::layer},
-          {token("predicted"), cells.spelled(Cells::predicted, names.label)},
-          {eyes(narrow ? "p" : "p(predicted)"), Cells::p_predicted},
-          {token("came", view.causal), of_came(cells.spelled(Cells::came, names.label))},
-          {eyes(narrow ? "p" : "p(came)", view.causal), of_came(Cells::p_came)},
-          {eyes("rank", view.causal), of_came(Cells::rank_came)}},
-      view.form);
+  const auto of_came = [](Of::Get get) { return Of::of_came(std::move(get)); };
+  return table_of(predictions,
+                  ColumnsOf<Prediction>{
+                      {fields("batch"), Of::batch},
+                      {fields("position"), Of::position},
+                      {fields("layer"), Of::layer},
+                      {fields("id"), cells.id(Of::own)},
+                      {fields("token"), cells.spelled(Of::own, names.text)},
+                      {fields("piece"), cells.spelled(Of::own, names.piece)},
+                      {fields("predicted_id"), cells.id(Of::predicted)},
+                      {fields("predicted"), cells.spelled(Of::predicted, names.text)},
+                      {fields("predicted_probability"), Of::p_predicted},
+                      {fields("came_id"), cells.id(Of::came)},
+                      {fields("came"), cells.spelled(Of::came, names.text)},
+                      {fields("came_probability"), of_came(Of::p_came)},
+                      {fields("came_rank"), of_came(Of::rank_came)},
+                      {fields("loss"), of_came(Of::loss)},
+                      {eyes("text", view.batched), Of::batch},
+                      {eyes(narrow ? "at" : "position"), Of::position},
+                      {token("token"), cells.spelled(Of::own, names.label)},
+                      {eyes("layer", view.lens), Of::layer},
+                      {token("predicted"), cells.spelled(Of::predicted, names.label)},
+                      {eyes(narrow ? "p" : "p(predicted)"), Of::p_predicted},
+                      {token("came", view.causal), of_came(cells.spelled(Of::came, names.label))},
+                      {eyes(narrow ? "p" : "p(came)", view.causal), of_came(Of::p_came)},
+                      {eyes("rank", view.causal), of_came(Of::rank_came)}},
+                  view.form);
 }
 
 } // namespace
