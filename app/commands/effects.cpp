@@ -4,6 +4,7 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "effects_texts.hpp"
+#include "followed_tokens.hpp"
 #include "grid.hpp"
 #include "predicted_places.hpp"
 #include "sweep.hpp"
@@ -24,8 +25,9 @@ struct EffectsCommand {
   RunRequest request;
   Selection selection;
   OutputOptions output;
-  std::string ablate = "zero", align, set, answer, versus, grid;
-  std::optional<std::size_t> answer_id, versus_id, top, precision;
+  std::string ablate = "zero", align, set, grid;
+  FollowedTokens followed;
+  std::optional<std::size_t> top, precision;
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   FigureOptions figure;
@@ -44,21 +46,6 @@ private:
   /// with.
   std::string resumable_options(const std::string& form) const;
 };
-
-/// The id of the token `word`, or of the token that is `word` behind a blank; or `id`. Nothing
-/// where both are empty. Throws UsageError for both, Error for a word of several tokens.
-std::optional<int> token_of(const Texts& text, const std::string& word, const char* option,
-                            const std::optional<std::size_t>& id) {
-  if (id && !word.empty())
-    throw UsageError(fmt::format("{0} and {0}-id name one token: give one of them", option));
-  if (id) {
-    if (*id >= text.model().vocabulary())
-      fail("{}-id {}: the vocabulary has 0 to {}", option, *id, text.model().vocabulary() - 1);
-    return static_cast<int>(*id);
-  }
-  if (word.empty()) return std::nullopt;
-  return text.token_of(word, option, fmt::format(", or give {}-id", option));
-}
 
 /// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are taken out together.
 std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::string& ablate) {
@@ -145,8 +132,8 @@ EffectsRequest EffectsCommand::request_for(const Texts& text) const {
                      : ablate == "resample" ? Ablation::resample
                                             : Ablation::zero;
   effects.align_end = align == "end";
-  effects.answer = token_of(text, answer, "--answer", answer_id);
-  effects.versus = token_of(text, versus, "--versus", versus_id);
+  effects.answer = followed.answer_of(text);
+  effects.versus = followed.versus_of(text);
   if (effects.versus && effects.answer == effects.versus)
     fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
          text.plain(*effects.answer));
@@ -158,9 +145,10 @@ EffectsRequest EffectsCommand::request_for(const Texts& text) const {
 std::string EffectsCommand::resumable_options(const std::string& form) const {
   const auto number = [](const auto& id) { return id ? std::to_string(*id) : std::string("-"); };
   return fmt::format("effects\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ablate, align,
-                     set, answer, versus, number(answer_id), number(versus_id), centre,
-                     per_position, selection.query ? selection.query->text() : "-", form,
-                     top.has_value(), number(precision));
+                     set, followed.answer, followed.versus, number(followed.answer_id),
+                     number(followed.versus_id), centre, per_position,
+                     selection.query ? selection.query->text() : "-", form, top.has_value(),
+                     number(precision));
 }
 
 int EffectsCommand::run() {
@@ -175,8 +163,8 @@ int EffectsCommand::run() {
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked()) {
     SweepRequest swept;
-    swept.answer = token_of(text, answer, "--answer", answer_id);
-    swept.versus = token_of(text, versus, "--versus", versus_id);
+    swept.answer = followed.answer_of(text);
+    swept.versus = followed.versus_of(text);
     swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
     run_sweep(sweep, model, std::move(swept), {output, picture, figure, precision}, common);
     report_timings(common);
@@ -222,13 +210,7 @@ void EffectsCommand::write(const TextEffects& texts, const std::string& form) {
   }
   const Stopwatch watch(common.write_s);
   render::EffectsView view{per_position, spread ? texts.deviations() : std::vector<Effect>()};
-  const auto token_text = [](const std::string& token, const std::optional<std::size_t>& id) {
-    if (id) return fmt::format("token {}", *id);
-    return token.empty() ? std::string() : fmt::format("'{}'", render::visible(token));
-  };
-  if (const std::string token = token_text(answer, answer_id); !token.empty()) view.answer = token;
-  if (const std::string token = token_text(versus, versus_id); !token.empty())
-    view.answer += ", less that of " + token;
+  view.answer = followed.in_words(view.answer);
   const render::TextStyle text_style = text_style_of(output, common.color);
   write_text(output.path, effects_table(found, view, text_style.width)
                               .as(form, text_style, precision, render::indented));
@@ -273,11 +255,9 @@ Run declare_effects(Cli& cli) {
     effects->set = places;
   };
   cli.add(std::move(set)).formerly("--set");
-  cli.value("--answer", "TOKEN", effects->answer,
-            "the token whose logit is followed; default: the most probable one");
-  cli.value("--answer-id", "N", effects->answer_id, "the same, by its number");
-  cli.value("--versus", "TOKEN", effects->versus, "its logit is subtracted from the answer's");
-  cli.value("--versus-id", "N", effects->versus_id, "the same, by its number");
+  add_followed_tokens(cli, effects->followed,
+                      "the token whose logit is followed; default: the most probable one",
+                      "its logit is subtracted from the answer's");
   cli.flag("--centre", effects->centre, "the vocabulary's mean logit is subtracted");
   cli.flag("--per-position", effects->per_position,
            "a line a part and position, instead of their mean");

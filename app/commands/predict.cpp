@@ -1,6 +1,7 @@
 // predict: what a whole model predicts for a text.
 
 #include "commands/commands.hpp"
+#include "followed_tokens.hpp"
 #include "growing_file.hpp"
 #include "output.hpp"
 #include "predicted_places.hpp"
@@ -30,6 +31,7 @@ struct Predict {
   std::optional<std::size_t> top, precision;
   bool all = false, each_layer = false;
   std::string of;
+  FollowedTokens followed;
   Common common;
 
   int run();
@@ -41,6 +43,7 @@ private:
   void take_all();
   void check();
   std::string form() const { return form_of(output); }
+  std::vector<std::string> followed_names(const Texts& text) const;
   std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
                                          bool first);
   void predict_all(const OpenedModel& model);
@@ -143,6 +146,8 @@ bool is_array_file(const std::string& word) {
 /// --of: what one part of the model writes at the chosen positions, or what a file's vector would.
 void Predict::write_part(const OpenedModel& model) {
   if (each_layer) throw UsageError("--of shows what one part writes: --each-layer changes nothing");
+  if (followed.any())
+    throw UsageError("--of shows the tokens of one part: --answer and --versus change nothing");
   const Texts& text = *model.texts();
   const std::shared_ptr<const TextLayers> made = model.text_layers();
   const TextLayers& layers = *made;
@@ -211,6 +216,19 @@ void Predict::check() {
          output.path);
 }
 
+/// What is asked for of "answer" and "versus".
+std::vector<std::string> Predict::followed_names(const Texts& text) const {
+  std::vector<std::string> names;
+  if (followed.answer_of(text)) names.emplace_back("answer");
+  if (followed.versus_of(text)) names.emplace_back("versus");
+  if (names == std::vector<std::string>{"versus"})
+    throw UsageError("--versus is subtracted from an answer: give --answer, too");
+  if (names.size() == 2 && followed.answer_of(text) == followed.versus_of(text))
+    fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
+         text.plain(*followed.answer_of(text)));
+  return names;
+}
+
 /// Of texts that are computed together, numbered as all are.
 std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const TextGroup& group,
                                                 bool first) {
@@ -219,6 +237,8 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads, asked.first_text = group.first;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
+  for (const std::optional<int>& token : {followed.answer_of(text), followed.versus_of(text)})
+    if (token) asked.followed.push_back(*token);
   if (asked.positions.empty()) return {}; // texts of a masked model that hide no token
   OpenedModel of_group(model, group.texts);
   Predictions found;
@@ -239,10 +259,10 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
 /// text, all that was given.
 void Predict::predict_all(const OpenedModel& model) {
   const Texts& text = *model.texts();
-  PredictionFiles files(
-      output.path,
-      {form(), all, each_layer, text.batched(), text.model().causal(), &text.ids(), precision},
-      names_of(text), text_style_of(output, common.color));
+  PredictionFiles files(output.path,
+                        {form(), all, each_layer, text.batched(), text.model().causal(),
+                         &text.ids(), precision, followed_names(text)},
+                        names_of(text), text_style_of(output, common.color));
   const auto predict_group = [&](const TextGroup& group, bool first) {
     std::vector<Prediction> predictions = predictions_of(model, group, first);
     const Stopwatch watch(common.write_s);
@@ -293,6 +313,9 @@ Run declare_predict(Cli& cli) {
   cli.value("--top", "N", predict->top, "how many tokens; default: 10");
   cli.flag("--each-layer", predict->each_layer,
            "what the stream of each layer would predict (the logit lens)");
+  add_followed_tokens(cli, predict->followed,
+                      "a token that is shown wherever it ranks: probability, logit, rank",
+                      "another one; its logit is subtracted from the answer's");
   cli.value("--of", "PART", predict->of,
             "the tokens that a part promotes and suppresses most: layers.3.head_result[5], "
             "layers.2.mlp_out, layers.1.resid_post, or a FILE with a vector of d_model numbers");

@@ -3,6 +3,7 @@
 #include <mha/observe/compute.hpp>
 #include <mha/observe/summary.hpp>
 #include <mha/schedule/observer.hpp>
+#include <mha/tensor/precision.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +13,9 @@
 
 namespace mha {
 
-template <class T>
-Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int actual) {
+template <class T> Prediction prediction_of(const T* logits, std::size_t vocabulary,
+                                            std::size_t top, int actual,
+                                            const std::vector<int>& followed) {
   // p = exp(z − max z) / Σ exp(z − max z), in double: the vocabulary is long.
   const double largest = static_cast<double>(*std::max_element(logits, logits + vocabulary));
   double sum = 0;
@@ -36,17 +38,26 @@ Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t to
   for (std::size_t i = 0; i < top; ++i)
     prediction.candidates.push_back(
         {static_cast<int>(order[i]), static_cast<double>(logits[order[i]]), probability(order[i])});
+  const auto rank = [&](std::size_t id) {
+    return 1 + static_cast<std::size_t>(std::count_if(logits, logits + vocabulary,
+                                                      [&](T other) { return other > logits[id]; }));
+  };
+  for (const int one : followed) {
+    const auto id = static_cast<std::size_t>(one);
+    prediction.followed.push_back(
+        {{one, static_cast<double>(logits[id]), probability(id)}, rank(id)});
+  }
   if (actual < 0 || static_cast<std::size_t>(actual) >= vocabulary) return prediction;
   const auto id = static_cast<std::size_t>(actual);
-  const auto before = static_cast<std::size_t>(
-      std::count_if(logits, logits + vocabulary, [&](T other) { return other > logits[id]; }));
   const double surprise = std::log(sum) + largest - static_cast<double>(logits[id]);
-  prediction.actual = ActualToken{actual, probability(id), surprise, before + 1};
+  prediction.actual = ActualToken{actual, probability(id), surprise, rank(id)};
   return prediction;
 }
 
-template Prediction prediction_of(const float*, std::size_t, std::size_t, int);
-template Prediction prediction_of(const double*, std::size_t, std::size_t, int);
+template Prediction prediction_of(const float*, std::size_t, std::size_t, int,
+                                  const std::vector<int>&);
+template Prediction prediction_of(const double*, std::size_t, std::size_t, int,
+                                  const std::vector<int>&);
 
 namespace {
 
@@ -54,7 +65,7 @@ namespace {
 class Reader : public Observer {
 public:
   Reader(const Texts& texts, const PredictRequest& request, std::size_t T)
-      : texts_(texts), top_(request.top), asked_(T, false) {
+      : texts_(texts), top_(request.top), followed_(request.followed), asked_(T, false) {
     for (std::size_t position : request.positions)
       if (position < T) asked_[position] = true;
   }
@@ -68,10 +79,9 @@ public:
           block.values.data + static_cast<std::size_t>(block.values.strides[0]) * i * element;
       const bool follows = texts_.model().causal() && position + 1 < length;
       const int actual = follows ? texts_.ids()[block.batch][position + 1] : -1;
-      Prediction prediction =
-          block.values.dtype == DType::f64
-              ? prediction_of(reinterpret_cast<const double*>(row), vocabulary, top_, actual)
-              : prediction_of(reinterpret_cast<const float*>(row), vocabulary, top_, actual);
+      Prediction prediction = by_precision(block.values.dtype, [&]<class T>(T) {
+        return prediction_of(reinterpret_cast<const T*>(row), vocabulary, top_, actual, followed_);
+      });
       prediction.batch = block.batch, prediction.position = position;
       const std::lock_guard hold(adding_);
       found[{block.batch, position}] = std::move(prediction);
@@ -82,6 +92,7 @@ public:
 private:
   const Texts& texts_;
   std::size_t top_;
+  std::vector<int> followed_;
   std::vector<bool> asked_;
   std::mutex adding_;
 };
@@ -112,6 +123,7 @@ Predictions predict(OpenedModel& model, const PredictRequest& request) {
     fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
          model.title());
   const std::size_t layers = texts.layers().size();
+  for (const int id : request.followed) require_logits_of(texts.model(), id, std::nullopt);
   Predictions found;
   for (std::size_t n = request.each_layer ? 1 : layers; n <= layers; ++n) {
     LoadedLayer loaded = model.ends_after(n);

@@ -26,13 +26,19 @@ struct ActualToken {
   std::size_t rank = 0; ///< 1: it was the most probable
 };
 
+/// A token that is followed, wherever it ranks.
+struct FollowedToken : Candidate {
+  std::size_t rank = 0; ///< 1: it is the most probable
+};
+
 /// What is predicted at one position: of a causal model the next token, else the hidden one.
 struct Prediction {
   std::size_t batch = 0, position = 0;
-  std::optional<std::size_t> layer;  ///< of the stream that it was made of; none: the model's end
-  bool finite = true;                ///< the softmax is defined; else nothing is predicted
-  std::vector<Candidate> candidates; ///< the most probable first
-  std::optional<ActualToken> actual; ///< of causal models: the token after the position
+  std::optional<std::size_t> layer;    ///< of the stream that it was made of; none: the model's end
+  bool finite = true;                  ///< the softmax is defined; else nothing is predicted
+  std::vector<Candidate> candidates;   ///< the most probable first
+  std::optional<ActualToken> actual;   ///< of causal models: the token after the position
+  std::vector<FollowedToken> followed; ///< those asked for, in their order
 };
 
 struct PredictRequest {
@@ -40,7 +46,8 @@ struct PredictRequest {
   std::size_t top = 10;
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
-  std::size_t first_text = 0; ///< number of the first text in messages
+  std::size_t first_text = 0;     ///< number of the first text in messages
+  std::vector<int> followed = {}; ///< tokens whose logits are told wherever they rank
 };
 
 struct Predictions {
@@ -66,9 +73,10 @@ std::optional<std::size_t> token_foretold(const Texts& texts, const TextPosition
 void require_logits_of(const WholeModel& model, const std::optional<int>& answer,
                        const std::optional<int>& versus);
 
-/// Candidates and the text's next token, of one position's logits. `actual`: its id; < 0: there is
-/// none.
-template <class T>
-Prediction prediction_of(const T* logits, std::size_t vocabulary, std::size_t top, int actual);
+/// Candidates, the text's next token and those `followed`, of one position's logits. `actual`: its
+/// id; < 0: there is none.
+template <class T> Prediction prediction_of(const T* logits, std::size_t vocabulary,
+                                            std::size_t top, int actual,
+                                            const std::vector<int>& followed = {});
 
 } // namespace mha

@@ -34,6 +34,48 @@ std::vector<Ranked> ranked(const std::vector<Prediction>& predictions) {
   return list;
 }
 
+/// "logit of ' king' (rank 14, probability 0.002): 3.10; less that of ' queen' …": what follows the
+/// candidates for eyes.
+std::string followed_text(const Prediction& one, const TokenNames& names) {
+  std::string text;
+  for (const FollowedToken& token : one.followed)
+    text += fmt::format("{}'{}' is number {}: probability {}, logit {}", text.empty() ? "" : "; ",
+                        visible(names.label(token.id)), token.rank, chance(token.probability),
+                        rounded(token.logit));
+  if (one.followed.size() == 2)
+    text += fmt::format("; the first logit less the second: {}",
+                        rounded(one.followed[0].logit - one.followed[1].logit));
+  return text;
+}
+
+/// The columns of tokens that are followed: of each row the prediction that `of` gives.
+template <class Row, class Of> void add_followed(ColumnsOf<Row>& columns, const PredictView& view,
+                                                 const TokenNames& names, const Of& of) {
+  using In = Table::In;
+  const auto add = [&](std::string name, std::string eyes, auto get) {
+    columns.push_back({{.title = std::move(name), .in = In::fields}, get});
+    if (view.all && !eyes.empty())
+      columns.push_back(
+          {{.title = std::move(eyes), .right = true, .in = In::eyes, .eyes = chance}, get});
+  };
+  for (std::size_t i = 0; i < view.followed.size(); ++i) {
+    const std::string& name = view.followed[i];
+    const auto token = [of, i](const Row& row) { return of(row).followed[i]; };
+    add(name + "_id", "",
+        [token](const Row& row) { return Cell::count(static_cast<std::size_t>(token(row).id)); });
+    add(name, "",
+        [token, &names](const Row& row) { return Cell::words(names.text(token(row).id)); });
+    add(name + "_probability", fmt::format("p({})", name),
+        [token](const Row& row) { return Cell::number(token(row).probability); });
+    add(name + "_logit", "", [token](const Row& row) { return Cell::number(token(row).logit); });
+    add(name + "_rank", "rank", [token](const Row& row) { return Cell::count(token(row).rank); });
+  }
+  if (view.followed.size() == 2)
+    columns.push_back({{.title = "logit_difference", .right = true}, [of](const Row& row) {
+                         return Cell::number(of(row).followed[0].logit - of(row).followed[1].logit);
+                       }});
+}
+
 /// A line a candidate: for programs with its place, for eyes with a bar.
 Table candidates_table(const std::vector<Prediction>& predictions, const PredictView& view,
                        const TokenNames& names) {
@@ -44,27 +86,26 @@ Table candidates_table(const std::vector<Prediction>& predictions, const Predict
   const auto spelled = [](const std::function<std::string(int)>& spell) {
     return [&spell](const Ranked& one) { return Cell::words(spell(one.candidate().id)); };
   };
-  return table_of(
-      ranked(predictions),
-      ColumnsOf<Ranked>{
-          {fields("batch"), [](const Ranked& one) { return Cell::count(one.of->batch); }},
-          {fields("position"), [](const Ranked& one) { return Cell::count(one.of->position); }},
-          {fields("layer"), [](const Ranked& one) { return Cell::count(one.of->layer); }},
-          {fields("rank"), [](const Ranked& one) { return Cell::count(one.rank + 1); }},
-          {{.title = "token", .in = In::eyes}, spelled(names.label)},
-          {{.title = "id", .right = true},
-           [](const Ranked& one) {
-             return Cell::count(static_cast<std::size_t>(one.candidate().id));
-           }},
-          {fields("token"), spelled(names.text)},
-          {fields("piece"), spelled(names.piece)},
-          {{.title = "probability", .right = true, .eyes = chance},
-           [](const Ranked& one) { return Cell::number(one.candidate().probability); }},
-          {{.title = "logit", .right = true},
-           [](const Ranked& one) { return Cell::number(one.candidate().logit); }},
-          {{.title = "", .in = In::eyes},
-           [](const Ranked& one) { return Cell(bar(one.candidate().probability, 10, false)); }}},
-      view.form);
+  ColumnsOf<Ranked> columns{
+      {fields("batch"), [](const Ranked& one) { return Cell::count(one.of->batch); }},
+      {fields("position"), [](const Ranked& one) { return Cell::count(one.of->position); }},
+      {fields("layer"), [](const Ranked& one) { return Cell::count(one.of->layer); }},
+      {fields("rank"), [](const Ranked& one) { return Cell::count(one.rank + 1); }},
+      {{.title = "token", .in = In::eyes}, spelled(names.label)},
+      {{.title = "id", .right = true},
+       [](const Ranked& one) { return Cell::count(static_cast<std::size_t>(one.candidate().id)); }},
+      {fields("token"), spelled(names.text)},
+      {fields("piece"), spelled(names.piece)},
+      {{.title = "probability", .right = true, .eyes = chance},
+       [](const Ranked& one) { return Cell::number(one.candidate().probability); }},
+      {{.title = "logit", .right = true},
+       [](const Ranked& one) { return Cell::number(one.candidate().logit); }},
+      {{.title = "", .in = In::eyes},
+       [](const Ranked& one) { return Cell(bar(one.candidate().probability, 10, false)); }}};
+  if (!is_for_eyes(view.form))
+    add_followed(columns, view, names,
+                 [](const Ranked& one) -> const Prediction& { return *one.of; });
+  return table_of(ranked(predictions), std::move(columns), view.form);
 }
 
 /// What the lines of positions are made of. The view and the names outlive it.
@@ -188,12 +229,26 @@ void PredictionText::add_block(const Prediction& one, std::string& out) {
   out += (is_first_ ? "" : "\n") +
          (view_.form == "markdown" ? place : text_style_.bold(in_lines(place, text_style_.width))) +
          "\n\n" + table_of_some({one}).as(view_.form, text_style_);
+  if (!one.followed.empty())
+    out += "\n" + in_lines(followed_text(one, names_), text_style_.width) + "\n";
   is_first_ = false;
 }
 
 void PredictionText::add_json_token(int id) {
   json_.member("id", id).member("token", names_.text(id));
   json_.key("piece").words_or_null(names_.piece(id));
+}
+
+void PredictionText::add_json_followed(const Prediction& one) {
+  for (std::size_t i = 0; i < view_.followed.size(); ++i)
+    json_.key(view_.followed[i]).object([&] {
+      const FollowedToken& token = one.followed[i];
+      add_json_token(token.id);
+      json_.member("probability", token.probability).member("logit", token.logit);
+      json_.member("rank", token.rank);
+    });
+  if (view_.followed.size() == 2)
+    json_.member("logit_difference", one.followed[0].logit - one.followed[1].logit);
 }
 
 void PredictionText::add_object(const Prediction& one) {
@@ -209,6 +264,7 @@ void PredictionText::add_object(const Prediction& one) {
           .member("rank", one.actual->rank)
           .member("loss", one.actual->surprise);
     });
+  add_json_followed(one);
   json_.key("next").list(one.candidates, [&](const Candidate& next) {
     json_.object([&] {
       add_json_token(next.id);

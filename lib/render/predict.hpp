@@ -21,6 +21,7 @@ struct PredictView {
   /// The tokens of each text, by number.
   const std::vector<std::vector<int>>* ids = nullptr;
   std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
+  std::vector<std::string> followed = {};    ///< "answer", "versus": tokens that are followed
 };
 
 /// The mean of −log probability of the tokens that came, and how many they are: of the model's
@@ -53,6 +54,7 @@ private:
   void begin_json();
   void add_object(const Prediction& one);
   void add_json_token(int id);
+  void add_json_followed(const Prediction& one);
 
   PredictView view_;
   TokenNames names_;

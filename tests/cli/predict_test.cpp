@@ -40,8 +40,9 @@ TEST_CASE("the last position's most probable tokens, with probability and logit"
 }
 
 TEST_CASE("all positions: rank and probability of what came, mean loss and perplexity") {
-  const json all = predicted({"data/induction-model", "--ids",
-                              in_source("data/induction-model/expected/repeat.npz"), "--query", "all"});
+  const json all =
+      predicted({"data/induction-model", "--ids",
+                 in_source("data/induction-model/expected/repeat.npz"), "--query", "all"});
   const json& list = all["predictions"];
   CHECK_FALSE(list.back().contains("came")); // nothing comes after the last one
   double loss = 0;
@@ -103,4 +104,46 @@ TEST_CASE("predict --query all: more tokens a position than a line has are in JS
   CHECK(shell(line).code == 2);
   CHECK_THAT(shell(line).err, Contains("--top changes nothing there") && Contains("--format json"));
   CHECK(shell(line + " -f json").err.empty());
+}
+
+TEST_CASE("predict: --answer and --versus are told wherever they rank") {
+  const std::string line = "\"$MHA\" predict data/bard-gpt2 --text 'my love' ";
+  const json all = json::parse(shell(line + "--top 999 -f json").out)["predictions"][0]["next"];
+  const auto candidate = [&](const std::string& token) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i]["token"] == token) return std::pair(all[i], i + 1);
+    FAIL(token << " is no candidate");
+    return std::pair(json(), std::size_t{0});
+  };
+  const auto [king, king_rank] = candidate(" king");
+  const auto [the, the_rank] = candidate(" the");
+  const json found = json::parse(
+      shell(line + "--top 1 --answer ' king' --versus ' the' -f json").out)["predictions"][0];
+  CHECK(found["next"].size() == 1);
+  CHECK(found["answer"]["logit"] == king["logit"]);
+  CHECK(found["answer"]["probability"] == king["probability"]);
+  CHECK(found["answer"]["rank"] == king_rank);
+  CHECK(found["versus"]["rank"] == the_rank);
+  CHECK(found["logit_difference"].get<double>() ==
+        king["logit"].get<double>() - the["logit"].get<double>());
+  const std::string csv = shell(line + "--query all --answer ' king' --versus-id 5 -f csv").out;
+  CHECK(csv.starts_with("batch,position,layer,id,token,piece,predicted_id,predicted,"
+                        "predicted_probability,came_id,came,came_probability,came_rank,loss,"
+                        "answer_id,answer,answer_probability,answer_logit,answer_rank,versus_id,"
+                        "versus,versus_probability,versus_logit,versus_rank,logit_difference\n"));
+  CHECK_THAT(shell(line + "--top 1 --answer ' king' --versus ' the'").out,
+             Contains("the first logit less the second: "));
+  CHECK_THAT(shell(line + "--query all --answer ' king'").out, Contains("p(answer)  rank"));
+  for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
+           {"--versus ' the'", "give --answer, too"},
+           {"--answer ' the' --versus ' the'", "is always 0"},
+           {"--answer ' king' --answer-id 3", "name one token"},
+           {"--answer 'no such word'", "--answer"},
+           {"--answer-id 999999", "the vocabulary has 0 to"},
+           {"--answer ' the' --of layers.0.mlp_out", "change nothing"}}) {
+    const Result result = shell(line + more);
+    INFO(more << ": " << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(message));
+  }
 }
