@@ -50,7 +50,7 @@ constexpr Measure list[] = {
   {"self", "mean weight on the query's own token", Form::number, of<&Place::self>},
   {"previous", "mean weight on the token before", Form::number, of<&Place::previous>},
   {"distance", "mean distance between query and key, in tokens", Form::number, of<&Head::distance>},
-  {"window", "share of the weight within <window> tokens of the query", Form::number, of<&Place::window>},
+  {"window", "share of the weight within <near> tokens of the query", Form::number, of<&Place::window>},
   {"diagonal", "correlation of the query's and the key's number", Form::number, of<&Place::diagonal>},
   {"induction", "mean weight on what followed earlier occurrences of the same token", Form::number, of<&Place::induction>},
   {"duplicate", "mean weight on earlier occurrences of the same token, key 0 left out", Form::number, of<&Place::duplicate>},

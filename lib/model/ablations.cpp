@@ -68,10 +68,11 @@ std::vector<StageEdit> counted_set(std::vector<StageEdit> set, std::size_t count
   for (StageEdit& edit : set) {
     StagePlace& place = edit.place;
     if (is_of_model(place.stage) || !place.names_layer())
-      fail("<set> {}: a stage of a layer expected: layers.N.{}", place.name, name_of(place.stage));
-    place.count_from_first(count, message("<set> {}", place.name));
+      fail("<together> {}: a stage of a layer expected: layers.N.{}", place.name,
+           name_of(place.stage));
+    place.count_from_first(count, message("<together> {}", place.name));
     if (place.layers && place.layers->second >= count)
-      fail("<set> {}: there is no layer {}: the layers are 0 to {}", place.name,
+      fail("<together> {}: there is no layer {}: the layers are 0 to {}", place.name,
            place.layers->second, count - 1);
   }
   return set;
@@ -142,7 +143,8 @@ Tensor Ablations::stream_without_set() const {
   const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
   for (std::size_t i = 0; i < set_.size(); ++i)
     if (!is_any_read(is_read[i]))
-      fail("<set> {}: nothing that follows reads it; choose a stage that another is computed from",
+      fail("<together> {}: nothing that follows reads it; choose a stage that another is computed "
+           "from",
            set_[i].place.name);
   return last.x;
 }
@@ -175,7 +177,8 @@ Tensor Ablations::of_next_texts(std::size_t n, Stage stage, const Tensor& clean)
       continue;
     }
     if (own[b] != theirs[from] || other.bytes() / theirs.size() != clean.bytes() / B)
-      fail("<set>: {} has an axis of keys, and text {} has {}, the next one {}; it needs texts of "
+      fail("<together>: {} has an axis of keys, and text {} has {}, the next one {}; it needs "
+           "texts of "
            "equal lengths",
            name_of(stage), request_.first_text + b, counted(own[b], "tokens"), theirs[from]);
     const std::size_t item = clean.bytes() / B;

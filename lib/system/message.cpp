@@ -33,8 +33,6 @@ constexpr Phrase phrases[]{
     {"stream to a file", "let `dump` stream them to a file", "stream them"},
     {"weights and stages", "`info` and `show --text …`", "the weights and the stages before it"},
     {"stages say", "`show --text …` says", "its stages say"},
-    {"set", "--together", "set"},
-    {"window", "--near", "window"},
     {"or diff", ", or compare them: mha-inspect diff", ""}};
 
 /// "W_q=FILE:TENSOR@IO" of a program: a tensor with that key.

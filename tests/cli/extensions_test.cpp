@@ -22,24 +22,29 @@ struct Command {
   Words else_forms{}; ///< and those that it writes with other options
 };
 
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 const std::vector<Command>& commands() {
   const std::string layer = "data/quickstart.json", model = "data/bard-gpt2";
+  const Words rows{"table", "csv", "tsv", "json", "ndjson", "markdown"}; // of results with rows
   static const std::vector<Command> list{
       {{"show", layer}, {"table", "csv", "tsv", "json", "ndjson"}}, // an .npy is of one stage
       {{"explain", layer}, {"text", "json"}},
-      {{"stats", layer}, {"table", "csv", "tsv", "json", "ndjson"}, {"png", "svg", "pdf"}},
+      {{"stats", layer}, rows, {"png", "svg", "pdf"}},
       {{"map", layer}, {"text", "png", "svg", "pdf"}},
-      {{"info", layer}, {"table", "json"}},
-      {{"bench", layer, "--repeat", "1"}, {"table", "json"}},
-      {{"names"}, {"table", "json", "markdown"}},
-      {{"stages"}, {"table", "json", "markdown"}},
-      {{"tokens", model, "--text", "To be"}, {"table", "csv", "tsv", "json"}},
-      {{"predict", model, "--text", "To be"}, {"table", "csv", "tsv", "json"}},
-      {{"predict", model, "--text", "To be", "--query", "all"}, {"table", "csv", "tsv", "json"}},
-      {{"predict", model, "--text", "To be", "--of", "layers.1.output"},
-       {"table", "csv", "tsv", "json"}},
-      {{"effects", model, "--text", "To be"}, {"table", "csv", "tsv", "json", "png", "svg", "pdf"}},
-      {{"circuits", model}, {"table", "csv", "tsv", "json", "png", "svg", "pdf"}},
+      {{"info", layer}, rows},
+      {{"bench", layer, "--repeat", "1"}, rows},
+      {{"names"}, rows},
+      {{"stages"}, rows},
+      {{"tokens", model, "--text", "To be"}, rows},
+      {{"predict", model, "--text", "To be"}, rows},
+      {{"predict", model, "--text", "To be", "--query", "all"}, rows},
+      {{"predict", model, "--text", "To be", "--of", "layers.1.output"}, rows},
+      {{"effects", model, "--text", "To be"}, with(rows, {"png", "svg", "pdf"})},
+      {{"circuits", model}, with(rows, {"png", "svg", "pdf"})},
       {{"dump", layer, "-s", "weights"}, {"npz", "npy", "safetensors", "json"}},
       {{"convert", layer}, {"npz", "safetensors", "json"}},
       {{"report", layer}, {"html"}}};
