@@ -67,7 +67,7 @@ TEST_CASE("a message says what it refers to, and may refer to something else ins
               "minus_layer 7: leave minus_layer out, give layer_type <layer>",
               "--minus-layer 7: leave --minus-layer out, give --layer-type <layer>");
   CHECK(with_reference(lost, "scale", "layer") == lost);
-  check_words(of_literal("within <window> tokens"), "within window tokens",
+  check_words(of_literal("within <near> tokens"), "within near tokens",
               "within --near tokens");
 }
 
