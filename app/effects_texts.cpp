@@ -1,6 +1,5 @@
 #include "effects_texts.hpp"
 
-#include "predicted_places.hpp"
 #include "work_count.hpp"
 #include <mha/model/stage_means.hpp>
 #include <mha/system/clock.hpp>
@@ -54,7 +53,8 @@ TextEffects::TextEffects(TextEffectsRequest asked, const OpenedModel& model, Com
     : asked_(std::move(asked)), model_(model), common_(common) {
   const Texts& texts = *model.texts();
   if (texts.lengths().size() < 2) asked_.can_split_into_groups = false;
-  places_ = predicted_places(texts, asked_.query); // all of them, before hours of work
+  places_ =
+      predicted_places(texts, asked_.query, asked_.lacking); // all of them, before hours of work
 }
 
 /// All texts in one group; of a single one as it was given.

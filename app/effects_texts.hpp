@@ -3,6 +3,7 @@
 
 #include "growing_file.hpp"
 #include "output.hpp"
+#include "predicted_places.hpp"
 #include "resume.hpp"
 #include "text_groups.hpp"
 #include <mha/model/effects.hpp>
@@ -35,6 +36,7 @@ private:
 struct TextEffectsRequest {
   EffectsRequest effects; ///< its places are set for each group
   std::optional<IndexList> query;
+  Lacking lacking = Lacking::error;
   bool per_position = false;
   bool can_split_into_groups = true; ///< false: a patch needs all texts at once
 };

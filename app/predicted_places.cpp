@@ -1,18 +1,37 @@
 #include "predicted_places.hpp"
 
-#include "options.hpp"
+#include "console.hpp"
 #include <mha/model/opened_model.hpp>
 
 namespace mha::app {
 
-std::vector<TextPosition> predicted_places(const Texts& text,
-                                           const std::optional<IndexList>& query) {
+namespace {
+
+bool is_all(const IndexList& query) {
+  return query.text() == "all";
+}
+
+} // namespace
+
+std::vector<std::size_t> positions_in(const IndexList& query, const Texts& text, std::size_t batch,
+                                      Lacking lacking) {
+  try {
+    return positions_in(query, text, batch);
+  } catch (const Error&) {
+    if (lacking == Lacking::error) throw;
+    return {};
+  }
+}
+
+std::vector<TextPosition> predicted_places(const Texts& text, const std::optional<IndexList>& query,
+                                           Lacking lacking) {
   std::vector<TextPosition> list;
   for (std::size_t b = 0; b < text.lengths().size(); ++b)
-    if (query && query->text() == "all")
+    if (query && is_all(*query))
       for (std::size_t t = 0; t < text.lengths()[b]; ++t) list.emplace_back(b, t);
     else if (query)
-      for (std::size_t position : positions_in(*query, text, b)) list.emplace_back(b, position);
+      for (std::size_t position : positions_in(*query, text, b, lacking))
+        list.emplace_back(b, position);
     else if (text.model().causal())
       list.emplace_back(b, text.lengths()[b] - 1);
   if (!query && !text.model().causal()) list = text.hidden_positions();
@@ -20,6 +39,20 @@ std::vector<TextPosition> predicted_places(const Texts& text,
     fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
          "or choose positions with --query");
   return list;
+}
+
+void note_lines_passed_over(const std::optional<IndexList>& query, const Texts& text,
+                            const Common& common) {
+  if (!query || is_all(*query)) return;
+  const std::size_t lines = text.lengths().size();
+  std::size_t lacking = 0;
+  for (std::size_t b = 0; b < lines; ++b)
+    lacking += positions_in(*query, text, b, Lacking::passed_over).empty();
+  if (lacking == lines) positions_in(*query, text, 0); // says why
+  if (lacking > 0)
+    print_note(fmt::format("--query {}: {} of {} have no such token, and are passed over",
+                           query->text(), lacking, counted(lines, "lines")),
+               common);
 }
 
 } // namespace mha::app

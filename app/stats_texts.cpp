@@ -1,6 +1,7 @@
 #include "stats_texts.hpp"
 
 #include "growing_file.hpp"
+#include "predicted_places.hpp"
 #include "separator_words.hpp"
 #include "text_groups.hpp"
 #include "top_texts.hpp"
@@ -221,15 +222,6 @@ void check_text_stats(const RunRequest& request, const TextStatsRequest& asked) 
   require_own_patches(request, "stats over many texts");
 }
 
-/// Whether a text has the chosen tokens: a shorter one may have none of them.
-bool has_positions(const IndexList& query, const Texts& text) {
-  try {
-    return !positions_in(query, text, 0).empty();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 } // namespace
 
 int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& common) {
@@ -254,7 +246,9 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
                           model.chosen().size(), common);
   for (std::size_t n = 0; n < groups.count(); ++n) {
     const TextGroup group = groups.group(n);
-    if (group.first < done || (query && !has_positions(*query, *group.texts))) continue;
+    if (group.first < done ||
+        (query && positions_in(*query, *group.texts, 0, Lacking::passed_over).empty()))
+      continue;
     OpenedModel of_group(model, group.texts);
     for (std::size_t place = 0; place < model.chosen().size(); ++place) {
       Common own = common_of_group(common, first);

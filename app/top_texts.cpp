@@ -1,5 +1,6 @@
 #include "top_texts.hpp"
 
+#include "predicted_places.hpp"
 #include "resume.hpp"
 #include "text_groups.hpp"
 #include <mha/observe/trace.hpp>
@@ -56,11 +57,7 @@ private:
   /// A shorter text may have none of them.
   static std::vector<std::size_t> positions(const Texts& texts, std::size_t b,
                                             const std::optional<IndexList>& chosen) {
-    try {
-      if (chosen) return positions_in(*chosen, texts, b);
-    } catch (const Error&) {
-      return {};
-    }
+    if (chosen) return positions_in(*chosen, texts, b, Lacking::passed_over);
     std::vector<std::size_t> all(texts.lengths()[b]);
     std::iota(all.begin(), all.end(), std::size_t{0});
     return all;

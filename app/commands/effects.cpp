@@ -177,9 +177,12 @@ int EffectsCommand::run() {
   ResumeFile resume_file(resume, output.path);
   const bool streams = per_position && !top && !render::is_for_eyes(form);
   EffectRows rows(streams ? output.path : "", form, precision);
-  TextEffects texts(
-      {request_for(text), selection.query, per_position, patch_of_all(request).empty()}, model,
-      common);
+  const bool each_line = request.text.each_line;
+  if (each_line) note_lines_passed_over(selection.query, text, common);
+  TextEffects texts({request_for(text), selection.query,
+                     each_line ? Lacking::passed_over : Lacking::error, per_position,
+                     patch_of_all(request).empty()},
+                    model, common);
   texts.compute(streams ? &rows : nullptr, resume_file, resumable_options(form));
   if (streams) {
     const Stopwatch watch(common.write_s);

@@ -43,6 +43,7 @@ private:
   void take_all();
   void check();
   std::string form() const { return form_of(output); }
+  Lacking lacking() const { return request.text.each_line ? Lacking::passed_over : Lacking::error; }
   std::vector<std::string> followed_names(const Texts& text) const;
   std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
                                          bool first);
@@ -82,7 +83,7 @@ private:
 /// Of several texts each has its own last position, its own hidden ones, its own --query.
 bool Predict::asks_for(const Texts& text, std::size_t batch, std::size_t position) const {
   if (!selection.query) return all || text.is_asked(batch, position);
-  const std::vector<std::size_t> own = positions_in(*selection.query, text, batch);
+  const std::vector<std::size_t> own = positions_in(*selection.query, text, batch, lacking());
   return is_one_of(position, own);
 }
 
@@ -98,7 +99,8 @@ std::vector<std::size_t> Predict::positions(const Texts& text) const {
   std::vector<std::size_t> list;
   if (selection.query) {
     for (std::size_t b = 0; b < text.lengths().size(); ++b)
-      std::ranges::copy(positions_in(*selection.query, text, b), std::back_inserter(list));
+      std::ranges::copy(positions_in(*selection.query, text, b, lacking()),
+                        std::back_inserter(list));
   } else if (all)
     for (std::size_t t = 0; t < T; ++t) list.push_back(t);
   else if (text.model().causal())
@@ -166,7 +168,7 @@ void Predict::write_part(const OpenedModel& model) {
       if (is_array_file(of)) fail("--of {}: no such file", of);
       const StagePlace place = parse_place(of, "--of " + of);
       view.norm = norm_of_part(place);
-      std::vector<TextPosition> places = predicted_places(text, selection.query);
+      std::vector<TextPosition> places = predicted_places(text, selection.query, lacking());
       std::ranges::sort(places);
       parts = part_logits(layers, place, places, common.threads);
       report_warnings(layers.layer_warnings(), common);
@@ -286,6 +288,7 @@ int Predict::run() {
   const Texts& text = *model.texts();
   report_notes(text.notes(), common);
   if (all) text.require_token_numbers("--query all");
+  if (request.text.each_line) note_lines_passed_over(selection.query, text, common);
   if (!of.empty()) {
     write_part(model);
     report_timings(common);
