@@ -31,6 +31,7 @@ int TokensCommand::run() {
   std::vector<render::TokenList> lists;
   const std::vector<std::string> texts = texts_of(text.texts, text.files, text.each_line);
   report_notes(tokenizer.notes(), common);
+  report_notes(notes_of_line_feeds(text, texts), common);
   for (const std::string& one : texts) {
     tokenizers::Encoding encoding = tokenizer.encode(one, text.special);
     report_notes(notes_of_text(encoding.notes, lists.size(), texts.size() > 1), common);

@@ -157,6 +157,7 @@ void Texts::read(const Text& text) {
     source_ = setting_in_words(text.texts.empty() ? "text_file" : "text", weights_->wording());
     std::vector<std::vector<int>> texts;
     const std::vector<std::string> given = texts_of(text.texts, text.files, text.each_line);
+    std::ranges::move(notes_of_line_feeds(text, given), std::back_inserter(notes_));
     for (const std::string& one : given) {
       const tokenizers::Encoding encoding = tokenizer_->encode(one, text.special);
       std::ranges::move(notes_of_text(encoding.notes, texts.size(), given.size() > 1),

@@ -313,6 +313,16 @@ std::vector<std::string> texts_of(std::vector<std::string> typed,
   return typed;
 }
 
+std::vector<Note> notes_of_line_feeds(const Text& text, const std::vector<std::string>& texts) {
+  std::vector<Note> notes;
+  if (text.each_line) return notes;
+  for (std::size_t i = 0; i < text.files.size(); ++i)
+    if (text.files[i] == "-" && texts[text.texts.size() + i].ends_with('\n'))
+      notes.push_back({message("the text from standard input ends with a line feed, which is part "
+                               "of it (printf '%s' instead of echo leaves it out)")});
+  return notes;
+}
+
 std::string place_of_text(const Text& text, std::size_t b) {
   if (text.each_line && text.files.size() == 1 && b >= text.texts.size())
     return fmt::format("line {} of {}", b - text.texts.size() + 1, io::shown(text.files[0]));

@@ -2,6 +2,7 @@
 // Token numbers as the command line gives them.
 
 #include <mha/model/text.hpp>
+#include <mha/system/note.hpp>
 #include <mha/tensor/tensor.hpp>
 
 #include <string>
@@ -29,6 +30,9 @@ TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad);
 /// Texts as they are, then those of files: their bytes as they are, or every line of them.
 std::vector<std::string> texts_of(std::vector<std::string> typed,
                                   const std::vector<std::string>& files, bool each_line);
+/// A note for each text from standard input that ends with a line feed: `echo` adds one, and it is
+/// a token. `texts`: what texts_of gave.
+std::vector<Note> notes_of_line_feeds(const Text& text, const std::vector<std::string>& texts);
 /// Where one of these texts stands, for messages: "line 3 of verses.txt", else "text 3".
 std::string place_of_text(const Text& text, std::size_t b);
 

@@ -12,6 +12,7 @@
 
 using namespace mha::test;
 using Catch::Contains;
+using nlohmann::json;
 
 namespace {
 
@@ -183,4 +184,40 @@ TEST_CASE("texts: an empty line is named by its file and number, and a byte orde
   CHECK_THAT(run({"tokens", model, "--text-file", marked}).err, Contains("byte order mark"));
   CHECK(run({"tokens", model, "--text", "To " + mark + "be"}).err.find("mark") ==
         std::string::npos);
+}
+
+TEST_CASE("texts: lines that a query does not apply to are passed over, and counted") {
+  const Folder folder;
+  const std::string lines = folder.write("lines.txt", "To be, or not to be\nmy\nO Romeo, Romeo\n");
+  const auto of = [&](const std::string& line) { return shell("\"$MHA\" " + line); };
+  const std::string each = " data/bard-gpt2 --each-line --text-file " + lines;
+  const std::string two = " data/bard-gpt2 --text 'To be, or not to be' --text 'O Romeo, Romeo'";
+  for (const std::string query : {" --query 3", " --query ','"}) {
+    const Result some = of("predict" + each + query + " -f json"),
+                 all = of("predict" + two + query + " -f json");
+    INFO(some.err);
+    REQUIRE(some.code == 0);
+    CHECK_THAT(some.err, Contains("1 of 3 lines have no such token, and are passed over"));
+    const json found = json::parse(some.out)["predictions"],
+               expected = json::parse(all.out)["predictions"];
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i]["next"] == expected[i]["next"]);
+    const Result effects = of("effects" + each + query + " -f json");
+    CHECK(effects.code == 0);
+    CHECK(json::parse(effects.out) == json::parse(of("effects" + two + query + " -f json").out));
+  }
+  CHECK(of("predict" + each + " --query 99").code == 2);
+  CHECK(of("predict" + each + " --query 99 -q").err.find("there are") != std::string::npos);
+  CHECK(of("predict data/bard-gpt2 --text 'To be, or not to be' --text my --query 3").code == 2);
+}
+
+TEST_CASE("texts: the line feed at the end of a piped text is noted") {
+  for (const char* command : {"tokens", "predict"}) {
+    const std::string line =
+        std::string(" | \"$MHA\" ") + command + " data/bard-gpt2 --text-file - ";
+    CHECK_THAT(shell("echo 'To be'" + line).err, Contains("ends with a line feed"));
+    CHECK(shell("printf 'To be'" + line).err.empty());
+    CHECK(shell("echo 'To be'" + line + "--each-line").err.empty());
+    CHECK(shell("echo 'To be'" + line + "-q").err.empty());
+  }
 }
