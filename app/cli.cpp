@@ -84,6 +84,7 @@ void hand_over(const Option& option, const std::string& value) {
 Option& Cli::add(Option option) {
   option.group = group_;
   option.rare = rare_;
+  option.chooses = option.chooses && chooses_;
   return options_.emplace_back(std::move(option));
 }
 
@@ -382,7 +383,10 @@ bool Cli::parse(std::vector<std::string> arguments) const {
   for (const auto& [option, entry] : declared)
     if (entry->count() > 0) {
       given_->push_back(option->name);
-      hand_over_all(*option, unguarded(entry->results()), parser);
+      const std::vector<std::string> values = unguarded(entry->results());
+      if (option->chooses)
+        *choices_ += fmt::format("{} {}\n", option->name, joined_texts(values, ","));
+      hand_over_all(*option, values, parser);
     }
   if (positionals_) *positionals_ = unguarded(std::move(words));
   check_positionals();

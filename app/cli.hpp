@@ -39,6 +39,7 @@ struct Option {
   Completes completes = Completes::nothing;
   /// Spellings of earlier versions, each taken as these words, with a note, until 0.4.
   std::vector<std::pair<std::string, std::vector<std::string>>> former;
+  bool chooses = true;  ///< decides which numbers a result has, or how they are written
   bool joins = false;   ///< given again, its values are joined with commas
   bool repeats = false; ///< given again, each of its values is set; else another value is an error
   std::function<void(const std::string&)> set; ///< a flag is set to "true" or "false"
@@ -74,7 +75,13 @@ public:
   explicit Cli(std::string command) : command_(std::move(command)) {}
 
   /// The heading for the options declared from here on; `rare`: -h counts them.
-  void group(std::string title, bool rare = false) { group_ = std::move(title), rare_ = rare; }
+  void group(std::string title, bool rare = false) {
+    group_ = std::move(title), rare_ = rare, chooses_ = true;
+  }
+  /// The same for options that say where a layer or a text comes from, or how the program behaves.
+  void shared_group(std::string title, bool rare = false) {
+    group(std::move(title), rare), chooses_ = false;
+  }
 
   Option& flag(std::string_view names, bool& target, std::string help);
   Option& value(std::string_view names, std::string value_name, std::string& target,
@@ -122,6 +129,9 @@ public:
   }
   /// The names of the options that parse() found on the line, in the order of their declaration.
   std::shared_ptr<const std::vector<std::string>> given() const { return given_; }
+  /// What parse() found of the options that choose, "--by head" and a line feed each: runs with the
+  /// same choices write the same of the same layers and texts.
+  std::shared_ptr<const std::string> choices() const { return choices_; }
   /// The names of the options declared from number `first` on.
   std::vector<std::string> names_from(std::size_t first) const;
   void example(std::string line, std::string text) {
@@ -149,12 +159,13 @@ private:
   void take_former(std::vector<std::string>& arguments) const;
 
   std::string command_, about_, group_ = "Options";
-  bool rare_ = false;
+  bool rare_ = false, chooses_ = true;
   std::deque<Option> options_; ///< a deque: references to options stay valid
   std::vector<Example> examples_;
   std::vector<std::function<void()>> checks_, ends_;
   std::vector<std::pair<std::vector<std::string>, std::function<std::string()>>> unused_;
   std::shared_ptr<std::vector<std::string>> given_ = std::make_shared<std::vector<std::string>>();
+  std::shared_ptr<std::string> choices_ = std::make_shared<std::string>();
   std::shared_ptr<std::vector<std::string>> notes_ = std::make_shared<std::vector<std::string>>();
   std::string positional_name_, positional_help_;
   std::vector<std::string> positional_choices_;

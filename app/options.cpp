@@ -67,7 +67,7 @@ void add_layer(Cli& cli, RunRequest& request, bool required) {
     if (required && request.sources.empty())
       throw UsageError(fmt::format("{} needs a SOURCE beside its settings", command));
   });
-  cli.group("The layer");
+  cli.shared_group("The layer");
   cli.value("--layer,-l", "N", request.layer,
             "which layer: its number or name, a range such as 0-3, or all")
       .joins = true;
@@ -103,7 +103,8 @@ void add_layer(Cli& cli, RunRequest& request, bool required) {
 
 void add_text(Cli& cli, RunRequest& request, bool numbers) {
   Text& text = request.text;
-  cli.group(numbers ? "A text for a whole model, which computes every layer's X" : "The text");
+  cli.shared_group(numbers ? "A text for a whole model, which computes every layer's X"
+                           : "The text");
   const auto repeated = [&](const char* name, const char* value, const char* help,
                             std::vector<std::string>& target, Completes completes) {
     Option option;
@@ -207,7 +208,7 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names) {
 }
 
 void add_common(Cli& cli, Common& common, bool computes) {
-  cli.group("General");
+  cli.shared_group("General");
   if (computes) {
     cli.value("--threads,-j", "N", common.threads,
               "threads to compute with; default: as many as pay");

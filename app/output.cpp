@@ -163,6 +163,7 @@ void add_output_option(Cli& cli, OutputOptions& output, std::vector<std::string>
   output.command = cli.command(), output.formats = std::move(formats);
   Option& option =
       cli.value("--output,-o", "PATH", output.path, std::move(help)).offers(Completes::files);
+  option.chooses = false;
   option.set = [&output, placeholders](const std::string& text) {
     require_known_placeholders(text, placeholders, output.command);
     output.path = text;

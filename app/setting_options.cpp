@@ -25,7 +25,7 @@ bool are_words(std::string_view values) {
 } // namespace
 
 void add_settings(Cli& cli, RunRequest& request) {
-  cli.group("Settings of the layer, where they differ from what the files say", true);
+  cli.shared_group("Settings of the layer, where they differ from what the files say", true);
   for (const SettingInfo& info : settings_table()) {
     Option option;
     option.name = option_of(info.name);

@@ -188,7 +188,8 @@ private:
 void add_text_stats(Cli& cli, TextStatsOptions& options) {
   cli.group("Many texts: --text-file FILE --each-line, some computed at a time");
   cli.flag("--resume", options.resume,
-           "keep what is done in FILE.resume beside --output FILE, and go on from there");
+           "keep what is done in FILE.resume beside --output FILE, and go on from there")
+      .chooses = false;
   cli.flag("--spread", options.spread,
            "each measure's mean over the texts, and its standard deviation beside it");
   cli.choice("--by", {"head", "text", "position", "token"}, options.by,

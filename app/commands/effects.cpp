@@ -31,6 +31,7 @@ struct EffectsCommand {
   bool centre = false, per_position = false, spread = false, resume = false;
   SweepOptions sweep;
   FigureOptions figure;
+  std::shared_ptr<const std::string> choices; ///< the options that decide the numbers
   Common common;
 
   int run();
@@ -42,9 +43,6 @@ private:
   void draw(const std::vector<Effect>& found, const std::string& picture,
             const std::string& title) const;
   void write(const TextEffects& texts, const std::string& form);
-  /// The options that decide the numbers: a resumed run must have those of the run that it goes on
-  /// with.
-  std::string resumable_options(const std::string& form) const;
 };
 
 /// The places of "layers.1.head_out[0,3] + layers.0.mlp_out", which are taken out together.
@@ -142,15 +140,6 @@ EffectsRequest EffectsCommand::request_for(const Texts& text) const {
   return effects;
 }
 
-std::string EffectsCommand::resumable_options(const std::string& form) const {
-  const auto number = [](const auto& id) { return id ? std::to_string(*id) : std::string("-"); };
-  return fmt::format("effects\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ablate, align,
-                     set, followed.answer, followed.versus, number(followed.answer_id),
-                     number(followed.versus_id), centre, per_position,
-                     selection.query ? selection.query->text() : "-", form, top.has_value(),
-                     number(precision));
-}
-
 int EffectsCommand::run() {
   check();
   figure.check(picture_or_form(output, !grid.empty()), request, common);
@@ -183,7 +172,8 @@ int EffectsCommand::run() {
                      each_line ? Lacking::passed_over : Lacking::error, per_position,
                      patch_of_all(request).empty()},
                     model, common);
-  texts.compute(streams ? &rows : nullptr, resume_file, resumable_options(form));
+  texts.compute(streams ? &rows : nullptr, resume_file,
+                fmt::format("effects\n{}{} {}", *choices, form, top.has_value()));
   if (streams) {
     const Stopwatch watch(common.write_s);
     rows.finish();
@@ -234,6 +224,7 @@ void add_effects_examples(Cli& cli) {
 
 Run declare_effects(Cli& cli) {
   const auto effects = std::make_shared<EffectsCommand>();
+  effects->choices = cli.choices();
   cli.about(
       "What each head, each layer's attention and each feed-forward does to a model's "
       "prediction: it is taken out, and what follows is computed again. Lines say by how much "
@@ -265,11 +256,15 @@ Run declare_effects(Cli& cli) {
   cli.flag("--per-position", effects->per_position,
            "a line a part and position, instead of their mean");
   cli.flag("--spread", effects->spread,
-           "beside each mean the standard deviation over its predictions, as of many texts");
-  cli.value("--top", "N", effects->top, "the N heads with the largest effect alone");
+           "beside each mean the standard deviation over its predictions, as of many texts")
+      .chooses = false; // it is known anyhow
+  // All of them are computed.
+  cli.value("--top", "N", effects->top, "the N heads with the largest effect alone").chooses =
+      false;
   cli.flag("--resume", effects->resume,
            "keep what is done of many texts in FILE.resume beside --output FILE, and go on from "
-           "there");
+           "there")
+      .chooses = false;
   add_sweep(cli, effects->sweep);
   add_selection(cli, effects->selection,
                 {.batch = false, .head = false, .query = true, .key = false});

@@ -34,6 +34,7 @@ struct Stats : StatsChoice {
   std::optional<std::size_t> precision;
   OutputOptions output;
   FigureOptions figure;
+  std::shared_ptr<const std::string> choices; ///< the options that decide the numbers
   Common common;
 
   int run();
@@ -178,12 +179,7 @@ int Stats::run_texts() {
   if (all)
     throw UsageError(
         "--measures all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
-  const auto list = [](const std::optional<IndexList>& of) { return of ? of->text() : "-"; };
-  asked.settings = fmt::format(
-      "stats\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", texts.by, texts.spread,
-      texts.top_texts.value_or(0), fmt::join(measures, ","), less_uniform, request.layer, sort,
-      top.value_or(0), precision ? std::to_string(*precision) : "-", list(measuring.selection.head),
-      list(measuring.selection.query), list(measuring.selection.key));
+  asked.settings = fmt::format("stats\n{}{}\n", *choices, request.layer);
   return run_text_stats(request, asked, common);
 }
 
@@ -334,6 +330,7 @@ void add_stats_examples(Cli& cli) {
 
 Run declare_stats(Cli& cli) {
   const auto stats = std::make_shared<Stats>();
+  stats->choices = cli.choices();
   cli.about(
       "One row a head: how it spreads its attention, where it looks, what it adds to the output, "
       "how its blocks of the projections stretch space, and whether a naive softmax would "
