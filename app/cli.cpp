@@ -287,6 +287,13 @@ void hand_over_all(const Option& option, std::vector<std::string> values, const 
   hand_over(option, value);
 }
 
+/// `-layer 1` would be read as `-l ayer`: that is never meant.
+bool is_long_with_one_dash(const std::string& word, const CLI::App& parser) {
+  const std::string name = word.substr(0, word.find('='));
+  return name.size() > 2 && name[0] == '-' && name[1] != '-' &&
+         parser.get_option_no_throw("-" + name) != nullptr;
+}
+
 } // namespace
 
 void Cli::check_positionals() const {
@@ -356,13 +363,9 @@ bool Cli::parse(std::vector<std::string> arguments) const {
     declared.emplace_back(&option, entry);
   }
 
-  // `-layer 1` would be read as `-l ayer`: that is never meant.
   for (const std::string& word : arguments) {
     if (word == "--") break;
-    const std::string name = word.substr(0, word.find('='));
-    if (name.size() > 2 && name[0] == '-' && name[1] != '-' &&
-        parser.get_option_no_throw("-" + name))
-      refuse_unknown(word);
+    if (is_long_with_one_dash(word, parser)) refuse_unknown(word);
   }
   refuse_equals_sign(arguments, options_);
   std::vector<std::string> reversed = guarded(with_empty_values(arguments, options_));

@@ -177,32 +177,33 @@ Table positions_table(const std::vector<Prediction>& predictions, const PredictV
         .title = std::move(title), .shrinks = true, .in = shown ? In::eyes : In::none};
   };
   const auto of_came = [](Of::Get get) { return Of::of_came(std::move(get)); };
-  return table_of(predictions,
-                  ColumnsOf<Prediction>{
-                      {fields("batch"), Of::batch},
-                      {fields("position"), Of::position},
-                      {fields("layer"), Of::layer},
-                      {fields("id"), cells.id(Of::own)},
-                      {fields("token"), cells.spelled(Of::own, names.text)},
-                      {fields("piece"), cells.spelled(Of::own, names.piece)},
-                      {fields("predicted_id"), cells.id(Of::predicted)},
-                      {fields("predicted"), cells.spelled(Of::predicted, names.text)},
-                      {fields("predicted_probability"), Of::p_predicted},
-                      {fields("came_id"), cells.id(Of::came)},
-                      {fields("came"), cells.spelled(Of::came, names.text)},
-                      {fields("came_probability"), of_came(Of::p_came)},
-                      {fields("came_rank"), of_came(Of::rank_came)},
-                      {fields("loss"), of_came(Of::loss)},
-                      {eyes("text", view.batched), Of::batch},
-                      {eyes(narrow ? "at" : "position"), Of::position},
-                      {token("token"), cells.spelled(Of::own, names.label)},
-                      {eyes("layer", view.lens), Of::layer},
-                      {token("predicted"), cells.spelled(Of::predicted, names.label)},
-                      {eyes(narrow ? "p" : "p(predicted)"), Of::p_predicted},
-                      {token("came", view.causal), of_came(cells.spelled(Of::came, names.label))},
-                      {eyes(narrow ? "p" : "p(came)", view.causal), of_came(Of::p_came)},
-                      {eyes("rank", view.causal), of_came(Of::rank_came)}},
-                  view.form);
+  ColumnsOf<Prediction> columns{
+      {fields("batch"), Of::batch},
+      {fields("position"), Of::position},
+      {fields("layer"), Of::layer},
+      {fields("id"), cells.id(Of::own)},
+      {fields("token"), cells.spelled(Of::own, names.text)},
+      {fields("piece"), cells.spelled(Of::own, names.piece)},
+      {fields("predicted_id"), cells.id(Of::predicted)},
+      {fields("predicted"), cells.spelled(Of::predicted, names.text)},
+      {fields("predicted_probability"), Of::p_predicted},
+      {fields("came_id"), cells.id(Of::came)},
+      {fields("came"), cells.spelled(Of::came, names.text)},
+      {fields("came_probability"), of_came(Of::p_came)},
+      {fields("came_rank"), of_came(Of::rank_came)},
+      {fields("loss"), of_came(Of::loss)},
+      {eyes("text", view.batched), Of::batch},
+      {eyes(narrow ? "at" : "position"), Of::position},
+      {token("token"), cells.spelled(Of::own, names.label)},
+      {eyes("layer", view.lens), Of::layer},
+      {token("predicted"), cells.spelled(Of::predicted, names.label)},
+      {eyes(narrow ? "p" : "p(predicted)"), Of::p_predicted},
+      {token("came", view.causal), of_came(cells.spelled(Of::came, names.label))},
+      {eyes(narrow ? "p" : "p(came)", view.causal), of_came(Of::p_came)},
+      {eyes("rank", view.causal), of_came(Of::rank_came)}};
+  add_followed(columns, view, names,
+               [](const Prediction& one) -> const Prediction& { return one; });
+  return table_of(predictions, std::move(columns), view.form);
 }
 
 } // namespace
