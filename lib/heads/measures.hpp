@@ -95,6 +95,10 @@ struct HeadKind {
 /// In the order in which they are tried; the last but one always holds, and the last is said where
 /// rows do not suffice.
 std::span<const HeadKind> head_kinds();
+/// A kind as a reader sees it beside a head: that the text is too short says nothing of the head.
+constexpr std::string_view kind_for_eyes(std::string_view kind) {
+  return kind == "too short" ? "text too short" : kind;
+}
 /// What a head looks like; "" where no row chooses between keys or nothing was measured.
 std::string_view kind_of(const HeadMeasures& head);
 /// Throws Error with "did you mean".

@@ -51,7 +51,16 @@ Table circuits_table(const std::vector<HeadCircuits>& heads) {
                          });
                        });
                      }});
-  return table_of(heads, columns);
+  Table table = table_of(heads, columns);
+  const auto some = [&](std::optional<double> HeadCircuits::*of) {
+    return std::ranges::any_of(heads, [&](const auto& one) { return (one.*of).has_value(); });
+  };
+  std::string note = "rank: effective rank; max: largest singular value";
+  if (some(&HeadCircuits::ov_positive))
+    note += "; ov_positive: 1 where the head writes again what it reads, -1 its opposite";
+  if (some(&HeadCircuits::copying)) note += "; copying: the same from a token to its own logit";
+  table.note(note);
+  return table;
 }
 
 Table spectra_table(const std::vector<HeadCircuits>& heads) {

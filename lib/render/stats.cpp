@@ -39,8 +39,9 @@ ColumnsOf<StatsRow> naming_columns(const std::vector<StatsRow>& rows) {
            [](const StatsRow& row) { return Cell::count(row.head.head); }},
           {{.title = "kind", .in = shown_if(std::ranges::any_of(rows, has_kind))},
            [](const StatsRow& row) {
-             return row.head.kind.empty() ? Cell().shown_as(std::string(missing))
-                                          : Cell::words(row.head.kind);
+             const std::string& kind = row.head.kind;
+             return kind.empty() ? Cell().shown_as(std::string(missing))
+                                 : Cell::words(kind).shown_as(visible(kind_for_eyes(kind)));
            }}};
 }
 

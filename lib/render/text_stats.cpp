@@ -21,8 +21,11 @@ ColumnsOf<TextStatsRow> naming_columns(TextRows rows) {
       {name("head", true), count(&Row::head)}};
   const bool of_query = rows == TextRows::position || rows == TextRows::token;
   if (!of_query)
-    columns.push_back(
-        {name("kind", false), [](const Row& row) { return Cell::words_or_none(row.kind); }});
+    columns.push_back({name("kind", false), [](const Row& row) {
+                         const Cell kind = Cell::words_or_none(row.kind);
+                         return row.kind.empty() ? kind
+                                                 : kind.shown_as(visible(kind_for_eyes(row.kind)));
+                       }});
   if (rows == TextRows::text) columns.push_back({name("text", true), count(&Row::number)});
   if (rows == TextRows::position) columns.push_back({name("position", true), count(&Row::number)});
   if (rows == TextRows::token)
