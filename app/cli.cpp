@@ -340,8 +340,27 @@ void Cli::take_former(std::vector<std::string>& arguments) const {
   }
 }
 
+/// "--minus-causal false" and "--minus-causal=false" are "--minus causal=false".
+void Cli::take_families(std::vector<std::string>& arguments) const {
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::size_t equals = arguments[i].find('=');
+    const std::string word = arguments[i].substr(0, equals);
+    for (const Option& option : options_)
+      for (const auto& [spelling, begins] : option.families) {
+        if (word != spelling) continue;
+        if (equals != std::string::npos) {
+          arguments[i] = option.name + "=" + begins + arguments[i].substr(equals + 1);
+        } else {
+          if (i + 1 == arguments.size()) throw UsageError(word + " needs a value");
+          arguments[i] = option.name, arguments[i + 1].insert(0, begins);
+        }
+      }
+    if (option_with_value(options_, arguments[i])) ++i; // its value
+  }
+}
+
 bool Cli::parse(std::vector<std::string> arguments) const {
-  take_former(arguments);
+  take_former(arguments), take_families(arguments);
   CLI::App parser;
   parser.set_help_flag();
   parser.allow_extras(); // unknown options come back, and get "did you mean"

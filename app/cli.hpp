@@ -39,6 +39,8 @@ struct Option {
   Completes completes = Completes::nothing;
   /// Spellings of earlier versions, each taken as these words, with a note, until 0.4.
   std::vector<std::pair<std::string, std::vector<std::string>>> former;
+  /// Other spellings, "--minus-causal", and how its value begins then, "causal=".
+  std::vector<std::pair<std::string, std::string>> families;
   bool chooses = true;  ///< decides which numbers a result has, or how they are written
   bool joins = false;   ///< given again, its values are joined with commas
   bool repeats = false; ///< given again, each of its values is set; else another value is an error
@@ -157,6 +159,7 @@ private:
   void check_positionals() const;
   void check_unused() const;
   void take_former(std::vector<std::string>& arguments) const;
+  void take_families(std::vector<std::string>& arguments) const;
 
   std::string command_, about_, group_ = "Options";
   bool rare_ = false, chooses_ = true;

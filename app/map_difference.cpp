@@ -1,6 +1,7 @@
 #include "map_difference.hpp"
 
 #include "describe.hpp"
+#include "setting_options.hpp"
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>
@@ -37,8 +38,14 @@ bool MinusOptions::asked() const {
 }
 
 RunRequest MinusOptions::request_of(const RunRequest& first) const {
-  RunRequest request = first;
-  if (!sources.empty()) request.sources = sources;
+  RunRequest request = first, other;
+  other.sources = sources;
+  take_settings(other);
+  if (!other.sources.empty()) request.sources = other.sources;
+  for (const auto& setting : other.settings) {
+    std::erase_if(request.settings, [&](const auto& one) { return one.first == setting.first; });
+    request.settings.push_back(setting);
+  }
   if (!layer.empty()) request.layer = layer;
   request.patches = patcher;
   if (texts.empty() && ids.empty()) return request;
@@ -81,8 +88,20 @@ void add_minus(Cli& cli, MinusOptions& minus) {
                          [&target, name](const std::string& list) { target.emplace(list, name); });
     option.repeats = false, option.joins = true;
   };
-  add("--minus", "SOURCE", "another checkpoint or file; again: all of its sources",
-      [&minus](const std::string& word) { minus.sources.push_back(word); });
+  Option& sources = add("--minus", "SOURCE",
+                        "another checkpoint or file; again: all of its sources; or a layer's "
+                        "setting: causal=false, as --minus-causal false",
+                        [&minus](const std::string& word) { minus.sources.push_back(word); });
+  for (const SettingInfo& info : settings_table()) {
+    std::string name = "--minus-" + std::string(info.name);
+    std::ranges::replace(name, '_', '-');
+    sources.families.emplace_back(std::move(name), std::string(info.name) + "=");
+  }
+  cli.check([&minus] {
+    RunRequest other;
+    other.sources = minus.sources;
+    take_settings(other); // says what is wrong before anything is computed
+  });
   cli.value("--minus-layer", "LAYER", minus.layer, "another layer");
   indexes("--minus-head", "other heads, or one that is subtracted from each", minus.head);
   indexes("--minus-batch", "another batch item", minus.batch);
@@ -99,6 +118,17 @@ void add_minus(Cli& cli, MinusOptions& minus) {
       });
 }
 
+namespace {
+
+/// Where the two sides have other tokens, both: "king|queen".
+void join_labels(render::MapAxis& axis, const render::MapAxis& minus) {
+  if (axis.labels.size() != minus.labels.size()) return;
+  for (std::size_t i = 0; i < axis.labels.size(); ++i)
+    if (axis.labels[i] != minus.labels[i]) axis.labels[i] += "|" + minus.labels[i];
+}
+
+} // namespace
+
 void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::MapPanel>& other,
               Stage stage) {
   if (other.empty() || panels.size() % other.size() != 0)
@@ -109,6 +139,7 @@ void subtract(std::vector<render::MapPanel>& panels, const std::vector<render::M
     render::MapPanel& panel = panels[i];
     const render::MapPanel& minus = other[i % other.size()];
     require_equal_sizes(panel, minus);
+    join_labels(panel.rows, minus.rows), join_labels(panel.cols, minus.cols);
     for (std::size_t c = 0; c < panel.map.values.size(); ++c) {
       std::uint8_t& masked = panel.map.masked[c];
       const bool both = masked != 0 && minus.map.masked[c] != 0;

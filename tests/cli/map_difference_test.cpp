@@ -74,6 +74,10 @@ TEST_CASE("map --minus: layers, heads, texts, checkpoints and a patched run, cel
            Case{layer2, "--minus-patch 'layers.1.head_out[0] = zero'",
                 layer2 + "--patch 'layers.1.head_out[0] = zero'"},
            Case{layer2 + "--patch 'layers.1.head_out[0] = zero' ", "--minus-patch none", layer2},
+           Case{layer2, "--minus-scale 0.5", layer2 + "--scale 0.5"},
+           Case{layer2 + "--scale 2", "--minus scale=0.5", layer2 + "--scale 0.5"},
+           Case{layer2, "--minus-window-left=1 --minus-layer 1",
+                bard + "--layer 1 --window-left 1"},
            Case{layer2 + "--query 1: --key 0,2", "--minus-layer 0",
                 bard + "--layer 0 --query 1: --key 0,2"},
        }) {
@@ -137,6 +141,11 @@ TEST_CASE("map --minus: colours around zero, in every form") {
     CHECK(result.code == 0);
     CHECK(folder.read(name).substr(0, 200).find(begins) != std::string::npos);
   }
+  // Where two texts have other tokens both are labels.
+  REQUIRE(shell("\"$MHA\" map " + bard + "--layer 2 --head 0 --minus-text ' my lord, my love' -o " +
+                folder.path("two.svg"))
+              .code == 0);
+  CHECK_THAT(folder.read("two.svg"), Contains("love| lord") || Contains("love|lord"));
   // Blue below zero, red above it, and both ends are told by the same measure.
   const std::string svg = folder.read("d.svg");
   CHECK_THAT(svg, Contains("−0.2") && Contains(">0.2<"));
@@ -150,6 +159,8 @@ TEST_CASE("map --minus and --batch mean: one line says what is wrong") {
            {bard + "--layer 2 --minus-layer 1 --pool max", "--pool max"},
            {bard + "--layer 2 --minus-layer 1 --color-scale log", "one scale around 0"},
            {bard + "--layer 2 --minus-layer 1 --per-head-range", "one scale around 0"},
+           {bard + "--layer 2 --minus-causal perhaps", "true or false expected"},
+           {bard + "--layer 2 --minus-causal", "--minus-causal needs a value"},
            {bard + "--layer 2 --minus-layer 9", "--minus-layer 9: there is no layer 9"},
            {"data/quickstart.json --minus-layer 2", "leave --minus-layer out"},
            {bard + "--layer 2 --head 0-2 --minus-head 0,1", "3 maps less 2"},
