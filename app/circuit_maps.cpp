@@ -12,22 +12,19 @@ namespace mha::app {
 
 namespace {
 
-render::GridPanel panel_of(const std::string& title, const std::vector<std::string>& labels,
-                           DenseMatrix values, bool ov) {
-  render::GridPanel panel;
-  panel.title = title;
-  panel.rows = {ov ? "attended token" : "query", labels, true, {}};
-  panel.cols = {ov ? "token of the logit" : "key", labels, true, {}};
-  panel.values = std::move(values.numbers);
-  return panel;
+render::MapPanel circuit_panel(const std::string& title, const std::vector<std::string>& labels,
+                               DenseMatrix values, bool ov) {
+  return render::panel_of(title, {ov ? "attended token" : "query", labels, true, {}},
+                          {ov ? "token of the logit" : "key", labels, true, {}},
+                          std::move(values.numbers));
 }
 
 /// The maps as an array: layers and heads, where there are several, tokens, tokens.
-void write_array(const CircuitMaps& maps, const std::vector<render::GridPanel>& panels,
+void write_array(const CircuitMaps& maps, const std::vector<render::MapPanel>& panels,
                  std::size_t layers, bool one_head) {
   std::vector<double> numbers;
-  for (const render::GridPanel& panel : panels)
-    numbers.insert(numbers.end(), panel.values.begin(), panel.values.end());
+  for (const render::MapPanel& panel : panels)
+    numbers.insert(numbers.end(), panel.map.values.begin(), panel.map.values.end());
   write_map_array(maps.output.path, numbers,
                   {layers, panels.size() / layers, maps.words.size(), maps.words.size()}, one_head);
 }
@@ -56,7 +53,7 @@ void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std
   const std::vector<std::string>& ids = opened.layers().chosen();
   std::string title = fmt::format("{} · {}", maps.product(), title_of(opened.layers()));
   if (ids.size() == 1) title += " layer " + render::visible(ids[0]);
-  std::vector<render::GridPanel> panels;
+  std::vector<render::MapPanel> panels;
   std::size_t columns = 0;
   bool is_rotary = false, one_head = false;
   for (const std::string& id : ids) {
@@ -76,9 +73,10 @@ void draw_circuits(const RunRequest& request, const CircuitMaps& maps, const std
                                   Tensor::of({circuit.rows, circuit.cols},
                                              std::span<const double>(circuit.numbers)))}},
           common);
-      panels.push_back(panel_of(ids.size() == 1 ? fmt::format("head {}", head)
-                                                : fmt::format("L{} H{}", render::visible(id), head),
-                                labels, std::move(circuit), maps.ov));
+      panels.push_back(circuit_panel(ids.size() == 1
+                                         ? fmt::format("head {}", head)
+                                         : fmt::format("L{} H{}", render::visible(id), head),
+                                     labels, std::move(circuit), maps.ov));
     }
   }
   if (is_rotary && !maps.ov) title += fmt::format(" · offset {}", maps.offset);

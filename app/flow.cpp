@@ -204,23 +204,27 @@ void write_flow_file(const FlowFile& file, const FlowOptions& options, const std
 }
 
 /// One panel for each layer, batch item and head.
-std::vector<render::GridPanel> panels_of(const std::vector<FlowOfLayer>& layers,
-                                         const FlowInfo& kind) {
-  std::vector<render::GridPanel> panels;
+std::vector<render::MapPanel> panels_of(const std::vector<FlowOfLayer>& layers,
+                                        const FlowInfo& kind) {
+  std::vector<render::MapPanel> panels;
   for (const FlowOfLayer& layer : layers)
     for (const FlowMatrix& one : layer.matrices) {
-      render::GridPanel panel;
-      if (layers.size() > 1) panel.title += fmt::format("L{} ", render::visible(layer.layer));
-      if (one.batch && layer.matrices.size() > 1) panel.title += fmt::format("B{} ", *one.batch);
-      if (one.head) panel.title += fmt::format("H{} ", *one.head);
-      panel.title = panel.title.empty() ? std::string(kind.name)
-                                        : panel.title.substr(0, panel.title.size() - 1);
-      panel.rows = {
-          std::string(kind.rows), labels_at(one.rows, one.row_labels), !one.row_labels.empty(), {}};
-      panel.cols = {
-          std::string(kind.cols), labels_at(one.cols, one.col_labels), !one.col_labels.empty(), {}};
-      panel.values.assign(one.values.as<double>().begin(), one.values.as<double>().end());
-      panels.push_back(std::move(panel));
+      std::string title;
+      if (layers.size() > 1) title += fmt::format("L{} ", render::visible(layer.layer));
+      if (one.batch && layer.matrices.size() > 1) title += fmt::format("B{} ", *one.batch);
+      if (one.head) title += fmt::format("H{} ", *one.head);
+      title = title.empty() ? std::string(kind.name) : title.substr(0, title.size() - 1);
+      const std::span<const double> values = one.values.as<double>();
+      panels.push_back(render::panel_of(std::move(title),
+                                        {std::string(kind.rows),
+                                         labels_at(one.rows, one.row_labels),
+                                         !one.row_labels.empty(),
+                                         {}},
+                                        {std::string(kind.cols),
+                                         labels_at(one.cols, one.col_labels),
+                                         !one.col_labels.empty(),
+                                         {}},
+                                        {values.begin(), values.end()}));
     }
   return panels;
 }
@@ -256,8 +260,8 @@ const FlowInfo* flow_among(const std::vector<std::string>& stages) {
 void draw_flow(RunRequest request, const FlowOptions& options, Common& common) {
   const std::vector<FlowFile> files = compute_flow_files(std::move(request), options, common);
   const Stopwatch watch(common.write_s);
-  std::vector<std::vector<render::GridPanel>> pictures;
-  std::vector<render::GridPanel> all;
+  std::vector<std::vector<render::MapPanel>> pictures;
+  std::vector<render::MapPanel> all;
   for (const FlowFile& file : files) {
     pictures.push_back(panels_of(file.layers, *options.kind));
     all.insert(all.end(), pictures.back().begin(), pictures.back().end());

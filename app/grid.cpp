@@ -38,7 +38,7 @@ std::string picture_or_form(const OutputOptions& output, bool grid_requested) {
 }
 
 void write_grid(const GridFile& target, const std::string& title,
-                const std::vector<render::GridPanel>& panels, render::GridLook look) {
+                const std::vector<render::MapPanel>& panels, render::GridLook look) {
   render::TextStyle text_style = text_style_of_output(target.color);
   // A file gets no colours.
   if (!target.path.empty() && target.path != "-") text_style = {false, text_style.width};

@@ -28,6 +28,6 @@ struct GridFile {
 
 /// Writes the picture. `title`: the title unless the figure's options set another.
 void write_grid(const GridFile& target, const std::string& title,
-                const std::vector<render::GridPanel>& panels, render::GridLook look = {});
+                const std::vector<render::MapPanel>& panels, render::GridLook look = {});
 
 } // namespace mha::app

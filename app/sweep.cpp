@@ -61,30 +61,30 @@ std::string_view range_of(const SweepRequest& request) {
 }
 
 /// A panel a stage, its first axis downwards and the second, if there is one, across.
-std::vector<render::GridPanel> panels_of(const SweepResult& sweep, const render::SweepView& view) {
+std::vector<render::MapPanel> panels_of(const SweepResult& sweep, const render::SweepView& view) {
   if (view.over.size() > 2)
     fail("a picture of a sweep has two axes: --over {},{}; CSV, JSON and .npy take all",
          name_of(view.over[0]), name_of(view.over[1]));
-  std::vector<render::GridPanel> panels;
+  std::vector<render::MapPanel> panels;
   for (std::size_t s = 0; s < view.stages.size(); ++s) {
-    render::GridPanel& panel = panels.emplace_back();
-    panel.title = view.stages[s];
-    std::array<render::GridAxis*, 2> sides{&panel.rows, &panel.cols};
-    panel.cols.labels = {""};
+    std::array<render::GridAxis, 2> sides;
+    sides[1].labels = {""};
     for (std::size_t side = 0; side < view.over.size(); ++side) {
       std::size_t length = 0;
       for (const SweepPoint& point : sweep.points)
         if (point.stage == s) length = std::max(length, *index_along(point, view.over[side]) + 1);
       const bool of_tokens =
           view.over[side] == SweepAxis::query || view.over[side] == SweepAxis::key;
-      sides[side]->name = name_of(view.over[side]);
-      sides[side]->tokens = of_tokens && view.tokens.size() >= length;
-      sides[side]->labels.clear();
+      sides[side].name = name_of(view.over[side]);
+      sides[side].tokens = of_tokens && view.tokens.size() >= length;
+      sides[side].labels.clear();
       for (std::size_t i = 0; i < length; ++i)
-        sides[side]->labels.push_back(sides[side]->tokens ? view.tokens[i] : std::to_string(i));
+        sides[side].labels.push_back(sides[side].tokens ? view.tokens[i] : std::to_string(i));
     }
+    std::vector<double> values;
     for (const SweepPoint& point : sweep.points)
-      if (point.stage == s) panel.values.push_back(point.value);
+      if (point.stage == s) values.push_back(point.value);
+    panels.push_back(panel_of(view.stages[s], sides[0], sides[1], std::move(values)));
   }
   return panels;
 }

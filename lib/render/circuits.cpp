@@ -110,12 +110,10 @@ Table compositions_table(const std::vector<Composition>& pairs) {
                                    [](const Pair& one) { return Cell::number(one.random); }}});
 }
 
-std::vector<GridPanel> compositions_grid(const std::vector<Composition>& pairs,
-                                         bool beyond_random) {
-  std::vector<GridPanel> panels;
+std::vector<MapPanel> compositions_grid(const std::vector<Composition>& pairs, bool beyond_random) {
+  std::vector<MapPanel> panels;
   for (const CompositionKind kind : {CompositionKind::q, CompositionKind::k, CompositionKind::v}) {
-    GridPanel panel;
-    panel.rows.name = "earlier head", panel.cols.name = "later head";
+    GridAxis down{"earlier head", {}}, across{"later head", {}};
     std::map<std::string, std::size_t> rows, cols;
     const auto place = [](std::map<std::string, std::size_t>& places, GridAxis& axis,
                           const std::string& layer, std::size_t head) {
@@ -128,21 +126,22 @@ std::vector<GridPanel> compositions_grid(const std::vector<Composition>& pairs,
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const Composition& one : pairs)
       if (one.kind == kind) {
-        const std::size_t row = place(rows, panel.rows, one.layer, one.head);
-        places.emplace_back(row, place(cols, panel.cols, one.to_layer, one.to_head));
+        const std::size_t row = place(rows, down, one.layer, one.head);
+        places.emplace_back(row, place(cols, across, one.to_layer, one.to_head));
       }
     if (places.empty()) continue;
-    panel.values.assign(rows.size() * cols.size(), std::numeric_limits<double>::quiet_NaN());
+    std::vector<double> values(rows.size() * cols.size(), std::numeric_limits<double>::quiet_NaN());
     std::size_t next = 0;
     for (const Composition& one : pairs)
       if (one.kind == kind) {
         const auto [row, col] = places[next++];
-        panel.values[row * cols.size() + col] = one.value - (beyond_random ? one.random : 0);
+        values[row * cols.size() + col] = one.value - (beyond_random ? one.random : 0);
       }
-    panel.title = fmt::format("{}-composition", kind == CompositionKind::q   ? "Q"
-                                                : kind == CompositionKind::k ? "K"
-                                                                             : "V");
-    panels.push_back(std::move(panel));
+    const char* const letter = kind == CompositionKind::q   ? "Q"
+                               : kind == CompositionKind::k ? "K"
+                                                            : "V";
+    panels.push_back(
+        panel_of(fmt::format("{}-composition", letter), down, across, std::move(values)));
   }
   return panels;
 }

@@ -17,6 +17,6 @@ Table spectra_table(const std::vector<HeadCircuits>& heads);
 Table compositions_table(const std::vector<Composition>& pairs);
 /// A panel a kind: earlier heads downwards, later ones across, named layer.head. `beyond_random`:
 /// less what random matrices would have.
-std::vector<GridPanel> compositions_grid(const std::vector<Composition>& pairs, bool beyond_random);
+std::vector<MapPanel> compositions_grid(const std::vector<Composition>& pairs, bool beyond_random);
 
 } // namespace mha::render

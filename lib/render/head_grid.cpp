@@ -41,44 +41,41 @@ MapAxis map_axis(const GridAxis& axis) {
 }
 
 /// The means of cells of `down` × `along` numbers; those that are none do not count.
-PooledMap pooled(const GridPanel& panel, std::size_t down, std::size_t along) {
-  const std::size_t rows = panel.rows.labels.size(), cols = panel.cols.labels.size();
-  PooledMap map;
+MapPanel pooled(const MapPanel& panel, std::size_t down, std::size_t along) {
+  const std::size_t rows = panel.map.rows, cols = panel.map.cols;
+  MapPanel to = panel;
+  to.rows.factor = down, to.cols.factor = along;
+  PooledMap& map = to.map;
   map.rows = (rows + down - 1) / down, map.cols = (cols + along - 1) / along;
   map.values.assign(map.rows * map.cols, 0);
   map.masked.assign(map.rows * map.cols, 1);
   std::vector<std::size_t> counts(map.values.size());
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) {
-      const double value = panel.values[i * cols + j];
-      if (std::isnan(value)) continue;
+      if (panel.map.is_masked(i, j)) continue;
       const std::size_t cell = i / down * map.cols + j / along;
-      map.values[cell] += value, map.masked[cell] = 0, ++counts[cell];
+      map.values[cell] += panel.map.value(i, j), map.masked[cell] = 0, ++counts[cell];
     }
   for (std::size_t i = 0; i < counts.size(); ++i)
     map.values[i] = counts[i] > 0 ? map.values[i] / static_cast<double>(counts[i])
                                   : std::numeric_limits<double>::quiet_NaN();
-  return map;
+  return to;
 }
 
-MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& panels,
+MapPicture grid_picture(const std::string& title, const std::vector<MapPanel>& panels,
                         const GridLook& how, std::size_t most_rows, std::size_t most_cols) {
   MapPicture picture;
   picture.title = title, picture.masked = how.none, picture.figure = how.figure;
   picture.columns = how.columns > 0 ? how.columns : grid_columns(panels.size(), panels.size());
   CellRange range = how.others;
-  for (const GridPanel& panel : panels) {
+  for (const MapPanel& panel : panels) {
     const auto factor = [](std::size_t count, std::size_t most) {
       return (count + most - 1) / std::max<std::size_t>(most, 1);
     };
-    MapPanel to;
-    to.title = panel.title;
-    to.rows = map_axis(panel.rows), to.cols = map_axis(panel.cols);
-    to.rows.factor = std::max<std::size_t>(factor(panel.rows.labels.size(), most_rows), 1);
-    to.cols.factor = std::max<std::size_t>(factor(panel.cols.labels.size(), most_cols), 1);
-    to.map = pooled(panel, to.rows.factor, to.cols.factor);
-    range.add(to.map);
-    picture.panels.push_back(std::move(to));
+    picture.panels.push_back(pooled(panel,
+                                    std::max<std::size_t>(factor(panel.map.rows, most_rows), 1),
+                                    std::max<std::size_t>(factor(panel.map.cols, most_cols), 1)));
+    range.add(picture.panels.back().map);
   }
   // The stages stand for their colours: of scaled a scale symmetric around 0, of weights one from
   // 0.
@@ -90,7 +87,7 @@ MapPicture grid_picture(const std::string& title, const std::vector<GridPanel>& 
 constexpr std::size_t every_cell = std::numeric_limits<std::size_t>::max() / 2;
 
 /// Every cell, with labels that our own font has.
-MapPicture drawn_picture(const std::string& title, const std::vector<GridPanel>& panels,
+MapPicture drawn_picture(const std::string& title, const std::vector<MapPanel>& panels,
                          const GridLook& how) {
   MapPicture picture = grid_picture(title, panels, how, every_cell, every_cell);
   number_undrawn(picture);
@@ -99,42 +96,51 @@ MapPicture drawn_picture(const std::string& title, const std::vector<GridPanel>&
 
 } // namespace
 
-GridPanel grid_of(std::string title, const std::vector<GridHead>& heads) {
-  GridPanel panel;
+MapPanel panel_of(std::string title, const GridAxis& rows, const GridAxis& cols,
+                  std::vector<double> values) {
+  MapPanel panel;
   panel.title = std::move(title);
-  panel.rows.name = "layer", panel.cols.name = "head";
-  std::set<std::size_t> columns;
-  for (const GridHead& one : heads) {
-    add_once(panel.rows.labels, one.layer);
-    columns.insert(one.head);
-  }
-  for (const std::size_t head : columns) panel.cols.labels.push_back(std::to_string(head));
-  panel.values.assign(panel.rows.labels.size() * columns.size(),
-                      std::numeric_limits<double>::quiet_NaN());
-  for (const GridHead& one : heads) {
-    const auto row = static_cast<std::size_t>(std::ranges::find(panel.rows.labels, one.layer) -
-                                              panel.rows.labels.begin()),
-               col =
-                   static_cast<std::size_t>(std::distance(columns.begin(), columns.find(one.head)));
-    if (one.value) panel.values[row * columns.size() + col] = *one.value;
-  }
+  panel.rows = map_axis(rows), panel.cols = map_axis(cols);
+  panel.map.rows = rows.labels.size(), panel.map.cols = cols.labels.size();
+  for (const double value : values) panel.map.masked.push_back(std::isnan(value) ? 1 : 0);
+  panel.map.values = std::move(values);
   return panel;
 }
 
-CellRange range_of(const std::vector<GridPanel>& panels) {
+MapPanel grid_of(std::string title, const std::vector<GridHead>& heads) {
+  GridAxis rows{"layer", {}}, cols{"head", {}};
+  std::set<std::size_t> columns;
+  for (const GridHead& one : heads) {
+    add_once(rows.labels, one.layer);
+    columns.insert(one.head);
+  }
+  for (const std::size_t head : columns) cols.labels.push_back(std::to_string(head));
+  std::vector<double> values(rows.labels.size() * columns.size(),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (const GridHead& one : heads) {
+    const auto row = static_cast<std::size_t>(std::ranges::find(rows.labels, one.layer) -
+                                              rows.labels.begin()),
+               col =
+                   static_cast<std::size_t>(std::distance(columns.begin(), columns.find(one.head)));
+    if (one.value) values[row * columns.size() + col] = *one.value;
+  }
+  return panel_of(std::move(title), rows, cols, std::move(values));
+}
+
+CellRange range_of(const std::vector<MapPanel>& panels) {
   CellRange range;
-  for (const GridPanel& panel : panels) range.add(pooled(panel, 1, 1));
+  for (const MapPanel& panel : panels) range.add(panel.map);
   return range;
 }
 
-std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_text(const std::string& title, const std::vector<MapPanel>& panels,
                       const GridLook& how, const TextStyle& text_style) {
   if (panels.empty()) fail("a grid without a number");
   MapTextNeeds needs;
   needs.panels = panels.size();
   needs.columns = how.columns > 0 ? std::min(how.columns, panels.size()) : panels.size();
-  needs.rows = map_axis(panels[0].rows), needs.cols = map_axis(panels[0].cols);
-  for (const GridPanel& panel : panels)
+  needs.rows = panels[0].rows, needs.cols = panels[0].cols;
+  for (const MapPanel& panel : panels)
     needs.title = std::max(needs.title, display_width(panel.title));
   const MapText text = fit_text(needs, text_style);
   MapPicture picture = grid_picture(title, panels, how, text.rows, text.cols);
@@ -142,17 +148,17 @@ std::string grid_text(const std::string& title, const std::vector<GridPanel>& pa
   return map_text(picture, text, text_style);
 }
 
-std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_png(const std::string& title, const std::vector<MapPanel>& panels,
                      const GridLook& how) {
   return map_png(drawn_picture(title, panels, how));
 }
 
-std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_svg(const std::string& title, const std::vector<MapPanel>& panels,
                      const GridLook& how) {
   return map_svg(grid_picture(title, panels, how, every_cell, every_cell));
 }
 
-std::string grid_pdf(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_pdf(const std::string& title, const std::vector<MapPanel>& panels,
                      const GridLook& how) {
   return map_pdf(drawn_picture(title, panels, how));
 }

@@ -15,12 +15,9 @@ struct GridAxis {
   std::vector<std::pair<std::size_t, std::string>> marks = {};
 };
 
-/// One panel: rows × columns numbers, NaN where there is none.
-struct GridPanel {
-  std::string title; ///< "entropy"
-  GridAxis rows, cols;
-  std::vector<double> values;
-};
+/// A panel of rows × columns numbers, NaN where there is none.
+MapPanel panel_of(std::string title, const GridAxis& rows, const GridAxis& cols,
+                  std::vector<double> values);
 
 /// A head and its number, for grids of layers × heads.
 struct GridHead {
@@ -29,7 +26,7 @@ struct GridHead {
   std::optional<double> value;
 };
 /// Layers in the order of the heads given, heads ascending.
-GridPanel grid_of(std::string title, const std::vector<GridHead>& heads);
+MapPanel grid_of(std::string title, const std::vector<GridHead>& heads);
 
 /// How panels become a picture.
 struct GridLook {
@@ -41,17 +38,17 @@ struct GridLook {
 };
 
 /// The numbers of some panels, for pictures that share their colours.
-CellRange range_of(const std::vector<GridPanel>& panels);
+CellRange range_of(const std::vector<MapPanel>& panels);
 
 /// The picture of some panels, which share their colours. As text, cells are pooled to what fits
 /// the window.
-std::string grid_text(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_text(const std::string& title, const std::vector<MapPanel>& panels,
                       const GridLook& how, const TextStyle& text_style);
-std::string grid_png(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_png(const std::string& title, const std::vector<MapPanel>& panels,
                      const GridLook& how);
-std::string grid_svg(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_svg(const std::string& title, const std::vector<MapPanel>& panels,
                      const GridLook& how);
-std::string grid_pdf(const std::string& title, const std::vector<GridPanel>& panels,
+std::string grid_pdf(const std::string& title, const std::vector<MapPanel>& panels,
                      const GridLook& how);
 
 } // namespace mha::render

@@ -317,7 +317,6 @@ TEST_CASE("what is computed at once is a batch, head, block, band or tile: no ty
       {"LayerRun", "the same of one layer"},
       {"ValueRuns", "several of them"},
       {"Section", "of the table of stages"},
-      {"GridPanel", "the same"},
       {"Cell", "what a row of a table has in a column"},
       {"Slice", "what an observer is shown"},
       {"WordPiece", "a tokenizer's name"}};
