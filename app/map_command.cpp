@@ -2,7 +2,7 @@
 
 #include "circuit_maps.hpp"
 #include "describe.hpp"
-#include "flow.hpp"
+#include "derived_maps.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/observe/overflow.hpp>
@@ -100,9 +100,9 @@ int MapCommand::run() {
     draw_circuit();
     return 0;
   }
-  if (const FlowInfo* const flow = flow_among(stages)) {
+  if (const DerivedInfo* const flow = derived_among(stages)) {
     refuse_of_stages(false);
-    draw_flow(request,
+    draw_derived(request,
               {flow,
                selection,
                output,

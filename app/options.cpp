@@ -4,10 +4,12 @@
 #include "patches.hpp"
 #include "progress_bar.hpp"
 #include "setting_options.hpp"
+#include <mha/circuits/derived.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/system/characters.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
@@ -167,7 +169,11 @@ std::vector<std::size_t> positions_in(const IndexList& list, const Texts& text, 
 
 void add_stages(Cli& cli, std::vector<std::string>& names) {
   cli.group("Stages");
-  cli.list("--stage,-s", "NAME[,NAME]", names, "steps by name, as `mha-inspect stages` lists them")
+  cli.list("--stage,-s", "NAME[,NAME]", names,
+           "steps by name, as `mha-inspect stages` lists them; of show, dump and map also one that "
+           "is "
+           "made of several: " +
+               joined_texts(names_of_rows<std::string>(derived_stages()), ", "))
       .offers(Completes::stages);
 }
 

@@ -68,15 +68,15 @@ MUTANTS = [
      "product_with_transpose(layer.k(h), factor_of(layer.k(h)).view())", "results llama3.2 composition"),
 
     # Flow.
-    ("flow/flow.cpp", "double sum = 1;\n    for (std::size_t s = 0; s < T; ++s) sum", "double sum = 0;\n    for (std::size_t s = 0; s < T; ++s) sum",
+    ("circuits/derived.cpp", "double sum = 1;\n    for (std::size_t s = 0; s < T; ++s) sum", "double sum = 0;\n    for (std::size_t s = 0; s < T; ++s) sum",
      "results nemotron rollout"),
-    ("flow/flow.cpp", "rolled[t * T + s] += step[t * T + k] * before[k * T + s];",
+    ("circuits/derived.cpp", "rolled[t * T + s] += step[t * T + k] * before[k * T + s];",
      "rolled[t * T + s] += step[t * T + k] * before[s * T + k];", "results nemotron rollout"),
-    ("flow/flow.cpp", "received[h * of.S + s] /= rows;", "received[h * of.S + s] /= static_cast<double>(of.T);",
+    ("circuits/derived.cpp", "received[h * of.S + s] /= rows;", "received[h * of.S + s] /= static_cast<double>(of.T);",
      "results cohere-plus received"),
-    ("flow/flow.cpp", "(kl_term_to_mean(p, q) + kl_term_to_mean(q, p)) / 2;", "kl_term_to_mean(p, q) / 2;",
+    ("circuits/derived.cpp", "(kl_term_to_mean(p, q) + kl_term_to_mean(q, p)) / 2;", "kl_term_to_mean(p, q) / 2;",
      "results granite divergence"),
-    ("flow/flow.cpp", "kv = kv_head_of(layer, h);", "kv = h % dims.H_kv;", "results llama3.2 value_norms"),
+    ("circuits/derived.cpp", "kv = kv_head_of(layer, h);", "kv = h % dims.H_kv;", "results llama3.2 value_norms"),
 
     # Measures of heads.
     ("heads/measure_rows.cpp", "row.entropy / std::log(to_double(seen.keys))", "row.entropy / std::log2(to_double(seen.keys))",

@@ -3,7 +3,7 @@
 #include "commands/commands.hpp"
 #include "dump_text.hpp"
 #include "earlier_result.hpp"
-#include "flow.hpp"
+#include "derived_maps.hpp"
 #include "output.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/formats/shard_file.hpp>
@@ -108,12 +108,12 @@ int DumpCommand::run() {
   if (output.path == "-" && output_is_terminal() && output.format != "json")
     fail("bytes of {} do not belong on a terminal; pipe them on, or give --output a file",
          output.format);
-  if (const FlowInfo* const flow = flow_among(stages)) {
+  if (const DerivedInfo* const flow = derived_among(stages)) {
     if (part || resume || !dtype.empty() || world().count() > 1)
       throw UsageError(fmt::format("-s {} is written whole, in float64: --part, --resume and "
                                    "--dump-dtype are for stages of the table",
                                    flow->name));
-    dump_flow(request, {flow, selection, output, output.format, {}, {}}, common);
+    dump_derived(request, {flow, selection, output, output.format, {}, {}}, common);
     report_timings(common);
     return 0;
   }

@@ -2,7 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "describe.hpp"
-#include "flow.hpp"
+#include "derived_maps.hpp"
 #include "output.hpp"
 #include <mha/layer/formula.hpp>
 #include <mha/layer/graph.hpp>
@@ -72,9 +72,9 @@ render::Options Show::render_options(OpenedModel& model, const std::string& form
 
 int Show::run() {
   const std::string form = form_of(output);
-  if (const FlowInfo* const flow = flow_among(stages)) {
+  if (const DerivedInfo* const flow = derived_among(stages)) {
     if (matrix) throw UsageError("--matrix is for stages of the table");
-    print_flow(request, {flow, selection, output, form, precision, {}}, common);
+    print_derived(request, {flow, selection, output, form, precision, {}}, common);
     report_timings(common);
     return 0;
   }
@@ -299,7 +299,7 @@ Run declare_show(Cli& cli) {
   add_layer(cli, show->request);
   cli.unused({"--precision"}, [show] {
     const std::string form = form_of(show->output);
-    return flow_among(show->stages) && form == "table"
+    return derived_among(show->stages) && form == "table"
                ? std::string("is of CSV, TSV and JSON; a table of such maps rounds to fit")
                : "";
   });

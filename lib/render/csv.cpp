@@ -32,7 +32,7 @@ private:
     if (options_.matrix) return add_matrix(value, number);
     if (!started_) write_header();
     const std::string start =
-        field(value.layer) + separator_ + field(mha::name_of(value.stage)) + separator_;
+        field(value.layer) + separator_ + field(value.stage) + separator_;
     for (std::size_t b = 0; b < value.batch.count(); ++b)
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < value.row.count(); ++r) {

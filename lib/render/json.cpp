@@ -89,7 +89,7 @@ private:
           if (with_columns && r >= value.row.count_of(b)) continue; // padding
           json_.object([&] {
             json_.key("layer").layer(value.layer);
-            json_.member("stage", mha::name_of(value.stage));
+            json_.member("stage", value.stage);
             put("batch", value.batch, b);
             put("head", value.head, h);
             if (with_columns) {

@@ -1,5 +1,6 @@
 #include <mha/render/stages.hpp>
 
+#include <mha/circuits/derived.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/render/table.hpp>
@@ -101,8 +102,13 @@ std::string for_eyes(const Layer* layer, const TextStyle& text_style) {
   for (const StageInfo& info : stages())
     if (!info.aliases.empty() && !hides(layer, info.stage))
       aliases.add({std::string(info.name), std::string(info.aliases)});
+  Table derived({{""}, {"", false, true, false, true}});
+  for (const DerivedInfo& info : derived_stages())
+    derived.add({std::string(info.name), std::string(info.formula)});
   std::string out = grid.text(text_style) + "\n" + text_style.bold("also called") + "\n" +
-                    aliases.text(text_style, 2) + "\n";
+                    aliases.text(text_style, 2) + "\n" +
+                    text_style.bold("made of several heads or layers, where they are named") +
+                    "\n" + derived.text(text_style, 2) + "\n";
   for (const std::string& line : wrapped(letters_legend, text_style.width))
     out += text_style.dim(line) + "\n";
   return out;

@@ -64,15 +64,13 @@ public:
 private:
   /// "weights · head 0 · 33 × 33 · exp / row_sum"
   void write_title(const Value& value) {
-    const StageInfo& info = info_of(value.stage);
     std::string rest;
     for (const Side* side : {&value.batch, &value.head, &value.row, &value.col})
       if (side->dropped) rest += fmt::format(" · {} {}", name_of(side->axis), place(*side, 0));
-    rest += fmt::format(" · {} · {}", shape_text(value.numbers.shape()),
-                        value.formula.empty() ? info.value : std::string_view(value.formula));
+    rest += fmt::format(" · {} · {}", shape_text(value.numbers.shape()), value.formula);
     const std::string layer =
         options_.several_layers ? fmt::format("layer {} · ", visible(value.layer)) : "";
-    const std::string name = layer + std::string(info.name);
+    const std::string name = layer + value.stage;
     text_ += options_.text_style.bold(name) +
              options_.text_style.dim(
                  fitted_facts(rest, display_width(name), options_.text_style.width)) +

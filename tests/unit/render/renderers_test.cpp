@@ -13,7 +13,7 @@ namespace {
 Value weights() {
   Value value;
   value.layer = std::string("1");
-  value.stage = Stage::weights;
+  value.stage = "weights", value.formula = "exp / row_sum";
   const std::vector<float> numbers{1, 0, 0, 0.25f, 0.75f, 0, 0.5f, 0.5f, 0, 0.125f, 0.125f, 0.75f};
   value.numbers = Tensor::of<float>({2, 2, 3}, numbers);
   value.head = {Axis::head, {0, 1}, false, {}};
@@ -24,7 +24,7 @@ Value weights() {
 
 Value row_max() {
   Value value;
-  value.stage = Stage::row_max;
+  value.stage = "row_max", value.formula = "max over keys";
   const std::vector<double> numbers{1.5, -std::numeric_limits<double>::infinity(), 3, 4};
   value.numbers = Tensor::of<double>({2, 2}, numbers);
   value.head = {Axis::head, {0, 3}, false, {}};

@@ -1,4 +1,4 @@
-#include <mha/flow/flow.hpp>
+#include <mha/circuits/derived.hpp>
 
 #include <mha/circuits/dense.hpp>
 #include <mha/layer/graph.hpp>
@@ -16,13 +16,16 @@ namespace mha {
 
 namespace {
 
-constexpr std::array<FlowInfo, 6> kinds{{
-    {FlowKind::weights_mean, "weights_mean", "query", "key", false, "mean over heads of α"},
-    {FlowKind::value_norms, "value_norms", "query", "key", true, "‖α_ts v_s W_o[h]‖"},
-    {FlowKind::value_norms_sum, "value_norms_sum", "query", "key", false, "‖Σ_h α_ts v_s W_o[h]‖"},
-    {FlowKind::rollout, "rollout", "query", "key", false, "rownorm(mean_h α + I) · layer before"},
-    {FlowKind::received, "received", "head", "key", false, "mean over rows of α_ts"},
-    {FlowKind::divergence, "divergence", "head", "head", false,
+constexpr std::array<DerivedInfo, 6> kinds{{
+    {DerivedKind::weights_mean, "weights_mean", Axis::query, Axis::key, false,
+     "mean over heads of α"},
+    {DerivedKind::value_norms, "value_norms", Axis::query, Axis::key, true, "‖α_ts v_s W_o[h]‖"},
+    {DerivedKind::value_norms_sum, "value_norms_sum", Axis::query, Axis::key, false,
+     "‖Σ_h α_ts v_s W_o[h]‖"},
+    {DerivedKind::rollout, "rollout", Axis::query, Axis::key, false,
+     "rownorm(mean_h α + I) · layer before"},
+    {DerivedKind::received, "received", Axis::head, Axis::key, false, "mean over rows of α_ts"},
+    {DerivedKind::divergence, "divergence", Axis::head, Axis::head, false,
      "Jensen–Shannon divergence between heads, bits, mean over rows"},
 }};
 
@@ -176,9 +179,9 @@ Numbers divergences_of(const ItemWeights& of, std::size_t threads) {
   return to;
 }
 
-Shape shape_of_item(const FlowInfo& kind, const Dims& dims) {
-  const auto length = [&](std::string_view axis) {
-    return axis == "head" ? dims.H : axis == "query" ? dims.T : dims.S_all;
+Shape shape_of_item(const DerivedInfo& kind, const Dims& dims) {
+  const auto length = [&](Axis axis) {
+    return axis == Axis::head ? dims.H : axis == Axis::query ? dims.T : dims.S_all;
   };
   Shape shape{length(kind.rows), length(kind.cols)};
   if (kind.of_heads) shape.insert(shape.begin(), dims.H);
@@ -187,21 +190,26 @@ Shape shape_of_item(const FlowInfo& kind, const Dims& dims) {
 
 } // namespace
 
-const FlowInfo* find_flow(std::string_view name) {
+std::span<const DerivedInfo> derived_stages() {
+  return kinds;
+}
+
+const DerivedInfo* find_derived(std::string_view name) {
   return find_named(kinds, name);
 }
 
-Tensor Flow::next(const Layer& layer, const ComputeLayer& by) {
+Tensor DerivedMaps::next(const Layer& layer, const ComputeLayer& by) {
   const Dims& dims = layer.dims;
-  const FlowInfo& kind = kinds[static_cast<std::size_t>(kind_)];
-  const bool with_values = kind_ == FlowKind::value_norms || kind_ == FlowKind::value_norms_sum;
+  const DerivedInfo& kind = kinds[static_cast<std::size_t>(kind_)];
+  const bool with_values =
+      kind_ == DerivedKind::value_norms || kind_ == DerivedKind::value_norms_sum;
   const Stage values = has_step(layer, Stage::v_all) ? Stage::v_all : Stage::v;
   std::vector<Stage> stages{Stage::weights};
   if (with_values) stages.push_back(values);
   for (const Stage stage : stages) require_stage(layer, stage);
   if (layer.settings.columns)
     fail("{}: tokens are rows here, and the layer's are columns", kind.name);
-  const bool rolls = kind_ == FlowKind::rollout;
+  const bool rolls = kind_ == DerivedKind::rollout;
   if (rolls && (dims.T != dims.S_all || !layer.X_k.empty()))
     fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
          dims.T, dims.S_all);
@@ -222,16 +230,16 @@ Tensor Flow::next(const Layer& layer, const ComputeLayer& by) {
     const ItemWeights of{weights, b, dims.H, dims.T, dims.S_all, layer.length_of(b), nan_is_masked};
     Numbers numbers;
     switch (kind_) {
-    case FlowKind::weights_mean:
+    case DerivedKind::weights_mean:
       numbers = mean_over_heads(of);
       break;
-    case FlowKind::value_norms:
+    case DerivedKind::value_norms:
       numbers = norms_of_values(layer, v, of, threads_);
       break;
-    case FlowKind::value_norms_sum:
+    case DerivedKind::value_norms_sum:
       numbers = norms_of_sums(layer, v, of, threads_);
       break;
-    case FlowKind::rollout: {
+    case DerivedKind::rollout: {
       if (rollout_.size() <= b) {
         Numbers& identity = rollout_.emplace_back(dims.T * dims.T);
         for (std::size_t t = 0; t < of.length; ++t) identity[t * dims.T + t] = 1;
@@ -239,10 +247,10 @@ Tensor Flow::next(const Layer& layer, const ComputeLayer& by) {
       numbers = rollout_[b] = rolled_out(of, rollout_[b]);
       break;
     }
-    case FlowKind::received:
+    case DerivedKind::received:
       numbers = received_of(of);
       break;
-    case FlowKind::divergence:
+    case DerivedKind::divergence:
       numbers = divergences_of(of, threads_);
       break;
     }

@@ -1,15 +1,17 @@
 #pragma once
-// Flow of information through heads and layers: maps that are made of several stages or layers.
+// Derived stages: maps that are made of several stages, heads or layers.
 
+#include <mha/layer/dims.hpp>
 #include <mha/observe/compute.hpp>
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 namespace mha {
 
-enum class FlowKind : std::uint8_t {
+enum class DerivedKind : std::uint8_t {
   weights_mean,
   value_norms,
   value_norms_sum,
@@ -20,15 +22,17 @@ enum class FlowKind : std::uint8_t {
 
 /// A row of the table of kinds: the axes of its matrices, one matrix or one per head, and its
 /// formula.
-struct FlowInfo {
-  FlowKind kind;
+struct DerivedInfo {
+  DerivedKind kind;
   std::string_view name;
-  std::string_view rows, cols; ///< axes of a matrix: "query", "key" or "head"
-  bool of_heads = false;       ///< a map for each head
+  Axis rows, cols;       ///< of a matrix: queries, keys or heads
+  bool of_heads = false; ///< a map for each head
   std::string_view formula;
 };
+/// All of them.
+std::span<const DerivedInfo> derived_stages();
 /// The kind with this name; nullptr if there is none.
-const FlowInfo* find_flow(std::string_view name);
+const DerivedInfo* find_derived(std::string_view name);
 
 /// Computes one kind layer by layer, in float64 of the layer's own stages.
 ///
@@ -39,9 +43,10 @@ const FlowInfo* find_flow(std::string_view name);
 /// received (H × S): mean over the rows that attend of α_ts: what each key gets.
 /// divergence (H × H): mean over the rows that attend of the Jensen–Shannon divergence of two
 /// heads' rows, base 2, each row divided by its sum (Clark et al. 2019).
-class Flow {
+class DerivedMaps {
 public:
-  explicit Flow(FlowKind kind, std::size_t threads = 0) : kind_(kind), threads_(threads) {}
+  explicit DerivedMaps(DerivedKind kind, std::size_t threads = 0)
+      : kind_(kind), threads_(threads) {}
 
   /// The next layer's, batch axis in front where the layer has one; zeros in the padding. A rollout
   /// wants every layer from the first on, in order. Throws Error where the layer lacks the stages,
@@ -50,7 +55,7 @@ public:
   Tensor next(const Layer& layer, const ComputeLayer& by = compute);
 
 private:
-  FlowKind kind_;
+  DerivedKind kind_;
   std::size_t threads_ = 0;
   std::vector<std::vector<double>> rollout_; ///< of each batch item, T × T
 };
