@@ -1,4 +1,5 @@
 #include "cli.hpp"
+#include "cli_words.hpp"
 #include "console.hpp"
 
 #include <mha/layer/spelling.hpp>
@@ -179,71 +180,9 @@ void Cli::refuse_unknown(const std::string& word) const {
 
 namespace {
 
-/// The option that takes a value and that a word such as "--stage" or "-s" names, or nullptr.
-const Option* option_with_value(const std::deque<Option>& options, std::string_view word) {
-  const auto found = std::find_if(options.begin(), options.end(), [&](const Option& option) {
-    return !option.is_flag() && !word.empty() && (option.name == word || option.letter == word);
-  });
-  return found == options.end() ? nullptr : &*found;
-}
-
 /// A text may be of no characters; no other value is empty.
 bool may_be_empty(const Option& option) {
   return option.value_name == "TEXT";
-}
-
-/// Stands for an empty value, which the parser would take for none. No argument holds a zero byte.
-const std::string empty_value(1, '\0');
-
-/// `-o=x` would be the value "=x", which is never meant.
-void refuse_equals_sign(const std::vector<std::string>& arguments,
-                        const std::deque<Option>& options) {
-  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
-    const std::string& word = arguments[i];
-    const std::string letter = word.substr(0, 2);
-    if (option_with_value(options, word))
-      ++i; // its value
-    else if (word.size() > 2 && word[2] == '=' && letter[1] != '-' &&
-             option_with_value(options, letter))
-      throw UsageError(fmt::format("'{}': the value of {} follows without '=': {} {}", word, letter,
-                                   letter, word.substr(3)));
-  }
-}
-
-/// `--text=` and `--text ""` with their empty values as a word that the parser sees.
-std::vector<std::string> with_empty_values(std::vector<std::string> arguments,
-                                           const std::deque<Option>& options) {
-  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
-    std::string& word = arguments[i];
-    if (word.ends_with('=') && word.find('=') + 1 == word.size() && word.starts_with("--")) {
-      if (option_with_value(options, std::string_view(word).substr(0, word.size() - 1)))
-        word += empty_value;
-    } else if (option_with_value(options, word) && i + 1 < arguments.size()) {
-      ++i; // its value
-      if (arguments[i].empty()) arguments[i] = empty_value;
-    }
-  }
-  return arguments;
-}
-
-} // namespace
-
-namespace {
-
-// The parser takes a positional "[a,b]" for a list of two: led by a byte that no argument begins
-// with, it is one word.
-constexpr char guard = '\x1f';
-
-std::vector<std::string> guarded(std::vector<std::string> arguments) {
-  for (std::string& word : arguments)
-    if (word.starts_with('[') && word.ends_with(']')) word.insert(word.begin(), guard);
-  return arguments;
-}
-
-std::vector<std::string> unguarded(std::vector<std::string> list) {
-  for (std::string& word : list)
-    if (word.starts_with(guard)) word.erase(word.begin());
-  return list;
 }
 
 /// One value is taken of an option that neither joins nor repeats: the same one again says nothing
@@ -321,46 +260,8 @@ void Cli::check_unused() const {
           throw UsageError(name + ": " + reason);
 }
 
-/// Puts what stands for them now in the place of former spellings, "--set X" and "--set=X".
-void Cli::take_former(std::vector<std::string>& arguments) const {
-  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
-    const std::string word = arguments[i].substr(0, arguments[i].find('='));
-    for (const Option& option : options_)
-      for (const auto& [spelling, now] : option.former) {
-        if (word != spelling) continue;
-        const std::string rest = arguments[i].substr(word.size());
-        notes_->push_back(
-            fmt::format("{} is called `{}` now, and will not be understood from 0.4 on", spelling,
-                        joined_texts(now, " ")));
-        arguments[i] = now[0] + rest;
-        arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, now.begin() + 1,
-                         now.end());
-      }
-    if (option_with_value(options_, arguments[i])) ++i; // its value
-  }
-}
-
-/// "--minus-causal false" and "--minus-causal=false" are "--minus causal=false".
-void Cli::take_families(std::vector<std::string>& arguments) const {
-  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
-    const std::size_t equals = arguments[i].find('=');
-    const std::string word = arguments[i].substr(0, equals);
-    for (const Option& option : options_)
-      for (const auto& [spelling, begins] : option.families) {
-        if (word != spelling) continue;
-        if (equals != std::string::npos) {
-          arguments[i] = option.name + "=" + begins + arguments[i].substr(equals + 1);
-        } else {
-          if (i + 1 == arguments.size()) throw UsageError(word + " needs a value");
-          arguments[i] = option.name, arguments[i + 1].insert(0, begins);
-        }
-      }
-    if (option_with_value(options_, arguments[i])) ++i; // its value
-  }
-}
-
 bool Cli::parse(std::vector<std::string> arguments) const {
-  take_former(arguments), take_families(arguments);
+  take_former(arguments, options_, *notes_), take_families(arguments, options_);
   CLI::App parser;
   parser.set_help_flag();
   parser.allow_extras(); // unknown options come back, and get "did you mean"

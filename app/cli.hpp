@@ -158,8 +158,6 @@ private:
   [[noreturn]] void refuse_unknown(const std::string& word) const;
   void check_positionals() const;
   void check_unused() const;
-  void take_former(std::vector<std::string>& arguments) const;
-  void take_families(std::vector<std::string>& arguments) const;
 
   std::string command_, about_, group_ = "Options";
   bool rare_ = false, chooses_ = true;

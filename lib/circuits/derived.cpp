@@ -188,6 +188,15 @@ Shape shape_of_item(const DerivedInfo& kind, const Dims& dims) {
   return shape;
 }
 
+void require_layout(const DerivedInfo& kind, const Layer& layer) {
+  const Dims& dims = layer.dims;
+  if (layer.settings.columns)
+    fail("{}: tokens are rows here, and the layer's are columns", kind.name);
+  if (kind.kind == DerivedKind::rollout && (dims.T != dims.S_all || !layer.X_k.empty()))
+    fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
+         dims.T, dims.S_all);
+}
+
 } // namespace
 
 std::span<const DerivedInfo> derived_stages() {
@@ -207,12 +216,7 @@ Tensor DerivedMaps::next(const Layer& layer, const ComputeLayer& by) {
   std::vector<Stage> stages{Stage::weights};
   if (with_values) stages.push_back(values);
   for (const Stage stage : stages) require_stage(layer, stage);
-  if (layer.settings.columns)
-    fail("{}: tokens are rows here, and the layer's are columns", kind.name);
-  const bool rolls = kind_ == DerivedKind::rollout;
-  if (rolls && (dims.T != dims.S_all || !layer.X_k.empty()))
-    fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
-         dims.T, dims.S_all);
+  require_layout(kind, layer);
   Shape shape = shape_of_item(kind, dims);
   if (dims.batched) shape.insert(shape.begin(), dims.B);
   require_memory(count_of(shape) * sizeof(double) +

@@ -24,7 +24,7 @@ Value weights() {
 
 Value row_max() {
   Value value;
-  value.stage = "row_max", value.formula = "max over keys";
+  value.stage = "row_max", value.formula = "max(masked)";
   const std::vector<double> numbers{1.5, -std::numeric_limits<double>::infinity(), 3, 4};
   value.numbers = Tensor::of<double>({2, 2}, numbers);
   value.head = {Axis::head, {0, 3}, false, {}};
