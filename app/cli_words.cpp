@@ -72,9 +72,18 @@ void take_former(std::vector<std::string>& arguments, const std::deque<Option>& 
       for (const auto& [spelling, now] : option.former) {
         if (word != spelling) continue;
         const std::string rest = arguments[i].substr(word.size());
-        notes.push_back(fmt::format("{} is called `{}` now, and will not be understood from 0.4 on",
-                                    spelling, joined_texts(now, " ")));
-        arguments[i] = now[0] + rest;
+        // A flag that became a value: "--all=false" was the same as nothing.
+        const bool was_flag = now.size() > 1;
+        if (was_flag && rest == "=false") {
+          arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i--));
+          break;
+        }
+        if (was_flag && !rest.empty() && rest != "=true")
+          throw UsageError(fmt::format("{} is '{}': it takes no value", spelling, rest.substr(1)));
+        notes.push_back(
+            fmt::format("{} has been renamed to `{}`; the old spelling stops working in 0.4",
+                        spelling, joined_texts(now, " ")));
+        arguments[i] = was_flag ? now[0] : now[0] + rest;
         arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, now.begin() + 1,
                          now.end());
       }
@@ -93,6 +102,9 @@ void take_families(std::vector<std::string>& arguments, const std::deque<Option>
           arguments[i] = option.name + "=" + begins + arguments[i].substr(equals + 1);
         } else {
           if (i + 1 == arguments.size()) throw UsageError(word + " needs a value");
+          if (arguments[i + 1].starts_with("--"))
+            throw UsageError(
+                fmt::format("{} needs a value, and {} is an option", word, arguments[i + 1]));
           arguments[i] = option.name, arguments[i + 1].insert(0, begins);
         }
       }

@@ -51,7 +51,7 @@ std::string FigureOptions::title_of(std::string by_default) const {
 
 void add_figure(Cli& cli, FigureOptions& figure, std::string numbers) {
   figure.numbers = std::move(numbers);
-  cli.group("The figure");
+  cli.shared_group("The figure");
   cli.value("--width", "N", figure.style.width,
             "pixels that the picture is wide: panels as large as fit, letters keep their size");
   cli.value("--zoom", "X", figure.zoom,

@@ -27,12 +27,13 @@ std::string token_text(const std::string& token, const std::optional<std::size_t
 
 } // namespace
 
-std::optional<int> FollowedTokens::answer_of(const Texts& text) const {
-  return token_of(text, answer, "--answer", answer_id);
-}
-
-std::optional<int> FollowedTokens::versus_of(const Texts& text) const {
-  return token_of(text, versus, "--versus", versus_id);
+std::pair<std::optional<int>, std::optional<int>> FollowedTokens::ids(const Texts& text) const {
+  const std::pair ids{token_of(text, answer, "--answer", answer_id),
+                      token_of(text, versus, "--versus", versus_id)};
+  if (ids.second && ids.first == ids.second)
+    fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
+         text.plain(*ids.first));
+  return ids;
 }
 
 std::string FollowedTokens::in_words(std::string by_default) const {

@@ -10,7 +10,7 @@ void add_grid_option(Cli& cli, std::string& measure, const std::vector<std::stri
       "FILE.png, FILE.svg or FILE.pdf";
   constexpr std::size_t max_listed_names = 10; // longer lists do not fit the help
   if (names.size() <= max_listed_names) help += fmt::format("; one of {}", fmt::join(names, ", "));
-  cli.value("--grid", "MEASURE", measure, help).offers(names);
+  cli.value("--grid", "MEASURE", measure, help).offers(names).chooses = false; // a picture's
 }
 
 std::string picture_format(const OutputOptions& output, bool grid_requested) {

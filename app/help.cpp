@@ -93,13 +93,13 @@ std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& 
   const std::size_t column = column_of(text_style);
   for (const Option& option : cli.options()) {
     if (option.group != group) continue;
-    const std::size_t room = column > 10 ? column - 2 : text_style.width;
     std::string names = option.name;
     if (!option.letter.empty()) names = option.letter + ", " + names;
-    if (!option.is_flag() && names.size() + option.value_name.size() + 5 <= room)
-      names += " " + option.value_name;
-    std::string line = "  " + render::pad_right(names, room) + option.help;
-    if (render::display_width(names) + 2 > room) line = "  " + names + "  " + option.help;
+    constexpr std::size_t least = 6; // of a value's name
+    if (const std::size_t used = names.size() + 5; !option.is_flag() && used + least <= column)
+      names += " " + render::shortened(option.value_name, column - used);
+    const std::string line =
+        "  " + render::pad_right(names, column > 10 ? column - 4 : 0) + "  " + option.help;
     out += render::shortened(line, text_style.width) + "\n";
   }
   return out;
@@ -148,14 +148,15 @@ std::string some_examples(const std::vector<Example>& list, std::size_t room,
   return text;
 }
 
-/// At most 60 lines: the first examples, then the headings of options, those that are the command's
-/// own a line an option as far as there is room.
+/// At most 60 lines of 80 columns: the first examples, then the headings of options, those that are
+/// the command's own a line an option as far as there is room.
 std::string page_of(const Command& command, const Cli& cli, std::string out,
                     const TextStyle& text_style) {
   constexpr std::size_t most_lines = 60, of_examples = 12;
   out += some_examples(cli.examples(), of_examples, text_style);
   std::string end = "\n";
-  paragraph(end, fmt::format("`mha-inspect {} --help` says all of every option.", command.name), 0,
+  paragraph(end,
+            fmt::format("`mha-inspect {} --help` describes every option in full.", command.name), 0,
             text_style.width);
   std::vector<std::string> groups;
   std::size_t lines = lines_in(out) + lines_in(end);

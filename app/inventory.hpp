@@ -60,7 +60,7 @@ OpenedModel open_one_or_all(const RunRequest& request, std::string& reason);
 Inventory take_inventory(const RunRequest& request, bool ranges, std::size_t threads);
 
 /// One of `render::result_forms`: the files, the layers and what the chosen layer is made of; as
-/// lines (CSV, Markdown) the tensors of the chosen layer, else those of the files.
+/// lines (CSV, NDJSON) the tensors of the chosen layer, else those of the files.
 std::string inventory_text(const Inventory& inventory, std::string_view form,
                            const render::TextStyle& text_style);
 

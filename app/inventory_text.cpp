@@ -4,6 +4,8 @@
 #include <mha/render/json_text.hpp>
 #include <mha/render/table.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -122,8 +124,7 @@ std::string file_text(const Inventory::File& file, const TextStyle& text_style) 
 }
 
 /// One line a layer, with its sizes where they are known.
-std::string layers_text(const std::vector<Inventory::LayerRow>& layers,
-                        const TextStyle& text_style) {
+Table layers_table(const std::vector<Inventory::LayerRow>& layers) {
   const bool sizes = std::any_of(layers.begin(), layers.end(), [](const Inventory::LayerRow& line) {
     return line.dims.has_value();
   });
@@ -144,7 +145,21 @@ std::string layers_text(const std::vector<Inventory::LayerRow>& layers,
     row.push_back(visible(listing.prefix));
     grid.add(std::move(row));
   }
-  return grid.text(text_style);
+  return grid;
+}
+
+/// The settings that something sets, and where; `defaults` gets the others.
+Table settings_table(const Inventory& inventory, std::vector<std::string>& defaults) {
+  Table grid({{"setting"},
+              {.title = "value", .shrinks = true, .wraps = true},
+              {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
+  for (const Inventory::Setting& setting : inventory.settings) {
+    if (!setting.origin.empty())
+      grid.add({setting.name, setting.value, visible(setting.origin)});
+    else
+      defaults.push_back(fmt::format("{} {}", setting.name, setting.value));
+  }
+  return grid;
 }
 
 std::string layer_text(const Inventory& inventory, const TextStyle& text_style) {
@@ -153,16 +168,8 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
   if (!inventory.tensors.empty())
     out += "\n" + tensors_table(listed(inventory.tensors), true).text(text_style);
 
-  Table grid({{"setting"},
-              {.title = "value", .shrinks = true, .wraps = true},
-              {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
   std::vector<std::string> defaults;
-  for (const Inventory::Setting& setting : inventory.settings) {
-    if (!setting.origin.empty())
-      grid.add({setting.name, setting.value, visible(setting.origin)});
-    else
-      defaults.push_back(fmt::format("{} {}", setting.name, setting.value));
-  }
+  const Table grid = settings_table(inventory, defaults);
   if (!grid.empty()) out += "\n" + grid.text(text_style);
   if (!defaults.empty()) {
     out += "\n";
@@ -238,7 +245,7 @@ std::string for_eyes(const Inventory& inventory, const TextStyle& text_style) {
   const auto section = [&](const std::string& text) { out += (out.empty() ? "" : "\n") + text; };
   for (const Inventory::File& file : inventory.files) section(file_text(file, text_style));
   const bool lone = inventory.layers.size() == 1 && inventory.layers[0].listing.id.empty();
-  if (!inventory.layers.empty() && !lone) section(layers_text(inventory.layers, text_style));
+  if (!inventory.layers.empty() && !lone) section(layers_table(inventory.layers).text(text_style));
   if (!inventory.headline.empty())
     section(layer_text(inventory, text_style));
   else if (inventory.layers.empty() || lone)
@@ -304,12 +311,44 @@ std::string as_json(const Inventory& inventory) {
   return json.take() + "\n";
 }
 
+/// The tables of the files, of the layers and of the chosen layer, and what is to be known of them.
+std::string as_markdown(const Inventory& inventory) {
+  using render::markdown_text;
+  std::string out;
+  const auto section = [&](const std::string& heading, const Table& table) {
+    out += (out.empty() ? "" : "\n") + markdown_text(visible(heading)) + "\n";
+    if (!table.empty()) out += "\n" + table.markdown();
+  };
+  for (const Inventory::File& file : inventory.files)
+    section(fmt::format("{} · {} · {}", file.name, file.format,
+                        counted(file.tensors.size(), "tensors")),
+            tensors_table(listed(file), false));
+  if (!inventory.layers.empty()) section("layers", layers_table(inventory.layers));
+  if (inventory.headline.empty()) {
+    section(inventory.reason, Table({}));
+  } else {
+    section(inventory.headline, tensors_table(listed(inventory.tensors), true));
+    std::vector<std::string> defaults;
+    section("settings", settings_table(inventory, defaults));
+    if (!defaults.empty())
+      out += "\n" + markdown_text(fmt::format("by default: {}", fmt::join(defaults, ", "))) + "\n";
+  }
+  const auto item = [&](const std::string& text) {
+    out += "\n- " + markdown_text(visible(text)) + "\n";
+  };
+  for (const Note& note : inventory.notes)
+    item((note.is_warning() ? "warning: " : "") + console_text(note));
+  for (const Suspicion& finding : inventory.findings) item(console_text(finding.text));
+  return out;
+}
+
 } // namespace
 
 std::string inventory_text(const Inventory& inventory, std::string_view form,
                            const TextStyle& text_style) {
   if (form == "json") return as_json(inventory);
   if (form == "table") return for_eyes(inventory, text_style);
+  if (form == "markdown") return as_markdown(inventory);
   if (!inventory.headline.empty())
     return tensors_table(listed(inventory.tensors), true).as(form, text_style);
   std::vector<Listed> rows;

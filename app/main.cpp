@@ -43,11 +43,13 @@ const Command& find_command(const std::string& name) {
   }
 }
 
-/// -h alone is a page; --help is everything.
+/// -h alone is a page; --help, and -h all, are everything.
 HelpDepth depth_of(const std::vector<std::string>& arguments) {
-  return is_one_of(std::string("--help"), arguments) || is_one_of(std::string("all"), arguments)
-             ? HelpDepth::whole
-             : HelpDepth::page;
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i)
+    if (arguments[i] == "--help" ||
+        (arguments[i] == "-h" && i + 1 < arguments.size() && arguments[i + 1] == "all"))
+      return HelpDepth::whole;
+  return HelpDepth::page;
 }
 
 int run(std::vector<std::string> arguments) {

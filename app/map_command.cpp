@@ -1,8 +1,8 @@
 #include "map_command.hpp"
 
 #include "circuit_maps.hpp"
-#include "describe.hpp"
 #include "derived_maps.hpp"
+#include "describe.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/observe/overflow.hpp>
@@ -103,14 +103,14 @@ int MapCommand::run() {
   if (const DerivedInfo* const flow = derived_among(stages)) {
     refuse_of_stages(false);
     draw_derived(request,
-              {flow,
-               selection,
-               output,
-               form_,
-               {},
-               {color_map, render::ColorScale::linear, low, high},
-               figure},
-              common);
+                 {flow,
+                  selection,
+                  output,
+                  form_,
+                  {},
+                  {color_map, render::ColorScale::linear, low, high},
+                  figure},
+                 common);
     report_timings(common);
     return 0;
   }

@@ -5,7 +5,6 @@
 #include <mha/model/patcher.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <fmt/ranges.h>

@@ -50,8 +50,8 @@ void note_lines_passed_over(const std::optional<IndexList>& query, const Texts& 
     lacking += positions_in(*query, text, b, Lacking::passed_over).empty();
   if (lacking == lines) positions_in(*query, text, 0); // says why
   if (lacking > 0)
-    print_note(fmt::format("--query {}: {} of {} have no such token, and are passed over",
-                           query->text(), lacking, counted(lines, "lines")),
+    print_note(fmt::format("--query {}: {} of {} lack such a token and are skipped", query->text(),
+                           lacking, counted(lines, "lines")),
                common);
 }
 

@@ -16,8 +16,8 @@ std::string option_of(std::string_view setting) {
   return name;
 }
 
-/// Whether all that a value may be are words as they stand, "none|half", and none of them stands
-/// for others, as NUMBER and T,H,W do.
+/// Whether all that a value may be are words as they stand, "none|half", and none of them is a
+/// placeholder, as NUMBER and T,H,W are.
 bool are_words(std::string_view values) {
   return std::ranges::none_of(values, [](char c) { return c >= 'A' && c <= 'Z'; });
 }

@@ -27,7 +27,7 @@ void StatsChoice::check_columns() const {
 
 void StatsChoice::take_all() {
   if (!is_one_of(std::string("all"), measures)) return;
-  if (measures.size() > 1)
+  if (std::ranges::any_of(measures, [](const std::string& name) { return name != "all"; }))
     throw UsageError("--measures all has every measure; leave the other names out");
   all = true, measures.clear();
 }

@@ -10,7 +10,6 @@
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -231,6 +230,8 @@ int run_text_stats(RunRequest request, const TextStatsRequest& asked, Common& co
   const std::string form = form_of(asked.output);
   OpenedModel model = open_model(request, common);
   report_notes(model.texts()->notes(), common);
+  if (request.text.each_line)
+    note_lines_passed_over(asked.measuring.selection.query, *model.texts(), common);
   if (asked.options.top_texts) return write_top_texts(model, asked, form, common);
   TextStats stats(asked, form);
   ResumeFile kept(asked.options.resume, asked.output.path);

@@ -31,6 +31,10 @@ struct CircuitsCommand {
   Common common;
 
   int run();
+  /// A spectrum is for programs where no form is named.
+  bool is_plain_spectrum() const {
+    return spectrum && output.format.empty() && output.to_standard_output();
+  }
 
 private:
   void check() const;
@@ -141,8 +145,7 @@ void CircuitsCommand::compute(OpenedWeights& opened) {
 }
 
 void CircuitsCommand::write_numbers(const std::string& asked) const {
-  // A spectrum is for programs also where no form is named.
-  const std::string form = spectrum && asked == "table" ? "csv" : asked;
+  const std::string form = is_plain_spectrum() ? "csv" : asked;
   const render::TextStyle text_style = text_style_of(output, common.color);
   const render::Table table = !composition.empty()         ? render::compositions_table(pairs_)
                               : spectrum && form != "json" ? render::spectra_table(heads_)
@@ -242,7 +245,7 @@ Run declare_circuits(Cli& cli) {
              "write to a file; .png, .svg and .pdf are pictures, text is one in the terminal");
   add_precision(cli, circuits->precision, [circuits] {
     const std::string form = picture_or_form(circuits->output, !circuits->grid.empty());
-    return circuits->spectrum && form == "table" ? std::string("csv") : form;
+    return circuits->is_plain_spectrum() ? std::string("csv") : form;
   });
   add_layer(cli, circuits->request);
   add_unused_of_weights(cli, [] { return true; });

@@ -1,9 +1,9 @@
 // dump: stages to files, streamed while they are computed.
 
 #include "commands/commands.hpp"
+#include "derived_maps.hpp"
 #include "dump_text.hpp"
 #include "earlier_result.hpp"
-#include "derived_maps.hpp"
 #include "output.hpp"
 #include <mha/formats/create.hpp>
 #include <mha/formats/shard_file.hpp>

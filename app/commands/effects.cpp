@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace mha::app {
 
@@ -130,11 +131,7 @@ EffectsRequest EffectsCommand::request_for(const Texts& text) const {
                      : ablate == "resample" ? Ablation::resample
                                             : Ablation::zero;
   effects.align_end = align == "end";
-  effects.answer = followed.answer_of(text);
-  effects.versus = followed.versus_of(text);
-  if (effects.versus && effects.answer == effects.versus)
-    fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
-         text.plain(*effects.answer));
+  std::tie(effects.answer, effects.versus) = followed.ids(text);
   effects.set = parse_ablation_set(set, ablate);
   effects.centre = centre, effects.threads = common.threads;
   return effects;
@@ -152,8 +149,7 @@ int EffectsCommand::run() {
   const std::string picture = picture_format(output, !grid.empty());
   if (sweep.asked()) {
     SweepRequest swept;
-    swept.answer = followed.answer_of(text);
-    swept.versus = followed.versus_of(text);
+    std::tie(swept.answer, swept.versus) = followed.ids(text);
     swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
     run_sweep(sweep, model, std::move(swept), {output, picture, figure, precision}, common);
     report_timings(common);

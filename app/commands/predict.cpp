@@ -11,6 +11,7 @@
 #include <mha/render/part_logits.hpp>
 #include <mha/render/predict.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -185,16 +186,17 @@ void Predict::write_part(const OpenedModel& model) {
                                               text_style_of(output, common.color)));
 }
 
-/// --query all: a line a position; all,17-31: of these.
+/// --query all is one line per position; all,17-31: only those.
 void Predict::take_all() {
-  if (!selection.query || !of.empty()) return;
-  const std::string& text = selection.query->text();
-  if (text != "all" && !text.starts_with("all,")) return;
-  all = true;
-  if (text == "all")
+  if (!selection.query) return;
+  std::vector<std::string> words = words_of<std::string>(selection.query->text(), ",");
+  const bool some = std::erase(words, "all") > 0;
+  if (!some || (!of.empty() && words.empty())) return;
+  all = of.empty();
+  if (words.empty())
     selection.query.reset();
   else
-    selection.query = IndexList::of_tokens(text.substr(4), "--query");
+    selection.query = IndexList::of_tokens(joined_texts(words, ","), "--query");
 }
 
 void Predict::check() {
@@ -220,14 +222,12 @@ void Predict::check() {
 
 /// What is asked for of "answer" and "versus".
 std::vector<std::string> Predict::followed_names(const Texts& text) const {
-  std::vector<std::string> names;
-  if (followed.answer_of(text)) names.emplace_back("answer");
-  if (followed.versus_of(text)) names.emplace_back("versus");
-  if (names == std::vector<std::string>{"versus"})
+  const auto [answer, versus] = followed.ids(text);
+  if (versus && !answer)
     throw UsageError("--versus is subtracted from an answer: give --answer, too");
-  if (names.size() == 2 && followed.answer_of(text) == followed.versus_of(text))
-    fail("--answer and --versus are both '{}', so the difference of their logits is always 0",
-         text.plain(*followed.answer_of(text)));
+  std::vector<std::string> names;
+  if (answer) names.emplace_back("answer");
+  if (versus) names.emplace_back("versus");
   return names;
 }
 
@@ -239,7 +239,8 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads, asked.first_text = group.first;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
-  for (const std::optional<int>& token : {followed.answer_of(text), followed.versus_of(text)})
+  const auto [answer, versus] = followed.ids(text);
+  for (const std::optional<int>& token : {answer, versus})
     if (token) asked.followed.push_back(*token);
   if (asked.positions.empty()) return {}; // texts of a masked model that hide no token
   OpenedModel of_group(model, group.texts);
@@ -310,8 +311,8 @@ Run declare_predict(Cli& cli) {
       "Runs a whole model (a checkpoint folder with its config) on a text and tells the most "
       "probable next tokens at the last position, with probability and logit; of a model that "
       "fills in hidden words, those at every [MASK]. It is how to see at once that a model "
-      "was understood. --query all is a line a position (all,17-31: of these): probability and "
-      "rank of the token that came, mean loss and perplexity.");
+      "was understood. --query all prints one line per position (all,17-31: only those): "
+      "probability and rank of the token that came, mean loss and perplexity.");
   cli.group("Predictions");
   cli.value("--top", "N", predict->top, "how many tokens; default: 10");
   cli.flag("--each-layer", predict->each_layer,

@@ -1,8 +1,8 @@
 // show: an overview of all stages, or the numbers of some.
 
 #include "commands/commands.hpp"
-#include "describe.hpp"
 #include "derived_maps.hpp"
+#include "describe.hpp"
 #include "output.hpp"
 #include <mha/layer/formula.hpp>
 #include <mha/layer/graph.hpp>

@@ -22,6 +22,11 @@ int Stages::run() {
   std::string text;
   std::optional<LoadedLayer> loaded;
   const std::string form = form_of(output);
+  if (request.sources.empty() && !request.settings.empty())
+    throw UsageError(
+        fmt::format("{}: is of a layer, and there is none: give its SOURCE, or leave it "
+                    "out",
+                    request.settings[0].first));
   if (!request.sources.empty()) {
     OpenedModel model = open_model(request, common);
     if (model.chosen().size() > 1)

@@ -178,7 +178,8 @@ int Stats::run_texts() {
   figure.check(form_of(output), request, common);
   if (all)
     throw UsageError(
-        "--measures all is a table's: CSV, TSV, JSON and NDJSON have every measure by head");
+        "--measures all is of a table of heads; of many texts CSV, TSV, JSON and NDJSON have every "
+        "measure by head without it");
   asked.settings = fmt::format("stats\n{}{}\n", *choices, request.layer);
   return run_text_stats(request, asked, common);
 }

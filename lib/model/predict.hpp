@@ -47,7 +47,7 @@ struct PredictRequest {
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
   std::size_t first_text = 0;     ///< number of the first text in messages
-  std::vector<int> followed = {}; ///< tokens whose logits are told wherever they rank
+  std::vector<int> followed = {}; ///< tokens whose logits are reported wherever they rank
 };
 
 struct Predictions {

@@ -67,11 +67,7 @@ std::string for_eyes(const Speed& speed, const TextStyle& text_style) {
 
 /// A line a layer.
 Table speeds_table(const std::vector<SpeedRow>& rows) {
-  using In = Table::In;
   using Row = SpeedRow;
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
   const auto seconds = [](std::string title, std::string field, auto of) {
     return ColumnOf<Row>{{.title = std::move(title),
                           .right = true,
@@ -80,7 +76,7 @@ Table speeds_table(const std::vector<SpeedRow>& rows) {
                          [of](const Row& row) { return Cell::number(of(row.speed)); }};
   };
   const auto number = [&](std::string title, auto of) {
-    return ColumnOf<Row>{fields(std::move(title)),
+    return ColumnOf<Row>{field_column(std::move(title)),
                          [of](const Row& row) { return Cell::number(of(row.speed)); }};
   };
   const auto phase = [&](Phase one) {
@@ -114,11 +110,12 @@ Table speeds_table(const std::vector<SpeedRow>& rows) {
           phase(Phase::output),
           {{.title = "runs", .right = true},
            [](const Row& row) { return Cell::count(row.speed.runs); }},
-          {fields("threads"), [](const Row& row) { return Cell::count(row.speed.threads); }},
+          {field_column("threads"), [](const Row& row) { return Cell::count(row.speed.threads); }},
           number("operations", [](const Speed& speed) { return speed.all.operations; }),
           number("peak_gflops",
                  [](const Speed& speed) { return speed.roofline.machine.products * 1e-9; }),
-          {fields("unit"), [](const Row& row) { return Cell(row.speed.roofline.machine.unit); }}});
+          {field_column("unit"),
+           [](const Row& row) { return Cell(row.speed.roofline.machine.unit); }}});
 }
 
 std::string as_json(const std::vector<SpeedRow>& rows) {

@@ -30,9 +30,10 @@ Table layers_table(const PassSpeed& speed, bool with_logits) {
   for (const Phase phase : phases)
     seconds(std::string(name_of_phase(phase)), In::all,
             [phase](const Row& row) { return row.phases[phase]; });
-  seconds("all", In::eyes, [](const Row& row) {
+  const auto all = [](const Row& row) {
     return std::accumulate(row.phases.begin(), row.phases.end(), 0.0);
-  });
+  };
+  seconds("all", In::eyes, all), seconds("all", In::lines, all);
   Table table = table_of(speed.layers, columns);
   if (with_logits && speed.logits_s > 0) {
     std::vector<Cell> cells(columns.size());
@@ -42,16 +43,20 @@ Table layers_table(const PassSpeed& speed, bool with_logits) {
   return table;
 }
 
+std::string pass_sentence(const PassSpeed& speed) {
+  const double rate = speed.tokens_per_second();
+  return fmt::format("the whole pass: median {}, best {} · {} · {} tokens/s · {}",
+                     duration_text(speed.median_s), duration_text(speed.best_s),
+                     counted(speed.tokens, "tokens"),
+                     rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate),
+                     counted(speed.runs, "runs"));
+}
+
 std::string for_eyes(const PassSpeed& speed, const TextStyle& text_style) {
   const Table table = layers_table(speed, true);
   std::string text =
       table.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
-  const double rate = speed.tokens_per_second();
-  const std::string pass = fmt::format(
-      "the whole pass: median {}, best {} · {} · {} tokens/s · {}", duration_text(speed.median_s),
-      duration_text(speed.best_s), counted(speed.tokens, "tokens"),
-      rate < 1000 ? fmt::format("{:.4g}", rate) : fmt::format("{:.0f}", rate),
-      counted(speed.runs, "runs"));
+  const std::string pass = pass_sentence(speed);
   text += in_lines(pass, text_style.width) + "\n";
   for (const std::string& line : wrapped("read: the layer is made of the checkpoint's tensors, "
                                          "once, before the runs · around: norms, "
@@ -81,8 +86,10 @@ std::string as_json(const PassSpeed& speed) {
 
 std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style) {
   if (form == "json") return as_json(speed);
-  return form == "table" ? for_eyes(speed, text_style)
-                         : layers_table(speed, form == "markdown").as(form, text_style);
+  if (form == "table") return for_eyes(speed, text_style);
+  Table table = layers_table(speed, form == "markdown");
+  table.note(pass_sentence(speed));
+  return table.as(form, text_style);
 }
 
 } // namespace mha::render

@@ -1,6 +1,5 @@
 #include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
-#include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 
@@ -57,7 +56,7 @@ Table circuits_table(const std::vector<HeadCircuits>& heads) {
   };
   std::string note = "rank: effective rank; max: largest singular value";
   if (some(&HeadCircuits::ov_positive))
-    note += "; ov_positive: 1 where the head writes again what it reads, -1 its opposite";
+    note += "; ov_positive: 1 where the head copies what it reads, -1 its opposite";
   if (some(&HeadCircuits::copying)) note += "; copying: the same from a token to its own logit";
   table.note(note);
   return table;

@@ -31,8 +31,7 @@ private:
     const T* number = value.numbers.as<T>().data();
     if (options_.matrix) return add_matrix(value, number);
     if (!started_) write_header();
-    const std::string start =
-        field(value.layer) + separator_ + field(value.stage) + separator_;
+    const std::string start = field(value.layer) + separator_ + field(value.stage) + separator_;
     for (std::size_t b = 0; b < value.batch.count(); ++b)
       for (std::size_t h = 0; h < value.head.count(); ++h)
         for (std::size_t r = 0; r < value.row.count(); ++r) {

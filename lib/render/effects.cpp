@@ -59,19 +59,16 @@ void add_names(ColumnsOf<EffectLine>& columns, const EffectsView& view, std::siz
   const auto count = [](std::size_t Effect::*of) {
     return [of](const Line& line) { return Cell::count(line.effect.*of); };
   };
-  const auto fields = [](std::string name) {
-    return Table::Column{.title = std::move(name), .in = In::fields};
-  };
   const auto eyes = [](std::string title, bool right = true) {
     return Table::Column{.title = std::move(title), .right = right, .names = true, .in = In::eyes};
   };
-  columns = {{fields("part"), part},
-             {fields("layer"), index(&Effect::layer)},
-             {fields("head"), index(&Effect::head)}};
+  columns = {{field_column("part"), part},
+             {field_column("layer"), index(&Effect::layer)},
+             {field_column("head"), index(&Effect::head)}};
   if (view.per_position)
     columns.insert(columns.end(),
-                   {{fields("batch"), count(&Effect::batch)},
-                    {fields("position"), count(&Effect::position)},
+                   {{field_column("batch"), count(&Effect::batch)},
+                    {field_column("position"), count(&Effect::position)},
                     {eyes("text"), count(&Effect::batch)},
                     {eyes(width < 64 ? "at" : "position"), count(&Effect::position)}});
   columns.insert(columns.end(), {{eyes("layer"), index(&Effect::layer)},

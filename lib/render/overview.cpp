@@ -15,9 +15,6 @@ Table overview_table(const std::vector<OverviewRow>& rows, std::size_t digits) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const OverviewRow& row) { return row.summary.*count > 0; });
   };
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
   // Of no finite numbers there is no smallest, largest and mean.
   const auto number = [digits](std::string title, auto of) {
     return ColumnOf<OverviewRow>{
@@ -42,10 +39,11 @@ Table overview_table(const std::vector<OverviewRow>& rows, std::size_t digits) {
   return table_of(
       rows,
       ColumnsOf<OverviewRow>{
-          {fields("layer"), [](const OverviewRow& row) { return Cell::layer(row.layer); }},
+          {field_column("layer"), [](const OverviewRow& row) { return Cell::layer(row.layer); }},
           {{.title = "stage"}, [](const OverviewRow& row) { return Cell(name_of(row.stage)); }},
           {{.title = "shape"}, [](const OverviewRow& row) { return Cell::shape(row.shape); }},
-          {fields("dtype"), [](const OverviewRow& row) { return Cell(mha::name_of(row.dtype)); }},
+          {field_column("dtype"),
+           [](const OverviewRow& row) { return Cell(mha::name_of(row.dtype)); }},
           {{.title = "value", .shrinks = true, .dim = true, .spare = true, .in = In::eyes},
            [](const OverviewRow& row) { return Cell(row.formula); }},
           number("min", [](const Summary& s) { return s.min; }),

@@ -59,8 +59,9 @@ Table two_sides(const PartLogits& part, const PartView& view, const TokenNames& 
 
 std::string for_eyes(const std::vector<PartLogits>& parts, const PartView& view,
                      std::string_view form, const TokenNames& names, const TextStyle& text_style) {
+  const std::string heading = fmt::format("{}, {}", view.part, norm_in_words(view.norm));
   std::string text =
-      in_lines(fmt::format("{}, {}", view.part, norm_in_words(view.norm)), text_style.width) + "\n";
+      (form == "markdown" ? markdown_text(heading) : in_lines(heading, text_style.width)) + "\n";
   const bool several = !parts.empty() && parts.front().at.first != parts.back().at.first;
   for (const PartLogits& part : parts) {
     text += '\n';

@@ -34,12 +34,11 @@ std::vector<Ranked> ranked(const std::vector<Prediction>& predictions) {
   return list;
 }
 
-/// "logit of ' king' (rank 14, probability 0.002): 3.10; less that of ' queen' …": what follows the
-/// candidates for eyes.
+/// "' king' has rank 14: probability 0.002, logit 3.10; …": what follows the candidates for eyes.
 std::string followed_text(const Prediction& one, const TokenNames& names) {
   std::string text;
   for (const FollowedToken& token : one.followed)
-    text += fmt::format("{}'{}' is number {}: probability {}, logit {}", text.empty() ? "" : "; ",
+    text += fmt::format("{}'{}' has rank {}: probability {}, logit {}", text.empty() ? "" : "; ",
                         visible(names.label(token.id)), token.rank, chance(token.probability),
                         rounded(token.logit));
   if (one.followed.size() == 2)
@@ -55,8 +54,12 @@ template <class Row, class Of> void add_followed(ColumnsOf<Row>& columns, const 
   const auto add = [&](std::string name, std::string eyes, auto get) {
     columns.push_back({{.title = std::move(name), .in = In::fields}, get});
     if (view.all && !eyes.empty())
-      columns.push_back(
-          {{.title = std::move(eyes), .right = true, .in = In::eyes, .eyes = chance}, get});
+      columns.push_back({{.title = std::move(eyes),
+                          .right = true,
+                          .follows = true,
+                          .in = In::eyes,
+                          .eyes = chance},
+                         get});
   };
   for (std::size_t i = 0; i < view.followed.size(); ++i) {
     const std::string& name = view.followed[i];
@@ -68,7 +71,8 @@ template <class Row, class Of> void add_followed(ColumnsOf<Row>& columns, const 
     add(name + "_probability", fmt::format("p({})", name),
         [token](const Row& row) { return Cell::number(token(row).probability); });
     add(name + "_logit", "", [token](const Row& row) { return Cell::number(token(row).logit); });
-    add(name + "_rank", "rank", [token](const Row& row) { return Cell::count(token(row).rank); });
+    add(name + "_rank", fmt::format("rank({})", name),
+        [token](const Row& row) { return Cell::count(token(row).rank); });
   }
   if (view.followed.size() == 2)
     columns.push_back({{.title = "logit_difference", .right = true}, [of](const Row& row) {
@@ -80,22 +84,19 @@ template <class Row, class Of> void add_followed(ColumnsOf<Row>& columns, const 
 Table candidates_table(const std::vector<Prediction>& predictions, const PredictView& view,
                        const TokenNames& names) {
   using In = Table::In;
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
   const auto spelled = [](const std::function<std::string(int)>& spell) {
     return [&spell](const Ranked& one) { return Cell::words(spell(one.candidate().id)); };
   };
   ColumnsOf<Ranked> columns{
-      {fields("batch"), [](const Ranked& one) { return Cell::count(one.of->batch); }},
-      {fields("position"), [](const Ranked& one) { return Cell::count(one.of->position); }},
-      {fields("layer"), [](const Ranked& one) { return Cell::count(one.of->layer); }},
-      {fields("rank"), [](const Ranked& one) { return Cell::count(one.rank + 1); }},
+      {field_column("batch"), [](const Ranked& one) { return Cell::count(one.of->batch); }},
+      {field_column("position"), [](const Ranked& one) { return Cell::count(one.of->position); }},
+      {field_column("layer"), [](const Ranked& one) { return Cell::count(one.of->layer); }},
+      {field_column("rank"), [](const Ranked& one) { return Cell::count(one.rank + 1); }},
       {{.title = "token", .in = In::eyes}, spelled(names.label)},
       {{.title = "id", .right = true},
        [](const Ranked& one) { return Cell::count(static_cast<std::size_t>(one.candidate().id)); }},
-      {fields("token"), spelled(names.text)},
-      {fields("piece"), spelled(names.piece)},
+      {field_column("token"), spelled(names.text)},
+      {field_column("piece"), spelled(names.piece)},
       {{.title = "probability", .right = true, .eyes = chance},
        [](const Ranked& one) { return Cell::number(one.candidate().probability); }},
       {{.title = "logit", .right = true},
@@ -162,10 +163,7 @@ Table positions_table(const std::vector<Prediction>& predictions, const PredictV
   using In = Table::In;
   using Of = PositionColumns;
   const Of cells{view, names};
-  const bool narrow = width < 64;
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
+  const bool narrow = view.form == "table" && width < 64;
   const auto eyes = [](std::string title, bool shown = true) {
     return Table::Column{.title = std::move(title),
                          .right = true,
@@ -178,20 +176,20 @@ Table positions_table(const std::vector<Prediction>& predictions, const PredictV
   };
   const auto of_came = [](Of::Get get) { return Of::of_came(std::move(get)); };
   ColumnsOf<Prediction> columns{
-      {fields("batch"), Of::batch},
-      {fields("position"), Of::position},
-      {fields("layer"), Of::layer},
-      {fields("id"), cells.id(Of::own)},
-      {fields("token"), cells.spelled(Of::own, names.text)},
-      {fields("piece"), cells.spelled(Of::own, names.piece)},
-      {fields("predicted_id"), cells.id(Of::predicted)},
-      {fields("predicted"), cells.spelled(Of::predicted, names.text)},
-      {fields("predicted_probability"), Of::p_predicted},
-      {fields("came_id"), cells.id(Of::came)},
-      {fields("came"), cells.spelled(Of::came, names.text)},
-      {fields("came_probability"), of_came(Of::p_came)},
-      {fields("came_rank"), of_came(Of::rank_came)},
-      {fields("loss"), of_came(Of::loss)},
+      {field_column("batch"), Of::batch},
+      {field_column("position"), Of::position},
+      {field_column("layer"), Of::layer},
+      {field_column("id"), cells.id(Of::own)},
+      {field_column("token"), cells.spelled(Of::own, names.text)},
+      {field_column("piece"), cells.spelled(Of::own, names.piece)},
+      {field_column("predicted_id"), cells.id(Of::predicted)},
+      {field_column("predicted"), cells.spelled(Of::predicted, names.text)},
+      {field_column("predicted_probability"), Of::p_predicted},
+      {field_column("came_id"), cells.id(Of::came)},
+      {field_column("came"), cells.spelled(Of::came, names.text)},
+      {field_column("came_probability"), of_came(Of::p_came)},
+      {field_column("came_rank"), of_came(Of::rank_came)},
+      {field_column("loss"), of_came(Of::loss)},
       {eyes("text", view.batched), Of::batch},
       {eyes(narrow ? "at" : "position"), Of::position},
       {token("token"), cells.spelled(Of::own, names.label)},
@@ -231,7 +229,10 @@ void PredictionText::add_block(const Prediction& one, std::string& out) {
          (view_.form == "markdown" ? place : text_style_.bold(in_lines(place, text_style_.width))) +
          "\n\n" + table_of_some({one}).as(view_.form, text_style_);
   if (!one.followed.empty())
-    out += "\n" + in_lines(followed_text(one, names_), text_style_.width) + "\n";
+    out += "\n" +
+           (view_.form == "markdown" ? markdown_text(followed_text(one, names_))
+                                     : in_lines(followed_text(one, names_), text_style_.width)) +
+           "\n";
   is_first_ = false;
 }
 

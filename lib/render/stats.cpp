@@ -96,8 +96,8 @@ std::string measures_down(const Table& heads, const TextStyle& text_style) {
   return text;
 }
 
-/// Of the telling measures, those that fit the width, in the order of all measures, the rows behind
-/// a score after it.
+/// Of the telling measures, those that fit the width, in the order of all measures, the number of
+/// rows of a score after it.
 StatsColumns telling_columns(const std::vector<StatsRow>& rows, bool above, std::size_t room) {
   std::size_t width = table_of(rows, naming_columns(rows)).width();
   StatsColumns chosen;
@@ -134,7 +134,8 @@ Table stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns
 
 std::string telling_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
                           const TextStyle& text_style) {
-  const StatsColumns shown = telling_columns(rows, above, text_style.width);
+  const StatsColumns shown =
+      telling_columns(rows, above, form == "markdown" ? TextStyle{}.width : text_style.width);
   std::size_t known = 0;
   for (const Measure& measure : measures()) known += some_have(rows, measure);
   std::string text = stats_table(rows, shown).as(form, text_style);

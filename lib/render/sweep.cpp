@@ -107,15 +107,17 @@ std::string sweep_text(const SweepResult& sweep, const SweepView& view, std::str
     json.end_line();
     return json.take();
   }
-  std::string text = heading(sweep, view, text_style);
+  const bool markdown = form == "markdown";
+  std::string text = heading(sweep, view, markdown ? TextStyle{.width = SIZE_MAX} : text_style);
+  if (markdown) text = markdown_text(text.substr(0, text.size() - 1)) + "\n";
   for (std::size_t s = 0; s < view.stages.size(); ++s) {
     std::vector<SweepPoint> points;
     std::ranges::copy_if(sweep.points, std::back_inserter(points),
                          [&](const SweepPoint& point) { return point.stage == s; });
     const Table table =
         view.over.size() == 2 ? two_axes(points, view) : points_table(points, sweep, view);
-    text += fmt::format("\n{}\n{}{}", view.stages[s], form == "markdown" ? "\n" : "",
-                        table.as(form, text_style));
+    text +=
+        fmt::format("\n{}\n{}{}", view.stages[s], markdown ? "\n" : "", table.as(form, text_style));
   }
   return text;
 }

@@ -20,6 +20,9 @@ constexpr bool is_for_eyes(std::string_view form) {
   return form == "table" || form == "markdown";
 }
 
+/// Text as Markdown shows it: what would be markup there is escaped.
+std::string markdown_text(std::string_view text);
+
 /// What a row has in a column: for programs a value, for eyes a text.
 class Cell {
 public:
@@ -46,7 +49,7 @@ public:
   static Cell shape(const Shape& shape);
   /// Words between blanks, a list in JSON.
   static Cell list(std::vector<std::string> words);
-  /// What only JSON can have: objects, lists of numbers.
+  /// What only JSON can have: objects, lists of numbers. `put` is called when the table is written.
   static Cell json(std::function<void(JsonText&)> put);
 
   /// The same with another text for eyes.
@@ -83,9 +86,9 @@ public:
     bool shrinks = false;   ///< cut short where the lines would not fit
     bool dim = false;
     bool wraps = false;   ///< where it shrinks, it goes on below instead of being cut
-    bool follows = false; ///< says something of the column before it: stays with it
-    bool names = false;   ///< says what a row is: stands in each part of a table that is split
-    bool spare = false;   ///< shows again what another column says: left out where the lines would
+    bool follows = false; ///< belongs to the column before it, and stays with it
+    bool names = false;   ///< identifies a row: repeated in each part of a table that is split
+    bool spare = false;   ///< shows again what another column has: left out where the lines would
                           ///< not fit
     In in = In::all;
     std::string field = {}; ///< its name in CSV and JSON; "": the title
@@ -114,7 +117,7 @@ public:
   /// such a part does not fit, one blank stands between its columns, and names shrink.
   /// Titles are bold.
   std::string text(const TextStyle& text_style, std::size_t indent = 0) const;
-  /// The columns for eyes as a table of Markdown.
+  /// The columns for eyes as a table of Markdown, of any width.
   std::string markdown() const;
   /// Lines of csv or tsv; without the line of titles where it stands above already. Numbers have
   /// `precision` significant digits, or as many as read back to the same value.
@@ -158,6 +161,11 @@ private:
   Spread spread_;
   bool is_begun_ = false, is_empty_ = true;
 };
+
+/// A column for programs alone.
+inline Table::Column field_column(std::string name) {
+  return {.title = std::move(name), .in = Table::In::fields};
+}
 
 /// A column, and what it has of a row.
 template <class Row> struct ColumnOf : Table::Column { std::function<Cell(const Row&)> get; };

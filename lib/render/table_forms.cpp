@@ -9,20 +9,29 @@
 
 namespace mha::render {
 
-namespace {
-
-/// A cell of Markdown: what would end it, or the line, is escaped.
-std::string markdown_cell(std::string_view text) {
-  std::string cell;
-  for (const char c : text)
-    if (c == '\n')
-      cell += "<br>";
-    else
-      cell += c == '|' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-  return cell.empty() ? " " : cell;
+std::string markdown_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) switch (c) {
+    case '\n':
+      escaped += "<br>";
+      break;
+    case '<':
+      escaped += "&lt;";
+      break;
+    case '&':
+      escaped += "&amp;";
+      break;
+    case '|':
+    case '\\':
+    case '*':
+    case '`':
+      escaped += '\\';
+      [[fallthrough]];
+    default:
+      escaped += c;
+    }
+  return escaped;
 }
-
-} // namespace
 
 bool Table::Column::stands_in(std::string_view form) const {
   if (is_for_eyes(form)) return is_shown();
@@ -65,7 +74,7 @@ std::string Table::markdown() const {
   const auto add = [&](const auto& cell_of) {
     text += '|';
     for (std::size_t c = 0; c < columns_.size(); ++c)
-      if (columns_[c].is_shown()) text += " " + markdown_cell(cell_of(c)) + " |";
+      if (columns_[c].is_shown()) text += " " + markdown_text(cell_of(c)) + " |";
     text += '\n';
   };
   add([&](std::size_t c) { return columns_[c].title; });
@@ -74,7 +83,7 @@ std::string Table::markdown() const {
     if (column.is_shown()) text += column.right ? "---:|" : "---|";
   text += '\n';
   for (const std::vector<std::string>& row : cells) add([&](std::size_t c) { return row[c]; });
-  for (const std::string& sentence : notes_) text += "\n" + sentence + "\n";
+  for (const std::string& sentence : notes_) text += "\n" + markdown_text(sentence) + "\n";
   return text;
 }
 

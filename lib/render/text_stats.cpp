@@ -7,7 +7,8 @@ namespace mha::render {
 
 namespace {
 
-/// The columns in front of the measures: what a row is about, and how much is behind it.
+/// The columns in front of the measures: what a row is about, and how many texts or queries it is
+/// based on.
 ColumnsOf<TextStatsRow> naming_columns(TextRows rows) {
   using Row = TextStatsRow;
   const auto name = [](std::string title, bool right) {
@@ -75,9 +76,6 @@ std::string text_stats_for_eyes(const std::vector<TextStatsRow>& rows, TextStats
 
 Table activations_table(const std::vector<Activation>& list) {
   using In = Table::In;
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
   const auto words = [](std::string Activation::*of) {
     return [of](const Activation& one) { return Cell::words(one.*of); };
   };
@@ -93,8 +91,8 @@ Table activations_table(const std::vector<Activation>& list) {
                        [](const Activation& one) {
                          return Cell::words(one.token).shown_as(readable(one.token));
                        }},
-                      {fields("before"), words(&Activation::before)},
-                      {fields("after"), words(&Activation::after)},
+                      {field_column("before"), words(&Activation::before)},
+                      {field_column("after"), words(&Activation::after)},
                       {{.title = "", .shrinks = true, .in = In::eyes}, [](const Activation& one) {
                          return Cell(visible(one.before) + "«" + visible(one.token) + "»" +
                                      visible(one.after));

@@ -22,20 +22,17 @@ Table tokens_table(const std::vector<TokenRow>& rows, const TokenNames& names,
                    std::string_view form) {
   using In = Table::In;
   using Row = TokenRow;
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
   const auto eyes = [](std::string title, bool right = false) {
     return Table::Column{.title = std::move(title), .right = right, .in = In::eyes};
   };
   ColumnsOf<Row> columns{
-      {fields("text"), [](const Row& row) { return Cell::count(row.text); }},
-      {fields("position"), [](const Row& row) { return Cell::count(row.position); }},
+      {field_column("text"), [](const Row& row) { return Cell::count(row.text); }},
+      {field_column("position"), [](const Row& row) { return Cell::count(row.position); }},
       {eyes("", true), [](const Row& row) { return Cell::count(row.position); }},
       {eyes("token"), [&](const Row& row) { return Cell::words(names.label(row.at.id)); }},
       {{.title = "id", .right = true},
        [](const Row& row) { return Cell::count(static_cast<std::size_t>(row.at.id)); }},
-      {fields("token"), [&](const Row& row) { return Cell::words(names.text(row.at.id)); }},
+      {field_column("token"), [&](const Row& row) { return Cell::words(names.text(row.at.id)); }},
       {eyes("bytes"),
        [](const Row& row) {
          return row.at.begin == row.at.end ? Cell("–")
@@ -47,8 +44,8 @@ Table tokens_table(const std::vector<TokenRow>& rows, const TokenNames& names,
          const bool same = names.piece(row.at.id) == names.label(row.at.id);
          return same ? piece.shown_as("") : piece;
        }},
-      {fields("begin"), [](const Row& row) { return Cell::count(row.at.begin); }},
-      {fields("end"), [](const Row& row) { return Cell::count(row.at.end); }}};
+      {field_column("begin"), [](const Row& row) { return Cell::count(row.at.begin); }},
+      {field_column("end"), [](const Row& row) { return Cell::count(row.at.end); }}};
   return table_of(rows, std::move(columns), form);
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace mha::render {
 
@@ -58,19 +57,16 @@ std::string summary(const WeightsDiff& diff) {
 Table weights_lines(const WeightsDiff& diff) {
   using In = Table::In;
   using One = WeightDiff;
-  const auto fields = [](std::string title) {
-    return Table::Column{.title = std::move(title), .in = In::fields};
-  };
   const auto words = [&](std::string title, std::string One::*of) {
-    return ColumnOf<One>{fields(std::move(title)),
+    return ColumnOf<One>{field_column(std::move(title)),
                          [of](const One& one) { return Cell::words(one.*of); }};
   };
   const auto shape = [&](std::string title, Shape One::*of) {
-    return ColumnOf<One>{fields(std::move(title)),
+    return ColumnOf<One>{field_column(std::move(title)),
                          [of](const One& one) { return Cell::shape(one.*of); }};
   };
   const auto number = [&](std::string title, double One::*of) {
-    return ColumnOf<One>{fields(std::move(title)),
+    return ColumnOf<One>{field_column(std::move(title)),
                          [of](const One& one) { return Cell::number(one.*of); }};
   };
   const bool steps =

@@ -106,7 +106,8 @@ TEST_CASE("effects --timings: what the ablations took, beside whole passes") {
 }
 
 TEST_CASE("effects: a set is a line more") {
-  const Result set = run_line(gpt2 + "--together 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
+  const Result set =
+      run_line(gpt2 + "--together 'layers.0.head_out[2] + layers.1.mlp_out' -f json");
   REQUIRE(set.code == 0);
   const nlohmann::json last = nlohmann::json::parse(set.out).back();
   CHECK(last["part"] == "set");
@@ -270,11 +271,13 @@ TEST_CASE("effects: pairs of a sweep that predict the same are left out, and cou
 }
 
 TEST_CASE("effects: pairs that a sweep leaves out are told whatever its form") {
-  const std::string swept = "effects data/bard-gpt2 --sweep resid_pre --over layer --text 'my lord' "
-                            "--text 'What news from' --patch-from 'my love' --patch-from 'What "
-                            "says my' ",
-                    note = "1 of 2 pairs left out of the mean, as both of its runs measure the same: "
-                           "pair 0, counted from 0";
+  const std::string swept =
+                        "effects data/bard-gpt2 --sweep resid_pre --over layer --text 'my lord' "
+                        "--text 'What news from' --patch-from 'my love' --patch-from 'What "
+                        "says my' ",
+                    note =
+                        "1 of 2 pairs left out of the mean, as both of its runs measure the same: "
+                        "pair 0, counted from 0";
   const Folder folder;
   for (const std::string form : {"-f csv", "-f tsv", "-f json", "-f table", "-f npy", "-f svg"}) {
     INFO(form);

@@ -56,8 +56,8 @@ TEST_CASE("first files: a lone map, or q, k and v without an axis of heads, is o
         run({"show", packed, "-s", "output", "-f", "csv"}).out);
   // What says that there are more heads, or is no number, stays an error.
   CHECK_THAT(run({"show", map, "--num-heads", "2"}).err, Contains("expected (B,) H, T, S"));
-  const std::string vector = folder.write(
-      "vector.json", "{\"Q\": [1, 0], \"K\": " + rows + ", \"V\": " + rows + "}");
+  const std::string vector =
+      folder.write("vector.json", "{\"Q\": [1, 0], \"K\": " + rows + ", \"V\": " + rows + "}");
   CHECK_THAT(run({"show", vector}).err,
              Contains("Q is (2,): expected (B,) T, H·d_k; a single row of numbers is [[…]]"));
   for (const char* name : {"weights", "X"}) {

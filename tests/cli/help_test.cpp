@@ -167,7 +167,7 @@ TEST_CASE("help is every option, -h a page of 60 lines") {
     CHECK(run({"help", name, "all"}, narrow).out == whole);
     CHECK(std::count(page.begin(), page.end(), '\n') <= 60);
     CHECK(page.find("\nExamples\n") < page.find("\nGeneral\n"));
-    CHECK(page.find("`mha-inspect " + name + " --help` says all of every option") !=
+    CHECK(page.find("`mha-inspect " + name + " --help` describes every option in full") !=
           std::string::npos);
     std::istringstream lines(page);
     for (std::string line; std::getline(lines, line);)
@@ -186,7 +186,10 @@ TEST_CASE("former spellings of options are taken, with a note") {
        "predict data/bard-gpt2 --text 'To be' --query all"},
       {"predict data/bard-gpt2 --text 'To be' --all --query 1",
        "predict data/bard-gpt2 --text 'To be' --query all,1"},
+      {"predict data/bard-gpt2 --text 'To be' --query 1 --all",
+       "predict data/bard-gpt2 --text 'To be' --query all,1"},
       {"stats data/quickstart.json --all", "stats data/quickstart.json --measures all"},
+      {"stats data/quickstart.json --all=true", "stats data/quickstart.json --measures all"},
       {"stats data/quickstart.json --window=2 -f json",
        "stats data/quickstart.json --near 2 -f json"},
       {"effects data/bard-gpt2 --text 'To be' --set 'layers.0.mlp_out'",
@@ -196,11 +199,11 @@ TEST_CASE("former spellings of options are taken, with a note") {
     INFO(then);
     const Result former = shell("\"$MHA\" " + then), plain = shell("\"$MHA\" " + now);
     REQUIRE(plain.code == 0);
-    CHECK(plain.err.find("is called") == std::string::npos);
+    CHECK(plain.err.find("has been renamed") == std::string::npos);
     CHECK(former.code == 0);
     CHECK(former.out == plain.out);
-    CHECK(former.err.find("will not be understood from 0.4 on") != std::string::npos);
-    CHECK(shell("\"$MHA\" " + then + " -q").err.find("is called") == std::string::npos);
+    CHECK(former.err.find("the old spelling stops working in 0.4") != std::string::npos);
+    CHECK(shell("\"$MHA\" " + then + " -q").err.find("has been renamed") == std::string::npos);
   }
 }
 

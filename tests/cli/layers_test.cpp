@@ -117,9 +117,9 @@ TEST_CASE("a weight that every other layer has is missed in the one that lacks i
     return members;
   };
   for (const char* without : {"W_o", "W_q", "b_v"}) {
-    const std::string path = folder.write(
-        "layers.json", R"({"num_heads": 1, "X": [[1, 0], [0, 1], [2, 1]])" + layer(0, "") +
-                           layer(1, without) + layer(2, "") + "}");
+    const std::string path =
+        folder.write("layers.json", R"({"num_heads": 1, "X": [[1, 0], [0, 1], [2, 1]])" +
+                                        layer(0, "") + layer(1, without) + layer(2, "") + "}");
     const auto run = [&](const std::string& n) {
       return shell(fmt::format("\"$MHA\" show '{}' --layer {} -s output --strict", path, n));
     };

@@ -216,8 +216,9 @@ std::vector<std::string> in_formats_alike(const std::string& command) {
     forms = {"json", "ndjson", "csv", "tsv"};
   else if (form == "json" && (is("circuits ") || is("stages ")))
     forms = {"json", "ndjson"};
-  else if (form == "csv" && (is("tokens ") || is("bench ") || (is("predict ") && !has("--query all")) || has("--spectrum") ||
-                             (is("diff ") && !has("--weights"))))
+  else if (form == "csv" &&
+           (is("tokens ") || is("bench ") || (is("predict ") && !has("--query all")) ||
+            has("--spectrum") || (is("diff ") && !has("--weights"))))
     forms = {"csv", "tsv", "ndjson"};
   else if (form == "csv")
     forms = {"csv", "tsv"};

@@ -268,7 +268,8 @@ TEST_CASE("many texts: one line says what is wrong") {
             "rows have no such column"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token --grid self",
             "--grid and --kind are of heads"},
-           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --measures all", "--measures all is a table's"},
+           {"stats data/bard-gpt2 --layer 0 " + text + "--by token --measures all",
+            "--measures all is of a table of heads"},
            {"stats data/bard-gpt2 --layer 0 " + text + "--by token -o '{head}.csv'",
             "leave {head} out"},
            {"stats data/bard-gpt2 --layer 0 " + text +

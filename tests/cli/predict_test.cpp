@@ -133,7 +133,7 @@ TEST_CASE("predict: --answer and --versus are told wherever they rank") {
                         "versus,versus_probability,versus_logit,versus_rank,logit_difference\n"));
   CHECK_THAT(shell(line + "--top 1 --answer ' king' --versus ' the'").out,
              Contains("the first logit less the second: "));
-  CHECK_THAT(shell(line + "--query all --answer ' king'").out, Contains("p(answer)  rank"));
+  CHECK_THAT(shell(line + "--query all --answer ' king'").out, Contains("p(answer)  rank(answer)"));
   for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
            {"--versus ' the'", "give --answer, too"},
            {"--answer ' the' --versus ' the'", "is always 0"},

@@ -126,10 +126,12 @@ TEST_CASE("sound: options that files and a text leave nothing to do are told") {
     CHECK(result.code == 0);
     CHECK_THAT(result.err, Contains(std::string("warning: ") + option + " changes nothing"));
   }
-  const Result top = run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--query", "all", "--top", "3"});
+  const Result top =
+      run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--query", "all", "--top", "3"});
   CHECK(top.code == 2);
   CHECK_THAT(top.err, Contains("--top changes nothing"));
-  CHECK(run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--query", "all", "--top", "3", "-f", "json"})
+  CHECK(run({"predict", "data/bard-gpt2", "--ids", "3,4,5", "--query", "all", "--top", "3", "-f",
+             "json"})
             .code == 0);
 }
 

@@ -197,7 +197,7 @@ TEST_CASE("texts: lines that a query does not apply to are passed over, and coun
                  all = of("predict" + two + query + " -f json");
     INFO(some.err);
     REQUIRE(some.code == 0);
-    CHECK_THAT(some.err, Contains("1 of 3 lines have no such token, and are passed over"));
+    CHECK_THAT(some.err, Contains("1 of 3 lines lack such a token and are skipped"));
     const json found = json::parse(some.out)["predictions"],
                expected = json::parse(all.out)["predictions"];
     REQUIRE(found.size() == expected.size());

@@ -197,9 +197,9 @@ const std::set<std::string> about_the_run{
 
 /// What is so already in a line, or is a step behind what the line shows.
 const std::set<std::pair<std::string, std::string>> as_it_is{
-    {"map", "--residual"},      {"map", "--softmax"},  {"map", "--qkv-order"},
-    {"convert", "--causal"},    {"diff", "--layer"},   {"stats", "--measures"},
-    {"stats", "--residual"},    {"stats", "--near"}, {"circuits", "--naming"},
+    {"map", "--residual"},      {"map", "--softmax"}, {"map", "--qkv-order"},
+    {"convert", "--causal"},    {"diff", "--layer"},  {"stats", "--measures"},
+    {"stats", "--residual"},    {"stats", "--near"},  {"circuits", "--naming"},
     {"circuits", "--num-heads"}};
 
 /// Whether a line has an option, with this value: once more it says the same.
