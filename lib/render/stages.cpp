@@ -105,10 +105,12 @@ std::string for_eyes(const Layer* layer, const TextStyle& text_style) {
   Table derived({{""}, {"", false, true, false, true}});
   for (const DerivedInfo& info : derived_stages())
     derived.add({std::string(info.name), std::string(info.formula)});
-  std::string out = grid.text(text_style) + "\n" + text_style.bold("also called") + "\n" +
-                    aliases.text(text_style, 2) + "\n" +
-                    text_style.bold("made of several heads or layers, where they are named") +
-                    "\n" + derived.text(text_style, 2) + "\n";
+  std::string out =
+      grid.text(text_style) + "\n" + text_style.bold("also called") + "\n" +
+      aliases.text(text_style, 2) + "\n" +
+      text_style.bold(
+          in_lines("made of several heads or layers, where they are named", text_style.width)) +
+      "\n" + derived.text(text_style, 2) + "\n";
   for (const std::string& line : wrapped(letters_legend, text_style.width))
     out += text_style.dim(line) + "\n";
   return out;

@@ -176,8 +176,17 @@ std::string fitted_facts(std::string_view text, std::size_t used, std::size_t wi
     const std::string_view part = text.substr(0, text.find(between, 1));
     const std::size_t columns = display_width(part);
     const bool breaks = used + columns > width && part.starts_with(between) && used > 2;
-    out += breaks ? "\n  " + std::string(part.substr(1)) : std::string(part);
-    used = breaks ? columns + 1 : used + columns;
+    if (breaks && columns + 1 > width) { // a fact that is wider than a line by itself
+      std::string indent = "\n  ";
+      for (const std::string& line : wrapped(part.substr(1), width > 24 ? width - 4 : 20)) {
+        out += indent + line;
+        used = indent.size() - 1 + display_width(line);
+        indent = "\n    ";
+      }
+    } else {
+      out += breaks ? "\n  " + std::string(part.substr(1)) : std::string(part);
+      used = breaks ? columns + 1 : used + columns;
+    }
     text.remove_prefix(part.size());
   }
   return out;
