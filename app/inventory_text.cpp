@@ -149,7 +149,7 @@ Table layers_table(const std::vector<Inventory::LayerRow>& layers) {
 }
 
 /// The settings that something sets, and where; `defaults` gets the others.
-Table settings_table(const Inventory& inventory, std::vector<std::string>& defaults) {
+Table set_values_table(const Inventory& inventory, std::vector<std::string>& defaults) {
   Table grid({{"setting"},
               {.title = "value", .shrinks = true, .wraps = true},
               {.title = "from", .shrinks = true, .dim = true, .wraps = true}});
@@ -169,7 +169,7 @@ std::string layer_text(const Inventory& inventory, const TextStyle& text_style) 
     out += "\n" + tensors_table(listed(inventory.tensors), true).text(text_style);
 
   std::vector<std::string> defaults;
-  const Table grid = settings_table(inventory, defaults);
+  const Table grid = set_values_table(inventory, defaults);
   if (!grid.empty()) out += "\n" + grid.text(text_style);
   if (!defaults.empty()) {
     out += "\n";
@@ -329,7 +329,7 @@ std::string as_markdown(const Inventory& inventory) {
   } else {
     section(inventory.headline, tensors_table(listed(inventory.tensors), true));
     std::vector<std::string> defaults;
-    section("settings", settings_table(inventory, defaults));
+    section("settings", set_values_table(inventory, defaults));
     if (!defaults.empty())
       out += "\n" + markdown_text(fmt::format("by default: {}", fmt::join(defaults, ", "))) + "\n";
   }
