@@ -48,7 +48,7 @@ void note_lines_passed_over(const std::optional<IndexList>& query, const Texts& 
   std::size_t lacking = 0;
   for (std::size_t b = 0; b < lines; ++b)
     lacking += positions_in(*query, text, b, Lacking::passed_over).empty();
-  if (lacking == lines) positions_in(*query, text, 0); // says why
+  if (lacking == lines) fail("--query {}: no text has such a token", query->text());
   if (lacking > 0)
     print_note(fmt::format("--query {}: {} of {} lack such a token and are skipped", query->text(),
                            lacking, counted(lines, "lines")),

@@ -146,7 +146,7 @@ TEST_CASE("forms: a file's extension decides, .md too") {
   for (const char* name : {"t.csv", "t.tsv", "t.json", "t.ndjson", "t.md", "t.txt"})
     REQUIRE(run({"tokens", "data/bard-llama", "--text", "a|b", "-o", folder.path(name)}).code == 0);
   CHECK(folder.read("t.md").starts_with(
-      "|   | token | id | bytes | piece |\n|---:|---|---:|---|---|\n"));
+      "|  | token | id | bytes | piece |\n|---:|---|---:|---|---|\n"));
   CHECK(folder.read("t.md").find("\\|") != std::string::npos);
   CHECK(folder.read("t.ndjson").starts_with("{\"text\": 0, \"position\": 0, \"id\": "));
 }
