@@ -4,7 +4,7 @@
 
 #include "figure_options.hpp"
 #include "output.hpp"
-#include <mha/circuits/derived.hpp>
+#include <mha/observe/derived.hpp>
 #include <mha/render/map.hpp>
 
 namespace mha::app {

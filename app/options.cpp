@@ -4,7 +4,7 @@
 #include "patches.hpp"
 #include "progress_bar.hpp"
 #include "setting_options.hpp"
-#include <mha/circuits/derived.hpp>
+#include <mha/observe/derived.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>

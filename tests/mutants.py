@@ -68,15 +68,15 @@ MUTANTS = [
      "product_with_transpose(layer.k(h), factor_of(layer.k(h)).view())", "results llama3.2 composition"),
 
     # Flow.
-    ("circuits/derived.cpp", "double sum = 1;\n    for (std::size_t s = 0; s < T; ++s) sum", "double sum = 0;\n    for (std::size_t s = 0; s < T; ++s) sum",
+    ("observe/derived.cpp", "double sum = 1;\n    for (std::size_t s = 0; s < T; ++s) sum", "double sum = 0;\n    for (std::size_t s = 0; s < T; ++s) sum",
      "results nemotron rollout"),
-    ("circuits/derived.cpp", "rolled[t * T + s] += step[t * T + k] * before[k * T + s];",
+    ("observe/derived.cpp", "rolled[t * T + s] += step[t * T + k] * before[k * T + s];",
      "rolled[t * T + s] += step[t * T + k] * before[s * T + k];", "results nemotron rollout"),
-    ("circuits/derived.cpp", "received[h * of.S + s] /= rows;", "received[h * of.S + s] /= static_cast<double>(of.T);",
+    ("observe/derived.cpp", "received[h * of.S + s] /= rows;", "received[h * of.S + s] /= static_cast<double>(of.T);",
      "results cohere-plus received"),
-    ("circuits/derived.cpp", "(kl_term_to_mean(p, q) + kl_term_to_mean(q, p)) / 2;", "kl_term_to_mean(p, q) / 2;",
+    ("observe/derived.cpp", "(kl_term_to_mean(p, q) + kl_term_to_mean(q, p)) / 2;", "kl_term_to_mean(p, q) / 2;",
      "results granite divergence"),
-    ("circuits/derived.cpp", "kv = kv_head_of(layer, h);", "kv = h % dims.H_kv;", "results llama3.2 value_norms"),
+    ("observe/derived.cpp", "kv = kv_head_of(layer, h);", "kv = h % dims.H_kv;", "results llama3.2 value_norms"),
 
     # Measures of heads.
     ("heads/measure_rows.cpp", "row.entropy / std::log(to_double(seen.keys))", "row.entropy / std::log2(to_double(seen.keys))",

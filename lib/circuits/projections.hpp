@@ -1,7 +1,7 @@
 #pragma once
 // A layer's projections as its circuits have them: from the stream to the stream, in float64.
 
-#include <mha/circuits/dense.hpp>
+#include <mha/kernels/dense.hpp>
 #include <mha/layer/layer.hpp>
 
 #include <cstdint>

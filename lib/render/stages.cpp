@@ -1,6 +1,6 @@
 #include <mha/render/stages.hpp>
 
-#include <mha/circuits/derived.hpp>
+#include <mha/observe/derived.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/render/table.hpp>

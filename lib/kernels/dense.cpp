@@ -1,4 +1,4 @@
-#include <mha/circuits/dense.hpp>
+#include <mha/kernels/dense.hpp>
 
 #include <mha/kernels/packed.hpp>
 #include <mha/system/parallel.hpp>

@@ -1,6 +1,6 @@
-#include <mha/circuits/derived.hpp>
+#include <mha/observe/derived.hpp>
 
-#include <mha/circuits/dense.hpp>
+#include <mha/kernels/dense.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
