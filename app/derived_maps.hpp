@@ -1,32 +1,22 @@
 #pragma once
-// -s weights_mean, value_norms, value_norms_sum, rollout, received, divergence of map, show and
-// dump: stages that are made of several stages, heads or layers.
+// map -s weights_mean, rollout and other derived stages: matrices of queries, keys or heads.
 
 #include "figure_options.hpp"
 #include "output.hpp"
-#include <mha/observe/derived.hpp>
 #include <mha/render/map.hpp>
 
 namespace mha::app {
 
-struct DerivedOptions {
-  const DerivedInfo* kind = nullptr;
-  Selection selection; ///< --batch, --head, --query, --key
-  OutputOptions output;
-  std::string form; ///< of text, or of a file: "csv", "json", "npy", "png" …; "" by the path
-  std::optional<std::size_t> precision;
-  render::MapColors colors;
-  FigureOptions figure = {}; ///< of a picture
+/// How a derived stage is drawn.
+struct DerivedPictures {
+  const Selection& selection;
+  const OutputOptions& output;
+  const std::string& form; ///< "text", "png", "svg" or "pdf"
+  const render::MapColors& colors;
+  const FigureOptions& figure;
 };
 
-/// The one that is named alone; null where none is. Throws UsageError where it stands beside
-/// others.
-const DerivedInfo* derived_among(const std::vector<std::string>& stages);
-
-/// Computes it for the chosen layers and draws, prints or writes it, by `form`. Layers before the
-/// first chosen one are computed for a rollout.
-void draw_derived(RunRequest request, const DerivedOptions& options, Common& common);
-void print_derived(RunRequest request, const DerivedOptions& options, Common& common);
-void dump_derived(RunRequest request, const DerivedOptions& options, Common& common);
+/// Draws the one stage of the request, of the layers that it chose.
+void draw_derived(const RunRequest& request, const DerivedPictures& asked, Common& common);
 
 } // namespace mha::app

@@ -175,16 +175,16 @@ void TextEffects::visit(EffectRows* rows, RunState& state) {
 }
 
 void TextEffects::report() const {
-  report_timings(common_, [&](render::JsonText& json) {
-    json.member("ablations", cost_.ablations);
-    json.key("operations").as_it_is(fmt::format("{:.6g}", cost_.operations));
-    json.key("of_whole_passes").as_it_is(fmt::format("{:.6g}", cost_.full_pass_operations));
-    add_fixed(json, "share", cost_.operations / cost_.full_pass_operations, 4);
-    add_fixed(json, "effects_s", cost_.effects_s);
-    add_fixed(json, "cpu_s", cost_.cpu);
-    add_fixed(json, "pass_s", cost_.pass_s);
-    add_fixed(json, "pass_cpu_s", cost_.pass_cpu);
-  });
+  common_.more_timings = [cost = cost_](render::JsonText& json) {
+    json.member("ablations", cost.ablations);
+    json.key("operations").as_it_is(fmt::format("{:.6g}", cost.operations));
+    json.key("of_whole_passes").as_it_is(fmt::format("{:.6g}", cost.full_pass_operations));
+    add_fixed(json, "share", cost.operations / cost.full_pass_operations, 4);
+    add_fixed(json, "effects_s", cost.effects_s);
+    add_fixed(json, "cpu_s", cost.cpu);
+    add_fixed(json, "pass_s", cost.pass_s);
+    add_fixed(json, "pass_cpu_s", cost.pass_cpu);
+  };
 }
 
 } // namespace mha::app

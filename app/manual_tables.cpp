@@ -125,6 +125,9 @@ std::string manual_of_stages() {
       roff::paragraph("A step that a layer does not have stands for what it is computed from.") +
       roff::heading("STAGES");
   for (const StageInfo& info : stages()) out += stage_entry(info);
+  out += roff::heading("MADE OF SEVERAL HEADS OR LAYERS") +
+         roff::text("Computed where they are named, never given and not patched.") + "\n";
+  for (const StageInfo& info : derived_stages()) out += stage_entry(info);
   out += roff::heading("WORDS THAT MEAN SEVERAL THINGS");
   for (std::string_view word : ambiguous_words())
     out += roff::entry(roff::bold(word), joined_names(readings_of(word), " or "));

@@ -91,8 +91,13 @@ void MapCommand::draw_circuit() {
                  output,
                  figure},
                 form_, common);
-  report_timings(common);
 }
+
+namespace {
+
+constexpr const char* one_stage = "map draws one stage; name one with --stage";
+
+} // namespace
 
 int MapCommand::run() {
   check();
@@ -100,18 +105,15 @@ int MapCommand::run() {
     draw_circuit();
     return 0;
   }
-  if (const DerivedInfo* const flow = derived_among(stages)) {
+  if (std::ranges::any_of(stages,
+                          [](const std::string& name) { return find_derived(name).has_value(); })) {
+    if (stages.size() > 1) throw UsageError(one_stage);
     refuse_of_stages(false);
-    draw_derived(request,
-                 {flow,
-                  selection,
-                  output,
-                  form_,
-                  {},
-                  {color_map, render::ColorScale::linear, low, high},
-                  figure},
-                 common);
-    report_timings(common);
+    request.stages = stages;
+    draw_derived(
+        request,
+        {selection, output, form_, {color_map, render::ColorScale::linear, low, high}, figure},
+        common);
     return 0;
   }
   OpenedModel model = open_model(request, common);
@@ -124,7 +126,6 @@ int MapCommand::run() {
     if (form_ == "png" || form_ == "pdf") note_undrawn(picture);
     write(picture);
   }
-  report_timings(common);
   return 0;
 }
 
@@ -250,7 +251,7 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
   const Layer& layer = loaded.layer;
   std::vector<Stage> wanted =
       stages_of(layer, stages.empty() ? std::vector<std::string>{"weights"} : stages);
-  if (wanted.size() != 1) throw UsageError("map draws one stage; name one with --stage");
+  if (wanted.size() != 1) throw UsageError(one_stage);
   const Stage stage = wanted[0];
   const Selection chosen = batch_chosen(loaded).placed(loaded.layer);
   require_axes(layer, wanted, chosen);

@@ -4,7 +4,6 @@
 #include "patches.hpp"
 #include "progress_bar.hpp"
 #include "setting_options.hpp"
-#include <mha/observe/derived.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
@@ -169,11 +168,11 @@ std::vector<std::size_t> positions_in(const IndexList& list, const Texts& text, 
 
 void add_stages(Cli& cli, std::vector<std::string>& names) {
   cli.group("Stages");
-  cli.list("--stage,-s", "NAME[,NAME]", names,
-           "steps by name, as `mha-inspect stages` lists them; of show, dump and map also one that "
-           "is "
-           "made of several: " +
-               joined_texts(names_of_rows<std::string>(derived_stages()), ", "))
+  cli.list(
+         "--stage,-s", "NAME[,NAME]", names,
+         "steps by name, as `mha-inspect stages` lists them, and what is made of several heads or "
+         "layers: " +
+             joined_texts(names_of_rows<std::string>(derived_stages()), ", "))
       .offers(Completes::stages);
 }
 
@@ -213,6 +212,38 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names) {
   return stages;
 }
 
+void add_fixed(render::JsonText& json, std::string_view name, double value, int digits) {
+  json.key(name).as_it_is(fmt::format("{:.{}f}", value, digits));
+}
+
+namespace {
+
+/// The line of --timings.
+void report_timings(const Common& common) {
+  if (!common.timings) return;
+  const LayerCounts none;
+  const LayerCounts& counts = common.counts ? *common.counts : none;
+  const KeptWeights no_weights(0);
+  const KeptWeights& weights = common.weights ? *common.weights : no_weights;
+  const double packing = weights.packing_seconds();
+  render::JsonText json;
+  json.object([&] {
+    add_fixed(json, "read_s", common.read_s);
+    add_fixed(json, "pack_s", packing);
+    add_fixed(json, "compute_s", common.compute_s - packing);
+    add_fixed(json, "write_s", common.write_s);
+    json.member("layers_made", counts.made.load())
+        .member("layers_computed", counts.computed.load())
+        .member("kept_bytes", weights.bytes())
+        .member("memory", weights.budget());
+    if (common.more_timings) common.more_timings(json);
+  });
+  json.end_line();
+  print_message(json.take());
+}
+
+} // namespace
+
 void add_common(Cli& cli, Common& common, bool computes) {
   cli.shared_group("General");
   if (computes) {
@@ -220,6 +251,7 @@ void add_common(Cli& cli, Common& common, bool computes) {
               "threads to compute with; default: as many as pay");
     cli.flag("--timings", common.timings,
              "one JSON line on standard error: seconds to read, compute and write");
+    cli.at_end([&common] { report_timings(common); });
   }
   cli.flag("--strict", common.strict, "what would be a warning is an error");
   cli.flag("--quiet,-q", common.quiet, "no notes and no progress on standard error");
@@ -327,33 +359,6 @@ void report_overflow(const Message& text, const Common& common) {
   if (text.empty()) return;
   if (common.strict) fail("{} (an error by --strict)", text);
   print_note(console_text(text), common, Severity::warning);
-}
-
-void add_fixed(render::JsonText& json, std::string_view name, double value, int digits) {
-  json.key(name).as_it_is(fmt::format("{:.{}f}", value, digits));
-}
-
-void report_timings(const Common& common, const MoreTimings& more) {
-  if (!common.timings) return;
-  const LayerCounts none;
-  const LayerCounts& counts = common.counts ? *common.counts : none;
-  const KeptWeights no_weights(0);
-  const KeptWeights& weights = common.weights ? *common.weights : no_weights;
-  const double packing = weights.packing_seconds();
-  render::JsonText json;
-  json.object([&] {
-    add_fixed(json, "read_s", common.read_s);
-    add_fixed(json, "pack_s", packing);
-    add_fixed(json, "compute_s", common.compute_s - packing);
-    add_fixed(json, "write_s", common.write_s);
-    json.member("layers_made", counts.made.load())
-        .member("layers_computed", counts.computed.load())
-        .member("kept_bytes", weights.bytes())
-        .member("memory", weights.budget());
-    if (more) more(json);
-  });
-  json.end_line();
-  print_message(json.take());
 }
 
 } // namespace mha::app

@@ -39,6 +39,9 @@ std::vector<Stage> stages_named(const std::vector<std::string>& names);
 /// --part I/N, counted from 1 as GNU parallel and `split` do.
 void add_part(Cli& cli, std::optional<Shard>& part);
 
+/// A command's own members of the line of --timings.
+using MoreTimings = std::function<void(render::JsonText& json)>;
+
 /// Habits that all commands share.
 struct Common {
   Color color = Color::automatic;
@@ -46,11 +49,13 @@ struct Common {
   bool timings = false, strict = false, quiet = false;
   bool progress = true; ///< whether a bar may show how far long computations are
   double read_s = 0, compute_s = 0,
-         write_s = 0;                         ///< filled with Stopwatch, printed by report_timings
+         write_s = 0; ///< filled with Stopwatch, for --timings
+  MoreTimings more_timings;
   std::shared_ptr<const LayerCounts> counts;  ///< of the sources that were opened
   std::shared_ptr<const KeptWeights> weights; ///< of a text's model
 };
-/// --color, --quiet, --strict, and for commands that compute --threads and --timings.
+/// --color, --quiet, --strict, and for commands that compute --threads and --timings, whose line
+/// is printed when the command has run.
 void add_common(Cli& cli, Common& common, bool computes = true);
 
 /// Opens the sources, and reads the texts that there are, in time that is reading.
@@ -74,11 +79,7 @@ void report_notes(const std::vector<Note>& notes, const Common& common);
 bool report_warnings(const std::vector<LayerWarnings>& layers, const Common& common);
 /// Says that numbers left their type's range, if they did; with --strict it is an error.
 void report_overflow(const Message& text, const Common& common);
-/// Adds a command's own members to the line of --timings.
-using MoreTimings = std::function<void(render::JsonText& json)>;
-/// The line of --timings, if asked for.
-void report_timings(const Common& common, const MoreTimings& more = {});
-/// A number of it with so many digits after the point.
+/// A number of --timings with so many digits after the point.
 void add_fixed(render::JsonText& json, std::string_view name, double value, int digits = 6);
 
 } // namespace mha::app

@@ -32,10 +32,10 @@ std::string replace_placeholder(std::string path, std::string_view placeholder,
 /// if the stage has an axis of heads.
 bool has_axis_for(Stage stage, std::string_view placeholder) {
   if (placeholder == "{batch}") return true;
-  const std::vector<Dim>& letters = info_of(stage).letters;
-  return std::any_of(letters.begin(), letters.end(), [](Dim letter) {
-    return axis_of(letter) == Axis::head || axis_of(letter) == Axis::kv_head;
-  });
+  // Of heads beside heads no file is one head's.
+  return std::ranges::count_if(info_of(stage).letters, [](Dim letter) {
+           return axis_of(letter) == Axis::head || axis_of(letter) == Axis::kv_head;
+         }) == 1;
 }
 
 /// Replaces each file by one file for each selected position of the placeholder's axis, so that a
@@ -303,8 +303,9 @@ std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLaye
     const auto lacks_axis = [&](Stage stage) { return !has_axis_for(stage, placeholder); };
     const auto first_lacking = std::find_if(stages.begin(), stages.end(), lacks_axis);
     if (first_lacking != stages.end() && named)
-      fail("{}: {} has no head axis for {{head}}; head_out and head_result show single heads", path,
-           name_of(*first_lacking));
+      fail("{}: {} has no head axis for {{head}}; {} show single heads", path,
+           name_of(*first_lacking),
+           is_derived(*first_lacking) ? "weights and value_norms" : "head_out and head_result");
     stages.erase(std::remove_if(stages.begin(), stages.end(), lacks_axis), stages.end());
     if (stages.empty() && loaded.layer.ends && !named) return {};
     if (stages.empty()) fail("{}: none of the stages has an axis for {}", path, placeholder);

@@ -36,7 +36,6 @@ int BenchCommand::time_pass(OpenedModel& model, const render::TextStyle& text_st
     write_text(output.path, (form == "table" ? render::visible(model.title()) + "\n\n" : "") +
                                 render::pass_text(speed, form, text_style));
   }
-  report_timings(common);
   return 0;
 }
 
@@ -71,7 +70,6 @@ int BenchCommand::run() {
     const Stopwatch watch(common.write_s);
     write_text(output.path, above + render::speeds_text(rows, form, text_style));
   }
-  report_timings(common);
   return 0;
 }
 

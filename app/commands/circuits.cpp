@@ -209,7 +209,6 @@ int CircuitsCommand::run() {
   if (is_table && !top && all > most)
     print_note(fmt::format("the {} largest of {} pairs; --top shows more, -f csv all", most, all),
                common);
-  report_timings(common);
   return 0;
 }
 

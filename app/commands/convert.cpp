@@ -204,7 +204,6 @@ int Convert::run() {
     throw UsageError("convert needs --output: FILE.npz, FILE.safetensors, FILE.json, a folder, or "
                      "- with --format");
   if (join() || copy()) {
-    report_timings(common);
     return 0;
   }
   OpenedModel model = open_model(request, common);
@@ -212,7 +211,6 @@ int Convert::run() {
     convert(model, model.chosen(), output.path);
   else
     for (const std::string& id : model.chosen()) convert(model, {id}, with_layer(output.path, id));
-  report_timings(common);
   return 0;
 }
 

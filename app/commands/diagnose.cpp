@@ -89,7 +89,7 @@ int DiagnoseCommand::run_model(OpenedModel& model, const render::TextStyle& text
   write_text(output.path, form_of(output) == "json"
                               ? render::diagnosis_json(places)
                               : render::model_diagnosis_text(found, model.title(), text_style));
-  report_timings(common, common.timings ? passes_of(work, model, common.threads) : MoreTimings());
+  if (common.timings) common.more_timings = passes_of(work, model, common.threads);
   return explained ? 0 : 1;
 }
 
@@ -151,7 +151,6 @@ int DiagnoseCommand::run() {
     if (as_json) sink(diagnosis_json(found));
     file.finish();
   }
-  report_timings(common);
   return explained ? 0 : 1;
 }
 

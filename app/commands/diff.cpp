@@ -48,11 +48,7 @@ void add_tolerance(std::string_view option, const std::string& text, std::option
 }
 
 int DiffCommand::run() {
-  if (weights) {
-    const int code = diff_two_checkpoints(request, against, output, common);
-    report_timings(common);
-    return code;
-  }
+  if (weights) return diff_two_checkpoints(request, against, output, common);
   require_against("diff", against);
   request.results_given = true, request.shows_ends = true;
   request.stages = stages;
@@ -65,9 +61,8 @@ int DiffCommand::run() {
   const WorkCount work;
   for (const std::string& id : std::vector(model.chosen())) layers.layer(id); // it may be reopened
   const Verdict verdict = layers.finish();
-  report_timings(common, layers.is_whole() && common.timings
-                             ? passes_of(work, model, common.threads)
-                             : MoreTimings());
+  if (layers.is_whole() && common.timings)
+    common.more_timings = passes_of(work, model, common.threads);
   return exit_code_of(verdict);
 }
 

@@ -1,7 +1,6 @@
 // dump: stages to files, streamed while they are computed.
 
 #include "commands/commands.hpp"
-#include "derived_maps.hpp"
 #include "dump_text.hpp"
 #include "earlier_result.hpp"
 #include "output.hpp"
@@ -56,7 +55,8 @@ private:
   void dump(OpenedModel& model, const std::vector<std::string>& ids, bool several_layers);
   void add_layer_to_files(const LoadedLayer& loaded, bool several_layers, Files& files,
                           const Fingerprint& of_layer);
-  void stack(const LoadedLayer& loaded, const Shape& shape, std::string name, File& file) const;
+  void stack(const LoadedLayer& loaded, Stage stage, const Shape& shape, std::string name,
+             File& file) const;
   void add_text(const LoadedLayer& loaded, const PlannedFile& planned, File& file) const;
   void refuse_unrequested_large_dump(const OpenedModel& model) const;
   void create(Files& files) const;
@@ -67,8 +67,8 @@ private:
   /// Whether results carry a fingerprint of their inputs: parts, whose inputs must be equal, and
   /// files that --resume may find.
   bool has_fingerprint() const { return is_shard() || mentions(output.path, "{layer}"); }
-  DType stored(const Layer& layer) const {
-    return dtype.empty() ? layer.dtype : dtype_named(dtype);
+  DType stored(const Layer& layer, Stage stage) const {
+    return dtype.empty() ? layer.dtype_of(stage) : dtype_named(dtype);
   }
 
   std::vector<std::string> ids_;                            ///< of the chosen layers
@@ -108,15 +108,6 @@ int DumpCommand::run() {
   if (output.path == "-" && output_is_terminal() && output.format != "json")
     fail("bytes of {} do not belong on a terminal; pipe them on, or give --output a file",
          output.format);
-  if (const DerivedInfo* const flow = derived_among(stages)) {
-    if (part || resume || !dtype.empty() || world().count() > 1)
-      throw UsageError(fmt::format("-s {} is written whole, in float64: --part, --resume and "
-                                   "--dump-dtype are for stages of the table",
-                                   flow->name));
-    dump_derived(request, {flow, selection, output, output.format, {}, {}}, common);
-    report_timings(common);
-    return 0;
-  }
   request.stages = stages, request.shows_ends = true;
   OpenedModel model = open_model(request, common);
   ids_ = model.chosen();
@@ -128,7 +119,6 @@ int DumpCommand::run() {
   else
     dump(model, ids_, true);
   if (!skipped_.empty()) print_note(skipped_text(skipped_, ids_.size(), skipped_unmarked_), common);
-  report_timings(common);
   return 0;
 }
 
@@ -140,7 +130,7 @@ void DumpCommand::refuse_unrequested_large_dump(const OpenedModel& model) const 
   for (const std::string& id : ids_) {
     const LoadedLayer loaded = model.outline(id);
     for (Stage stage : stages_of(loaded.layer, {})) {
-      double size = static_cast<double>(size_of(stored(loaded.layer)));
+      double size = static_cast<double>(size_of(stored(loaded.layer, stage)));
       for (std::size_t axis : loaded.layer.shape_of(stage)) size *= static_cast<double>(axis);
       bytes += size;
     }
@@ -247,10 +237,10 @@ void DumpCommand::add_layer_to_files(const LoadedLayer& loaded, bool several_lay
       for (const SelectedAxis& axis : placement.axes())
         fingerprint.add(axis.pick.indices.data(), axis.pick.indices.size() * sizeof(std::size_t));
       if (stacked) {
-        stack(loaded, placement.shape(), std::move(name), file->second);
+        stack(loaded, stage, placement.shape(), std::move(name), file->second);
         continue;
       }
-      out.items.push_back({std::move(name), stored(loaded.layer), placement.shape()});
+      out.items.push_back({std::move(name), stored(loaded.layer, stage), placement.shape()});
     }
     if (!stacked) add_text(loaded, planned, file->second);
     if (!has_fingerprint()) continue;
@@ -279,15 +269,15 @@ void DumpCommand::add_text(const LoadedLayer& loaded, const PlannedFile& planned
 }
 
 /// Gives a layer its place in the one item of a file: as many as are dumped, on an axis in front.
-void DumpCommand::stack(const LoadedLayer& loaded, const Shape& shape, std::string name,
-                        File& file) const {
+void DumpCommand::stack(const LoadedLayer& loaded, Stage stage, const Shape& shape,
+                        std::string name, File& file) const {
   LayerInFile& in_file = file.layers.back();
   in_file.first_item = 0;
   in_file.offset = (file.layers.size() - 1) * count_of(shape);
   Shape all{ids_.size()};
   all.insert(all.end(), shape.begin(), shape.end());
   if (file.output.items.empty())
-    file.output.items.push_back({std::move(name), stored(loaded.layer), all});
+    file.output.items.push_back({std::move(name), stored(loaded.layer, stage), all});
   else if (file.output.items[0].shape != all)
     fail("{} of layer {} is {}, of others {}: only equal ones are stacked; dump them as .npz", name,
          loaded.id, to_string(shape), to_string(file.output.items[0].shape));
@@ -322,22 +312,27 @@ void DumpCommand::compute_into(LoadedLayer loaded, const ComputeLayer& by, Files
       if (in_file.layer != loaded.id) continue;
       std::vector<Dump::Target> targets;
       for (std::size_t i = 0; i < in_file.stages.size(); ++i)
-        targets.push_back({in_file.stages[i], in_file.first_item + i, in_file.offset});
-      dumps.push_back(std::make_unique<Dump>(loaded.layer, targets, in_file.selection,
-                                             stored(loaded.layer), *file.writer));
+        targets.push_back({in_file.stages[i], in_file.first_item + i, in_file.offset,
+                           stored(loaded.layer, in_file.stages[i])});
+      dumps.push_back(
+          std::make_unique<Dump>(loaded.layer, targets, in_file.selection, *file.writer));
       all.add(*dumps.back());
     }
   OverflowWatch overflow(loaded.layer);
   const StageSet written = all.wants();
   if (contains(written, Stage::weights)) all.add(overflow);
   const Plan mine = plan_of_this_process(loaded, all.wants());
-  Layer ends; // a copy for the check for non-finite results: its weights were not checked at load
+  // A copy for the check for non-finite results: weights of a model's ends were not checked at
+  // load, and a derived stage is made of more than its layer.
+  Layer checked;
   std::optional<Summaries> summaries;
-  if (loaded.layer.ends) all.add(summaries.emplace(ends = loaded.layer, written, Selection()));
+  if (loaded.layer.ends || std::ranges::any_of(written, is_derived))
+    all.add(summaries.emplace(checked = loaded.layer, written, Selection()));
   by(std::move(loaded.layer), mine, all, common.threads);
   Message problem = overflow.report_without_layer();
   if (problem.empty())
-    problem = not_finite_results(ends, written, [&](Stage stage) { return summaries->of(stage); });
+    problem =
+        not_finite_results(checked, written, [&](Stage stage) { return summaries->of(stage); });
   report_overflow(problem, common);
   for (const auto& one : dumps) report_rounding_overflow(*one);
 }

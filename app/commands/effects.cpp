@@ -152,7 +152,6 @@ int EffectsCommand::run() {
     std::tie(swept.answer, swept.versus) = followed.ids(text);
     swept.places = [this](const Texts& one) { return predicted_places(one, selection.query); };
     run_sweep(sweep, model, std::move(swept), {output, picture, figure, precision}, common);
-    report_timings(common);
     return 0;
   }
   const std::string form = picture_or_form(output, !grid.empty());

@@ -145,11 +145,7 @@ Run declare_explain(Cli& cli) {
               "a long row: the three keys with the largest weights, the others summed up");
   cli.example("explain data/quickstart.json --query 2 --head 0 -f json",
               "the same numbers for a program");
-  return [explain] {
-    const int code = explain->run();
-    report_timings(explain->common);
-    return code;
-  };
+  return [explain] { return explain->run(); };
 }
 
 } // namespace mha::app

@@ -102,7 +102,6 @@ int Info::run() {
   note_unused(inventory);
   write_text(output.path,
              inventory_text(inventory, form_of(output), text_style_of_output(common.color)));
-  report_timings(common);
   return 0;
 }
 

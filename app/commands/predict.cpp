@@ -292,14 +292,12 @@ int Predict::run() {
   if (request.text.each_line) note_lines_passed_over(selection.query, text, common);
   if (!of.empty()) {
     write_part(model);
-    report_timings(common);
     return 0;
   }
   if (positions(text).empty()) // before hours of work
     fail("the text hides no token (as [MASK] does), and the model predicts hidden ones; hide one, "
          "or choose positions with --query");
   predict_all(model);
-  report_timings(common);
   return 0;
 }
 

@@ -145,7 +145,6 @@ int ReportCommand::run() {
     render::report_page(layers, {title_of(model), "mha-inspect " MHA_VERSION}, file.sink());
     file.finish();
   }
-  report_timings(common);
   return 0;
 }
 

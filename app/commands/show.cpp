@@ -1,7 +1,6 @@
 // show: an overview of all stages, or the numbers of some.
 
 #include "commands/commands.hpp"
-#include "derived_maps.hpp"
 #include "describe.hpp"
 #include "output.hpp"
 #include <mha/layer/formula.hpp>
@@ -72,12 +71,6 @@ render::Options Show::render_options(OpenedModel& model, const std::string& form
 
 int Show::run() {
   const std::string form = form_of(output);
-  if (const DerivedInfo* const flow = derived_among(stages)) {
-    if (matrix) throw UsageError("--matrix is for stages of the table");
-    print_derived(request, {flow, selection, output, form, precision, {}}, common);
-    report_timings(common);
-    return 0;
-  }
   request.stages = stages, request.shows_ends = true;
   OpenedModel model = open_model(request, common);
   if (form == "npy")
@@ -86,7 +79,6 @@ int Show::run() {
     overview(model, form), note_labels();
   else
     numbers(model, form);
-  report_timings(common);
   return 0;
 }
 
@@ -216,6 +208,13 @@ void name_columns(render::Value& value, const Texts* texts) {
     value.col.labels.push_back(texts->plain(static_cast<int>(id)));
 }
 
+/// Whether a row or a column of a stage is a token's.
+bool is_of_tokens(Stage stage) {
+  return std::ranges::any_of(info_of(stage).letters, [](Dim letter) {
+    return axis_of(letter) == Axis::query || axis_of(letter) == Axis::key;
+  });
+}
+
 void Show::numbers(OpenedModel& model, const std::string& form) {
   render::Options options = render_options(model, form);
   const auto chosen_form =
@@ -230,7 +229,8 @@ void Show::numbers(OpenedModel& model, const std::string& form) {
     const LoadedLayer loaded = load_layer(model, id, common);
     const Layer& layer = loaded.layer;
     std::vector<Stage> wanted = stages_of(layer, stages);
-    options.labelled = options.labelled || !layer.tokens.empty() || !layer.key_tokens.empty();
+    options.labelled = options.labelled || (std::ranges::any_of(wanted, is_of_tokens) &&
+                                            (!layer.tokens.empty() || !layer.key_tokens.empty()));
     const Selection own = selection_of(loaded, selection, model.chosen().size());
     if (id == model.chosen().front()) note_texts_without(layer, own, common);
     const std::vector<PlannedFile> planned = planned_files(output.path, loaded, own, wanted, true);
@@ -297,12 +297,6 @@ Run declare_show(Cli& cli) {
             "significant digits; default: all in csv and json, 4 of the largest number in a table");
   cli.flag("--matrix", show->matrix, "csv and tsv: bare rows of numbers");
   add_layer(cli, show->request);
-  cli.unused({"--precision"}, [show] {
-    const std::string form = form_of(show->output);
-    return derived_among(show->stages) && form == "table"
-               ? std::string("is of CSV, TSV and JSON; a table of such maps rounds to fit")
-               : "";
-  });
   add_common(cli, show->common);
   cli.example("show data/induction --layer 1 X=data/induction/hidden.npz:layers.1",
               "every step of a layer of a checkpoint, one line each");

@@ -368,11 +368,7 @@ Run declare_stats(Cli& cli) {
   add_layer(cli, stats->request);
   add_common(cli, stats->common);
   add_stats_examples(cli);
-  return [stats] {
-    const int code = stats->run();
-    report_timings(stats->common);
-    return code;
-  };
+  return [stats] { return stats->run(); };
 }
 
 } // namespace mha::app

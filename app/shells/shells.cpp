@@ -28,7 +28,8 @@ const Shell& shell_named(std::string_view name) {
 
 std::vector<std::string> stage_words() {
   std::vector<std::string> words{"all"};
-  for (const StageInfo& info : stages()) words.emplace_back(info.name);
+  for (const auto& rows : {stages(), derived_stages()})
+    for (const StageInfo& info : rows) words.emplace_back(info.name);
   return words;
 }
 

@@ -12,6 +12,7 @@ InOrder::InOrder(const Layer& layer, Stage stage, std::function<void(Place, Tens
     : stage_(stage),
       places_(places_of(layer, make_plan(layer, wants()), stage)),
       use_(std::move(use)) {
+  if (is_derived(stage)) fail("{} is made of whole stages: run it", name_of(stage));
   std::ranges::sort(places_, {}, [](const Place& place) { return key_of(place); });
   const std::vector<Dim>& letters = info_of(stage).letters;
   const bool with_heads = letters.size() == 3 || info_of(stage).kind == Kind::row;

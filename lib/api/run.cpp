@@ -25,7 +25,8 @@ StageSet set_of(const std::vector<Stage>& stages) {
 
 std::size_t api::bytes_of(const Layer& layer, const StageSet& stages) {
   std::size_t bytes = 0;
-  for (const Stage stage : stages) bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype);
+  for (const Stage stage : stages)
+    bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype_of(stage));
   return bytes;
 }
 
@@ -65,7 +66,7 @@ Tensor Cache::tensor(Stage stage) const {
   (void)name_of(stage); // throws Error where it is none
   const auto kept = state_->kept.find(stage);
   if (kept != state_->kept.end()) return kept->second.read_only();
-  if (contains(state_->available, stage))
+  if (contains(state_->available, stage) || is_derived(stage))
     fail("{} was not asked for; {} has {}", name_of(stage),
          state_->order.empty() ? "nothing" : "the cache", joined_names(state_->order));
   fail("{} has no {}; it has {}", state_->layer, name_of(stage), joined_names(state_->available));

@@ -25,7 +25,8 @@ void require_room(const Run::State& run, const api::Wishes& wishes, bool streams
   std::size_t bytes = streams ? (layers + 1) * x.bytes() : 0;
   for (std::size_t n = 0; n <= layers; ++n)
     if (wishes.any(n)) {
-      const Layer layer = n < layers ? run.layers->layer(n, x) : run.layers->ends(x);
+      Layer layer = n < layers ? run.layers->layer(n, x) : run.layers->ends(x);
+      layer.misses_rollout = false; // it comes with the stream
       bytes += api::bytes_of(layer, wishes.of(n, layer));
     }
   require_memory(
@@ -58,7 +59,7 @@ public:
     if (before_)
       streams_.assign(before_->streams.begin(),
                       before_->streams.begin() + static_cast<std::ptrdiff_t>(first));
-    keep_before(first);
+    keep_before(first, at.rollout);
     streams_.push_back(at.x);
     at = advance(*run_->layers, at, layers, on_the_way());
     // Patches behind the last layer are checked where nothing there is kept, too: logits() comes
@@ -78,23 +79,28 @@ public:
   }
 
 private:
-  /// What is asked for of layers that no new patch changes.
-  void keep_before(std::size_t first) {
+  /// What is asked for of layers that no new patch changes; their rollout, where one is.
+  void keep_before(std::size_t first, Tensor& rollout) {
     for (std::size_t n = 0; n < first; ++n) {
-      if (!wishes_.any(n)) {
+      if (!wishes_.any(n) && !wishes_.roll_out()) {
         keep_nothing();
         continue;
       }
       Layer layer = run_->layers->layer(n, streams_[n]);
+      layer.rollout_before = rollout;
       put(layer, n);
-      keep(layer, n);
+      if (wishes_.any(n))
+        keep(layer, n);
+      else
+        keep_nothing();
+      if (wishes_.roll_out()) rollout = whole_stage(layer, Stage::rollout, options_.threads);
       report(n + 1);
     }
   }
 
   Advance on_the_way() {
     Advance way;
-    way.threads = options_.threads;
+    way.threads = options_.threads, way.rolls = wishes_.roll_out();
     way.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
     way.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
       trace_.reset();

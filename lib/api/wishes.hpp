@@ -4,6 +4,7 @@
 #include <mha/api/cache.hpp>
 #include <mha/layer/stage_place.hpp>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,11 @@ public:
   /// What is asked for of a layer that has these. Throws Error for what it lacks and was named.
   StageSet of(std::size_t number, const Layer& layer) const;
   bool any(std::size_t number) const { return all_[number] || stages_[number].any(); }
+  /// Whether the rollout of a layer is.
+  bool roll_out() const {
+    return std::ranges::any_of(
+        stages_, [](const StageSet& stages) { return contains(stages, Stage::rollout); });
+  }
 
 private:
   void add(const std::string& name, std::size_t layers);

@@ -143,7 +143,8 @@ void Comparison::observe(const Slice& block) {
   const Shape& shape = block.values.shape;
   const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
   const Kind kind = info_of(block.stage).kind;
-  const bool rows = kind == Kind::row, of_keys = kind == Kind::map;
+  const bool rows = kind == Kind::row,
+             of_keys = shape.size() > 1 && axis_of(letters.back()) == Axis::key;
   const std::size_t n = shape[with_heads ? 1 : 0], width = rows ? 1 : shape.back();
   const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
   const auto stride = [&](std::size_t axis) { return target->strides[axis]; };

@@ -85,13 +85,14 @@ without_layer_suffix(std::string_view name) {
 
 bool is_stage_name(std::string_view name) {
   const std::string_view word = last_part(without_layer_suffix(name).first);
-  return find_named(stages(), word) != nullptr;
+  return find_named(stages(), word) != nullptr || find_derived(word);
 }
 
 std::vector<Stage> result_stages(std::string_view name) {
   name = without_layer_suffix(name).first;
   const std::string_view word = last_part(name);
   if (const StageInfo* info = find_named(stages(), word)) return {info->stage};
+  if (const std::optional<Stage> derived = find_derived(word)) return {*derived};
   if (std::vector<Stage> readings = stages_below_module(name); !readings.empty()) return readings;
   for (const Meaning& meaning : meanings())
     if (has_word(meaning.words, word)) return meaning.stages;

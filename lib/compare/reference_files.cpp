@@ -51,6 +51,17 @@ std::optional<std::string> ReferenceFiles::file_of(const io::Source& source) con
   return source.text;
 }
 
+bool ReferenceFiles::names(Stage stage, const std::vector<std::string>& layers) const {
+  const auto is_named = [&](std::string_view name) { return last_part(name) == name_of(stage); };
+  return std::ranges::any_of(sources_, [&](const std::string& text) {
+    io::Source source = io::parse_source(text);
+    if (io::mentions_layer(source) && !layers.empty()) source = io::with_layer(source, layers[0]);
+    const std::optional<std::string> file = file_of(source);
+    return file ? std::ranges::any_of(open(*file)->contents().tensors, is_named, &io::Entry::name)
+                : is_named(source.name);
+  });
+}
+
 void ReferenceFiles::keep_text(const std::string& path, const TextPlace& place,
                                std::size_t T) const {
   io::Contents contents = open(path)->contents();

@@ -10,6 +10,7 @@
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <array>
@@ -226,13 +227,19 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
   std::vector<Target> targets;
   const StageSet available = available_stages(layer);
   std::string lacking;
+  std::vector<Stage> derived;
   for (const ReferenceStage& one : reference)
     if (one.mean_of_heads)
       continue; // no head's weights: changes cannot be judged by it
     else if (contains(available, one.stage))
       targets.push_back(target_of(layer, one));
+    else if (is_derived(one.stage))
+      derived.push_back(one.stage);
     else // nothing says how to compute it
       lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
+  if (targets.empty() && !derived.empty())
+    fail("the reference has {}, made of steps, alone, which tells no cause: save {}",
+         joined_names(derived), joined_names(info_of(derived[0]).inputs));
   if (targets.empty() && lacking.empty())
     fail("the reference has the mean of the weights over the heads alone, which tells no cause: "
          "save the output, or each head's weights (average_attn_weights=False)");
@@ -372,8 +379,10 @@ Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> r
 
 } // namespace
 
-Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
-                   const DiagnoseContext& context) {
+namespace {
+
+Diagnosis explain_readings(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                           const DiagnoseContext& context) {
   Diagnosis diagnosis = explain_but_captures(layer, reference, context);
   if (diagnosis.explained || !layer.settings.residual || layer.block) return diagnosis;
   // What an implementation calls its output may have the input added back already.
@@ -389,6 +398,18 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
   if (!as_residual.explained) return diagnosis;
   as_residual.reading = "the reference's output is this layer's residual: X + output";
   return as_residual;
+}
+
+} // namespace
+
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                   const DiagnoseContext& context) {
+  Diagnosis diagnosis = explain_readings(layer, reference, context);
+  for (const ReferenceStage& one : reference)
+    if (is_derived(one.stage))
+      diagnosis.hints.push_back(fmt::format(
+          "{} is made of steps and was not judged; diff compares it", name_of(one.stage)));
+  return diagnosis;
 }
 
 } // namespace mha

@@ -42,8 +42,7 @@ std::vector<std::string> why_incomplete(const Reference& reference, const Outcom
 
 } // namespace
 
-ModelDiff::ModelDiff(const OpenedModel& model, ReferenceFiles files, DiffRequest request,
-                     ExactPass exact)
+ModelDiff::ModelDiff(OpenedModel& model, ReferenceFiles files, DiffRequest request, ExactPass exact)
     : model_(&model),
       files_(std::move(files)),
       request_(std::move(request)),
@@ -51,6 +50,7 @@ ModelDiff::ModelDiff(const OpenedModel& model, ReferenceFiles files, DiffRequest
       whole_(whole_model_of(model)),
       notes_(require_same_text(model, files_).notes) {
   if (!whole_) require_layer_of_stages(files_, model.chosen().size());
+  if (files_.names(Stage::rollout, model.chosen())) model.roll_out();
 }
 
 ModelDiff::ModelDiff(ReferenceFiles files, DiffRequest request)

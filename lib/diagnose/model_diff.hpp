@@ -28,7 +28,7 @@ class ModelDiff {
 public:
   /// `exact`: of the same layers. Throws Error where the reference is of another text, or its
   /// stages do not say of which of several layers they are.
-  ModelDiff(const OpenedModel& model, ReferenceFiles files, DiffRequest request, ExactPass exact);
+  ModelDiff(OpenedModel& model, ReferenceFiles files, DiffRequest request, ExactPass exact);
   /// Of a lone layer.
   ModelDiff(ReferenceFiles files, DiffRequest request);
 

@@ -243,6 +243,20 @@ void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
        available.none() ? "no stages" : joined_names(available), layer.missing_X);
 }
 
+/// Throws Error where a derived stage is not of this layer, or not made of what it has.
+void require_derived(const Layer& layer, Stage stage, const StageSet& available) {
+  const Dims& dims = layer.dims;
+  for (const Stage input : inputs_of(layer, stage)) require_stage(layer, input, available);
+  if (layer.settings.columns)
+    fail("{}: tokens are rows here, and the layer's are columns", name_of(stage));
+  if (stage != Stage::rollout) return;
+  if (dims.T != dims.S_all || !layer.X_k.empty())
+    fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
+         dims.T, dims.S_all);
+  if (layer.misses_rollout && layer.rollout_before.empty())
+    fail("{}", message("a rollout begins at layer 0: choose it and those after it with <layer>"));
+}
+
 } // namespace
 
 void require_stage(const Layer& layer, Stage stage) {
@@ -250,6 +264,7 @@ void require_stage(const Layer& layer, Stage stage) {
 }
 
 void require_stage(const Layer& layer, Stage stage, const StageSet& available) {
+  if (is_derived(stage)) return require_derived(layer, stage, available);
   if (!contains(available, stage)) fail_unavailable(layer, stage, available);
 }
 

@@ -60,6 +60,9 @@ std::vector<std::string> orders_of(const Layer& layer, Stage stage) {
       add({"BTC", "TBC", "BCT", "BTHD", "BHTD"});
     else
       add({"BTC", "TBC", "BCT"});
+    break;
+  case Kind::derived:
+    break;
   }
   return orders;
 }

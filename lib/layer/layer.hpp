@@ -87,6 +87,11 @@ struct LayerFacts {
   /// Of a layer cut out of a batch (first_tokens.hpp): which of its items item 0 is, for messages.
   std::size_t first_item = 0;
 
+  /// B, T, T, f64: what the layers before leave of each token, for the rollout; empty: the layer is
+  /// the first, or by itself, unless `misses_rollout`.
+  Tensor rollout_before;
+  bool misses_rollout = false; ///< there are layers before, whose rollout was not computed
+
   std::vector<std::size_t> kv_heads; ///< each query head's key/value head; empty: in groups
 
   /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
@@ -129,6 +134,8 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   std::size_t length_of(std::size_t batch) const {
     return lengths.empty() ? dims.T : lengths[batch];
   }
+  /// The type that a stage is handed out in.
+  DType dtype_of(Stage stage) const { return is_derived(stage) ? DType::f64 : dtype; }
   /// Whether a stage is given instead of computed.
   bool has_given(Stage stage) const { return contains(given_set, stage); }
   /// The number that `scaled` multiplies by.

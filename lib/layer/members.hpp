@@ -8,6 +8,7 @@
 #include <mha/layer/names.hpp>
 
 #include <concepts>
+#include <span>
 #include <type_traits>
 
 namespace mha {
@@ -23,16 +24,20 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
   for (const TensorInfo& info : layer_tensors()) use(info.name, info.of(layer));
   using Facts = std::conditional_t<std::is_const_v<L>, const LayerFacts, LayerFacts>;
   auto& [dtype, dims, settings, added, blocked, bias, relative_buckets, kv_lengths, lengths,
-         first_item, kv_heads, given, given_set, patches, block, ends, kept, tokens, key_tokens,
-         item_tokens, item_key_tokens, missing_X] = static_cast<Facts&>(layer);
+         first_item, rollout_before, misses_rollout, kv_heads, given, given_set, patches, block,
+         ends, kept, tokens, key_tokens, item_tokens, item_key_tokens, missing_X] =
+      static_cast<Facts&>(layer);
   // Words for people, and where the result goes, decide no number.
   (void)tokens, (void)key_tokens, (void)item_tokens, (void)item_key_tokens;
-  (void)kept, (void)missing_X, (void)first_item;
+  (void)kept, (void)missing_X, (void)first_item, (void)misses_rollout;
+  // Made of the layers before, which decide the stream, too.
+  (void)rollout_before;
   use("dtype", dtype), use("dims", dims), use("settings", settings);
   use("added", added), use("blocked", blocked), use("bias", bias);
   use("relative_buckets", relative_buckets);
   use("kv_lengths", kv_lengths), use("lengths", lengths), use("kv_heads", kv_heads);
-  use("given", given), use("given_set", given_set), use("patches", patches);
+  const auto given_steps = std::span(given).first(step_count); // derived stages never are
+  use("given", given_steps), use("given_set", given_set), use("patches", patches);
   use("block", block), use("ends", ends);
 }
 

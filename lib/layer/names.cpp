@@ -227,7 +227,8 @@ std::string shape_text(const TensorInfo& info) {
 
 std::string axes_of(std::string_view name) {
   if (const TensorInfo* info = find_tensor_name(name)) return std::string(info->axes);
-  const std::optional<Stage> stage = find_stage(name);
+  std::optional<Stage> stage = find_stage(name);
+  if (!stage) stage = find_derived(name);
   if (!stage) return "";
   std::string axes = "B";
   const StageInfo& info = info_of(*stage);
@@ -237,7 +238,7 @@ std::string axes_of(std::string_view name) {
     switch (axis_of(letter)) {
     case Axis::head:
     case Axis::kv_head:
-      axes += 'H';
+      axes += axes.ends_with('H') ? 'G' : 'H'; // heads beside heads
       break;
     case Axis::query:
       axes += 'T';

@@ -284,7 +284,9 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
   if (selection.batch && !layer.dims.batched)
     refuse(*selection.batch, "batch", "the input is not batched");
   if (selection.head && !some_stage_has(Axis::head, Axis::kv_head))
-    refuse(*selection.head, "head", "head_out and head_result show single heads");
+    refuse(*selection.head, "head",
+           std::ranges::any_of(wanted, is_derived) ? "weights and value_norms show single heads"
+                                                   : "head_out and head_result show single heads");
   if (selection.query && !some_stage_has(Axis::query))
     refuse(*selection.query, "query", message("select with <key>"));
   if (selection.key && !some_stage_has(Axis::key))

@@ -118,6 +118,12 @@ const std::array<StageInfo, stage_count> table{{
   {resid_post, "resid_post", Kind::token, Section::block, {T, d_out}, "residual + mlp_out", "what the layer hands on", "in a whole model", {residual, mlp_add}, "hook_resid_post"},
   {final, "final", Kind::token, Section::model, {T, d_model}, "norm(resid_post)", "the last layer's stream after the last norm", "of a whole model, if it ends with a norm", {}, ""},
   {logits, "logits", Kind::token, Section::model, {T, vocabulary}, "final W_U + b_U", "what is predicted, before the softmax", "of a whole model, if it has a head", {final}, ""},
+  {weights_mean, "weights_mean", Kind::derived, Section::derived, {T, S_all}, "mean over heads of α", "the weights of all heads", "by name", {weights}, ""},
+  {value_norms, "value_norms", Kind::derived, Section::derived, {H, T, S_all}, "‖α_ts v_s W_o[h]‖", "how much each key adds to the output of a head", "by name", {weights, v_all}, ""},
+  {value_norms_sum, "value_norms_sum", Kind::derived, Section::derived, {T, S_all}, "‖Σ_h α_ts v_s W_o[h]‖", "how much each key adds to the layer's output", "by name", {weights, v_all}, ""},
+  {rollout, "rollout", Kind::derived, Section::derived, {T, S_all}, "rownorm(mean_h α + I) · layer before", "how much of each token is left after the layers", "by name", {weights}, ""},
+  {received, "received", Kind::derived, Section::derived, {H, S_all}, "mean over rows of α_ts", "what each key gets", "by name", {weights}, ""},
+  {divergence, "divergence", Kind::derived, Section::derived, {H, H}, "Jensen–Shannon divergence between heads, bits, mean over rows", "how far the weights of two heads are apart", "by name", {weights}, ""},
 }};
 // clang-format on
 
@@ -157,7 +163,10 @@ const std::array<Ambiguous, 7> ambiguous{{
 } // namespace
 
 std::span<const StageInfo> stages() {
-  return table;
+  return std::span(table).first(step_count);
+}
+std::span<const StageInfo> derived_stages() {
+  return std::span(table).subspan(step_count);
 }
 std::span<const OtherInputs> other_inputs() {
   return other_inputs_table;
@@ -199,7 +208,7 @@ std::vector<std::string_view> ambiguous_words() {
 std::optional<Stage> find_stage(std::string_view name) {
   static const auto by_word = [] {
     std::unordered_map<std::string_view, Stage> map;
-    for (const StageInfo& info : table) {
+    for (const StageInfo& info : stages()) {
       map.emplace(info.name, info.stage);
       for (std::string_view alias : words_of(info.aliases)) map.emplace(alias, info.stage);
     }
@@ -212,8 +221,14 @@ std::optional<Stage> find_stage(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<Stage> find_derived(std::string_view name) {
+  const StageInfo* const info = find_named(derived_stages(), last_part(name));
+  return info ? std::optional(info->stage) : std::nullopt;
+}
+
 Stage stage_named(std::string_view name) {
   if (const std::optional<Stage> stage = find_stage(name)) return *stage;
+  if (const std::optional<Stage> stage = find_derived(name)) return *stage;
   const std::string_view word = last_part(name);
   if (find_tensor_name(word))
     fail("no stage is called '{}': {} is a tensor that the layer is made of", name, word);

@@ -19,7 +19,7 @@ namespace mha {
 
 struct Layer;
 
-/// The stages; their order is that of the table's rows.
+/// The stages; their order is that of the table's rows. Those after `logits` are derived.
 enum class Stage : std::uint8_t {
   embed,
   resid_pre,
@@ -62,8 +62,16 @@ enum class Stage : std::uint8_t {
   resid_post,
   final,
   logits,
+  weights_mean,
+  value_norms,
+  value_norms_sum,
+  rollout,
+  received,
+  divergence,
 };
-inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::logits) + 1;
+inline constexpr std::size_t stage_count = static_cast<std::size_t>(Stage::divergence) + 1;
+/// Those that are steps of the computation.
+inline constexpr std::size_t step_count = static_cast<std::size_t>(Stage::logits) + 1;
 
 /// How a stage exists while the layer is computed.
 enum class Kind : std::uint8_t {
@@ -71,6 +79,7 @@ enum class Kind : std::uint8_t {
   map,         ///< T × S a head, in blocks of 256 queries
   row,         ///< one number a query and head
   head_result, ///< T × d_model a head, in blocks of 256 queries
+  derived,     ///< made of whole stages of all heads or layers, once they are there
 };
 
 /// Which part of the computation a stage is of.
@@ -85,6 +94,7 @@ enum class Section : std::uint8_t {
   joined,  ///< of the heads together, up to the layer's output
   sum,     ///< the stream with the output
   block,   ///< what a whole model's layer does around attention
+  derived, ///< made of several heads or layers, where it is named
 };
 
 /// One row of the table.
@@ -106,7 +116,11 @@ struct StageInfo {
   bool (*is_step)(const Layer&) = nullptr; ///< whether a layer has it at all; nullptr: always
 };
 
+/// The steps of the computation, in its order.
 MHA_API std::span<const StageInfo> stages();
+/// Stages that are made of other stages, of several heads or layers: computed only where they are
+/// named, never given, and not patched.
+MHA_API std::span<const StageInfo> derived_stages();
 MHA_API const StageInfo& info_of(Stage stage);
 MHA_API std::string_view name_of(Stage stage);
 
@@ -115,6 +129,10 @@ MHA_API std::string_view name_of(Stage stage);
 bool is_stream(Stage stage);
 /// Whether a stage is of a whole model and none of its layers: embed, final, logits.
 bool is_of_model(Stage stage);
+/// Whether a stage is one of derived_stages().
+inline bool is_derived(Stage stage) {
+  return stage > Stage::logits;
+}
 
 /// Whether a stage is of one of these sections.
 bool is_of(Stage stage, std::initializer_list<Section> sections);
@@ -131,7 +149,7 @@ inline std::size_t index_of(Stage stage) {
 class StageSet {
 public:
   ///@{
-  /// None, those of a list, or all there are.
+  /// None, those of a list, or all steps.
   StageSet() = default;
   StageSet(std::initializer_list<Stage> stages) {
     for (const Stage stage : stages) add(stage);
@@ -156,14 +174,14 @@ public:
   ///@}
 
   ///@{
-  /// Union, intersection, and the stages that are not in it.
+  /// Union, intersection, and the steps that are not in it.
   StageSet& operator|=(const StageSet& other) { return bits_ |= other.bits_, *this; }
   StageSet& operator&=(const StageSet& other) { return bits_ &= other.bits_, *this; }
   friend StageSet operator|(StageSet a, const StageSet& b) { return a |= b; }
   friend StageSet operator&(StageSet a, const StageSet& b) { return a &= b; }
   StageSet operator~() const {
     StageSet others;
-    others.bits_ = ~bits_;
+    for (std::size_t i = 0; i < step_count; ++i) others.bits_[i] = !bits_[i];
     return others;
   }
   friend bool operator==(const StageSet&, const StageSet&) = default;
@@ -212,9 +230,11 @@ inline bool contains(const StageSet& set, Stage stage) {
 }
 
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
-/// it is no stage. Throws Error for a word that means several things, naming the choices.
+/// it is no step. Throws Error for a word that means several things, naming the choices.
 MHA_API std::optional<Stage> find_stage(std::string_view name);
-/// The same, but an unknown name throws Error with "did you mean".
+/// The derived stage with this name, which prefixes may stand before.
+std::optional<Stage> find_derived(std::string_view name);
+/// The step or derived stage that a name means; an unknown one throws Error with "did you mean".
 MHA_API Stage stage_named(std::string_view name);
 /// The stages that an ambiguous word of the field may mean ("attn_weights"); empty for other words.
 MHA_API std::vector<Stage> readings_of(std::string_view name);

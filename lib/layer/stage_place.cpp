@@ -237,6 +237,9 @@ StagePlace parse_place(std::string_view written, const std::string& said) {
   const std::string_view word = last_part(place.name);
   place.prefers_add = word == "hook_attn_out" || word == "hook_mlp_out";
   place.stage = word == "resid_mid" ? Stage::residual : stage_named(place.name);
+  if (is_derived(place.stage))
+    fail("{}: {} is made of other stages; patch those: {}", said, name_of(place.stage),
+         joined_names(info_of(place.stage).inputs));
   require_of_model(place.name, place.stage, place);
   return place;
 }

@@ -19,13 +19,13 @@ std::size_t block_of(Stage stage, std::size_t token) {
   return of_keys ? 0 : token / block_queries;
 }
 
-/// Keeps rows of resid_post in room for all of them: those at `positions`, all where it is empty.
-void keep_rows(Tensor& resid_post, std::size_t item, std::span<const std::size_t> positions,
+/// Keeps rows of a stage in room for all of them: those at `positions`, all where it is empty.
+void keep_rows(Tensor& stage, std::size_t item, std::span<const std::size_t> positions,
                const Slice& block) {
-  const std::size_t element = size_of(resid_post.dtype()), T = resid_post.shape()[1],
-                    bytes = resid_post.shape()[2] * element,
+  const std::size_t element = size_of(stage.dtype()), T = stage.shape()[1],
+                    bytes = stage.shape()[2] * element,
                     stride = static_cast<std::size_t>(block.values.strides[0]) * element;
-  std::byte* const to = resid_post.raw_mutable() + (item * T + block.token) * bytes;
+  std::byte* const to = stage.raw_mutable() + (item * T + block.token) * bytes;
   for (std::size_t t = 0; t < block.values.shape[0]; ++t)
     if (positions.empty() || std::ranges::binary_search(positions, block.token + t))
       std::memcpy(to + t * bytes, block.values.data + t * stride, bytes);
@@ -41,7 +41,7 @@ public:
       : wants_(whole.wanted),
         asked_(asked),
         observer_(observer),
-        resid_post_(run.resid_post_),
+        handed_on_(run.handed_on_),
         positions_(whole.queries.size() < layer.dims.T
                        ? std::span<const std::size_t>(run.positions_)
                        : std::span<const std::size_t>()),
@@ -56,8 +56,9 @@ public:
   StageSet wants() const override { return wants_; }
   void observe(const Slice& block) override {
     const std::size_t item = first_item_ + block.batch;
-    if (block.stage == Stage::resid_post && block.token < block.length && items_.contains(item))
-      keep_rows(resid_post_, item, positions_, block);
+    if (const auto kept = handed_on_.find(block.stage);
+        kept != handed_on_.end() && block.token < block.length && items_.contains(item))
+      keep_rows(kept->second, item, positions_, block);
     if (was_asked(block)) observer_.observe(block);
   }
 
@@ -71,7 +72,7 @@ private:
   StageSet wants_;
   const Plan& asked_;
   Observer& observer_;
-  Tensor& resid_post_;
+  std::map<Stage, Tensor>& handed_on_;
   std::span<const std::size_t> positions_; ///< whose rows are kept; empty: all
   std::size_t first_item_;
   std::set<std::size_t> items_; ///< whose rows are kept
@@ -80,16 +81,16 @@ private:
   std::set<std::tuple<Stage, std::size_t, std::size_t, std::size_t>> places_;
 };
 
-LayerRun::LayerRun(const Layer& layer, std::shared_ptr<LayerCounts> counts, bool hands_on,
-                   std::vector<std::size_t> positions)
+LayerRun::LayerRun(const Layer& layer, std::shared_ptr<LayerCounts> counts,
+                   const StageSet& hands_on, std::vector<std::size_t> positions)
     : counts_(std::move(counts)),
-      hands_on_(hands_on && layer.dims.T > 0),
+      hands_on_(layer.dims.T > 0 ? hands_on : StageSet()),
       positions_(std::move(positions)),
       dims_(layer.dims),
       first_item_(layer.first_item),
-      missing_(layer.dims.B, hands_on_) {
+      missing_(layer.dims.B, hands_on_.any()) {
   for (std::size_t b = 0; b < dims_.B; ++b) lengths_.push_back(layer.length_of(b));
-  if (hands_on_) layer_ = layer;
+  if (hands_on_.any()) layer_ = layer;
 }
 
 std::size_t LayerRun::item_of(const Layer& layer, std::size_t batch) const {
@@ -109,10 +110,13 @@ std::vector<std::size_t> LayerRun::begin(const Layer& layer,
   for (const std::size_t item : begun) missing_[item] = false;
   if (begun.empty()) return begun;
   // Zeros, which padding keeps, and what no row is computed of.
-  const Shape shape{dims_.B, dims_.T, dims_.d_out};
-  if (resid_post_.empty())
-    resid_post_ =
-        layer_->lengths.empty() ? Tensor(layer.dtype, shape) : sparse_zeros(layer.dtype, shape);
+  if (handed_on_.empty())
+    for (const Stage stage : hands_on_) {
+      const Shape shape{dims_.B, dims_.T, dims_.size_of(info_of(stage).letters.back())};
+      const DType dtype = layer.dtype_of(stage);
+      handed_on_.emplace(stage, layer_->lengths.empty() ? Tensor(dtype, shape)
+                                                        : sparse_zeros(dtype, shape));
+    }
   // A computation lets go of tensors that it no longer reads: not kept here, they are gone then.
   if (std::ranges::find(missing_, true) == missing_.end()) layer_.reset();
   return begun;
@@ -125,8 +129,7 @@ PhaseTimes LayerRun::compute(Layer layer, const Plan& plan, Observer& observer,
     count(plan);
     return mha::compute(std::move(layer), plan, observer, threads);
   }
-  StageSet wanted = plan.wanted;
-  wanted.add(Stage::resid_post);
+  const StageSet wanted = plan.wanted | hands_on_;
   Selection selection;
   if (layer.dims.batched) selection.batch = IndexList::of_indices(plan.batches, message("<batch>"));
   if (!positions_.empty() && plan.queries == positions_)
@@ -143,20 +146,20 @@ PhaseTimes LayerRun::compute(Layer layer, const Plan& plan, Observer& observer,
   }
 }
 
-const Tensor& LayerRun::stream(std::size_t threads, PhaseTimes* times) {
+const Tensor& LayerRun::handed_on(Stage stage, std::size_t threads, PhaseTimes* times) {
   std::vector<std::size_t> missing;
   for (std::size_t b = 0; b < missing_.size(); ++b)
     if (missing_[b]) missing.push_back(b);
-  if (missing.empty()) return resid_post_;
+  if (missing.empty()) return handed_on_[stage];
   Selection selection;
   if (dims_.batched) selection.batch = IndexList::of_indices(missing, message("<batch>"));
   if (!positions_.empty()) selection.query = IndexList::of_indices(positions_, message("<query>"));
   Several nothing;
   Layer layer = layer_.value();
-  const Plan plan = make_plan(layer, {Stage::resid_post}, selection);
+  const Plan plan = make_plan(layer, hands_on_, selection);
   const PhaseTimes taken = compute(std::move(layer), plan, nothing, threads);
   if (times) *times = taken;
-  return resid_post_;
+  return handed_on_[stage];
 }
 
 /// Computations of some blocks each are one of the layer where they are of different blocks.

@@ -28,6 +28,9 @@ OpenedModel::OpenedModel(RunRequest request)
       sources_(*request_),
       texts_(opened_texts(sources_, *request_)) {
   if (texts_) layers_ = layers_of(texts_, false);
+  rolls_ = std::ranges::any_of(request_->stages, [](const std::string& name) {
+    return find_derived(name) == Stage::rollout;
+  });
 }
 
 OpenedModel::OpenedModel(Sources sources, std::shared_ptr<const Texts> texts)
@@ -78,13 +81,14 @@ const Tensor& OpenedModel::stream_to(std::size_t number) {
   if (run_ && run_->hands_on() && stream_.layer < number) {
     LayerTimes times;
     times.computed_s = seconds_of([&] { stream_.x = run_->stream(threads, &times.phases); });
+    if (rolls_) stream_.rollout = run_->rollout(threads);
     ++stream_.layer, run_ = nullptr;
     add_times(times);
   }
   if (stream_.layer < number) {
     run_ = nullptr;
     Advance way;
-    way.threads = threads;
+    way.threads = threads, way.rolls = rolls_;
     way.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
     stream_ = advance(*layers_, std::move(stream_), number, way);
   }
@@ -104,10 +108,20 @@ LoadedLayer OpenedModel::handed_out(LoadedLayer loaded) {
   return loaded;
 }
 
+/// A rollout of files goes on from the layer that was handed out last, and begins at layer 0.
+void OpenedModel::go_on_rolling_out(LoadedLayer& loaded) {
+  loaded.layer.misses_rollout = !loaded.id.empty() && loaded.id != std::to_string(rolled_out_);
+  if (loaded.layer.misses_rollout) return;
+  if (rolled_out_ > 0) loaded.layer.rollout_before = last_->rollout(threads);
+  ++rolled_out_;
+}
+
 LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::SourceTensor>* parts) {
   if (!texts_) {
     LoadedLayer loaded = patched(sources_.load(id, nullptr, false, parts));
-    last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), false);
+    if (rolls_) go_on_rolling_out(loaded);
+    last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(),
+                                       rolls_ ? StageSet{Stage::rollout} : StageSet());
     return loaded;
   }
   if (id.empty()) {
@@ -118,14 +132,26 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
   }
   const std::size_t number = texts_->place_of(id);
   LoadedLayer loaded = layers_->load(number, stream_to(number), parts);
-  run_ = last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), is_read_after(number));
+  loaded.layer.rollout_before = stream_.rollout;
+  StageSet hands_on;
+  if (is_read_after(number)) hands_on.add(Stage::resid_post);
+  if (is_read_after(number) && rolls_) hands_on.add(Stage::rollout);
+  run_ = last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), hands_on);
   return handed_out(std::move(loaded));
 }
 
 LoadedLayer OpenedModel::outline(const std::string& id) const {
-  if (!texts_) return patched(sources_.load(id, nullptr, true));
+  if (!texts_) {
+    LoadedLayer loaded = patched(sources_.load(id, nullptr, true));
+    const auto place = std::ranges::find(chosen(), id) - chosen().begin();
+    loaded.layer.misses_rollout = rolls_ && !id.empty() && id != std::to_string(place);
+    return loaded;
+  }
   const Tensor zeros = texts_->zeros();
-  return id.empty() ? layers_->load_ends(zeros, zeros) : layers_->outline(texts_->place_of(id));
+  if (id.empty()) return layers_->load_ends(zeros, zeros);
+  LoadedLayer loaded = layers_->outline(texts_->place_of(id));
+  if (rolls_) loaded.layer.misses_rollout = false; // it comes with the stream
+  return loaded;
 }
 
 ComputeLayer OpenedModel::compute() const {

@@ -62,6 +62,8 @@ public:
   double computed_s = 0;
   /// Threads for what is computed here; 0: as many as pay.
   std::size_t threads = 0;
+  /// Layers are handed out with the rollout of those before them: as where one is asked for.
+  void roll_out() { rolls_ = true; }
 
   /// Everything that decides what a text's layer begins with: the texts, the embedding, and the
   /// layers before it, with what was bound of them, but for the first `added`, which are in it.
@@ -72,6 +74,7 @@ private:
   LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>* parts);
   std::shared_ptr<const TextLayers> layers_of(std::shared_ptr<const Texts> texts, bool kept) const;
   LoadedLayer handed_out(LoadedLayer loaded);
+  void go_on_rolling_out(LoadedLayer& loaded);
   const Tensor& stream_to(std::size_t number);
   void add_times(const LayerTimes& times);
   bool is_read_after(std::size_t number) const;
@@ -87,6 +90,8 @@ private:
   std::shared_ptr<LayerRun> run_;            ///< of the layer that reads the stream, if it was made
   std::shared_ptr<LayerRun> last_;           ///< of the layer that was handed out last
   std::vector<LayerTimes> times_;
+  bool rolls_ = false;
+  std::size_t rolled_out_ = 0; ///< layers of files, from layer 0 on
 };
 
 } // namespace mha

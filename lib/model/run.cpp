@@ -37,6 +37,7 @@ Residual TextLayers::embedded() const {
 LoadedLayer TextLayers::made(std::size_t n, const LayerInput& input, bool keeps,
                              std::vector<Sources::SourceTensor>* parts) const {
   LoadedLayer loaded = sources_.load(texts_->layers()[n], &input, keeps, parts);
+  loaded.layer.misses_rollout = n > 0;
   if (patch_)
     std::ranges::move(patch_(loaded.layer, loaded.id, loaded.notes),
                       std::back_inserter(loaded.notes));
@@ -124,7 +125,7 @@ std::vector<LayerWarnings> TextLayers::take_layer_warnings() const {
 
 Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
                      std::size_t threads) {
-  return LayerRun(layer, nullptr, true, positions).stream(threads);
+  return LayerRun(layer, nullptr, {Stage::resid_post}, positions).stream(threads);
 }
 
 namespace {
@@ -171,12 +172,15 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     LayerTimes times;
     Layer layer;
     times.made_s = seconds_of([&] { layer = layers.layer(from.layer, from.x, past); });
+    layer.rollout_before = from.rollout;
     if (advance.patch) advance.patch(layer, from.layer);
     Selection selection; // what is observed of the last layer, too
     const bool is_last = from.layer + 1 == to;
     if (is_last && !advance.positions.empty())
       selection.query = IndexList::of_indices(advance.positions, message("<query>"));
-    LayerRun run(layer, layers.counts(), true,
+    StageSet hands_on{Stage::resid_post};
+    if (advance.rolls) hands_on.add(Stage::rollout);
+    LayerRun run(layer, layers.counts(), hands_on,
                  is_last ? advance.positions : std::vector<std::size_t>());
     Several observers;
     std::optional<PastOf> own;
@@ -190,10 +194,11 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
       }
       layer = {}; // the run lets go of tensors that it has read
       from.x = run.stream(advance.threads, &times.phases);
+      if (advance.rolls) from.rollout = run.rollout(advance.threads);
     });
     if (own) (*advance.past)[from.layer] = own->take();
     if (advance.timed) advance.timed(from.layer, times);
-    if (advance.arrived) advance.arrived({from.x, from.layer + 1});
+    if (advance.arrived) advance.arrived({from.x, from.layer + 1, from.rollout});
   }
   return from;
 }

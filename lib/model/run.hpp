@@ -22,6 +22,7 @@ namespace mha {
 struct Residual {
   Tensor x; ///< B, T, d_model; zeros behind the end of a text
   std::size_t layer = 0;
+  Tensor rollout = {}; ///< B, T, T: of the layers before, where a run rolls out
 };
 
 /// Puts a run's patches on a layer; `id` is empty for what follows the last one. Returns what
@@ -108,6 +109,7 @@ struct Advance {
   /// (Texts) begins with what the run before it left here. Null: nothing is kept.
   std::vector<LayerPast>* past = nullptr;
   std::size_t threads = 0; ///< 0: as many as pay
+  bool rolls = false;      ///< keeps the rollout beside the stream
 };
 
 /// The stream after a layer, B, T, d_model, of these positions, in ascending order; zeros at the

@@ -1,8 +1,11 @@
 #include <mha/observe/compute.hpp>
 
 #include <mha/forward/attention.hpp>
+#include <mha/observe/derived.hpp>
 #include <mha/schedule/padding.hpp>
 #include <mha/schedule/patching.hpp>
+
+#include <algorithm>
 
 namespace mha {
 
@@ -23,6 +26,8 @@ PhaseTimes compute_in(Layer layer, const Plan& plan, Observer& observer, std::si
 
 PhaseTimes compute(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   require_plan_of(layer, plan);
+  if (std::ranges::any_of(plan.wanted, is_derived))
+    return compute_derived(std::move(layer), plan, observer, threads);
   for (const ResolvedEdit& patch : layer.patches.list)
     if (contains(plan.needed, patch.stage) ||
         (patch.stage == Stage::concat && contains(plan.needed, Stage::head_out)))

@@ -2,32 +2,19 @@
 
 #include <mha/kernels/dense.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>
-#include <mha/system/named.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace mha {
 
 namespace {
-
-constexpr std::array<DerivedInfo, 6> kinds{{
-    {DerivedKind::weights_mean, "weights_mean", Axis::query, Axis::key, false,
-     "mean over heads of α"},
-    {DerivedKind::value_norms, "value_norms", Axis::query, Axis::key, true, "‖α_ts v_s W_o[h]‖"},
-    {DerivedKind::value_norms_sum, "value_norms_sum", Axis::query, Axis::key, false,
-     "‖Σ_h α_ts v_s W_o[h]‖"},
-    {DerivedKind::rollout, "rollout", Axis::query, Axis::key, false,
-     "rownorm(mean_h α + I) · layer before"},
-    {DerivedKind::received, "received", Axis::head, Axis::key, false, "mean over rows of α_ts"},
-    {DerivedKind::divergence, "divergence", Axis::head, Axis::head, false,
-     "Jensen–Shannon divergence between heads, bits, mean over rows"},
-}};
 
 /// One batch item's weights, H × T × S, and how many of its rows are no padding.
 struct ItemWeights {
@@ -108,6 +95,18 @@ Numbers norms_of_sums(const Layer& layer, const Tensor& v, const ItemWeights& of
   return norms;
 }
 
+/// What the layers before left of each token: I before the first.
+Numbers rollout_before(const Layer& layer, const ItemWeights& of) {
+  Numbers before(of.T * of.T);
+  if (layer.rollout_before.empty())
+    for (std::size_t t = 0; t < of.length; ++t) before[t * of.T + t] = 1;
+  else
+    std::ranges::copy(
+        layer.rollout_before.as<double>().subspan(of.item * before.size(), before.size()),
+        before.begin());
+  return before;
+}
+
 /// rownorm(mean + I) before, for the rows of the text.
 Numbers rolled_out(const ItemWeights& of, const Numbers& before) {
   Numbers step = mean_over_heads(of);
@@ -179,89 +178,86 @@ Numbers divergences_of(const ItemWeights& of, std::size_t threads) {
   return to;
 }
 
-Shape shape_of_item(const DerivedInfo& kind, const Dims& dims) {
-  const auto length = [&](Axis axis) {
-    return axis == Axis::head ? dims.H : axis == Axis::query ? dims.T : dims.S_all;
-  };
-  Shape shape{length(kind.rows), length(kind.cols)};
-  if (kind.of_heads) shape.insert(shape.begin(), dims.H);
-  return shape;
+Numbers numbers_of(Stage stage, const Layer& layer, const Tensor& v, const ItemWeights& of,
+                   std::size_t threads) {
+  switch (stage) {
+  case Stage::weights_mean:
+    return mean_over_heads(of);
+  case Stage::value_norms:
+    return norms_of_values(layer, v, of, threads);
+  case Stage::value_norms_sum:
+    return norms_of_sums(layer, v, of, threads);
+  case Stage::rollout:
+    return rolled_out(of, rollout_before(layer, of));
+  case Stage::received:
+    return received_of(of);
+  default:
+    return divergences_of(of, threads);
+  }
 }
 
-void require_layout(const DerivedInfo& kind, const Layer& layer) {
-  const Dims& dims = layer.dims;
-  if (layer.settings.columns)
-    fail("{}: tokens are rows here, and the layer's are columns", kind.name);
-  if (kind.kind == DerivedKind::rollout && (dims.T != dims.S_all || !layer.X_k.empty()))
-    fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
-         dims.T, dims.S_all);
+/// Shows the numbers of one batch item: those of a map by head, as a map's blocks are; those of
+/// heads beside each other as one piece, which no text's length cuts.
+void show(const Layer& layer, Stage stage, std::size_t item, const Numbers& numbers,
+          Observer& observer) {
+  Shape shape;
+  for (const Dim letter : info_of(stage).letters) shape.push_back(layer.dims.size_of(letter));
+  const bool of_heads = axis_of(info_of(stage).letters[0]) == Axis::head;
+  const std::size_t pieces = shape.size() == 3 ? std::exchange(shape[0], 1) : 1;
+  const std::size_t count = count_of(shape);
+  Slice piece;
+  piece.stage = stage, piece.batch = item;
+  if (!of_heads || shape.size() == 3) piece.length = layer.length_of(item);
+  for (piece.head = 0; count > 0 && piece.head < pieces; ++piece.head) {
+    const Tensor values =
+        Tensor::of<double>(shape, std::span(numbers).subspan(piece.head * count, count));
+    piece.values = view_of(values);
+    observer.observe(piece);
+  }
 }
+
+/// Shows another observer the steps that it wants.
+class Steps : public Observer {
+public:
+  explicit Steps(Observer& observer, const StageSet& wanted)
+      : observer_(observer), wanted_(wanted & StageSet::all()) {}
+  StageSet wants() const override { return wanted_; }
+  void observe(const Slice& block) override { observer_.observe(block); }
+
+private:
+  Observer& observer_;
+  StageSet wanted_;
+};
 
 } // namespace
 
-std::span<const DerivedInfo> derived_stages() {
-  return kinds;
-}
-
-const DerivedInfo* find_derived(std::string_view name) {
-  return find_named(kinds, name);
-}
-
-Tensor DerivedMaps::next(const Layer& layer, const ComputeLayer& by) {
+PhaseTimes compute_derived(Layer layer, const Plan& plan, Observer& observer, std::size_t threads) {
   const Dims& dims = layer.dims;
-  const DerivedInfo& kind = kinds[static_cast<std::size_t>(kind_)];
-  const bool with_values =
-      kind_ == DerivedKind::value_norms || kind_ == DerivedKind::value_norms_sum;
   const Stage values = has_step(layer, Stage::v_all) ? Stage::v_all : Stage::v;
-  std::vector<Stage> stages{Stage::weights};
-  if (with_values) stages.push_back(values);
-  for (const Stage stage : stages) require_stage(layer, stage);
-  require_layout(kind, layer);
-  Shape shape = shape_of_item(kind, dims);
-  if (dims.batched) shape.insert(shape.begin(), dims.B);
-  require_memory(count_of(shape) * sizeof(double) +
-                     dims.B * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
+  std::vector<Stage> inputs{Stage::weights};
+  if (contains(plan.wanted, Stage::value_norms) || contains(plan.wanted, Stage::value_norms_sum))
+    inputs.push_back(values);
+  require_memory(dims.B * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
                  "the weights of all heads", "give a shorter text");
-  const Trace traced = trace(layer, stages, {}, threads_, by);
-  const Tensor& weights = traced.value(Stage::weights);
-  const Tensor v = with_values ? traced.value(values) : Tensor();
+  Trace traced(layer, inputs);
+  Steps steps(observer, plan.wanted);
+  Several both;
+  both.add(traced), both.add(steps);
+  Selection selection;
+  if (dims.batched) selection.batch = IndexList::of_indices(plan.batches, message("<batch>"));
+  const PhaseTimes times = compute(layer, make_plan(layer, both.wants(), selection), both, threads);
 
   const bool nan_is_masked =
       layer.has_given(Stage::weights) || layer.settings.masked_rows == MaskedRows::nan;
-  Tensor result(DType::f64, shape);
-  const std::size_t each = result.count() / dims.B;
-  for (std::size_t b = 0; b < dims.B; ++b) {
-    const ItemWeights of{weights, b, dims.H, dims.T, dims.S_all, layer.length_of(b), nan_is_masked};
-    Numbers numbers;
-    switch (kind_) {
-    case DerivedKind::weights_mean:
-      numbers = mean_over_heads(of);
-      break;
-    case DerivedKind::value_norms:
-      numbers = norms_of_values(layer, v, of, threads_);
-      break;
-    case DerivedKind::value_norms_sum:
-      numbers = norms_of_sums(layer, v, of, threads_);
-      break;
-    case DerivedKind::rollout: {
-      if (rollout_.size() <= b) {
-        Numbers& identity = rollout_.emplace_back(dims.T * dims.T);
-        for (std::size_t t = 0; t < of.length; ++t) identity[t * dims.T + t] = 1;
-      }
-      numbers = rollout_[b] = rolled_out(of, rollout_[b]);
-      break;
-    }
-    case DerivedKind::received:
-      numbers = received_of(of);
-      break;
-    case DerivedKind::divergence:
-      numbers = divergences_of(of, threads_);
-      break;
-    }
-    std::ranges::copy(numbers,
-                      result.as_mutable<double>().begin() + static_cast<std::ptrdiff_t>(b * each));
+  const Tensor v = inputs.size() > 1 ? traced.value(values) : Tensor();
+  for (const std::size_t item : plan.batches) {
+    const ItemWeights of{traced.value(Stage::weights), item,         dims.H, dims.T, dims.S_all,
+                         layer.length_of(item),        nan_is_masked};
+    for (const Stage stage : plan.wanted)
+      if (is_derived(stage))
+        show(layer, stage, item, numbers_of(stage, layer, v, of, threads), observer);
   }
-  return result;
+  return times;
 }
 
 } // namespace mha

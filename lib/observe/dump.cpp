@@ -34,11 +34,12 @@ std::size_t infinite_in(const std::byte* values, DType dtype, std::size_t n) {
 } // namespace
 
 Dump::Dump(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
-           DType dtype, io::Writer& writer)
-    : from_(layer.dtype), to_(dtype), writer_(writer) {
+           io::Writer& writer)
+    : writer_(writer) {
   for (const Target& target : targets)
-    destinations_.emplace(target.stage, Destination{Placement(layer, target.stage, selection),
-                                                    target.item, target.offset});
+    destinations_.emplace(target.stage,
+                          Destination{Placement(layer, target.stage, selection), target.item,
+                                      target.offset, layer.dtype_of(target.stage), target.dtype});
 }
 
 StageSet Dump::wants() const {
@@ -60,7 +61,8 @@ std::map<Stage, std::size_t> Dump::overflowed() const {
 
 void Dump::observe(const Slice& block) {
   Destination& destination = destinations_.at(block.stage);
-  const std::size_t to = size_of(to_);
+  const DType from_type = destination.from, to_type = destination.to;
+  const std::size_t to = size_of(to_type);
   thread_local Buffer<std::byte> pending;
   std::size_t start = 0, count = 0; // the elements of the file that are pending
   std::size_t overflowed = 0;
@@ -71,26 +73,27 @@ void Dump::observe(const Slice& block) {
   const auto add = [&](std::size_t offset, const std::byte* values, std::size_t n) {
     offset += destination.offset;
     if (start + count != offset || (count + n) * to > gather_bytes) flush();
-    if (from_ == to_ && n * to > gather_bytes / 4) {
+    if (from_type == to_type && n * to > gather_bytes / 4) {
       flush();
       return writer_.write(destination.item, offset, values, n);
     }
     if (count == 0) start = offset;
     std::byte* const rounded = pending.room_for(gather_bytes) + count * to;
-    convert(values, from_, rounded, to_, n);
+    convert(values, from_type, rounded, to_type, n);
     count += n;
     // bfloat16 reaches as far as float32, and weights are at most 1.
-    if (from_ == to_ || (to_ != DType::f16 && to_ != DType::f32) || block.stage == Stage::weights)
+    if (from_type == to_type || (to_type != DType::f16 && to_type != DType::f32) ||
+        block.stage == Stage::weights)
       return;
-    if (const std::size_t infinite = infinite_in(rounded, to_, n))
-      overflowed += infinite - infinite_in(values, from_, n);
+    if (const std::size_t infinite = infinite_in(rounded, to_type, n))
+      overflowed += infinite - infinite_in(values, from_type, n);
   };
   destination.placement.scatter(block,
                                 [&](std::size_t offset, const std::byte* values, std::size_t n) {
                                   for (const std::size_t most = gather_bytes / to; n > 0;) {
                                     const std::size_t part = std::min(n, most);
                                     add(offset, values, part);
-                                    offset += part, values += part * size_of(from_), n -= part;
+                                    offset += part, values += part * size_of(from_type), n -= part;
                                   }
                                 });
   flush();

@@ -14,11 +14,12 @@ public:
   struct Target {
     Stage stage;
     std::size_t item = 0;
-    std::size_t offset = 0; ///< of the layer's elements in the item, where layers are stacked
+    std::size_t offset = 0;   ///< of the layer's elements in the item, where layers are stacked
+    DType dtype = DType::f32; ///< that values are rounded to
   };
-  /// The writer's items must have the shapes of the placements; values are rounded to `dtype`.
+  /// The writer's items must have the shapes of the placements.
   Dump(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
-       DType dtype, io::Writer& writer);
+       io::Writer& writer);
 
   StageSet wants() const override;
   std::optional<std::size_t> batch() const override;
@@ -31,9 +32,9 @@ private:
   struct Destination {
     Placement placement;
     std::size_t item, offset;
+    DType from, to;
     std::size_t overflowed = 0;
   };
-  DType from_, to_;
   io::Writer& writer_;
   std::map<Stage, Destination> destinations_;
 };

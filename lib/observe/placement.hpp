@@ -25,7 +25,7 @@ public:
   std::optional<std::size_t> batch() const { return batched_ ? targets_[0].only() : std::nullopt; }
 
   /// Called with a contiguous run of the result: its offset in elements, its elements (of the
-  /// layer's dtype), their number.
+  /// stage's type), their number.
   using Put = std::function<void(std::size_t offset, const std::byte* values, std::size_t count)>;
   /// Cuts the selected part of a block into runs. Thread-safe.
   void scatter(const Slice& block, const Put& put) const;

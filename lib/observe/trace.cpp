@@ -13,14 +13,16 @@ Trace::Trace(const Layer& layer, const std::vector<Stage>& wanted, const Selecti
   for (Stage stage : wanted) {
     require_stage(layer, stage, available);
     Placement placement(layer, stage, selection);
-    bytes += count_of(placement.shape()) * size_of(layer.dtype);
+    bytes += count_of(placement.shape()) * size_of(layer.dtype_of(stage));
     kept_.emplace(stage, Kept{std::move(placement), {}});
   }
   require_memory(bytes, "the stages asked for",
                  message("select heads or queries, or <stream to a file>"));
-  for (auto& [stage, kept] : kept_)
-    kept.value = layer.lengths.empty() ? Tensor::uninitialised(layer.dtype, kept.placement.shape())
-                                       : sparse_zeros(layer.dtype, kept.placement.shape());
+  for (auto& [stage, kept] : kept_) {
+    const DType dtype = layer.dtype_of(stage);
+    kept.value = layer.lengths.empty() ? Tensor::uninitialised(dtype, kept.placement.shape())
+                                       : sparse_zeros(dtype, kept.placement.shape());
+  }
 }
 
 StageSet Trace::wants() const {

@@ -19,8 +19,8 @@ public:
   void observe(const Slice& block) override;
   void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
-  /// The selected value of a stage, in the layer's dtype; shape as Placement says. Throws Error for
-  /// a stage that was not asked for. An rvalue hands its tensor over.
+  /// The selected value of a stage, in the type that the layer hands it out in; shape as Placement
+  /// says. Throws Error for a stage that was not asked for. An rvalue hands its tensor over.
   const Tensor& value(Stage stage) const&;
   Tensor value(Stage stage) &&;
   const Placement& placement(Stage stage) const;

@@ -2,10 +2,14 @@
 
 #include <mha/layer/fingerprint.hpp>
 
+#include <algorithm>
+
 namespace mha {
 
 PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
                             std::size_t threads, const ComputeLayer& by) {
+  // What is made of whole stages has no parts: each rank computes it, and the first uses it.
+  if (std::ranges::any_of(plan.wanted, is_derived)) return by(layer, plan, observer, threads);
   const PhaseTimes seconds = by(layer, shard_of(layer, plan, ranks.part()), observer, threads);
   gather(ranks, layer, plan, observer);
   return seconds;

@@ -1,10 +1,12 @@
 #include <mha/render/stages.hpp>
 
-#include <mha/observe/derived.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
+
+#include <algorithm>
+#include <iterator>
 
 namespace mha::render {
 
@@ -35,6 +37,14 @@ A batch axis stands before all others exactly when the input has one. With `colu
 
 A step that a layer does not have stands for what it is computed from: without rotary embedding, `scores` is computed from `q`; without latent attention, `q`, `k` and `v` from `x`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
 
+)";
+constexpr std::string_view markdown_derived = R"(
+## Made of several heads or layers
+
+Made of whole stages, in float64, where they are named (`-s rollout`); never given, and not patched.
+
+| stage | shape | value | what it is | computed from |
+|---|---|---|---|---|
 )";
 constexpr std::string_view markdown_names = R"(
 ## Names in other tools
@@ -103,8 +113,8 @@ std::string for_eyes(const Layer* layer, const TextStyle& text_style) {
     if (!info.aliases.empty() && !hides(layer, info.stage))
       aliases.add({std::string(info.name), std::string(info.aliases)});
   Table derived({{""}, {"", false, true, false, true}});
-  for (const DerivedInfo& info : derived_stages())
-    derived.add({std::string(info.name), std::string(info.formula)});
+  for (const StageInfo& info : derived_stages())
+    derived.add({std::string(info.name), std::string(info.value)});
   std::string out =
       grid.text(text_style) + "\n" + text_style.bold("also called") + "\n" +
       aliases.text(text_style, 2) + "\n" +
@@ -121,6 +131,7 @@ Table rows_table(const Layer* layer) {
   std::vector<StageInfo> shown;
   for (const StageInfo& info : stages())
     if (!hides(layer, info.stage)) shown.push_back(info);
+  std::ranges::copy(derived_stages(), std::back_inserter(shown));
   const auto names = [](const auto& list) {
     std::vector<std::string> words;
     for (const auto& one : list) words.emplace_back(mha::name_of(one));
@@ -134,7 +145,9 @@ Table rows_table(const Layer* layer) {
       column("letters", [&](const StageInfo& info) { return names(info.letters); })};
   if (layer)
     columns.push_back(column("shape", [&](const StageInfo& info) {
-      return contains(available, info.stage) ? Cell::shape(layer->shape_of(info.stage)) : Cell();
+      const bool there = is_derived(info.stage) ? can_compute(*layer, info.stage, available)
+                                                : contains(available, info.stage);
+      return there ? Cell::shape(layer->shape_of(info.stage)) : Cell();
     }));
   columns.insert(columns.end(),
                  {column("value", [](const StageInfo& info) { return Cell(info.value); }),
@@ -166,6 +179,11 @@ std::string as_markdown(const Layer* layer) {
     out += fmt::format(" {} | {} | {} | {} |\n", info.value, info.text,
                        info.inputs.empty() ? "X" : inputs, info.part);
   }
+  out += markdown_derived;
+  for (const StageInfo& info : derived_stages())
+    out +=
+        fmt::format("| `{}` | {} | {} | {} | `{}` |\n", info.name, joined_names(info.letters, ", "),
+                    info.value, info.text, joined_names(info.inputs, "` `"));
   out += markdown_names;
   for (const StageInfo& info : stages())
     if (!info.aliases.empty() && !hides(layer, info.stage))

@@ -100,9 +100,11 @@ Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Se
   for (SelectedAxis& axis : selected_axes(layer, stage, selection)) {
     Side side = side_of(layer, std::move(axis), batches);
     if (side.axis == Axis::batch) batches = side.positions;
+    // Heads beside keys, or beside each other, are the rows of one matrix.
+    const bool of_each_head = !is_derived(stage) || info_of(stage).letters.size() == 3;
     if (side.axis == Axis::batch)
       value.batch = std::move(side);
-    else if (side.axis == Axis::head || side.axis == Axis::kv_head)
+    else if (of_each_head && (side.axis == Axis::head || side.axis == Axis::kv_head))
       value.head = std::move(side);
     else
       matrix.push_back(std::move(side));
@@ -110,66 +112,6 @@ Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Se
   if (layer.settings.columns && matrix.size() == 2) std::swap(matrix[0], matrix[1]);
   if (!matrix.empty()) value.row = std::move(matrix[0]);
   if (matrix.size() > 1) value.col = std::move(matrix[1]);
-  return value;
-}
-
-namespace {
-
-SelectedAxis selected(Axis axis, const Layer& layer, const Selection& selection) {
-  const Dims& dims = layer.dims;
-  if (axis == Axis::head) return {axis, dims.H, resolved(selection.head, dims.H, "heads")};
-  return axis == Axis::query ? SelectedAxis{axis, dims.T, chosen_queries(layer, selection)}
-                             : SelectedAxis{axis, dims.S_all, chosen_keys(layer, selection)};
-}
-
-void require_axes(const DerivedStage& stage, const Layer& layer, const Selection& selection) {
-  const auto has = [&](Axis axis) { return stage.rows == axis || stage.cols == axis; };
-  const auto refuse = [&](const std::optional<IndexList>& list, std::string_view axis) {
-    if (list) fail("{} {}: {} has no {} axis", list->option(), list->text(), stage.name, axis);
-  };
-  if (!stage.of_heads && !has(Axis::head)) refuse(selection.head, "head");
-  if (!has(Axis::query)) refuse(selection.query, "query");
-  if (!has(Axis::key)) refuse(selection.key, "key");
-  if (!layer.dims.batched) refuse(selection.batch, "batch");
-}
-
-/// The numbers at the positions of the sides, without the axes that are dropped.
-Tensor picked(const Value& value, const Tensor& all, std::size_t heads) {
-  const std::size_t cols = all.shape().back(), rows = all.shape()[all.rank() - 2];
-  const auto positions = [](const Side& side) {
-    return side.exists() ? side.positions : std::vector<std::size_t>{0};
-  };
-  std::vector<double> numbers;
-  for (const std::size_t b : positions(value.batch))
-    for (const std::size_t h : positions(value.head))
-      for (const std::size_t r : value.row.positions)
-        for (const std::size_t c : value.col.positions)
-          numbers.push_back(all.as<double>()[((b * heads + h) * rows + r) * cols + c]);
-  Shape shape;
-  for (const Side* side : {&value.batch, &value.head, &value.row, &value.col})
-    if (side->exists() && !side->dropped) shape.push_back(side->positions.size());
-  return Tensor::of<double>(shape, std::span<const double>(numbers));
-}
-
-} // namespace
-
-Value make_value(const Layer& layer, std::string layer_id, const DerivedStage& stage,
-                 const Selection& requested, const Tensor& all) {
-  const Selection selection = requested.placed(layer);
-  require_axes(stage, layer, selection);
-  Value value;
-  value.layer = std::move(layer_id), value.stage = stage.name, value.formula = stage.formula;
-  std::vector<std::size_t> batches;
-  if (layer.dims.batched) {
-    const std::size_t B = layer.dims.B;
-    value.batch =
-        side_of(layer, {Axis::batch, B, resolved(selection.batch, B, "batch items")}, batches);
-    batches = value.batch.positions;
-  }
-  if (stage.of_heads) value.head = side_of(layer, selected(Axis::head, layer, selection), batches);
-  value.row = side_of(layer, selected(stage.rows, layer, selection), batches);
-  value.col = side_of(layer, selected(stage.cols, layer, selection), batches);
-  value.numbers = picked(value, all, stage.of_heads ? layer.dims.H : 1);
   return value;
 }
 

@@ -38,12 +38,12 @@ struct Side {
   Side without_padding(std::size_t b) const;
 };
 
-/// A stage, derived ones among them, or a selected part of it. `numbers` is row-major over batch,
+/// A stage, or a selected part of it. `numbers` is row-major over batch,
 /// head, row, col, as far as they exist and are not dropped. For row values such as row_max the
 /// rows are the queries.
 struct Value {
-  std::string layer;   ///< "1" where the layer has a number, else ""
-  std::string stage;   ///< its name, of a derived stage, too
+  std::string layer; ///< "1" where the layer has a number, else ""
+  std::string stage;
   std::string formula; ///< as this layer computes it
   Tensor numbers;
   Side batch = absent(), head = absent(), row = absent(), col = absent();
@@ -58,18 +58,6 @@ private:
 /// What Placement hands out, with the labels of the layer.
 Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection,
                  Tensor numbers);
-
-/// What a derived stage is called, and the axes of its matrices; with `of_heads` there is one for
-/// each head.
-struct DerivedStage {
-  std::string_view name, formula;
-  Axis rows, cols;
-  bool of_heads = false;
-};
-/// The selected part of a derived stage, of which `all` has every number (batch, head, rows, cols).
-/// Throws Error for a selection along an axis that it does not have.
-Value make_value(const Layer& layer, std::string layer_id, const DerivedStage& stage,
-                 const Selection& selection, const Tensor& all);
 
 /// "query", "key", "head", "" for a width: how a side is called.
 std::string_view name_of(Axis axis);

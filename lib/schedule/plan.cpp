@@ -30,16 +30,22 @@ std::vector<std::size_t> sorted(std::vector<std::size_t> list) {
 
 } // namespace
 
-Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection) {
+Plan make_plan(const Layer& layer, const StageSet& wanted, Selection selection) {
   const StageSet available = available_stages(layer);
   Plan plan;
   plan.of = layer.dims;
   plan.wanted = wanted;
   for (const Stage stage : wanted) {
     require_stage(layer, stage, available);
-    close_over(layer, available, stage, plan);
+    if (is_derived(stage))
+      for (const Stage input : inputs_of(layer, stage)) close_over(layer, available, input, plan);
+    else
+      close_over(layer, available, stage, plan);
   }
   require_axes(layer, {wanted.begin(), wanted.end()}, selection);
+  // A derived stage is made of whole ones.
+  if (std::ranges::any_of(wanted, is_derived))
+    selection.head.reset(), selection.query.reset(), selection.key.reset();
 
   const Dims& dims = layer.dims;
   plan.batches = sorted(chosen_items(layer, selection).indices);

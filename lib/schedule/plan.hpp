@@ -33,7 +33,7 @@ struct Plan {
 
 /// The plan for some stages and a selection. Throws Error for a stage that the layer does not have,
 /// or a selection of an axis that no stage has.
-Plan make_plan(const Layer& layer, const StageSet& wanted, const Selection& selection = {});
+Plan make_plan(const Layer& layer, const StageSet& wanted, Selection selection = {});
 
 /// Throws Error if the plan was made for a layer with other sizes, or computes other steps.
 void require_plan_of(const Layer& layer, const Plan& plan);

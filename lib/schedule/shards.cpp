@@ -24,6 +24,9 @@ std::size_t work_of(const Layer& layer, const Plan& plan, std::size_t maps,
 
 Plan shard_of(const Layer& layer, Plan plan, Shard part) {
   if (part.count == 1) return plan;
+  for (const Stage stage : plan.wanted)
+    if (is_derived(stage))
+      fail("{} is made of whole stages: of one process, without parts", name_of(stage));
   std::size_t maps = 0;
   for (const Stage stage : plan.wanted) maps += info_of(stage).kind == Kind::map;
 

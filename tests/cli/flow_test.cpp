@@ -140,18 +140,55 @@ TEST_CASE("flow: a file each layer, text and head") {
   CHECK(scale("alone1.svg") != scale("alone2.svg"));
 }
 
+TEST_CASE("flow: beside other stages, and in references") {
+  const Folder folder;
+  const json both = printed("show" + text + "-s weights,rollout --layer 1 -f json"),
+             one = printed("show" + text + "-s rollout --layer 1 -f json");
+  CHECK(both["rollout"] == one["rollout"]);
+  CHECK(both["weights"]["shape"] == json({6, 6, 6}));
+  const std::string saved = folder.path("r.npz");
+  REQUIRE(
+      shell("\"$MHA\" dump" + text + "-s rollout,value_norms,divergence --layer all -o " + saved)
+          .code == 0);
+  const std::string diff = "\"$MHA\" diff" + text + "--against " + saved;
+  CHECK(shell(diff).code == 0);
+  // Every layer's rollout has the numbers of those before: a patch in one shows in all after it.
+  const Result patched = shell(diff + " -f json --patch 'layers.1.weights[2] = 0.1'");
+  CHECK(patched.code == 1);
+  const json found = json::parse(patched.out);
+  CHECK(found["verdict"] == "differs");
+  CHECK(found.dump().find("\"rollout\"") != std::string::npos);
+  // Of layers from files, one after the other from the first on.
+  const std::string files =
+      "data/induction --layer 0-1 'X=data/induction/hidden.npz:layers.{layer}' ";
+  const json of_files = printed("show " + files + "-s rollout,weights_mean -f json");
+  const json mean = of_files["layers.1.weights_mean"]["data"],
+             first = of_files["layers.0.rollout"]["data"],
+             second = of_files["layers.1.rollout"]["data"];
+  for (std::size_t t = 0; t < mean.size(); ++t)
+    for (std::size_t s = 0; s < mean.size(); ++s) {
+      double sum = 1, expected = 0;
+      for (const json& weight : mean[t]) sum += weight.get<double>();
+      for (std::size_t k = 0; k < mean.size(); ++k)
+        expected += (mean[t][k].get<double>() + (t == k ? 1 : 0)) / sum * first[k][s].get<double>();
+      CHECK(second[t][s].get<double>() == Approx(expected).margin(1e-9));
+    }
+}
+
 TEST_CASE("flow: what it is not made for is refused") {
   for (const auto& [arguments, expected] : {
-           std::pair<std::string, std::string>("show" + text + "-s rollout,weights --layer 1",
-                                               "name it alone"),
-           {"show" + text + "-s divergence --layer 1 --query 1", "divergence has no query axis"},
+           std::pair<std::string, std::string>("show" + text + "-s divergence --layer 1 --query 1",
+                                               "divergence has no query axis"),
            {"show" + text + "-s rollout --layer 1 --head 1", "rollout has no head axis"},
            {"show" + text + "-s rollout --layer 1 --batch 0", "rollout has no batch axis"},
-           {"show" + text + "-s rollout --layer 9", "there are 4 layers"},
-           {"show" + text + "-s rollout --layer 1 --matrix -f csv", "--matrix is for stages"},
+           {"show" + text + "-s rollout --layer 9", "there is no layer 9"},
            {"dump" + text + "-s rollout -o 'a{head}.npy'", "rollout has no head axis for {head}"},
            {"map" + text + "-s rollout -o 'a{lyer}.png'", "{lyer} is no placeholder"},
-           {"dump" + text + "-s rollout --part 1/2 -o a.npz", "--part"},
+           {"dump" + text + "-s rollout --part 1/2 -o a.npz", "without parts"},
+           {"show" + text + "--patch 'layers.1.rollout = 0'", "patch those: weights"},
+           {"show data/induction -s rollout --layer 1 X=data/induction/hidden.npz:layers.1",
+            "a rollout begins at layer 0"},
+           {"map" + text + "-s rollout,weights --layer 1", "one stage"},
            {"map" + text + "-s rollout --pool max", "--pool changes nothing"},
            {"map data/bard-gpt2 -s rollout --layer 0-1", "input"},
        }) {

@@ -174,7 +174,7 @@ TEST_CASE("nan: in what is made of several stages, layers or weights it is a war
     for (const Words& command : {Words{"show"}, {"map"}, {"dump", "-o", "o.npy"}})
       cases.push_back({with(with({command[0], "ck", "-s", name, "--layer", "2"}, text),
                             Words(command.begin() + 1, command.end())),
-                       name + " has "});
+                       name + (command[0] == "map" ? " has " : ": ")});
   for (const auto& [words, said] : cases) {
     const Result result = run(words, {.folder = folder.path()});
     INFO(words[0] << " " << words.back() << "\n" << result.err);

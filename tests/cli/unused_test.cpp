@@ -284,8 +284,6 @@ TEST_CASE("unused: options that a command cannot use are refused, or noted, by t
       {{"explain", "data/quickstart.json", "-f", "json", "--precision", "2"},
        "--precision: is of the text"},
       {{"explain", "data/quickstart.json", "-f", "json", "--top", "2"}, "--top: is of the text"},
-      {{"show", "data/bard-gpt2", "--text", "O Romeo", "-s", "rollout", "--precision", "2"},
-       "--precision: is of CSV, TSV and JSON"},
       {{"show", "data/quickstart.json", "--tokens", "a b c"},
        "note: --tokens: the overview has no labels; -s STAGE shows them",
        0},

@@ -92,12 +92,12 @@ std::map<mha::Stage, mha::Tensor> streamed(const mha::Layer& layer, const Asked&
   std::vector<mha::io::Item> items;
   std::vector<mha::Dump::Target> targets;
   for (mha::Stage stage : asked.stages) {
-    targets.push_back({stage, items.size()});
-    items.push_back({std::string(name_of(stage)), layer.dtype,
+    targets.push_back({stage, items.size(), 0, layer.dtype_of(stage)});
+    items.push_back({std::string(name_of(stage)), layer.dtype_of(stage),
                      mha::Placement(layer, stage, asked.selection).shape()});
   }
   MemoryWriter writer(items);
-  mha::Dump dump(layer, targets, asked.selection, layer.dtype, writer);
+  mha::Dump dump(layer, targets, asked.selection, writer);
   mha::compute(layer, mha::make_plan(layer, dump.wants(), asked.selection), dump, threads);
   writer.finish();
   std::map<mha::Stage, mha::Tensor> values;

@@ -1,5 +1,6 @@
 // A whole model for programs: made once, run many times.
 
+#include "support/compare.hpp"
 #include "unit/api/layers.hpp"
 
 #include <mha/formats/formats.hpp>
@@ -440,4 +441,44 @@ TEST_CASE("model: what goes wrong is said in a program's words", "[api][model]")
   const Model bert(data("bard-bert"));
   CHECK_THAT(error_of([&] { bert.run(bert.tokens("the king")).loss(); }),
              Contains("hidden tokens"));
+}
+
+TEST_CASE("model: derived stages are kept as steps are, a rollout through all layers",
+          "[api][model]") {
+  const Model model(data("bard-gpt2"));
+  const Tokens text = model.tokens(" my love, my good lord");
+  const RunOptions keep{.keep = {"rollout", "weights_mean", "layers.1.divergence"}};
+  const Run run = model.run(text, keep);
+  CHECK(run.tensor("layers.1.divergence").shape() == Shape{6, 6});
+  const std::size_t T = 6;
+  std::vector<double> rolled(T * T);
+  for (std::size_t t = 0; t < T; ++t) rolled[t * T + t] = 1;
+  for (std::size_t n = 0; n < model.layers(); ++n) {
+    const Tensor mean = run.tensor(fmt::format("layers.{}.weights_mean", n)),
+                 rollout = run.tensor(fmt::format("layers.{}.rollout", n));
+    std::vector<double> next(T * T);
+    for (std::size_t t = 0; t < T; ++t) {
+      double sum = 1;
+      for (std::size_t s = 0; s < T; ++s) sum += value_at(mean, t * T + s);
+      for (std::size_t k = 0; k < T; ++k)
+        for (std::size_t s = 0; s < T; ++s)
+          next[t * T + s] +=
+              (value_at(mean, t * T + k) + (t == k ? 1 : 0)) / sum * rolled[k * T + s];
+    }
+    rolled = next;
+    for (std::size_t i = 0; i < T * T; ++i)
+      CHECK(value_at(rollout, i) == Approx(rolled[i]).margin(1e-12));
+  }
+  // A run that begins where another was changed has the rollout of a whole one.
+  const std::vector<Patch> patches{Patch("layers.2.weights[3] = 0.25")};
+  RunOptions patched = keep;
+  patched.patches = patches;
+  const Run whole = model.run(text, patched), from = run.with(patches, {.keep = {"rollout"}});
+  for (std::size_t n = 0; n < model.layers(); ++n) {
+    const std::string name = fmt::format("layers.{}.rollout", n);
+    CHECK(compare_bits(whole.tensor(name), from.tensor(name)) == "");
+  }
+  CHECK_THROWS_WITH(model.run(text, {.patches = {Patch("layers.1.rollout = 0")}}),
+                    Contains("patch those: weights"));
+  CHECK_THROWS_WITH(run.tensor("layers.0.received"), Contains("was not kept"));
 }

@@ -45,7 +45,7 @@ TEST_CASE("sets of stages are gone through in the order of the computation") {
   CHECK_FALSE(contains(~set, q));
   CHECK(set.remove(q).remove(weights).remove(logits).none());
   CHECK(set.begin() == set.end());
-  CHECK(StageSet::all().count() == stage_count);
+  CHECK(StageSet::all().count() == step_count);
 }
 
 TEST_CASE("graph: a step that the layer does not have stands for its inputs") {

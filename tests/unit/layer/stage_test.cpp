@@ -9,8 +9,8 @@ using Catch::Matchers::Contains;
 using mha::Stage;
 
 TEST_CASE("the table of stages is in the order of the computation") {
-  REQUIRE(mha::stages().size() == mha::stage_count);
-  for (std::size_t i = 0; i < mha::stage_count; ++i) {
+  REQUIRE(mha::stages().size() == mha::step_count);
+  for (std::size_t i = 0; i < mha::step_count; ++i) {
     const mha::StageInfo& info = mha::stages()[i];
     CHECK(mha::index_of(info.stage) == i);
     CHECK(mha::stage_named(info.name) == info.stage);

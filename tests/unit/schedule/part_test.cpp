@@ -28,12 +28,12 @@ void require_parts_join(const mha::Layer& layer, const Asked& asked, std::size_t
   std::vector<mha::io::Item> items;
   std::vector<mha::Dump::Target> targets;
   for (Stage stage : asked.stages) {
-    targets.push_back({stage, items.size()});
+    targets.push_back({stage, items.size(), 0, layer.dtype});
     items.push_back({std::string(name_of(stage)), layer.dtype, whole.value(stage).shape()});
   }
   MemoryWriter writer(items);
   for (std::size_t i = 0; i < count; ++i) {
-    mha::Dump dump(layer, targets, asked.selection, layer.dtype, writer);
+    mha::Dump dump(layer, targets, asked.selection, writer);
     const Plan plan = mha::make_plan(layer, dump.wants(), asked.selection);
     mha::compute(layer, mha::shard_of(layer, plan, {i, count}), dump, threads);
   }
