@@ -18,7 +18,8 @@ void add_against(Cli& cli, std::vector<std::string>& against) {
   option.name = "--against";
   option.value_name = "REF";
   option.help = "a file or folder of stages, or STAGE=FILE[:TENSOR][@AXES]; may be given again. "
-                "Names of other tools are understood, tokens first and packed heads too";
+                "Names of other tools are understood, tokens first and packed heads too. textbook: "
+                "every stage of attention by <mha/textbook.hpp> in float64";
   option.completes = Completes::files;
   option.repeats = true;
   option.set = [&against](const std::string& text) { against.push_back(text); };
@@ -38,7 +39,7 @@ namespace {
 std::string file_of_tokens(const std::vector<std::string>& against) {
   for (const std::string& text : against) {
     const io::Source source = io::parse_source(text);
-    if (!source.name.empty() || io::mentions_layer(source)) continue;
+    if (!source.name.empty() || io::mentions_layer(source) || is_textbook(text)) continue;
     for (const io::Entry& entry : io::open(source.path).tensors)
       if (has_word("ids input_ids", last_part(entry.name))) return source.path;
   }

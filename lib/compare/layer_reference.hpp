@@ -12,7 +12,8 @@ bool holds_weights(const ReferenceFiles& against);
 
 /// read_reference. Files that hold the weights of a layer and no step after its input are computed
 /// as that layer, with the settings that are in them; X and the number of heads are `ours` where
-/// they have none, and a note says so. Throws Error that says how where it cannot be computed.
+/// they have none, and a note says so; the textbook computes `ours`. Throws Error that says how
+/// where it cannot be computed.
 Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort& effort,
                           const WholeModelOfLayer* model);
 

@@ -6,6 +6,8 @@
 #include <mha/formats/formats.hpp>
 #include <mha/tensor/parts.hpp>
 
+#include <algorithm>
+
 namespace mha {
 
 ReferenceFile::ReferenceFile(io::Contents contents) : contents_(std::move(contents)) {
@@ -26,14 +28,31 @@ ReferenceFile::ReferenceFile(io::Contents contents) : contents_(std::move(conten
   }
 }
 
+namespace {
+
+/// The textbook has every stage: nothing that is given beside it would be compared.
+void require_textbook_alone(const std::vector<std::string>& sources) {
+  if (sources.size() > 1 && std::ranges::any_of(sources, is_textbook))
+    fail("<against> textbook: the textbook has every stage, so it is compared alone; a file of "
+         "that name is ./textbook");
+}
+
+} // namespace
+
 ReferenceFiles::ReferenceFiles(std::vector<std::string> sources) : sources_(std::move(sources)) {
   if (sources_.empty())
     fail("no reference is given: <against> FILE, or <STAGE=FILE> for one stage");
+  require_textbook_alone(sources_);
+  if (!is_textbook()) return;
+  io::Contents nothing;
+  nothing.name = sources_.front();
+  files_[sources_.front()] = std::make_shared<ReferenceFile>(std::move(nothing));
 }
 
 ReferenceFiles::ReferenceFiles(std::vector<std::string> sources, io::Contents memory)
     : sources_(std::move(sources)) {
   sources_.push_back(memory.name);
+  require_textbook_alone(sources_);
   files_[sources_.back()] = std::make_shared<ReferenceFile>(std::move(memory));
 }
 

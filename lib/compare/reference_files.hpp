@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha {
@@ -35,15 +36,22 @@ private:
   Entries without_layer_;
 };
 
+/// Whether a reference, as typed, is the textbook (a file of that name is ./textbook).
+inline bool is_textbook(std::string_view source) {
+  return source == "textbook";
+}
+
 /// The files of a reference, each opened once for all layers.
 class ReferenceFiles {
 public:
-  /// SOURCES as read_reference takes them. Throws Error where there is none.
+  /// SOURCES as read_reference takes them, or the textbook alone. Throws Error where there is none.
   explicit ReferenceFiles(std::vector<std::string> sources);
   /// The same with a program's own tensors, which messages call by the name of `memory`.
   ReferenceFiles(std::vector<std::string> sources, io::Contents memory);
 
   const std::vector<std::string>& texts() const { return sources_; }
+  /// Whether it is the textbook, which is no file.
+  bool is_textbook() const { return mha::is_textbook(sources_.front()); }
   std::shared_ptr<const ReferenceFile> open(const std::string& path) const;
   /// What open() takes for a source that is a file, or names the states in one
   /// (`hidden_states=FILE`); nothing for other bindings.

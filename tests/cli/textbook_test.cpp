@@ -1,4 +1,5 @@
-// docs/example/attention.cpp beside the program's stages and the page that quotes it.
+// The textbook, inside and outside: docs/example/attention.cpp beside the program's stages and the
+// page that quotes it, and `diff --against textbook`.
 
 #include "support/places.hpp"
 #include "support/run.hpp"
@@ -171,4 +172,63 @@ TEST_CASE("textbook: docs/maths.md quotes the example's lines, which name the pa
     CHECK(above);
   }
   CHECK(steps >= 17);
+}
+
+TEST_CASE("textbook: diff computes every stage by it and shows each with its ulp") {
+  const json small =
+      json::parse(run({"diff", "data/quickstart.json", "--against", "textbook", "-f", "json"}).out);
+  CHECK(small["equal"] == true);
+  CHECK(small["stages"].size() == 17);
+  // A trained layer in float32: rounding is all that there is, and each stage says how much.
+  const Result trained = run({"diff", "data/bard-llama", "--text", "To be, or not to be", "--layer",
+                              "1", "--against", "textbook", "-f", "json"});
+  CHECK(trained.code == 0);
+  const json stages = json::parse(trained.out)["stages"];
+  CHECK(stages.size() == 19);
+  for (const json& stage : stages) {
+    INFO(stage["stage"]);
+    CHECK((stage["status"] == "equal" || stage["status"] == "close"));
+    CHECK(stage["max_ulp"].is_number());
+  }
+  const Result whole =
+      run({"diff", "data/bard-llama", "--text", "To be, or not to be", "--against", "textbook"});
+  CHECK(whole.code == 0);
+  CHECK(whole.err == "note: the textbook computes in float64, by the formulas of "
+                     "mha/textbook.hpp × 4\n");
+  CHECK_THAT(whole.out, Contains("Every layer agrees.") && Contains("3          19  close"));
+}
+
+TEST_CASE("textbook: a file of that name is ./textbook, and beside others it is refused") {
+  const Folder folder;
+  REQUIRE(run({"dump", "data/quickstart.json", "-s", "weights", "-q", "-f", "npz", "-o",
+               folder.path("textbook")})
+              .code == 0);
+  const std::string layer = source_folder() + "/data/quickstart.json";
+  const auto diff = [&](std::vector<std::string> against) {
+    against.insert(against.begin(), {"diff", layer, "--against"});
+    return run(against, {.folder = folder.path()});
+  };
+  CHECK(diff({"./textbook"}).out.ends_with("\nweights matches bit for bit.\n"));
+  CHECK(diff({"textbook"}).out.ends_with("\nAll stages match bit for bit.\n"));
+  const Result both = diff({"textbook", "--against", "./textbook"});
+  CHECK(both.code == 2);
+  CHECK(one_line(both.err));
+  CHECK_THAT(both.err, Contains("--against textbook: the textbook has every stage, so it is "
+                                "compared alone; a file of that name is ./textbook"));
+}
+
+TEST_CASE("textbook: what it does not have is refused by the option's name") {
+  const auto refused = [](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments{"diff", "data/bard-llama", "--against", "textbook"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK(one_line(result.err));
+    return result.err;
+  };
+  CHECK_THAT(refused({"--text", "To be", "--layer", "1", "--patch", "layers.1.weights = 0"}),
+             Contains("--patch weights: the textbook has no edits of stages; leave this one out"));
+  CHECK_THAT(refused({"--text", "To be, or not", "--text", "To be", "--layer", "1"}),
+             Contains("the textbook does not compute texts of several lengths at once: give one "
+                      "text"));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace {
 
@@ -63,4 +64,14 @@ double magnitude(const reference::Array& array) {
   for (double value : array.values)
     if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
   return largest;
+}
+
+double rounding_bound(const RandomLayer& random, double logits, double size) {
+  const reference::Layer& layer = random.layer;
+  if (!random.form.single) return 1e-12 * (layer.naive ? 1 + logits : 1) * (1 + size);
+  const std::size_t depth = layer.X.shape[2] + (layer.X_k.empty() ? 0 : layer.X_k.shape[2]) +
+                            layer.d_k + layer.S_all() + layer.H * layer.d_v +
+                            (layer.d_pe == 0 ? 0 : layer.W_kv_a.shape[1] + layer.X.shape[2]) + 16;
+  return std::numeric_limits<float>::epsilon() * static_cast<double>(depth) * (1 + logits) *
+         (1 + size);
 }

@@ -18,23 +18,10 @@ namespace {
 
 constexpr std::uint64_t draws = sanitized ? 150 : 2000;
 
-/// What rounding may do to a stage. float64: 1e-12 of (1 + magnitude), and for the naive
-/// softmax, whose exponents may be in the hundreds, 1e-12 of those. float32: a number goes
-/// through at most `depth` roundings, the terms of the longest chain of sums, each of them ε/2 of
-/// the terms' magnitude; the softmax turns what is off in a logit, ε of its magnitude, into a
-/// relative error. (Terms can be larger than their sum, but errors of many terms cancel: measured
-/// over all the layers here, the worst is 0.15 of this bound.)
 double bound_of(const RandomLayer& random, const std::map<std::string, reference::Array>& stages,
                 const std::string& name) {
-  const double size = magnitude(stages.at(name));
-  const reference::Layer& layer = random.layer;
   const double logits = std::max(magnitude(stages.at("scaled")), magnitude(stages.at("masked")));
-  if (!random.form.single) return 1e-12 * (layer.naive ? 1 + logits : 1) * (1 + size);
-  const std::size_t depth = layer.X.shape[2] + (layer.X_k.empty() ? 0 : layer.X_k.shape[2]) +
-                            layer.d_k + layer.S_all() + layer.H * layer.d_v +
-                            (layer.d_pe == 0 ? 0 : layer.W_kv_a.shape[1] + layer.X.shape[2]) + 16;
-  return std::numeric_limits<float>::epsilon() * static_cast<double>(depth) * (1 + logits) *
-         (1 + size);
+  return rounding_bound(random, logits, magnitude(stages.at(name)));
 }
 
 /// "" or the first stage, in the order of the computation, that differs.
