@@ -2,6 +2,7 @@
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/norm_forms.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/scaled_sums.hpp>
 #include <mha/diagnose/thresholds.hpp>

@@ -4,6 +4,7 @@
 #include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
@@ -78,18 +79,14 @@ std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
     return agreement_of(value, theirs, 0).error < thresholds::same_step;
   };
   if (stage == Stage::x || stage == Stage::mlp_x) {
-    const bool first = stage == Stage::x;
-    if (!first && (!layer.block || layer.block->shape == BlockShape::post)) return "";
-    Norm norm = first ? attention_norm(layer) : layer.block->pre_mlp_norm;
-    if (norm.kind == InputNorm::none || norm.weight.empty() || norm.one_plus) return "";
+    if (stage == Stage::mlp_x && layer.block && layer.block->shape == BlockShape::post) return "";
+    const std::vector<NormRow> rows = norms_of(layer, StageSet{stage});
+    Norm norm = rows.empty() ? Norm{} : rows[0].of(layer);
+    if (norm.weight.empty() || norm.one_plus) return "";
+    norm.weight = norm.bias = {};
     Layer bare = layer;
-    if (first) {
-      bare.norm_weight = bare.norm_bias = {};
-    } else {
-      Norm& own = own_block(bare).pre_mlp_norm; // each call makes another block
-      own.weight = own.bias = {};
-    }
     take_back(bare, {stage});
+    rows[0].put(bare, norm);
     return is(value_of(bare, stage, threads))
                ? fmt::format("{} without the norm's weight, which is folded into what reads it,",
                              name_of(stage))

@@ -2,7 +2,7 @@
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/epsilon.hpp>
+#include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/thresholds.hpp>
 
 #include <fmt/format.h>
@@ -24,6 +24,36 @@ double as_people_write(double eps, double near) {
     if (std::fabs(eps - round) <= near * round) return std::stod(fmt::format("{:.2g}", round));
   }
   return eps;
+}
+
+/// An ε that a layer has, and what takes another in its place.
+struct Epsilon {
+  double own = 0;
+  std::function<Change(double eps)> change;
+};
+
+std::vector<Epsilon> epsilons_of(const Layer& layer) {
+  std::vector<Epsilon> list;
+  const auto add = [&](const NormGroup& group, const Norm& own) {
+    list.push_back(
+        {own.eps, [group, own](double eps) { return formed(group, other_epsilon(own, eps)); }});
+  };
+  const Settings& s = layer.settings;
+  if (s.input_norm != InputNorm::none && !layer.X.empty() && !layer.has_given(Stage::x))
+    list.push_back(
+        {s.input_norm_eps, [&layer](double eps) { return input_norm_eps_change(layer, eps); }});
+  if (!norms_of(layer, qk_norm_stages()).empty())
+    list.push_back(
+        {s.qk_norm_eps, [&layer](double eps) { return qk_norm_eps_change(layer, eps); }});
+  for (const NormRow& row : norms_of(layer, own_norms_of_block()))
+    add({"block_norm", row.name, {row}}, row.of(layer));
+  if (const NormGroup all = all_norms(layer); layer.block && all.rows.size() > 1) {
+    const Norm first = all.rows[0].of(layer);
+    add(all, first);
+    if (const NormGroup more = all_norms_and_heads(layer); !more.rows.empty()) add(more, first);
+  }
+  if (const NormGroup last = last_norm(layer); !last.rows.empty()) add(last, layer.ends->final);
+  return list;
 }
 
 } // namespace
@@ -61,13 +91,7 @@ void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
     change.fitted = true;
     candidates.push_back(keep(std::move(change)));
   };
-  const Settings& s = layer_.settings;
-  if (s.input_norm != InputNorm::none && !layer_.X.empty() && !layer_.has_given(Stage::x))
-    fit(s.input_norm_eps, [&](double eps) { return input_norm_eps_change(layer_, eps); });
-  if (!layer_.q_norm_weight.empty() || !layer_.k_norm_weight.empty())
-    fit(s.qk_norm_eps, [&](double eps) { return qk_norm_eps_change(layer_, eps); });
-  for (const Epsilon& one : block_epsilons(layer_)) fit(one.own, one.change);
-  for (const Epsilon& one : end_epsilons(layer_)) fit(one.own, one.change);
+  for (const Epsilon& one : epsilons_of(layer_)) fit(one.own, one.change);
 }
 
 } // namespace mha

@@ -1,6 +1,7 @@
 // What a whole model may do otherwise.
 
 #include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/other_settings.hpp>
 #include <mha/diagnose/hypotheses/rope.hpp>
 #include <mha/diagnose/hypotheses/scale.hpp>

@@ -1,6 +1,7 @@
 // The block as a whole: what is added to what, which layer's weights, and what is handed over.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/layer/graph.hpp>

@@ -3,8 +3,7 @@
 // implementation might compute it.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/epsilon.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 namespace mha {
@@ -52,7 +51,7 @@ void add_partial_norms(const Layer& layer, ChangeList& list) {
            });
 }
 
-void add_forms(const Layer& layer, ChangeList& list) {
+void add_forms(const Layer& layer, const NormGroup& norm, ChangeList& list) {
   const bool rms = layer.settings.input_norm == InputNorm::rms;
   const auto add = [&](const char* id, std::string mistake, std::string fix, NormForm form) {
     form.centres = form.centres && !rms, form.adds_bias = form.adds_bias && !rms;
@@ -75,13 +74,8 @@ void add_forms(const Layer& layer, ChangeList& list) {
   if (!rms && !layer.norm_bias.empty())
     list.add("input_norm.bias", norm_output_stage(), "leaves out the norm's bias",
              "add norm.bias after the norm's weight", [](Layer& edited) { edited.norm_bias = {}; });
-  for (NormForRows& one : row_forms(attention_norm(layer), !layer.block)) {
-    constexpr const char* name = "the norm before the projections";
-    list.add("input_norm." + one.id, norm_output_stage(), with_name(std::move(one.did), name),
-             with_name(std::move(one.cure), name), [form = one.form](Layer& edited) {
-               give(edited, Stage::x, normed(attention_norm(edited), edited.X, form));
-             });
-  }
+  for (const OtherNorm& other : other_norms(norm.rows[0].of(layer), !layer.block))
+    if (!other.form) list.add(formed(norm, other));
 }
 
 std::vector<Change> input_norm_changes(const Subject& subject) {
@@ -95,6 +89,8 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
     list.all_rare();
     return list.take();
   }
+  const NormGroup norm{"input_norm", "the norm before the projections",
+                       norms_of(layer, norm_output_stage())};
   list.add_settings(
       "input_norm.missing", norm_output_stage(), "does not normalise X",
       fmt::format("normalise X ({}) before the projections", name_of_norm(s.input_norm)),
@@ -105,16 +101,10 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
                     fmt::format("use {} before the projections", name_of_norm(s.input_norm)),
                     {{"input_norm", setting_value_of(other)}});
   list.add("input_norm.twice", norm_output_stage(), "normalises X twice", "normalise X once",
-           [](Layer& edited) {
-             const Tensor once = value_of(edited, Stage::x);
-             Layer again = edited;
-             again.X = once;
-             take_back(again, {Stage::x});
-             give(edited, Stage::x, value_of(again, Stage::x));
-           });
+           twice(norm).edit);
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 1e-1, 0.0})
     if (eps != s.input_norm_eps) list.add(input_norm_eps_change(layer, eps));
-  add_forms(layer, list);
+  add_forms(layer, norm, list);
   add_partial_norms(layer, list);
   std::vector<Change> all = list.take();
   // A trial recomputes all projections, so only the two likeliest are tried beside other changes.

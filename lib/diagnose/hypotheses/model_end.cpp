@@ -1,7 +1,7 @@
 // The model's end: its last norm, its head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/epsilon.hpp>
+#include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -16,31 +16,15 @@ namespace mha {
 
 namespace {
 
-/// The last norm in another form.
-Change last_norm_formed(const OtherNorm& other) {
-  return {"last_norm.form", StageSet{Stage::final}, with_name(other.did, "the last norm"),
-          with_name(other.cure, "the last norm"), [other](Layer& edited) {
-            ModelEnds& own = own_ends(edited);
-            if (other.form)
-              own.final = other.form(own.final);
-            else
-              give(edited, Stage::final, other.rows(own.final, own.stream));
-          }};
-}
-
-void add_last_norm(const ModelEnds& ends, ChangeList& list) {
-  if (!ends.final.present()) return;
-  const StageSet touched = StageSet{Stage::final};
-  list.add("last_norm.missing", touched,
+void add_last_norm(const Layer& layer, ChangeList& list) {
+  const NormGroup last = last_norm(layer);
+  if (last.rows.empty()) return;
+  list.add("last_norm.missing", last.makes(),
            "does not norm the last layer's stream, or saves it before the norm",
-           "apply the last norm before the head, or save what it gives",
-           [](Layer& edited) { give(edited, Stage::final, edited.ends->stream); });
-  list.add("last_norm.twice", touched, "norms the last layer's stream twice", "norm it once",
-           [](Layer& edited) {
-             const Norm& norm = edited.ends->final;
-             give(edited, Stage::final, normed(norm, normed(norm, edited.ends->stream)));
-           });
-  for (const OtherNorm& other : other_norms(ends.final, true)) list.add(last_norm_formed(other));
+           "apply the last norm before the head, or save what it gives", missing(last).edit);
+  list.add("last_norm.twice", last.makes(), "norms the last layer's stream twice", "norm it once",
+           twice(last).edit);
+  for (const OtherNorm& other : other_norms(layer.ends->final, true)) list.add(formed(last, other));
 }
 
 /// A norm of a layer in the last norm's place.
@@ -356,19 +340,13 @@ void add_head(const Subject& subject, ChangeList& list) {
 std::vector<Change> model_end_changes(const Subject& subject) {
   if (!subject.layer.ends) return {};
   ChangeList list;
-  add_last_norm(*subject.layer.ends, list);
+  add_last_norm(subject.layer, list);
   add_other_last_norms(subject, list);
   add_head(subject, list);
   return list.take();
 }
 
 } // namespace
-
-std::vector<Epsilon> end_epsilons(const Layer& layer) {
-  if (!layer.ends || !layer.ends->final.present()) return {};
-  const Norm& norm = layer.ends->final;
-  return {{norm.eps, [norm](double eps) { return last_norm_formed(other_epsilon(norm, eps)); }}};
-}
 
 const Theme model_end_theme{
     "model_end",
