@@ -2,6 +2,7 @@
 
 #include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +12,7 @@ namespace mha {
 
 namespace {
 
-constexpr double mask_constant = -1e3; // and less: hidden, not a score
-constexpr double huge = 1e4;           // no typical number
+using thresholds::huge, thresholds::mask_constant;
 
 template <class T> double root_mean_square(std::span<const T> values) {
   double sum = 0, all = 0;

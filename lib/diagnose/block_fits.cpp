@@ -103,7 +103,7 @@ Change scaled_change(const Layer& layer, Scaled which, double factor) {
 void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
   if (!layer_.block) return;
   constexpr int rounds = 12, first_rounds = 3;
-  constexpr double step = 1e-3, least = 1.0 / 64, most = 64, none = 1e-3;
+  constexpr double step = 1e-3, least = 1.0 / 64, most = 64;
   const Tensor& theirs = trials.target().theirs;
   const double unchanged = trials.screen(Changes{}).error;
   for (const Scaled which : all_scaled) {
@@ -120,7 +120,8 @@ void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
       factor = std::clamp(factor + by, least, most);
       if (std::fabs(by) < 1e-7 * factor) break;
     }
-    if (std::fabs(factor - 1) < none || factor == least || factor == most) continue;
+    if (std::fabs(factor - 1) < thresholds::no_factor_of_sums || factor == least || factor == most)
+      continue;
     candidates.push_back(keep(scaled_change(layer_, which, factor)));
   }
 }

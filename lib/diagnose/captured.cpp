@@ -46,13 +46,12 @@ std::vector<NamedStep> steps_of(const Layer& layer, Stage but, const Shape& shap
 
 /// ‖a + sign · b − theirs‖ / ‖theirs‖, given up early where the first numbers are far apart.
 double distance_of_sum(const Tensor& a, const Tensor& b, double sign, const Tensor& theirs) {
-  constexpr std::size_t looked_at_first = 256;
   double apart = 0, size = 0;
   for (std::size_t i = 0; i < theirs.count(); ++i) {
     const double r = value_at(theirs, i), difference = value_at(a, i) + sign * value_at(b, i) - r;
     if (!std::isfinite(difference)) return 1;
     apart += difference * difference, size += r * r;
-    if (i == looked_at_first && apart > 1e-2 * size) return 1;
+    if (i == thresholds::looked_at_first && apart > thresholds::far_at_first * size) return 1;
   }
   return size > 0 ? std::sqrt(apart / size) : 1;
 }
@@ -145,7 +144,6 @@ namespace {
 
 /// Logits behind a sampler: some hidden by −∞ or a type's least number, the others as they are.
 std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t threads) {
-  constexpr double hidden = -1e4; // float16's least is −65504
   const Tensor ours = value_of(layer, Stage::logits, threads);
   if (ours.shape() != theirs.shape()) return "";
   Tensor left = copied(ours);
@@ -156,7 +154,9 @@ std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double saved = value_at(theirs, i);
       if (i % n == 0 && !is_not_saved(saved)) ++rows;
-      if (saved > hidden || std::isnan(saved) || static_cast<double>(values[i]) <= hidden) continue;
+      if (saved > thresholds::hidden_logit || std::isnan(saved) ||
+          static_cast<double>(values[i]) <= thresholds::hidden_logit)
+        continue;
       values[i] = static_cast<T>(saved), ++cut;
     }
   });

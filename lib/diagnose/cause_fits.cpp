@@ -265,7 +265,7 @@ void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
         double a = value_at(plain, at), b = value_at(theirs, at);
         if (stage == Stage::weights)
           a = a > 1e-6 ? std::log(a) : NAN, b = b > 1e-6 ? std::log(b) : NAN;
-        if (!std::isfinite(a) || !std::isfinite(b) || b <= -1e3) continue;
+        if (!std::isfinite(a) || !std::isfinite(b) || b <= thresholds::mask_constant) continue;
         const double x = static_cast<double>(static_cast<std::ptrdiff_t>(j) -
                                              layer_.query_position(0, t)),
                      y = b - a;

@@ -1,6 +1,7 @@
 #pragma once
 // Which heads, rows or columns of a stage differ from a reference's.
 
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ Sides sides_of(const Layer& layer, const Target& target, Tensor ours);
 
 /// The largest difference in each of the parts that `place(b, h, t, j)` numbers, relative to the
 /// root of the mean square of theirs; infinite where one side alone is finite. Elements that either
-/// side hides (−1000 and less) are left out.
+/// side hides are left out.
 template <class Place>
 std::vector<double> differences(const Sides& s, std::size_t parts, const Place& place) {
   std::vector<double> difference(parts, 0.0);
@@ -36,7 +37,7 @@ std::vector<double> differences(const Sides& s, std::size_t parts, const Place& 
         for (std::size_t j = 0; j < s.n; ++j) {
           const std::size_t i = s.at(b, h, t, j);
           const double a = value_at(s.ours, i), r = value_at(s.theirs, i);
-          if (a == r || a <= -1e3 || r <= -1e3) continue;
+          if (a == r || a <= thresholds::mask_constant || r <= thresholds::mask_constant) continue;
           double& part = difference[place(b, h, t, j)];
           if (!std::isfinite(a) || !std::isfinite(r)) part = INFINITY;
           part = std::max(part, std::fabs(a - r));

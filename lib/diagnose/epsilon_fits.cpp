@@ -63,12 +63,10 @@ std::vector<Epsilon> epsilons_of(const Layer& layer) {
 void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
   constexpr double tenth = 0.1, most_at_once = 30, smallest = 1e-15, largest = 10;
   constexpr int steps = 12, from_afar = 4;
-  // A tenth of a smaller one is lost beside float32 numbers of usual size.
-  constexpr double least_seen = 1e-5;
   const bool half = trials.target().half.has_value();
   const auto fit = [&](double own, const std::function<Change(double)>& make) {
     if (!trials.concerns(make(own))) return;
-    double eps = std::max(own, least_seen), first = HUGE_VAL, last = HUGE_VAL;
+    double eps = std::max(own, thresholds::least_seen_epsilon), first = HUGE_VAL, last = HUGE_VAL;
     for (int i = 0; i < steps; ++i) {
       const Change here = make(eps), more = make(eps * (1 + tenth));
       const double error = trials.screen({&here}).error;

@@ -4,6 +4,7 @@
 #include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/joined_heads.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
 
@@ -52,7 +53,7 @@ bool heads_agree(const Sides& s, std::size_t h, std::size_t g, double tolerance)
       for (std::size_t j = 0; j < s.n; ++j) {
         const double a = value_at(s.ours, s.at(b, h, t, j)),
                      r = value_at(s.theirs, s.at(b, g, t, j));
-        if (a == r || (a <= -1e3 && r <= -1e3)) continue;
+        if (a == r || (a <= thresholds::mask_constant && r <= thresholds::mask_constant)) continue;
         difference += (a - r) * (a - r), size += r * r;
       }
   return size > 0 && std::sqrt(difference / size) <= 8 * tolerance;
@@ -88,7 +89,9 @@ Likeness likeness_of(const Tensor& ours, const Tensor& theirs) {
   double square = 0;
   for (std::size_t i = 0; i < ours.count(); ++i) {
     const double x = value_at(ours, i), y = value_at(theirs, i);
-    if (!std::isfinite(x) || !std::isfinite(y) || x <= -1e3 || y <= -1e3) continue;
+    if (!std::isfinite(x) || !std::isfinite(y) || x <= thresholds::mask_constant ||
+        y <= thresholds::mask_constant)
+      continue;
     a.push_back(x), r.push_back(y), square += (x - y) * (x - y);
   }
   const double sizes = norm_of(a) * norm_of(r);
@@ -103,9 +106,8 @@ bool is_projection(Stage stage) {
 
 /// Whether the reference's own rounding, in the short type that it computes in, does as much.
 bool is_rounding(const Layer& layer, const Target& open, double error) {
-  constexpr double usual = 3; // it may round more often than is known here
   if (!open.half) return false;
-  return error <= usual * Trials(layer, {}, open, {}, 0).usual_rounding();
+  return error <= thresholds::own_rounding * Trials(layer, {}, open, {}, 0).usual_rounding();
 }
 
 /// About the values of the stage as a whole: weights quantised, other weights.
@@ -117,23 +119,23 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
       differences(s, s.B * s.T, [&](std::size_t b, std::size_t, std::size_t t, std::size_t) {
         return b * s.T + t;
       });
-  const auto differing =
-      static_cast<std::size_t>(std::ranges::count_if(by_token, [](double d) { return d > 1e-5; }));
+  const auto differing = static_cast<std::size_t>(
+      std::ranges::count_if(by_token, [](double d) { return d > thresholds::differs_a_little; }));
   const bool everywhere = differing == by_token.size();
   const bool hides_alike = std::ranges::all_of(by_token, [](double d) { return std::isfinite(d); });
-  if (everywhere && hides_alike && like.cosine > 0.999 && like.error < 0.04 &&
-      !is_rounding(layer, open, like.error))
+  if (everywhere && hides_alike && like.cosine > thresholds::same_direction &&
+      like.error < thresholds::off_a_little && !is_rounding(layer, open, like.error))
     return fmt::format(
         "every token is off a little, by {:.2g} of the stage, and the direction is the same "
         "(cosine "
         "{:.6f}): quantised or rounded weights, or a slightly different input, look like this",
         like.error, like.cosine);
   // Of few numbers the cosine is far from 0 by chance.
-  constexpr double nothing_in_common = 0.5, usual_chance = 0.15;
   const double chance = 4 / std::sqrt(static_cast<double>(s.theirs.count()));
   const bool first = &open == &targets.front() || is_projection(open.stage);
   if (first && everywhere &&
-      std::fabs(like.cosine) < std::min(nothing_in_common, std::max(chance, usual_chance)))
+      std::fabs(like.cosine) <
+          std::min(thresholds::nothing_in_common, std::max(chance, thresholds::usual_chance)))
     return fmt::format(
         "the reference's {} has nothing in common with this layer's (cosine {:.2f}): other "
         "weights, another layer's, or another input",
@@ -165,7 +167,9 @@ FreeChoices free_parts(const Layer& layer) {
   const Dims& d = layer.dims;
   FreeChoices free{std::vector<bool>(d.T), std::vector<bool>(d.S_all)};
   by_precision(layer.dtype, [&]<class T>(T) {
-    const auto is_seen = [](T added) { return static_cast<double>(added) > -1e3; };
+    const auto is_seen = [](T added) {
+      return static_cast<double>(added) > thresholds::mask_constant;
+    };
     std::vector<T> row(d.S_all);
     for (std::size_t b = 0; b < d.B; ++b)
       for (std::size_t t = 0; t < layer.length_of(b); ++t) {
@@ -293,10 +297,10 @@ std::optional<std::string> heads_of_output(const Layer& layer, const Target& ope
   if (c.empty()) return {};
   double explained = 0;
   for (std::size_t h = 0; h < H; ++h) explained += c[h] * y[h];
-  if (!(explained > 0.999 * all)) return {};
+  if (!(explained > thresholds::sum_of_heads * all)) return {};
   std::vector<std::size_t> off;
   for (std::size_t h = 0; h < H; ++h)
-    if (std::fabs(c[h]) > 0.01) off.push_back(h);
+    if (std::fabs(c[h]) > thresholds::counts_otherwise) off.push_back(h);
   if (off.empty() || 2 * off.size() > H + 1) return {};
   std::string factors;
   for (std::size_t h : off)
@@ -316,8 +320,9 @@ void about_heads_behind(const Layer& layer, const Target& open, std::vector<std:
   const std::vector<double> difference =
       differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; });
   const double largest = *std::ranges::max_element(difference);
-  if (!(largest > 1e-3) || !std::isfinite(largest)) return;
-  const double small = std::max(0.02 * largest, 1e-4);
+  if (!(largest > thresholds::seen_behind_product) || !std::isfinite(largest)) return;
+  const double small =
+      std::max(thresholds::small_beside_largest * largest, thresholds::small_behind_product);
   if (const auto heads = parts_that_differ(difference, small / 8, "head", "heads"))
     hints.push_back(fmt::format("what differs in the output comes from {} alone", *heads));
   if (const auto moved = exchanged_heads(s, small / 8)) hints.push_back(*moved);

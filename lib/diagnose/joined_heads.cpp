@@ -1,6 +1,7 @@
 #include <mha/diagnose/joined_heads.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <cmath>
 #include <numeric>
@@ -8,9 +9,8 @@
 namespace mha {
 
 Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
-  constexpr std::size_t widest = 768;
   const std::size_t n = layer.W_o.shape()[0], m = layer.W_o.shape()[1];
-  if (n > m || n > widest) return {};
+  if (n > m || n > thresholds::widest_joined) return {};
   std::vector<double> A(n * n), weights(n * m), bias(m, 0.0);
   for (std::size_t i = 0; i < n * m; ++i) weights[i] = value_at(layer.W_o, i);
   for (std::size_t j = 0; j < m && !layer.b_o.empty(); ++j) bias[j] = value_at(layer.b_o, j);
@@ -23,7 +23,7 @@ Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
     for (std::size_t j = 0; j <= i; ++j) {
       const double rest =
           A[i * n + j] - std::inner_product(&A[i * n], &A[i * n] + j, &A[j * n], 0.0);
-      if (i == j && !(rest > 1e-8 * A[i * n + i])) return {};
+      if (i == j && !(rest > thresholds::least_pivot * A[i * n + i])) return {};
       A[i * n + j] = i == j ? std::sqrt(rest) : rest / A[j * n + j];
     }
   const std::size_t rows = output.count() / m;

@@ -27,7 +27,8 @@ Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs) {
     const auto own = ours.as<T>();
     const auto to = result.as_mutable<T>();
     for (std::size_t i = 0; i < to.size(); ++i)
-      if (std::isinf(own[i]) && own[i] < 0 && to[i] <= T(-1e3)) to[i] = own[i];
+      if (std::isinf(own[i]) && own[i] < 0 && to[i] <= static_cast<T>(thresholds::mask_constant))
+        to[i] = own[i];
   });
   return result;
 }

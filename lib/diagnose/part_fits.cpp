@@ -4,6 +4,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
 #include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/thresholds.hpp>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,6 @@ namespace {
 /// every part is in its own place.
 std::vector<std::size_t> parts_between(const Tensor& ours, const Tensor& theirs,
                                        std::size_t ranks) {
-  constexpr double same = 1e-3; // of a part's size, squared
   const std::size_t n = ours.shape().back(), part = n / ranks, rows = ours.count() / n;
   const auto apart = [&](std::size_t to, std::size_t from) {
     double difference = 0, size = 0;
@@ -35,7 +35,7 @@ std::vector<std::size_t> parts_between(const Tensor& ours, const Tensor& theirs,
   bool own = true;
   for (std::size_t to = 0; to < ranks; ++to) {
     std::size_t from = 0;
-    while (from < ranks && !(apart(to, from) < same)) ++from;
+    while (from < ranks && !(apart(to, from) < thresholds::same_part)) ++from;
     if (from == ranks) return {};
     order.push_back(from), own = own && from == to;
   }

@@ -12,9 +12,6 @@ namespace mha {
 
 namespace {
 
-/// Settings are typed with nine digits: float64's own rounding is far below them.
-constexpr double nine_digits = 0x1p-31;
-
 double root_of_mean(const std::vector<double>& squares) {
   double sum = 0;
   std::size_t count = 0;
@@ -26,7 +23,7 @@ double root_of_mean(const std::vector<double>& squares) {
 /// The root of the mean square of usual numbers.
 double size_of(const Tensor& tensor) {
   std::vector<double> squares = values_in_double(tensor);
-  for (double& a : squares) a = std::fabs(a) < 1e4 ? a * a : NAN;
+  for (double& a : squares) a = std::fabs(a) < thresholds::huge ? a * a : NAN;
   return root_of_mean(squares);
 }
 
@@ -73,7 +70,7 @@ double Trials::usual_off(Stage stage, const RoundedSteps& steps) const {
 RoundedSteps Trials::rounded_steps(const Layer& edited) const {
   RoundedSteps steps{.kept = target_.half.value_or(coarser_of(layer_.dtype, target_.stored)),
                      .off = off_};
-  steps.coarsest = nine_digits;
+  steps.coarsest = thresholds::nine_digits;
   steps.stream = variances_of_stream(layer_, target_.half);
   for (const Stage stage : inputs_) steps.off.try_emplace(stage, 0);
   const RoundedSteps own = steps;

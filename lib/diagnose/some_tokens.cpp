@@ -1,6 +1,7 @@
 #include <mha/diagnose/some_tokens.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/thresholds.hpp>
 #include <mha/forward/rotary_kinds.hpp>
 #include <mha/layer/first_tokens.hpp>
 
@@ -119,9 +120,9 @@ std::vector<std::size_t> evenly(std::size_t all, std::size_t count) {
 }
 
 std::vector<std::size_t> some_logits(const Layer& ends) {
-  constexpr std::size_t shown = 1024;
   const std::size_t all = ends.dims.vocabulary;
-  return all > 2 * shown ? evenly(all, shown) : std::vector<std::size_t>{};
+  return all > 2 * thresholds::screened_logits ? evenly(all, thresholds::screened_logits)
+                                               : std::vector<std::size_t>{};
 }
 
 Layer ends_of(const Layer& ends, const EndSample& part) {

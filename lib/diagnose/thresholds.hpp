@@ -7,6 +7,13 @@
 
 namespace mha::thresholds {
 
+// Numbers that are judged by themselves (agreement.cpp).
+
+/// What masks write for −∞, and less: such a number is hidden, no score.
+inline constexpr double mask_constant = -1e3;
+/// No typical number of a stage.
+inline constexpr double huge = 1e4;
+
 // A stage that is screened, then computed whole (judge.cpp, causes.cpp).
 
 /// Screening computes some queries with other bits: what comes so close is computed whole.
@@ -42,6 +49,8 @@ inline constexpr double lessens = 0.97;
 inline constexpr double most_rounding = 0.5;
 /// A stage that a change gives has steps of its own, which round as well.
 inline constexpr double other_formula = 4;
+/// Settings are typed with nine digits, which float64's own rounding is far below.
+inline constexpr double nine_digits = 0x1p-31;
 
 // Two changes at one stage (cause_pairs.cpp).
 
@@ -94,6 +103,8 @@ inline constexpr double rounded_steps = 3;
 inline constexpr std::size_t screened_queries = 16, few_queries = 48;
 /// Tokens of a model's end.
 inline constexpr std::size_t screened_tokens = 16;
+/// Columns of the logits, of a vocabulary of more than twice as many.
+inline constexpr std::size_t screened_logits = 1024;
 /// The first tokens of a text, which stand for all of it where they show a quarter of the
 /// difference; a layer that makes other rows of them without the tokens after them sees those.
 inline constexpr std::size_t fewest_first_tokens = 8;
@@ -111,6 +122,12 @@ inline constexpr double worth_fitting_whole = 0.7;   ///< of a whole model, amon
 inline constexpr double worth_trying_whole = 0.05;   ///< after the fit
 /// A factor off by less is rounding; a named one so near is meant.
 inline constexpr double no_factor = 1e-6, near_named_factor = 0.02;
+/// The same of a factor of sums, which are fitted through what reads them.
+inline constexpr double no_factor_of_sums = 1e-3;
+/// ε is looked for from here on: a tenth of a smaller one is lost beside float32 numbers.
+inline constexpr double least_seen_epsilon = 1e-5;
+/// Parts of ranks in another order: squares of a difference, beside those of the part.
+inline constexpr double same_part = 1e-3;
 
 // Tensors that are another step than they were saved as (captured.cpp, model_streams.cpp).
 
@@ -119,6 +136,29 @@ inline constexpr double no_factor = 1e-6, near_named_factor = 0.02;
 inline constexpr double same_step = 1e-4, same_part_of_rank = 0.02;
 /// Two tensors of one stream that are as near are one.
 inline constexpr double same_stream = 0.02;
+/// A sum of two steps is given up where its first numbers are this far off, in squares.
+inline constexpr std::size_t looked_at_first = 256;
+inline constexpr double far_at_first = 1e-2;
+/// A sampler hides logits by −∞ or by a type's least number: float16's is −65504.
+inline constexpr double hidden_logit = -1e4;
+
+// Hints, where no change explains a stage (hints.cpp, joined_heads.cpp).
+
+/// A half type may round more often than is known here.
+inline constexpr double own_rounding = 3;
+/// Rounded weights: every token is off by a little, in the same direction.
+inline constexpr double differs_a_little = 1e-5, off_a_little = 0.04, same_direction = 0.999;
+/// Other weights, or another input: of few numbers the cosine is far from 0 by chance.
+inline constexpr double nothing_in_common = 0.5, usual_chance = 0.15;
+/// An output that is a sum of the heads' results, of which some do not count once.
+inline constexpr double sum_of_heads = 0.999, counts_otherwise = 0.01;
+/// Heads behind an output: a difference that the product with W_o lets through, and what is none
+/// beside the largest head's.
+inline constexpr double seen_behind_product = 1e-3, small_behind_product = 1e-4,
+                        small_beside_largest = 0.02;
+/// W_o is inverted up to this width, which takes a moment, and where its rows are independent.
+inline constexpr std::size_t widest_joined = 768;
+inline constexpr double least_pivot = 1e-8;
 
 // Forms of GELU, which a half type nearly hides (gelu_forms.cpp).
 
