@@ -163,12 +163,17 @@ int EffectsCommand::run() {
   EffectRows rows(streams ? output.path : "", form, precision);
   const bool each_line = request.text.each_line;
   if (each_line) note_lines_passed_over(selection.query, text, common);
-  TextEffects texts({request_for(text), selection.query,
-                     each_line ? Lacking::passed_over : Lacking::error, per_position,
-                     patch_of_all(request).empty()},
+  const EffectsRequest asked = request_for(text);
+  TextEffects texts({asked, selection.query, each_line ? Lacking::passed_over : Lacking::error,
+                     per_position, patch_of_all(request).empty()},
                     model, common);
-  texts.compute(streams ? &rows : nullptr, resume_file,
-                fmt::format("effects\n{}{} {}", *choices, form, top.has_value()));
+  std::string settings = fmt::format("effects\n{}{} {}", *choices, form, top.has_value());
+  // The tokens of a file may change while the line stays the same.
+  if (!followed.answer.path.empty())
+    settings += fmt::format("\n{}", fmt::join(asked.answer.ids(), ","));
+  if (!followed.versus.path.empty())
+    settings += fmt::format("\n{}", fmt::join(asked.versus.ids(), ","));
+  texts.compute(streams ? &rows : nullptr, resume_file, settings);
   if (streams) {
     const Stopwatch watch(common.write_s);
     rows.finish();

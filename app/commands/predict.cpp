@@ -33,6 +33,7 @@ struct Predict {
   bool all = false, each_layer = false;
   std::string of;
   FollowedTokens followed;
+  std::vector<TokenOfTexts> followed_ids;
   Common common;
 
   int run();
@@ -45,7 +46,7 @@ private:
   void check();
   std::string form() const { return form_of(output); }
   Lacking lacking() const { return request.text.each_line ? Lacking::passed_over : Lacking::error; }
-  std::vector<std::string> followed_names(const Texts& text) const;
+  std::vector<std::string> take_followed(const Texts& text);
   std::vector<Prediction> predictions_of(const OpenedModel& model, const TextGroup& group,
                                          bool first);
   void predict_all(const OpenedModel& model);
@@ -220,14 +221,14 @@ void Predict::check() {
          output.path);
 }
 
-/// What is asked for of "answer" and "versus".
-std::vector<std::string> Predict::followed_names(const Texts& text) const {
+/// The tokens that are followed. Returns what is asked for of "answer" and "versus".
+std::vector<std::string> Predict::take_followed(const Texts& text) {
   const auto [answer, versus] = followed.ids(text);
   if (versus && !answer)
     throw UsageError("--versus is subtracted from an answer: give --answer, too");
   std::vector<std::string> names;
-  if (answer) names.emplace_back("answer");
-  if (versus) names.emplace_back("versus");
+  if (answer) names.emplace_back("answer"), followed_ids.push_back(answer);
+  if (versus) names.emplace_back("versus"), followed_ids.push_back(versus);
   return names;
 }
 
@@ -239,9 +240,7 @@ std::vector<Prediction> Predict::predictions_of(const OpenedModel& model, const 
   asked.positions = positions(text);
   asked.each_layer = each_layer, asked.threads = common.threads, asked.first_text = group.first;
   asked.top = top.value_or(all ? 1 : each_layer ? 3 : 10);
-  const auto [answer, versus] = followed.ids(text);
-  for (const std::optional<int>& token : {answer, versus})
-    if (token) asked.followed.push_back(*token);
+  asked.followed = followed_ids;
   if (asked.positions.empty()) return {}; // texts of a masked model that hide no token
   OpenedModel of_group(model, group.texts);
   Predictions found;
@@ -264,7 +263,7 @@ void Predict::predict_all(const OpenedModel& model) {
   const Texts& text = *model.texts();
   PredictionFiles files(output.path,
                         {form(), all, each_layer, text.batched(), text.model().causal(),
-                         &text.ids(), precision, followed_names(text)},
+                         &text.ids(), precision, take_followed(text)},
                         names_of(text), text_style_of(output, common.color));
   const auto predict_group = [&](const TextGroup& group, bool first) {
     std::vector<Prediction> predictions = predictions_of(model, group, first);

@@ -48,8 +48,8 @@ DirectEffects::DirectEffects(const Layer& ends, const EffectsRequest& request,
     const auto& [batch, position] = request.places[i];
     Row u = column_of(lm_head.decoder.W, answer(i));
     double bias = b.empty() ? 0 : value_at(b, answer(i));
-    if (request.versus) {
-      const auto other = static_cast<std::size_t>(*request.versus);
+    if (const std::optional<int> versus = request.versus_at(i)) {
+      const auto other = static_cast<std::size_t>(*versus);
       const Row column = column_of(lm_head.decoder.W, other);
       for (std::size_t k = 0; k < d; ++k) u[k] -= column[k];
       if (!b.empty()) bias -= value_at(b, other);

@@ -20,13 +20,14 @@ class Comparison {
 public:
   Comparison(const Texts& run, const EffectsRequest& request, const PredictionRow& clean,
              std::size_t place, bool has_head)
-      : request_(request) {
+      : request_(request), versus_(request.versus_at(place)) {
     if (!has_head) {
       final_ = clean.in_double();
       return;
     }
     predicted_.emplace(clean);
-    answer_ = request.answer ? static_cast<std::size_t>(*request.answer) : clean.top();
+    const std::optional<int> answer = request.answer_at(place);
+    answer_ = answer ? static_cast<std::size_t>(*answer) : clean.top();
     logit_ = logit_of(clean);
     next_ = token_foretold(run, request.places[place]);
     if (next_) next_logit_ = clean.at(*next_);
@@ -56,7 +57,7 @@ public:
 private:
   double logit_of(const PredictionRow& row) const {
     double logit = row.at(answer_);
-    if (request_.versus) logit -= row.at(static_cast<std::size_t>(*request_.versus));
+    if (versus_) logit -= row.at(static_cast<std::size_t>(*versus_));
     if (!request_.centre) return logit;
     double sum = 0;
     for (const double z : row.in_double()) sum += z;
@@ -64,6 +65,7 @@ private:
   }
 
   const EffectsRequest& request_;
+  std::optional<int> versus_;
   std::vector<double> final_;             ///< of a model without a head
   std::optional<Distribution> predicted_; ///< of the clean run
   std::size_t answer_ = 0;
@@ -110,11 +112,13 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   const bool has_head = run.model().head().present();
   require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
                              request.first_text);
-  require_logits_of(run.model(), request.answer, request.versus);
   std::vector<Comparison> at;
-  for (std::size_t i = 0; i < request.places.size(); ++i)
+  for (std::size_t i = 0; i < request.places.size(); ++i) {
+    require_logits_of(run.model(), request.answer_at(i), request.versus_at(i));
     at.emplace_back(run, request, ablations.clean_rows()[i], i, has_head);
-  if (request.versus && has_head) require_other_answer(run, at, *request.versus);
+  }
+  if (request.versus && has_head && !at.empty())
+    require_other_answer(run, at, *request.versus_at(0));
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
   // First, since a place may not be one.

@@ -4,6 +4,7 @@
 
 #include <mha/load/edit.hpp>
 #include <mha/model/run.hpp>
+#include <mha/model/token_of_texts.hpp>
 #include <mha/observe/prediction_rows.hpp>
 #include <mha/tensor/mean_spread.hpp>
 
@@ -37,13 +38,23 @@ struct EffectsRequest {
   /// Positions of the next text are counted from both ends; one that it does not reach keeps its
   /// own value. Else both have one length.
   bool align_end = false;
-  std::size_t first_text = 0; ///< what messages count texts from
-  std::optional<int> answer; ///< whose logit is followed; none: the clean run's most probable token
-  std::optional<int> versus; ///< its logit is subtracted
-  bool centre = false;       ///< the vocabulary's mean logit is subtracted
+  std::size_t first_text = 0; ///< what messages, `answer` and `versus` count texts from
+  TokenOfTexts answer; ///< whose logit is followed; none: the clean run's most probable token
+  TokenOfTexts versus; ///< its logit is subtracted
+  bool centre = false; ///< the vocabulary's mean logit is subtracted
   std::size_t threads = 0;
   /// Gets the share that is done, 0 to 1, after each part.
   std::function<void(double)> progress = {};
+
+  ///@{
+  /// The token at a place of that number.
+  std::optional<int> answer_at(std::size_t place) const {
+    return answer.of(first_text + places[place].first);
+  }
+  std::optional<int> versus_at(std::size_t place) const {
+    return versus.of(first_text + places[place].first);
+  }
+  ///@}
 };
 
 /// Which part of the model a line is about.

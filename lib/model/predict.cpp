@@ -65,7 +65,7 @@ namespace {
 class Reader : public Observer {
 public:
   Reader(const Texts& texts, const PredictRequest& request, std::size_t T)
-      : texts_(texts), top_(request.top), followed_(request.followed), asked_(T, false) {
+      : texts_(texts), request_(request), asked_(T, false) {
     for (std::size_t position : request.positions)
       if (position < T) asked_[position] = true;
   }
@@ -80,7 +80,8 @@ public:
       const bool follows = texts_.model().causal() && position + 1 < length;
       const int actual = follows ? texts_.ids()[block.batch][position + 1] : -1;
       Prediction prediction = by_precision(block.values.dtype, [&]<class T>(T) {
-        return prediction_of(reinterpret_cast<const T*>(row), vocabulary, top_, actual, followed_);
+        return prediction_of(reinterpret_cast<const T*>(row), vocabulary, request_.top, actual,
+                             followed(block.batch));
       });
       prediction.batch = block.batch, prediction.position = position;
       const std::lock_guard hold(adding_);
@@ -90,9 +91,15 @@ public:
   std::map<std::pair<std::size_t, std::size_t>, Prediction> found;
 
 private:
+  std::vector<int> followed(std::size_t batch) const {
+    std::vector<int> ids;
+    for (const TokenOfTexts& one : request_.followed)
+      ids.push_back(*one.of(request_.first_text + batch));
+    return ids;
+  }
+
   const Texts& texts_;
-  std::size_t top_;
-  std::vector<int> followed_;
+  const PredictRequest& request_;
   std::vector<bool> asked_;
   std::mutex adding_;
 };
@@ -123,7 +130,9 @@ Predictions predict(OpenedModel& model, const PredictRequest& request) {
     fail("{}: the model has no head, so it predicts no tokens: its layers were saved alone",
          model.title());
   const std::size_t layers = texts.layers().size();
-  for (const int id : request.followed) require_logits_of(texts.model(), id, std::nullopt);
+  for (const TokenOfTexts& one : request.followed)
+    for (std::size_t b = 0; b < texts.lengths().size(); ++b)
+      require_logits_of(texts.model(), one.of(request.first_text + b), std::nullopt);
   Predictions found;
   for (std::size_t n = request.each_layer ? 1 : layers; n <= layers; ++n) {
     LoadedLayer loaded = model.ends_after(n);

@@ -4,6 +4,7 @@
 
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/model/token_of_texts.hpp>
 #include <mha/observe/prediction_rows.hpp>
 
 #include <optional>
@@ -46,8 +47,9 @@ struct PredictRequest {
   std::size_t top = 10;
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
-  std::size_t first_text = 0;     ///< number of the first text in messages
-  std::vector<int> followed = {}; ///< tokens whose logits are reported wherever they rank
+  std::size_t first_text = 0; ///< number of the first text in messages, and in `followed`
+  /// Tokens whose logits are reported wherever they rank.
+  std::vector<TokenOfTexts> followed = {};
 };
 
 struct Predictions {

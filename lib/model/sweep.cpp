@@ -57,7 +57,7 @@ struct SweepPlace {
 /// One pair of runs: their streams, and the metric of whatever follows a patch.
 class PatchedPair {
 public:
-  PatchedPair(const SweepPair& pair, const SweepRequest& request)
+  PatchedPair(const SweepPair& pair, std::size_t number, const SweepRequest& request)
       : here_(pair.here, request.threads), there_(pair.there, request.threads), request_(request) {
     require_same_lengths();
     const std::size_t last = pair.here->count();
@@ -71,7 +71,7 @@ public:
     require_finite_predictions(pair.here->texts().model(), clean_, places_);
     require_finite_predictions(pair.there->texts().model(), other,
                                request.places(pair.there->texts()));
-    take_tokens(other);
+    take_tokens(other, request.answer.of(number), request.versus.of(number));
     for (std::size_t i = 0; request.metric == SweepMetric::kl && i < clean_.count(); ++i)
       predicted_.emplace_back(clean_[i]);
     const auto of_rows = [&](const PredictionRows& rows) {
@@ -159,24 +159,25 @@ private:
   }
 
   /// The answer and the token that it is measured against, at each place.
-  void take_tokens(const PredictionRows& other) {
+  void take_tokens(const PredictionRows& other, std::optional<int> answer,
+                   std::optional<int> versus) {
     const Texts& text = here_.layers().texts();
-    require_logits_of(text.model(), request_.answer, request_.versus);
+    require_logits_of(text.model(), answer, versus);
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const auto given = [&](const std::optional<int>& id, const PredictionRows& otherwise) {
         return id ? static_cast<std::size_t>(*id) : otherwise[i].top();
       };
-      answer_.push_back(given(request_.answer, other));
-      versus_.push_back(given(request_.versus, clean_));
+      answer_.push_back(given(answer, other));
+      versus_.push_back(given(versus, clean_));
       if (request_.metric == SweepMetric::logit && answer_[i] == versus_[i] && same_answer.empty())
         same_answer = message(
             "position {}: {} '{}', so the difference of two logits is always 0; give <answer> and "
             "<versus> that differ, or another <metric>",
             places_[i].second,
-            request_.answer && request_.versus ? message("<answer> and <versus> are both")
-            : request_.answer                  ? message("<answer> is what this run predicts,")
-            : request_.versus                  ? message("<versus> is what the other run predicts,")
-                                               : "both runs predict",
+            answer && versus ? message("<answer> and <versus> are both")
+            : answer         ? message("<answer> is what this run predicts,")
+            : versus         ? message("<versus> is what the other run predicts,")
+                             : "both runs predict",
             text.plain(static_cast<int>(answer_[i])));
       next_.push_back(token_foretold(text, places_[i]));
     }
@@ -321,7 +322,7 @@ SweepResult sweep(const std::vector<SweepPair>& pairs, const SweepRequest& reque
   std::vector<double> squares;
   for (std::size_t number = 0; number < pairs.size(); ++number) {
     const SweepPair& pair = pairs[number];
-    PatchedPair runs(pair, request);
+    PatchedPair runs(pair, number, request);
     if (pairs.size() == 1 && !runs.same_answer.empty()) fail("{}", runs.same_answer);
     if (!runs.same_answer.empty() || (!request.raw && !runs.differ())) {
       result.without_difference.push_back(number);

@@ -4,6 +4,7 @@
 
 #include <mha/load/edit.hpp>
 #include <mha/model/run.hpp>
+#include <mha/model/token_of_texts.hpp>
 #include <mha/observe/prediction_rows.hpp>
 
 #include <functional>
@@ -35,8 +36,8 @@ struct SweepRequest {
   std::vector<SweepAxis> over;
   SweepMetric metric = SweepMetric::logit;
   bool raw = false; ///< a point's value is M(patched) itself, not normalised by the two runs' M
-  /// Of SweepMetric::logit; none: the most probable tokens of the other run and of this.
-  std::optional<int> answer, versus;
+  /// Of SweepMetric::logit, by pairs; none: the most probable tokens of the other run and of this.
+  TokenOfTexts answer, versus;
   /// Of a text's positions, those whose predictions are measured.
   std::function<std::vector<TextPosition>(const Texts& text)> places;
   std::size_t threads = 0;

@@ -1,11 +1,16 @@
 // predict: what a whole model predicts for a text.
 
 #include "support/files.hpp"
+#include "support/places.hpp"
 #include "support/run.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <sstream>
+#include <tuple>
 
 using namespace mha::test;
 using Catch::Contains;
@@ -104,6 +109,86 @@ TEST_CASE("predict --query all: more tokens a position than a line has are in JS
   CHECK(shell(line).code == 2);
   CHECK_THAT(shell(line).err, Contains("--top changes nothing there") && Contains("--format json"));
   CHECK(shell(line + " -f json").err.empty());
+}
+
+TEST_CASE("predict and effects: an answer for each text comes from a file") {
+  const Folder folder;
+  const std::string texts = folder.write("texts.txt", "my love\nthe\nmy lord and king\n"),
+                    answers = folder.write("answers.txt", " king\r\n the\n love"),
+                    versus = folder.write("versus.txt", " the\n love\n king\n");
+  const std::string model = "data/bard-gpt2 ", all = "--text-file " + texts + " --each-line ";
+  const auto printed = [](const std::string& line) {
+    const Result result = shell("\"$MHA\" " + line);
+    INFO(line << "\n" << result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  // Each text has what it has alone.
+  const std::tuple<std::string, std::string, std::string> alone[]{
+      {"my love", " king", " the"},
+      {"the", " the", " love"},
+      {"my lord and king", " love", " king"}};
+  const json together =
+      json::parse(printed("predict " + model + all + "--answer-file " + answers +
+                          " --versus-file " + versus + " --top 1 -f json"))["predictions"];
+  const std::string effects = printed("effects " + model + all + "--answer-file " + answers +
+                                      " --versus-file " + versus + " --per-position -f csv");
+  REQUIRE(together.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& [text, answer, other] = alone[i];
+    const std::string line =
+        model + "--text '" + text + "' --answer '" + answer + "' --versus '" + other + "' ";
+    json one = json::parse(printed("predict " + line + "--top 1 -f json"))["predictions"][0];
+    one["batch"] = i;
+    CHECK(together[i] == one);
+    std::istringstream rows(printed("effects " + line + "--per-position -f csv"));
+    std::string row;
+    std::getline(rows, row);
+    while (std::getline(rows, row)) {
+      // part, layer, head, batch …
+      std::size_t at = 0;
+      for (int commas = 0; commas < 3; ++commas) at = row.find(',', at) + 1;
+      row.replace(at, 1, std::to_string(i));
+      CHECK(effects.find("\n" + row + "\n") != std::string::npos);
+    }
+  }
+  CHECK_THAT(printed("effects " + model + all + "--top 2 --answer-file " + answers),
+             Contains("of the logit of each text's token in") && Contains(answers));
+  // Of a model without a tokenizer a line is a number.
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy(source_folder() + "/data/induction-model/" + file, folder.path(file));
+  const std::string bare = "predict " + folder.path() + " --ids 1,2 --ids 3 --top 1 ",
+                    numbers = folder.write("numbers.txt", "7\n9\n"),
+                    beyond = folder.write("beyond.txt", "7\n99999\n");
+  const json numbered = json::parse(printed(bare + "-f json --answer-file " + numbers));
+  CHECK(numbered["predictions"][0]["answer"]["id"] == 7);
+  CHECK(numbered["predictions"][1]["answer"]["id"] == 9);
+  const Result refused = shell("\"$MHA\" " + bare + "--answer-file " + beyond);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("--answer-file " + beyond +
+                                   ", line 2: '99999': the model has no tokenizer; give the "
+                                   "token's number, 0 to "));
+  const std::string two = folder.write("two.txt", " king\n the\n"),
+                    empty = folder.write("empty.txt", " king\n\n the\n"),
+                    words = folder.write("words.txt", " king\n the\nwherefore art thou\n");
+  for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
+           {"--answer-file " + two, "--answer-file " + two +
+                                        " has 2 lines, and there are 3 texts: a line for each "
+                                        "text expected, in their order"},
+           {"--answer-file " + empty, "line 2: it is empty; a token expected"},
+           {"--answer-file " + words, "line 3: 'wherefore art thou' is no single token"},
+           {"--answer-file " + answers + " --answer ' the'", "give it without --answer"},
+           {"--answer-file " + answers + " --answer-id 3", "give it without --answer-id"},
+           {"--answer-file " + answers + " --versus ' the'",
+            "text 1: --answer and --versus are both"},
+           {"--answer-file none.txt", "none.txt"}})
+    for (const char* command : {"predict ", "effects "}) {
+      const Result result = shell("\"$MHA\" " + (command + model) + all + more);
+      INFO(command << more << ": " << result.err);
+      CHECK(result.code == 2);
+      CHECK(one_line(result.err));
+      CHECK_THAT(result.err, Contains(message));
+    }
 }
 
 TEST_CASE("predict: --answer and --versus are told wherever they rank") {
