@@ -2,8 +2,10 @@
 #include "retype.hpp"
 
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace mha::app {
 
@@ -87,12 +89,57 @@ std::string options_of(const std::string& group, const Cli& cli, const TextStyle
   return out;
 }
 
+/// "--minus-" of "--minus-layer"; "--" of an option of one word.
+std::string stem_of(const Option& option) {
+  return option.name.substr(0, option.name.rfind('-') + 1);
+}
+
+/// Options of one heading that differ by their last word, to be read as one: two beside the option
+/// of their stem (--answer), or three. A layer's settings stay as they are, since they are counted.
+bool is_family(const std::vector<Option>& members, const Cli& cli) {
+  const std::string stem = stem_of(members[0]);
+  if (stem == "--" || members[0].rare) return false;
+  const bool has_stem = std::ranges::any_of(
+      cli.options(), [&](const Option& option) { return option.name + "-" == stem; });
+  return members.size() >= (has_stem ? 2 : 3);
+}
+
+/// "--minus-{layer,head,ids}".
+Option folded(const std::vector<Option>& members) {
+  const std::string stem = stem_of(members[0]);
+  std::vector<std::string> values;
+  for (const Option& member : members) add_once(values, member.value_name);
+  Option one;
+  one.name = fmt::format("{}{{{}}}", stem, joined_texts(members, ",", [&](const Option& member) {
+                           return member.name.substr(stem.size());
+                         }));
+  one.value_name = joined_texts(values, "|");
+  one.help = joined_texts(members, "; ", &Option::help);
+  return one;
+}
+
+/// The options of one heading, a family of them as one.
+std::vector<Option> folded_options(const std::string& group, const Cli& cli) {
+  std::map<std::string, std::vector<Option>> families;
+  for (const Option& option : cli.options())
+    if (option.group == group) families[stem_of(option)].push_back(option);
+  std::vector<Option> list;
+  for (const Option& option : cli.options()) {
+    if (option.group != group) continue;
+    const std::vector<Option>& members = families[stem_of(option)];
+    if (!is_family(members, cli))
+      list.push_back(option);
+    else if (option.name == members[0].name)
+      list.push_back(folded(members));
+  }
+  return list;
+}
+
 /// The options of one heading, a line each: what goes beyond it is left out.
 std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& text_style) {
   std::string out = "\n" + text_style.bold(render::shortened(group, text_style.width)) + "\n";
   const std::size_t column = column_of(text_style);
-  for (const Option& option : cli.options()) {
-    if (option.group != group) continue;
+  for (const Option& option : folded_options(group, cli)) {
     std::string names = option.name;
     if (!option.letter.empty()) names = option.letter + ", " + names;
     constexpr std::size_t least = 6; // of a value's name
@@ -109,10 +156,10 @@ std::string lines_of(const std::string& group, const Cli& cli, const TextStyle& 
 std::string names_of_group(const std::string& group, const Cli& cli, const TextStyle& text_style) {
   std::string names;
   std::size_t settings = 0;
-  for (const Option& option : cli.options())
-    if (option.group == group && option.rare)
+  for (const Option& option : folded_options(group, cli))
+    if (option.rare)
       ++settings;
-    else if (option.group == group)
+    else
       names += (names.empty() ? "" : " ") + option.name;
   if (settings > 0)
     names = fmt::format("{} of them, as --num-heads 4, --causal, or among the sources num_heads=4, "

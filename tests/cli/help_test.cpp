@@ -180,6 +180,20 @@ TEST_CASE("help is every option, -h a page of 60 lines") {
   }
 }
 
+TEST_CASE("help: -h has a family of options as one, --help each of them") {
+  const std::string page = run({"map", "-h"}).out, whole = run({"map", "--help"}).out;
+  CHECK(page.find("--minus-{layer,head,batch,text,ids,patch}") != std::string::npos);
+  CHECK(page.find("--minus-layer") == page.rfind("--minus-layer")); // in an example
+  for (const char* option : {"--minus-layer LAYER", "--minus-head ", "--minus-batch ",
+                             "--minus-text WORDS", "--minus-ids N", "--minus-patch PLACE"})
+    CHECK(whole.find(std::string("      ") + option) != std::string::npos);
+  CHECK(whole.find("--minus-{") == std::string::npos);
+  // Two beside the option that they are variants of.
+  const std::string effects = run({"effects", "-h"}).out;
+  for (const char* family : {"--answer-{id,file}", "--versus-{id,file}", "--patch-from-{ids,file}"})
+    CHECK(effects.find(family) != std::string::npos);
+}
+
 TEST_CASE("former spellings of options are taken, with a note") {
   const std::vector<std::pair<std::string, std::string>> spellings{
       {"predict data/bard-gpt2 --text 'To be' --all",
