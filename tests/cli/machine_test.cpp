@@ -1,115 +1,73 @@
 // docs/machine.md is what programs rely on: every field that a command prints is in it with its
 // type, and every field of it is printed.
 
-#include "support/places.hpp"
+#include "support/machine_page.hpp"
 #include "support/run.hpp"
+#include <mha/system/words.hpp>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 
 using namespace mha::test;
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 namespace {
 
 using Path = std::vector<std::string>;
 
-/// A table of the page: the commands above it, and a row a field.
-struct FieldTable {
-  std::vector<std::string> commands;
-  std::vector<std::string> order;
-  std::map<std::string, std::set<std::string>> types; ///< by path
-  std::map<std::string, std::set<std::string>> words; ///< that a text may be, where they are listed
-  std::set<std::string> seen, sometimes; ///< those of other layers than the commands show
+std::set<std::string_view> types_of(const FieldRow& row) {
+  std::set<std::string_view> types;
+  std::string_view text = row.type;
+  for (std::size_t at; (at = text.find(" or ")) != text.npos; text.remove_prefix(at + 4))
+    types.insert(text.substr(0, at));
+  types.insert(text);
+  return types;
+}
+
+/// The words that a text may be, where its row lists them.
+std::set<std::string_view> words_of(const FieldRow& row) {
+  std::set<std::string_view> words;
+  if (!row.meaning.starts_with('`')) return words;
+  const std::vector<std::string_view> parts = mha::split_at(row.meaning, '`');
+  for (std::size_t i = 1; i < parts.size(); i += 2) words.insert(parts[i]);
+  return words;
+}
+
+/// A document of the output, or a line of NDJSON or CSV: its fields are noted in a table in order.
+struct Document {
+  FieldTable& table;
+  std::size_t next = 0;
+
+  /// The row of a field; one that the page lacks has any type.
+  FieldRow row_of(const std::string& path) {
+    table.add_printed(path, next);
+    const FieldRow* const row = table.find(path);
+    return row == nullptr ? FieldRow{path, "", ""} : *row;
+  }
 };
 
-std::vector<std::string> split_at(const std::string& text, const std::string& between) {
-  std::vector<std::string> parts;
-  std::size_t from = 0;
-  for (std::size_t at; (at = text.find(between, from)) != std::string::npos;
-       from = at + between.size())
-    parts.push_back(text.substr(from, at - from));
-  parts.push_back(text.substr(from));
-  return parts;
-}
-
-std::vector<FieldTable> tables_of_page() {
-  std::ifstream file(source_folder() + "/docs/machine.md");
-  std::vector<FieldTable> tables;
-  std::vector<std::string> commands;
-  bool inside = false;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("    mha-inspect ")) {
-      commands.push_back(line.substr(16));
-      continue;
-    }
-    if (!line.starts_with("| `")) {
-      inside = inside && line.starts_with("|");
-      continue;
-    }
-    if (!inside) tables.push_back({commands, {}, {}, {}, {}, {}}), commands.clear();
-    inside = true;
-    const std::vector<std::string> cells = split_at(line, " | ");
-    REQUIRE(cells.size() == 3);
-    const std::string path = cells[0].substr(3, cells[0].size() - 4);
-    tables.back().order.push_back(path);
-    if (cells[2].starts_with("where ")) tables.back().sometimes.insert(path);
-    for (const std::string& type : split_at(cells[1], " or "))
-      tables.back().types[path].insert(type);
-    if (const std::vector<std::string> parts = split_at(cells[2], "`"); cells[2].starts_with('`'))
-      for (std::size_t i = 1; i < parts.size(); i += 2) tables.back().words[path].insert(parts[i]);
-  }
-  return tables;
-}
-
-/// Whether a documented path ("<stage>.shape[]") is about a path of the output.
-bool matches(const std::string& documented, const Path& path) {
-  const std::vector<std::string> words = split_at(documented, ".");
-  if (words.size() != path.size()) return false;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::size_t lists = path[i].find("[]"), own = words[i].find("[]");
-    const std::string key = path[i].substr(0, lists), word = words[i].substr(0, own);
-    if ((lists == std::string::npos ? "" : path[i].substr(lists)) !=
-        (own == std::string::npos ? "" : words[i].substr(own)))
-      return false;
-    if (word != key && !word.starts_with('<')) return false;
-  }
-  return true;
-}
-
-std::string joined(const Path& path) {
-  std::string text;
-  for (const std::string& word : path) text += (text.empty() ? "" : ".") + word;
-  return text;
-}
-
-bool is_number_word(const json& value) {
+bool is_number_word(const ordered_json& value) {
   return value == "NaN" || value == "Infinity" || value == "-Infinity";
 }
 
-void require_numbers(const json& value) {
+void require_numbers(const ordered_json& value) {
   if (value.is_array())
-    for (const json& one : value) require_numbers(one);
+    for (const ordered_json& one : value) require_numbers(one);
   else
     CHECK((value.is_number() || is_number_word(value)));
 }
 
-void check(const json& value, const Path& path, FieldTable& table) {
-  std::string documented;
-  for (const std::string& candidate : table.order)
-    if (matches(candidate, path) && (documented.empty() || !candidate.starts_with('<')))
-      documented = candidate;
-  const std::set<std::string> types =
-      documented.empty() ? std::set<std::string>() : table.types[documented];
-  INFO(joined(path) << " is " << value.dump().substr(0, 60));
-  if (types.count("numbers")) {
-    table.seen.insert(documented);
+void check(const ordered_json& value, const Path& path, Document& document) {
+  const std::string name = mha::joined_texts(path, ".");
+  const FieldRow* const known = document.table.find(name);
+  INFO(name << " is " << value.dump().substr(0, 60));
+  if (known != nullptr && known->type == "numbers") {
+    document.row_of(name);
     require_numbers(value);
     return;
   }
@@ -117,36 +75,39 @@ void check(const json& value, const Path& path, FieldTable& table) {
     for (const auto& [key, member] : value.items()) {
       Path inner = path;
       inner.push_back(key);
-      check(member, inner, table);
+      check(member, inner, document);
     }
     return;
   }
   if (value.is_array()) {
     Path inner = path;
     inner.back() += "[]";
-    for (const json& element : value) check(element, inner, table);
+    for (const ordered_json& element : value) check(element, inner, document);
     return;
   }
-  REQUIRE_FALSE(documented.empty());
-  table.seen.insert(documented);
+  const FieldRow row = document.row_of(name);
+  if (row.type.empty()) return;
+  const std::set<std::string_view> types = types_of(row);
   const bool fits =
-      (value.is_null() && types.count("null")) || (value.is_boolean() && types.count("boolean")) ||
-      (value.is_number_integer() && (types.count("integer") || types.count("number"))) ||
-      (value.is_number_float() && types.count("number")) ||
+      (value.is_null() && types.contains("null")) ||
+      (value.is_boolean() && types.contains("boolean")) ||
+      (value.is_number_integer() && (types.contains("integer") || types.contains("number"))) ||
+      (value.is_number_float() && types.contains("number")) ||
       (value.is_string() &&
-       (types.count("text") || (types.count("number") && is_number_word(value))));
+       (types.contains("text") || (types.contains("number") && is_number_word(value))));
   CHECK(fits);
-  if (const auto& words = table.words[documented]; value.is_string() && !words.empty())
-    CHECK(words.contains(value.get<std::string>()));
+  if (const auto words = words_of(row); value.is_string() && !words.empty())
+    CHECK(words.contains(value.get_ref<const std::string&>()));
 }
 
 /// JSON that has no member twice: most readers keep the last, and say nothing.
-json parsed_once(const std::string& text) {
+ordered_json parsed_once(const std::string& text) {
   std::vector<std::set<std::string>> open;
-  return json::parse(text, [&](int, json::parse_event_t event, const json& value) {
-    if (event == json::parse_event_t::object_start) open.emplace_back();
-    if (event == json::parse_event_t::object_end) open.pop_back();
-    if (event == json::parse_event_t::key) {
+  using Event = ordered_json::parse_event_t;
+  return ordered_json::parse(text, [&](int, Event event, const ordered_json& value) {
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end) open.pop_back();
+    if (event == Event::key) {
       INFO(value << " comes twice");
       CHECK(open.back().insert(value.get<std::string>()).second);
     }
@@ -175,11 +136,9 @@ void check_csv(const std::string& text, char between, FieldTable& table) {
   REQUIRE(std::getline(lines, line));
   const std::vector<std::string> titles = fields_of(line, between);
   CHECK(std::set<std::string>(titles.begin(), titles.end()).size() == titles.size());
-  for (const std::string& title : titles) {
-    INFO(title);
-    CHECK(table.types.count(title) == 1);
-    table.seen.insert(title);
-  }
+  Document document{table};
+  std::vector<FieldRow> rows;
+  for (const std::string& title : titles) rows.push_back(document.row_of(title));
   while (std::getline(lines, line)) {
     // A token may be a line break: its quotes close on another line.
     for (std::string more;
@@ -189,16 +148,17 @@ void check_csv(const std::string& text, char between, FieldTable& table) {
     INFO(line);
     REQUIRE(fields.size() == titles.size());
     for (std::size_t i = 0; i < titles.size(); ++i) {
-      const std::set<std::string>& types = table.types[titles[i]];
+      const std::set<std::string_view> types = types_of(rows[i]);
       INFO(titles[i] << " is " << fields[i]);
+      if (rows[i].type.empty()) continue;
       if (fields[i].empty()) {
-        CHECK((types.count("null") == 1 || types.count("text") == 1));
-      } else if (types.count("text") == 0) {
+        CHECK((types.contains("null") || types.contains("text")));
+      } else if (!types.contains("text")) {
         const bool boolean = fields[i] == "true" || fields[i] == "false";
         char* end = nullptr;
         std::strtod(fields[i].c_str(), &end);
-        CHECK((boolean ? types.count("boolean") == 1 : *end == 0));
-        if (types.count("integer") == 1 && types.count("number") == 0)
+        CHECK((boolean ? types.contains("boolean") : *end == 0));
+        if (types.contains("integer") && !types.contains("number"))
           CHECK(fields[i].find_first_not_of("0123456789") == std::string::npos);
       }
     }
@@ -228,43 +188,55 @@ std::vector<std::string> in_formats_alike(const std::string& command) {
   return commands;
 }
 
+/// Runs a command of the page and notes its fields.
+void check_command(const std::string& command, FieldTable& table) {
+  INFO(command);
+  const Result result =
+      shell("\"$MHA\" --quiet " + command + " 2>/dev/null || \"$MHA\" " + command);
+  INFO(result.err);
+  REQUIRE((result.code == 0 || (result.code == 1 && command.starts_with("diff "))));
+  const auto check_one = [&](const ordered_json& one) {
+    Document document{table};
+    check(one, {}, document);
+  };
+  const bool tsv = command.ends_with("-f tsv");
+  if (tsv || command.ends_with("-f csv")) {
+    check_csv(result.out, tsv ? '\t' : ',', table);
+  } else if (command.ends_with("-f ndjson")) {
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) check_one(parsed_once(line));
+  } else {
+    const ordered_json all = parsed_once(result.out);
+    if (all.is_array())
+      for (const ordered_json& one : all) check_one(one);
+    else
+      check_one(all);
+  }
+}
+
+/// The page with what its commands print.
+MachinePage checked_page() {
+  MachinePage page;
+  for (FieldTable& table : page.tables)
+    for (const std::string& command : table.commands) {
+      check_command(command, table);
+      for (const std::string& same : in_formats_alike(command)) check_command(same, table);
+    }
+  return page;
+}
+
 } // namespace
 
 TEST_CASE("docs/machine.md: every field of every command's output, with its type") {
-  std::vector<FieldTable> tables = tables_of_page();
-  REQUIRE(tables.size() > 12);
-  for (FieldTable& table : tables) {
-    REQUIRE_FALSE(table.commands.empty());
-    std::vector<std::string> commands = table.commands;
-    for (const std::string& command : table.commands) {
-      const std::vector<std::string> same = in_formats_alike(command);
-      commands.insert(commands.end(), same.begin(), same.end());
-    }
-    for (const std::string& command : commands) {
-      INFO(command);
-      const Result result =
-          shell("\"$MHA\" --quiet " + command + " 2>/dev/null || \"$MHA\" " + command);
-      INFO(result.err);
-      REQUIRE((result.code == 0 || (result.code == 1 && command.starts_with("diff "))));
-      const bool tsv = command.find("-f tsv") != std::string::npos;
-      if (tsv || command.find("-f csv") != std::string::npos) {
-        check_csv(result.out, tsv ? '\t' : ',', table);
-      } else if (command.find("-f ndjson") != std::string::npos) {
-        std::istringstream lines(result.out);
-        for (std::string line; std::getline(lines, line);) check(parsed_once(line), {}, table);
-      } else {
-        const json all = parsed_once(result.out);
-        if (all.is_array())
-          for (const json& one : all) check(one, {}, table);
-        else
-          check(all, {}, table);
-      }
-    }
-    for (const std::string& path : table.order) {
-      INFO(table.commands[0] << ": " << path << " is documented, but not printed");
-      CHECK((table.seen.count(path) == 1 || table.sometimes.count(path) == 1));
-    }
-  }
+  const MachinePage page = checked_page();
+  REQUIRE(page.tables.size() > 12);
+  INFO("cli-tests '[machine-write]' writes the rows; a new one needs its type and a meaning");
+  CHECK(page.text() == page.as_it_is);
+  CHECK(page.as_it_is.find("| ? |") == std::string::npos);
+}
+
+TEST_CASE("docs/machine.md: written as the commands print", "[.][machine-write]") {
+  checked_page().write();
 }
 
 TEST_CASE(
@@ -284,7 +256,7 @@ TEST_CASE(
       if (form == "csv" || form == "tsv") {
         names = fields_of(first, form == "tsv" ? '\t' : ',');
       } else {
-        const json all = parsed_once(form == "json" ? result.out : "[" + first + "]");
+        const auto all = parsed_once(form == "json" ? result.out : "[" + first + "]");
         for (const auto& [name, value] : all[0].items()) names.push_back(name);
       }
       CHECK(std::set<std::string>(names.begin(), names.end()).size() == names.size());
@@ -331,12 +303,10 @@ TEST_CASE(
 }
 
 TEST_CASE("docs/machine.md: every command that has a machine format is there") {
-  std::ifstream file(source_folder() + "/docs/machine.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
-  const std::vector<FieldTable> tables = tables_of_page();
+  const MachinePage page;
   const auto has = [&](const std::string& command, const std::string& option,
                        const std::string& form) {
-    for (const FieldTable& table : tables)
+    for (const FieldTable& table : page.tables)
       for (const std::string& shown : table.commands) {
         std::vector<std::string> all = in_formats_alike(shown);
         all.push_back(shown);
@@ -386,7 +356,7 @@ TEST_CASE("docs/machine.md: every command that has a machine format is there") {
     }
   for (const char* command : {"show", "stats", "predict", "tokens", "effects", "explain", "diff",
                               "diagnose", "circuits", "info", "bench", "names", "stages"})
-    CHECK(page.find("\n## " + std::string(command) + "\n") != std::string::npos);
+    CHECK(page.as_it_is.find("\n## " + std::string(command) + "\n") != std::string::npos);
 }
 
 TEST_CASE("machine formats: a token is the text as it is, a layer a number, logits have labels") {
