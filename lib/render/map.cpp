@@ -194,11 +194,37 @@ bool MapPicture::has_masked() const {
                      [](const MapPanel& panel) { return is_one_of(1, panel.map.masked); });
 }
 
+namespace {
+
+/// The share of a colour bar that each of 256 colours has: a number nearer to its end than that
+/// would look like the end on a longer bar, too.
+constexpr double color_step = 1.0 / 256;
+
+/// Whether a cell that has a number holds for the style of its panel.
+template <class Holds> bool has_cell(const MapPicture& picture, const Holds& holds) {
+  for (std::size_t p = 0; p < picture.panels.size(); ++p) {
+    const PooledMap& map = picture.panels[p].map;
+    for (std::size_t i = 0; i < map.values.size(); ++i)
+      if (!map.masked[i] && holds(map.values[i], picture.style(p))) return true;
+  }
+  return false;
+}
+
+} // namespace
+
 bool MapPicture::has_nan() const {
-  return std::any_of(panels.begin(), panels.end(), [](const MapPanel& panel) {
-    for (std::size_t i = 0; i < panel.map.values.size(); ++i)
-      if (!panel.map.masked[i] && std::isnan(panel.map.values[i])) return true;
-    return false;
+  return has_cell(*this, [](double value, const MapStyle&) { return std::isnan(value); });
+}
+
+bool MapPicture::has_below() const {
+  return has_cell(*this, [](double value, const MapStyle& style) {
+    return style.share_of(value) < -color_step;
+  });
+}
+
+bool MapPicture::has_above() const {
+  return has_cell(*this, [](double value, const MapStyle& style) {
+    return style.share_of(value) > 1 + color_step;
   });
 }
 
@@ -235,13 +261,14 @@ std::string short_title(const MapPicture& picture, const MapPanel& panel) {
   return title + fmt::format("H{}", panel.map.head);
 }
 
+std::string end_text(double end) {
+  std::string number = end == 0 ? "0" : rounded(end, 3);
+  if (number.starts_with('-')) number.replace(0, 1, "−");
+  return number;
+}
+
 std::string range_text(const MapStyle& style) {
-  const auto text = [](double value) {
-    std::string number = value == 0 ? "0" : rounded(value, 3);
-    if (number.starts_with('-')) number.replace(0, 1, "−");
-    return number;
-  };
-  return text(style.low) + " to " + text(style.high);
+  return end_text(style.low) + " to " + end_text(style.high);
 }
 
 std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_t cols) {

@@ -111,6 +111,12 @@ struct MapPicture {
   const MapStyle& style(std::size_t panel) const { return styles[styles.size() == 1 ? 0 : panel]; }
   bool has_masked() const;
   bool has_nan() const;
+  ///@{
+  /// Whether cells lie beyond the end of their colours, by a step of the colours or more: they look
+  /// as if they were at it.
+  bool has_below() const;
+  bool has_above() const;
+  ///@}
   std::size_t cells() const; ///< of all panels
 };
 
@@ -122,6 +128,8 @@ std::size_t grid_columns(std::size_t panels, std::size_t heads);
 std::string panel_title(const MapPicture& picture, const MapPanel& panel);
 /// "H3", "L1 H3", "B0 H3", above panels that are narrower than their title.
 std::string short_title(const MapPicture& picture, const MapPanel& panel);
+/// "−56.0": an end of the colours.
+std::string end_text(double end);
 /// "−56.0 to 56.0": the ends of a panel's own colours.
 std::string range_text(const MapStyle& style);
 /// "each cell: the mean of 32 queries × 32 keys"; "" where a cell is one number. `rows` and `cols`

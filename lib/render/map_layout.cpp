@@ -63,6 +63,7 @@ private:
   void frame(std::size_t x, std::size_t y, std::size_t width, std::size_t height);
   void place_names();
   void place_bar();
+  std::vector<BoxMark> pointed_end(bool up);
   void place_numbers();
   void finish();
   void text(double x, double y, std::string text, double size, Anchor anchor = Anchor::start,
@@ -240,6 +241,19 @@ void Layout::place_names() {
        Anchor::middle);
 }
 
+/// Beyond the frame of the bar, each line two pixels shorter than the one before, with an outline.
+std::vector<BoxMark> Layout::pointed_end(bool up) {
+  const BoxMark& bar = layout_.bar;
+  std::vector<BoxMark> lines;
+  for (std::size_t i = 1; i <= bar.width / 2; ++i) {
+    const std::size_t y = up ? bar.y - 1 - i : bar.y + bar.height + i;
+    if (2 * i < bar.width) lines.push_back({bar.x + i, y, bar.width - 2 * i, 1});
+    layout_.lines.push_back({bar.x + i - 1, y, 1, false});
+    layout_.lines.push_back({bar.x + bar.width - i, y, 1, false});
+  }
+  return lines;
+}
+
 void Layout::place_bar() {
   const std::size_t x = right_ + 22;
   std::size_t swatches = 0;
@@ -251,6 +265,8 @@ void Layout::place_bar() {
   const std::size_t height = std::clamp<std::size_t>(space > below ? space - below : 0, 48, 480);
   layout_.bar = {x, top_, bar_width, height};
   frame(x, top_, bar_width, height);
+  if (picture_.has_above()) layout_.above = pointed_end(true);
+  if (picture_.has_below()) layout_.below = pointed_end(false);
 
   double widest = 0;
   const double text_x = static_cast<double>(x + bar_width + tick_length) + 5;
@@ -268,8 +284,16 @@ void Layout::place_bar() {
     const MapStyle& style = picture_.styles[0];
     const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 3, 8));
     const std::vector<std::string> labels = tick_texts(list, style);
+    // A pointed end has its number, which takes the room of a tick beside it.
+    const bool up = !layout_.above.empty(), down = !layout_.below.empty();
+    const double room = 1.5 * tick_size / static_cast<double>(height);
+    if (up) tick(1, "≥ " + end_text(style.high));
+    if (down) tick(0, "≤ " + end_text(style.low));
     // The bar goes from the lowest number to the highest, also where the colours are symmetric.
-    for (std::size_t i = 0; i < list.size(); ++i) tick(style.share_of(list[i]), labels[i]);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const double share = style.share_of(list[i]);
+      if ((!up || share <= 1 - room) && (!down || share >= room)) tick(share, labels[i]);
+    }
   }
   std::size_t y = top_ + height + 14;
   const auto swatch = [&](const std::string& label) {

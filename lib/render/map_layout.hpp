@@ -43,6 +43,8 @@ struct MapLayout {
   std::vector<LineMark> lines;
   std::vector<PanelMark> panels;
   BoxMark bar; ///< the colour bar: the largest number on top
+  /// Its pointed ends, each line of pixels a box, where cells lie beyond it.
+  std::vector<BoxMark> above, below;
   std::optional<BoxMark> masked, nan;
 };
 

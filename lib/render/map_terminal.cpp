@@ -283,12 +283,15 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
   }
 }
 
-/// "0 ▒▒▒ 0.99": colours, or shades, between the numbers that they begin and end with.
+/// "0 ▒▒▒ ≥ 0.99": colours, or shades, between the numbers that they begin and end with, and
+/// whether cells lie beyond these.
 std::string TextMaps::bar() const {
   const MapStyle& style = p_.styles[0];
   const bool own = p_.styles.size() > 1;
-  const std::string low = own ? "each head's smallest" : rounded(style.low, 3),
-                    high = own ? "largest" : rounded(style.high, 3);
+  std::string low = own ? "each head's smallest" : rounded(style.low, 3),
+              high = own ? "largest" : rounded(style.high, 3);
+  if (p_.has_below()) low = own ? low + " and below" : "≤ " + low;
+  if (p_.has_above()) high = own ? high + " and above" : "≥ " + high;
   const std::size_t words = display_width(low) + display_width(high) + 2;
   std::string cells;
   if (has_colors(text_style_)) {

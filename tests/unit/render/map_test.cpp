@@ -6,10 +6,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <regex>
+#include <tuple>
 
 using namespace mha;
 using namespace mha::render;
@@ -148,6 +150,66 @@ TEST_CASE("nothing of a picture is drawn over its edge, and labels do not meet")
       for (std::size_t i = 1; i < places.size(); ++i) CHECK(places[i] - places[i - 1] >= 8.5);
     }
   }
+}
+
+TEST_CASE("a colour bar is pointed where cells lie beyond its end, in every picture") {
+  MapPicture picture = picture_of(2, 5, 7);
+  MapStyle& style = picture.styles[0];
+  const MapText text{.wide = true, .across = 2, .rows = 5, .cols = 7};
+  const TextStyle text_style{false, 80};
+  const double as_far_as = style.high;
+  const MapLayout as_far = lay_out(picture);
+  CHECK(as_far.above.empty());
+  CHECK(as_far.below.empty());
+  CHECK_THAT(map_text(picture, text, text_style), !Contains("≤") && !Contains("≥"));
+
+  style.low = 0.1, style.high = 0.9;
+  const MapLayout layout = lay_out(picture);
+  const BoxMark &bar = layout.bar, &frame = as_far.bar;
+  CHECK(std::tuple(bar.x, bar.y, bar.width, bar.height) ==
+        std::tuple(frame.x, frame.y, frame.width, frame.height));
+  CHECK(layout.height == as_far.height);
+  std::vector<std::pair<double, std::string>> beside; // from the top
+  for (const TextMark& one : layout.texts)
+    if (one.x > static_cast<double>(bar.x) && one.y < static_cast<double>(bar.y + bar.height + 9))
+      beside.emplace_back(one.y, one.text);
+  std::ranges::sort(beside);
+  REQUIRE(beside.size() > 2);
+  CHECK(beside.front().second == "≥ 0.90");
+  CHECK(beside.back().second == "≤ 0.10");
+  for (std::size_t i = 1; i < beside.size(); ++i) CHECK(beside[i].first - beside[i - 1].first > 11);
+  REQUIRE(layout.above.size() == bar.width / 2 - 1);
+  REQUIRE(layout.below.size() == bar.width / 2 - 1);
+  for (std::size_t i = 0; i < layout.above.size(); ++i)
+    for (const BoxMark& line : {layout.above[i], layout.below[i]}) {
+      CHECK(line.x - bar.x == i + 1);
+      CHECK(line.width == bar.width - 2 * (i + 1));
+      CHECK(line.height == 1);
+    }
+  CHECK(layout.above.back().y + bar.width / 2 == bar.y);
+  CHECK(layout.below.front().y == bar.y + bar.height + 1);
+  CHECK_THAT(map_text(picture, text, text_style), Contains("≤ 0.1") && Contains("≥ 0.9"));
+  const BoxMark &up = layout.above.front(), &down = layout.below.front();
+  const auto rectangle = [](const BoxMark& box, Rgb color) {
+    return fmt::format(R"svg(<rect x="{}" y="{}" width="{}" height="1" fill="{}"/>)svg", box.x,
+                       box.y, box.width, hex(color));
+  };
+  CHECK_THAT(map_svg(picture), Contains(rectangle(up, style.color(0.9))) &&
+                                   Contains(rectangle(down, style.color(0.1))));
+  const test::Pixels pixels = test::decode_png(map_png(picture));
+  CHECK(pixels.at(up.x, up.y) == style.color(0.9));
+  CHECK(pixels.at(down.x, down.y) == style.color(0.1));
+
+  MapPicture own = picture; // each head's colours
+  own.styles.push_back(style);
+  CHECK_THAT(map_text(own, text, text_style),
+             Contains("each head's smallest and below") && Contains("largest and above"));
+
+  style.low = 0; // what is masked, or no number, lies nowhere
+  CHECK(lay_out(picture).below.empty());
+  CHECK(lay_out(picture).above.size() == layout.above.size());
+  style.high = 0.998 * as_far_as; // nearer than a step of the colours
+  CHECK(lay_out(picture).above.empty());
 }
 
 TEST_CASE("an SVG is XML whose rectangles have the colours of the numbers") {
