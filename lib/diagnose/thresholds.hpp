@@ -104,8 +104,8 @@ inline constexpr double small_error = 1e-4, left_of_small_error = 0.02;
 /// On some of the tokens, what may explain all.
 inline constexpr double left_by_likely = 0.25;
 /// A better cause leaves less than half; one that leaves less than four times as much is
-/// reported beside it. Case: "search: the change whose stream is the reference's explains all saved
-/// stages".
+/// reported beside it. Case of the latter: "search: the change whose stream is the reference's
+/// explains all saved stages".
 inline constexpr double clearly_less = 0.5, same_numbers = 4;
 /// The layers before round every step, of which the end shows the last alone.
 inline constexpr double rounded_steps = 3;
@@ -131,8 +131,8 @@ inline constexpr std::size_t most_passes = 60, long_text = 128;
 inline constexpr std::size_t longest_prefix = 24;
 
 // Fits: a number is worth its fit where some value of it takes this part of the difference away.
-// Cases: softcap.value of "each mistake of the reports is named"; "the ε of a norm is fitted,
-// whatever it is, and written as people write it".
+// Cases of the first two: softcap.value of "each mistake of the reports is named"; "the ε of a norm
+// is fitted, whatever it is, and written as people write it".
 
 inline constexpr double worth_fitting = 0.6;         ///< a cap, β of Swish, factors of sums
 inline constexpr double worth_fitting_epsilon = 0.9; ///< ε is seen in small rows alone
