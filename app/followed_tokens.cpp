@@ -26,7 +26,7 @@ std::vector<int> tokens_of_lines(const Texts& texts, const FollowedToken& token)
   const std::vector<std::string> lines = texts_of({}, {token.path}, true);
   const std::string option = fmt::format("{}-file {}", token.option, io::shown(token.path));
   if (const std::size_t count = texts.lengths().size(); lines.size() != count)
-    fail("{} has {}, and there are {}: a line for each text expected, in their order", option,
+    fail("{} has {} for {}: a line for each text expected, in their order", option,
          counted(lines.size(), "lines"), counted(count, "texts"));
   std::vector<int> ids;
   for (const std::string& line : lines)

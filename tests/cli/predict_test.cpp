@@ -173,7 +173,7 @@ TEST_CASE("predict and effects: an answer for each text comes from a file") {
                     words = folder.write("words.txt", " king\n the\nwherefore art thou\n");
   for (const auto& [more, message] : std::vector<std::pair<std::string, std::string>>{
            {"--answer-file " + two, "--answer-file " + two +
-                                        " has 2 lines, and there are 3 texts: a line for each "
+                                        " has 2 lines for 3 texts: a line for each "
                                         "text expected, in their order"},
            {"--answer-file " + empty, "line 2: it is empty; a token expected"},
            {"--answer-file " + words, "line 3: 'wherefore art thou' is no single token"},
