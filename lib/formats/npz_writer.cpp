@@ -22,19 +22,19 @@ constexpr std::uint64_t four_gib = 0xffffffff; // sizes from here on need ZIP64
 constexpr std::uint32_t no_date = 0x00210000;  // 1 January 1980: the same bytes on every day
 constexpr std::uint16_t padding_id = 0xd935;   // an extra field that means alignment
 
-class Record {
+class ZipFields {
 public:
-  Record& u16(std::uint64_t value) { return put(value, 2); }
-  Record& u32(std::uint64_t value) { return put(value, 4); }
-  Record& u64(std::uint64_t value) { return put(value, 8); }
-  Record& add(std::string_view more) {
+  ZipFields& u16(std::uint64_t value) { return put(value, 2); }
+  ZipFields& u32(std::uint64_t value) { return put(value, 4); }
+  ZipFields& u64(std::uint64_t value) { return put(value, 8); }
+  ZipFields& add(std::string_view more) {
     text.append(more);
     return *this;
   }
   std::string text;
 
 private:
-  Record& put(std::uint64_t value, int bytes) {
+  ZipFields& put(std::uint64_t value, int bytes) {
     for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
     return *this;
   }
@@ -55,7 +55,8 @@ std::uint32_t crc_of(const void* data, std::size_t size) {
 }
 
 /// The fields that a local and a central header share, from "version needed" on.
-void add_common(Record& record, const Member& member, std::uint64_t version, std::uint64_t extra) {
+void add_common(ZipFields& record, const Member& member, std::uint64_t version,
+                std::uint64_t extra) {
   const std::uint64_t size = member.is_big() ? four_gib : member.size;
   const bool ascii =
       std::ranges::all_of(member.name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
@@ -65,12 +66,12 @@ void add_common(Record& record, const Member& member, std::uint64_t version, std
 
 /// The local header; padded so that what follows it starts at a multiple of 64.
 std::string local_header(const Member& member) {
-  Record extra;
+  ZipFields extra;
   if (member.is_big()) extra.u16(1).u16(16).u64(member.size).u64(member.size);
   const std::uint64_t before = member.header + 30 + member.name.size() + extra.text.size();
   const std::uint64_t gap = (64 - (before + 4) % 64) % 64;
   extra.u16(padding_id).u16(gap).add(std::string(gap, '\0'));
-  Record record;
+  ZipFields record;
   record.u32(0x04034b50);
   add_common(record, member, member.is_big() ? 45 : 20, extra.text.size());
   return record.add(member.name).add(extra.text).text;
@@ -78,13 +79,13 @@ std::string local_header(const Member& member) {
 
 std::string central_header(const Member& member) {
   const bool far = member.header >= four_gib;
-  Record fields;
+  ZipFields fields;
   if (member.is_big()) fields.u64(member.size).u64(member.size);
   if (far) fields.u64(member.header);
-  Record extra;
+  ZipFields extra;
   if (!fields.text.empty()) extra.u16(1).u16(fields.text.size()).add(fields.text);
   const std::uint64_t version = extra.text.empty() ? 20 : 45;
-  Record record;
+  ZipFields record;
   record.u32(0x02014b50).u16(3u << 8 | version); // made on Unix
   add_common(record, member, version, extra.text.size());
   record.u16(0).u16(0).u16(0).u32(0100644u << 16).u32(far ? four_gib : member.header);
@@ -93,7 +94,7 @@ std::string central_header(const Member& member) {
 
 std::string end_records(std::uint64_t members, std::uint64_t offset, std::uint64_t size,
                         const std::string& comment) {
-  Record record;
+  ZipFields record;
   if (members >= 0xffff || offset >= four_gib || size >= four_gib) {
     record.u32(0x06064b50).u64(44).u16(3u << 8 | 45).u16(45).u32(0).u32(0);
     record.u64(members).u64(members).u64(size).u64(offset);
