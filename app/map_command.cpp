@@ -268,7 +268,7 @@ void MapCommand::compute_layer(OpenedModel& model, const std::string& id) {
     std::unique_ptr<Pool> pool;
   };
   std::vector<Share> shares;
-  SeveralShareable all;
+  SeveralMergeable all;
   for (const PlannedFile& file : planned_files(output.path, loaded, chosen, wanted, true)) {
     const Picture& picture = picture_for(model, loaded, stage, file);
     // What is made of several maps is made of maps of one size.

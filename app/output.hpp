@@ -77,6 +77,7 @@ std::string with_layer(std::string path, const std::string& id);
 /// dropped. The folders that such paths name are made. Stages that lack such an axis are taken out
 /// of `stages`; throws Error if none is left, or if `named` says that they were asked for by name.
 /// Of the model's ends, nothing goes to a path with {head}: no files, unless they were named.
+/// Throws Error for a path that would replace an input, before anything is computed.
 std::vector<PlannedFile> planned_files(const std::string& path, const LoadedLayer& loaded,
                                        const Selection& selection, std::vector<Stage>& stages,
                                        bool named);

@@ -107,15 +107,15 @@ std::deque<Summaries> Show::summed_up(const Layer& layer, const ComputeLayer& by
   std::deque<Summaries> summaries;
   if (files.empty()) return summaries;
   OverflowWatch overflow(layer);
-  SeveralShareable together;
+  SeveralMergeable observers;
   for (const PlannedFile& file : files) {
     require_axes(layer, wanted, file.selection); // not of what is watched beside them
-    together.add(summaries.emplace_back(layer, set, file.selection));
+    observers.add(summaries.emplace_back(layer, set, file.selection));
   }
-  if (contains(set, Stage::weights)) together.add(overflow);
+  if (contains(set, Stage::weights)) observers.add(overflow);
   {
     const Stopwatch watch(common.compute_s);
-    compute_together(world(), layer, make_plan(layer, together.wants(), all), together,
+    compute_together(world(), layer, make_plan(layer, observers.wants(), all), observers,
                      common.threads, by);
   }
   if (!world().is_first()) return summaries;
@@ -185,12 +185,13 @@ void Show::compute_traces(const Layer& layer, const ComputeLayer& by,
                           std::deque<Trace>& kept) {
   const Stopwatch watch(common.compute_s);
   OverflowWatch overflow(layer);
-  SeveralShareable all;
-  for (Trace& one : kept) all.add(one);
+  SeveralMergeable observers;
+  for (Trace& one : kept) observers.add(one);
   if (std::any_of(wanted.begin(), wanted.end(),
                   [](Stage stage) { return follows(stage, Stage::exp); }))
-    all.add(overflow);
-  compute_together(world(), layer, make_plan(layer, all.wants(), part), all, common.threads, by);
+    observers.add(overflow);
+  compute_together(world(), layer, make_plan(layer, observers.wants(), part), observers,
+                   common.threads, by);
   if (!world().is_first()) return;
   Message strange = overflow.report(layer);
   for (const Trace& one : kept)

@@ -72,7 +72,7 @@ void HeadMeasuring::end_first(const Plan& part) {
 }
 
 void HeadMeasuring::gather_from(Ranks& ranks, const Plan& plan) {
-  SeveralShareable measured;
+  SeveralMergeable measured;
   measured.add(*rows_);
   if (results_) measured.add(*results_);
   measured.add(watch_);

@@ -102,7 +102,9 @@ private:
   /// Which results of the files start the computation. One that was bound always does; one that was
   /// merely found does only where what it is computed from is missing.
   void choose_given() {
-    Layer unsized; // what is there
+    // Made for can_compute alone, which asks what is there, not how large it is: sizes are found
+    // later, from what is chosen here.
+    Layer unsized;
     unsized.settings = layer_.settings;
     for (const TensorInfo& info : layer_tensors())
       if (const auto part = parts_.find(std::string(info.name)); part != parts_.end())

@@ -47,7 +47,7 @@ const GraphNames* FoundLayers::names_of(const naming::Found& layer) const {
 }
 
 void FoundLayers::find_layers() {
-  present_contents();
+  present_contents(); // changes nothing, unless layers share their weights (ALBERT)
   if (request.naming != "canonical") {
     const UserNaming by = is_description(request.naming)
                               ? read_naming(request.naming)
@@ -203,6 +203,15 @@ void FoundLayers::choose_layers() {
   } else {
     chosen = named_by(wanted, ids);
   }
+}
+
+std::vector<const io::Contents*> FoundLayers::others() const {
+  std::vector<const io::Contents*> files;
+  for (const io::Contents& file : contents)
+    if (std::none_of(found.begin(), found.end(),
+                     [&](const naming::Found& layer) { return layer.group.contents == &file; }))
+      files.push_back(&file);
+  return files;
 }
 
 } // namespace mha

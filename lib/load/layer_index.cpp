@@ -1,6 +1,7 @@
 #include <mha/load/layer_index.hpp>
 
 #include <mha/load/known_models.hpp>
+#include <mha/load/opened_files.hpp>
 
 #include <mha/layer/names.hpp>
 #include <mha/system/characters.hpp>
@@ -149,6 +150,12 @@ std::vector<const io::Entry*> LayerIndex::tensors(const io::Contents& file,
   entries.reserve(both.size());
   for (const std::size_t place : both) entries.push_back(&file.tensors[place]);
   return entries;
+}
+
+const std::string& LayerIndex::canonical(const io::Entry& entry) const {
+  const auto [at, is_new] = canonical_.try_emplace(&entry);
+  if (is_new) at->second = canonical_name(entry.name, false);
+  return at->second;
 }
 
 } // namespace mha

@@ -44,14 +44,8 @@ public:
   /// no layer, in the file's order.
   void judged(const io::Contents& file, const std::vector<const io::Entry*>& unknown_tensors) const;
 
-  /// The canonical name of a tensor, looked up once.
-  const std::string& canonical(const io::Entry& entry,
-                               std::string (*name)(std::string_view, bool)) const {
-    const auto at = canonical_.find(&entry);
-    return at != canonical_.end()
-               ? at->second
-               : canonical_.emplace(&entry, name(entry.name, false)).first->second;
-  }
+  /// The canonical name of a tensor; looked up once for all layers that are read.
+  const std::string& canonical(const io::Entry& entry) const;
 
 private:
   /// Places in the file, ascending.

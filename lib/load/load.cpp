@@ -112,8 +112,8 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
 
 naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
                                                   ReadLayer& read_layer) const {
-  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind,
-         kind_parts, without_attention] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind, kind_parts,
+         without_attention] = read_layer;
   std::vector<Note> of_model = require_naming_fits(layer);
   if (!request.for_texts) std::ranges::move(of_model, std::back_inserter(to.notes));
   naming::require_computed(layer.group);
@@ -178,7 +178,7 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
         continue;
       }
       if (index->of_family(entry) || entry.name == "mrope_section") continue;
-      const std::string& name = index->canonical(entry, canonical_name);
+      const std::string& name = index->canonical(entry);
       if (name.empty()) {
         // A dump of texts says their token numbers, and their lengths, which a layer's masks do.
         if (!checkpoint && entry.name != "lengths" && entry.name != "ids" && !is_bound(file, entry))
@@ -270,8 +270,8 @@ void require_what_is_added(const naming::Found& layer, const NamedTensors& parts
 
 ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) const {
   ReadLayer read_layer;
-  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind,
-         kind_parts, without_attention] = read_layer;
+  auto& [parts, settings, labels, to, input_source, block, queries, identities, of_kind, kind_parts,
+         without_attention] = read_layer;
   ++counts->made;
   to.id = id;
   to.naming = "canonical";
@@ -328,10 +328,11 @@ Sources::Sources(Request request) {
   state->choose_layers();
   if (of_text) state->choose_ends();
   state->note_inputs();
-  // A text's layers are computed one after the other, chosen or not.
+  // An index, so that n layers are not n looks at every name. A text's layers are computed one
+  // after the other, chosen or not.
   state->index.emplace(state->contents, state->found,
                        of_text ? state->whole->layers() : state->chosen);
-  state->require_varying();
+  state->require_varying(); // of several chosen: no tensor serves all that each has its own of
   state_ = state;
 }
 
@@ -360,15 +361,6 @@ const std::vector<LayerListing>& Sources::layers() const {
 const std::vector<naming::Found>& Sources::found() const {
   return state_->recognised;
 }
-std::vector<const io::Contents*> FoundLayers::others() const {
-  std::vector<const io::Contents*> files;
-  for (const io::Contents& file : contents)
-    if (std::none_of(found.begin(), found.end(),
-                     [&](const naming::Found& layer) { return layer.group.contents == &file; }))
-      files.push_back(&file);
-  return files;
-}
-
 const std::vector<io::Contents>& Sources::contents() const {
   return state_->as_files.empty() ? state_->contents : state_->as_files;
 }

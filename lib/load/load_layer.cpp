@@ -1,5 +1,5 @@
-// One layer of the sources: read once, kept for the next text or the next question, and put
-// together with its input.
+// One layer of the sources: read once (LayerSource::read is in load.cpp), kept for the next text or
+// the next question, and put together with its input.
 
 #include <mha/load/families/kinds.hpp>
 #include <mha/load/graph_model.hpp>
@@ -153,7 +153,7 @@ void LayerSource::take_stream(ReadLayer& layer) const {
 }
 
 LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool keeps,
-                          std::vector<SourceTensor>* parts) const {
+                          std::vector<SourceTensor>* tensors) const {
   const std::lock_guard hold(state_->reading);
   keeps = keeps || state_->request.keeps_layers;
   std::optional<ReadLayer> read = state_->kept.find(id, !keeps);
@@ -163,7 +163,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   else if (input)
     read->take_input(*input), read->list_origins();
   read->require_computed();
-  if (parts) *parts = as_read(*read);
+  if (tensors) *tensors = as_read(*read);
 
   LoadedLayer loaded = read->said;
   if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());

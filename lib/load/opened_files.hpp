@@ -37,6 +37,8 @@ struct OpenedFiles {
   mutable io::LastOpened opened; ///< by a binding: {layer} asks a file for one after the other
 
   void open_sources();
+  /// Puts shared weights under the names of each layer that has them (ALBERT); else changes
+  /// nothing.
   void present_contents();
   /// The layers that `{layer}` or an L axis of the bindings finds.
   std::vector<std::string> numbered_by_bindings() const;

@@ -120,6 +120,7 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
   if (!texts_) {
     LoadedLayer loaded = patched(sources_.load(id, nullptr, false, parts));
     if (rolls_) go_on_rolling_out(loaded);
+    // It counts how often the layer is computed; nothing but a rollout is handed on.
     last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(),
                                        rolls_ ? StageSet{Stage::rollout} : StageSet());
     return loaded;

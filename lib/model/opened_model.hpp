@@ -46,7 +46,7 @@ public:
   LoadedLayer load(const std::string& id, std::vector<Sources::SourceTensor>& tensors) {
     return load(id, &tensors);
   }
-  /// Computes plans of the layer that was handed out last (LayerRun::compute).
+  /// The function that computes plans of the layer handed out last (LayerRun::compute).
   ComputeLayer compute() const;
   /// The tensors of a layer as they were read.
   std::vector<Sources::SourceTensor> tensors_of(const std::string& id);

@@ -21,14 +21,14 @@ public:
 
   StageSet wants() const override { return wants_; }
   void observe(const Slice& block) override {
-    show(of_all_, block);
+    pass_on(of_all_, block);
     if (const auto own = of_item_.find(block.batch); own != of_item_.end())
-      show(own->second, block);
+      pass_on(own->second, block);
   }
 
 private:
   using Observers = std::vector<std::pair<Observer*, StageSet>>;
-  static void show(const Observers& observers, const Slice& block) {
+  static void pass_on(const Observers& observers, const Slice& block) {
     for (const auto& [observer, stages] : observers)
       if (contains(stages, block.stage)) observer->observe(block);
   }
@@ -37,22 +37,22 @@ private:
   StageSet wants_;
 };
 
-/// The same of observers whose parts can be put together.
-class SeveralShareable : public Mergeable {
+/// The same of Mergeable observers: ranks share what each has seen.
+class SeveralMergeable : public Mergeable {
 public:
   void add(Mergeable& observer) {
-    shown_.add(observer);
+    all_of_them_.add(observer);
     observers_.push_back(&observer);
   }
 
-  StageSet wants() const override { return shown_.wants(); }
-  void observe(const Slice& block) override { shown_.observe(block); }
+  StageSet wants() const override { return all_of_them_.wants(); }
+  void observe(const Slice& block) override { all_of_them_.observe(block); }
   void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override {
     for (Mergeable* observer : observers_) observer->share(layer, part, bytes);
   }
 
 private:
-  Several shown_;
+  Several all_of_them_;
   std::vector<Mergeable*> observers_;
 };
 

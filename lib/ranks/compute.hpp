@@ -8,6 +8,7 @@ namespace mha {
 
 /// Together: each rank computes its part of the plan; the first rank's observer gets what all the
 /// others have seen, with the bits that one rank alone would have. `by`: how (ComputeLayer).
+/// One rank alone computes the whole plan, and nothing else happens.
 PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
                             std::size_t threads = 0, const ComputeLayer& by = compute);
 

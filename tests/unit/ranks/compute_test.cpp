@@ -47,7 +47,7 @@ TEST_CASE("what ranks keep and sum up together has the bits of one", "[ranks]") 
     const std::string message = run_ranks(count, [&](Ranks& ranks) {
       Trace trace(layer, kept);
       Summaries summaries(layer, trace.wants());
-      SeveralShareable all;
+      SeveralMergeable all;
       all.add(ranks.is_first() ? first : trace);
       all.add(ranks.is_first() ? sums : summaries);
       compute_together(ranks, layer, make_plan(layer, all.wants()), all, 1);
