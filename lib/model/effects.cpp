@@ -85,6 +85,20 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
          run.plain(versus));
 }
 
+/// What every place is compared with: its clean prediction, and the tokens that are followed there.
+std::vector<Comparison> comparisons(const Texts& run, const EffectsRequest& request,
+                                    const PredictionRows& clean) {
+  const bool has_head = run.model().head().present();
+  std::vector<Comparison> at;
+  for (std::size_t i = 0; i < request.places.size(); ++i) {
+    require_logits_of(run.model(), request.answer_at(i), request.versus_at(i));
+    at.emplace_back(run, request, clean[i], i, has_head);
+  }
+  if (request.versus && has_head && !at.empty())
+    require_other_answer(run, at, *request.versus_at(0));
+  return at;
+}
+
 /// Whether attention adds to the stream what is no head's: b_o, or the bias of a norm after it.
 bool adds_bias(const Layer& layer) {
   return !layer.b_o.empty() || !layer.block->post_attention_norm.bias.empty();
@@ -109,16 +123,9 @@ std::string_view name_of(Component part) {
 std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& request) {
   const Ablations ablations(layers, request);
   const Texts& run = layers.texts();
-  const bool has_head = run.model().head().present();
   require_finite_predictions(run.model(), ablations.clean_rows(), request.places,
                              request.first_text);
-  std::vector<Comparison> at;
-  for (std::size_t i = 0; i < request.places.size(); ++i) {
-    require_logits_of(run.model(), request.answer_at(i), request.versus_at(i));
-    at.emplace_back(run, request, ablations.clean_rows()[i], i, has_head);
-  }
-  if (request.versus && has_head && !at.empty())
-    require_other_answer(run, at, *request.versus_at(0));
+  std::vector<Comparison> at = comparisons(run, request, ablations.clean_rows());
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
   // First, since a place may not be one.

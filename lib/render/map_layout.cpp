@@ -270,30 +270,12 @@ void Layout::place_bar() {
 
   double widest = 0;
   const double text_x = static_cast<double>(x + bar_width + tick_length) + 5;
-  const auto tick = [&](double place, const std::string& label) {
+  for (const auto& [place, label] : bar_ticks(picture_, height)) {
     const double y = static_cast<double>(top_) + (1 - place) * static_cast<double>(height - 1);
     layout_.lines.push_back(
         {x + bar_width + 1, static_cast<std::size_t>(std::lround(y)), tick_length, false});
     text(text_x, std::round(y) + tick_size * 0.37, label, tick_size);
     widest = std::max(widest, text_width(label, tick_size));
-  };
-  if (picture_.styles.size() > 1) {
-    tick(1, "each head's\u00a0largest");
-    tick(0, "smallest");
-  } else {
-    const MapStyle& style = picture_.styles[0];
-    const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 3, 8));
-    const std::vector<std::string> labels = tick_texts(list, style);
-    // A pointed end has its number, which takes the room of a tick beside it.
-    const bool up = !layout_.above.empty(), down = !layout_.below.empty();
-    const double room = 1.5 * tick_size / static_cast<double>(height);
-    if (up) tick(1, "≥ " + end_text(style.high));
-    if (down) tick(0, "≤ " + end_text(style.low));
-    // The bar goes from the lowest number to the highest, also where the colours are symmetric.
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const double share = style.share_of(list[i]);
-      if ((!up || share <= 1 - room) && (!down || share >= room)) tick(share, labels[i]);
-    }
   }
   std::size_t y = top_ + height + 14;
   const auto swatch = [&](const std::string& label) {
@@ -364,7 +346,6 @@ std::size_t most_cells_across(const MapPicture& picture) {
 /// The picture with the largest cells that is not wider than `width`, made exactly as wide.
 MapLayout fitted(const MapPicture& picture, std::size_t width) {
   const std::size_t least = picture.figure.annotate ? CellNumbers(picture).side() : 1;
-  std::optional<MapLayout> best;
   std::size_t low = least, high = std::max(width, least);
   MapLayout narrowest = Layout(picture, least).run();
   if (narrowest.width > width)
@@ -372,7 +353,7 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
         "<width> {}: {} beside each other with cells of {} need {}; give more, choose heads, or {}",
         width, counted(picture.columns, "panels"), counted(least, "pixels"), narrowest.width,
         picture.figure.annotate ? message("leave out <annotate>") : message("fewer <cells>"));
-  best = std::move(narrowest);
+  MapLayout best = std::move(narrowest);
   while (low + 1 < high) {
     const std::size_t middle = low + (high - low) / 2;
     // A layout that is far too wide throws: wider cells than fit by themselves are not tried.
@@ -384,11 +365,11 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
   }
   // The pixels that are left go between the panels.
   if (picture.columns > 1) {
-    MapLayout spaced = Layout(picture, low, (width - best->width) / (picture.columns - 1)).run();
+    MapLayout spaced = Layout(picture, low, (width - best.width) / (picture.columns - 1)).run();
     if (spaced.width <= width) best = std::move(spaced);
   }
-  best->width = width;
-  return std::move(*best);
+  best.width = width;
+  return best;
 }
 
 } // namespace

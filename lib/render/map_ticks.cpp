@@ -74,6 +74,25 @@ Ticks ticks_of(const MapAxis& axis, double cell, bool rows) {
   return number_ticks(axis, cell, rows ? tick_size * 2.4 : text_width(last, tick_size) + 12);
 }
 
+std::vector<BarTick> bar_ticks(const MapPicture& picture, std::size_t height) {
+  if (picture.styles.size() > 1) return {{1, "each head's\u00a0largest"}, {0, "smallest"}};
+  std::vector<BarTick> found;
+  const MapStyle& style = picture.styles[0];
+  const std::vector<double> list = ticks(style, std::clamp<std::size_t>(height / 28, 3, 8));
+  const std::vector<std::string> labels = tick_texts(list, style);
+  // A pointed end has its number, which takes the room of a tick beside it.
+  const bool up = picture.has_above(), down = picture.has_below();
+  const double room = 1.5 * tick_size / static_cast<double>(height);
+  if (up) found.push_back({1, "≥ " + end_text(style.high)});
+  if (down) found.push_back({0, "≤ " + end_text(style.low)});
+  // The bar goes from the lowest number to the highest, also where the colours are symmetric.
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const double share = style.share_of(list[i]);
+    if ((!up || share <= 1 - room) && (!down || share >= room)) found.push_back({share, labels[i]});
+  }
+  return found;
+}
+
 std::size_t number_undrawn(MapPicture& picture) {
   const Font& font = Font::instance();
   std::size_t most = 0;

@@ -32,4 +32,12 @@ struct Ticks {
 /// Of an axis whose cells have `cell` pixels; `rows`: it runs downwards.
 Ticks ticks_of(const MapAxis& axis, double cell, bool rows);
 
+/// A label beside the colour bar: 0 is its low end, 1 its high one.
+struct BarTick {
+  double place = 0;
+  std::string text;
+};
+/// Of a bar of so many pixels.
+std::vector<BarTick> bar_ticks(const MapPicture& picture, std::size_t height);
+
 } // namespace mha::render
