@@ -24,6 +24,7 @@ struct ShownPlace {
 ShownPlace place_of(const Layer& layer, const StageDiff& row, bool alone) {
   ShownPlace place;
   std::vector<Dim> letters = info_of(row.stage).letters;
+  if (letters == std::vector{Dim::H, Dim::H}) return place; // heads beside heads
   if (layer.settings.columns && info_of(row.stage).kind != Kind::row)
     std::swap(letters.end()[-1], letters.end()[-2]);
   std::size_t axis = 0;
@@ -78,11 +79,12 @@ std::string next_steps(const DiffQuestion& question, const LoadedLayer& loaded, 
   std::string out = "Look at it: ";
   if (!alone.empty())
     out += fmt::format("mha-inspect show {} -s {}{}\n", shell_word(alone), stage, place.options);
-  else if (place.query && !layer.has_given(row->stage) &&
+  else if (place.query && !layer.has_given(row->stage) && !is_derived(row->stage) &&
            contains(available_stages(layer), Stage::weights))
     out += fmt::format("mha-inspect explain {}{}\n", sources, place.options);
   else
     out += fmt::format("mha-inspect show {} -s {}{}\n", sources, stage, place.options);
+  if (is_derived(row->stage)) return out; // steps come first: all of them agree
   const bool whole = request.has_text() && request.layer.empty();
   return out + "Find why:   mha-inspect diagnose " + (whole ? retyped(request, "") : sources) +
          retyped_against(question.against) + "\n";

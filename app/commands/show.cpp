@@ -166,7 +166,8 @@ void Show::compute_files(const Layer& layer, const ComputeLayer& by,
                          const Selection& all, const UseTrace& use) {
   constexpr std::size_t most_together = std::size_t{1} << 30; // bytes
   std::size_t bytes = 0;
-  for (const Stage stage : wanted) bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype);
+  for (const Stage stage : wanted)
+    bytes += count_of(layer.shape_of(stage)) * size_of(layer.dtype_of(stage));
   const std::size_t together = bytes <= most_together ? files.size() : 1;
   for (std::size_t first = 0; first < files.size(); first += together) {
     std::deque<Trace> kept;

@@ -3,10 +3,12 @@
 #include <mha/compare/elements.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/one_of.hpp>
 #include <mha/tensor/place.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace mha {
@@ -141,15 +143,17 @@ void Comparison::observe(const Slice& block) {
   const std::shared_ptr<Target> target = targets_.at(block.stage);
   const std::vector<Dim>& letters = info_of(block.stage).letters;
   const Shape& shape = block.values.shape;
-  const bool with_heads = letters.size() == 3 || info_of(block.stage).kind == Kind::row;
-  const Kind kind = info_of(block.stage).kind;
-  const bool rows = kind == Kind::row,
-             of_keys = shape.size() > 1 && axis_of(letters.back()) == Axis::key;
-  const std::size_t n = shape[with_heads ? 1 : 0], width = rows ? 1 : shape.back();
+  const bool with_heads = is_one_of(axis_of(letters[0]), std::array{Axis::head, Axis::kv_head});
+  const bool rows = info_of(block.stage).kind == Kind::row,
+             of_keys = !rows && axis_of(letters.back()) == Axis::key;
+  // What a head has of keys, or of other heads, is one row.
+  const bool has_tokens = rows || letters.size() > (with_heads ? 2 : 1);
+  const std::size_t n = has_tokens ? shape[with_heads ? 1 : 0] : 1, width = rows ? 1 : shape.back();
   const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
   const auto stride = [&](std::size_t axis) { return target->strides[axis]; };
   const auto strides = [&](std::size_t axis) { return block.values.strides[axis]; };
-  const std::size_t tokens = with_heads ? 1 : 0; // the axis that counts them
+  const std::size_t tokens = with_heads ? 1 : 0, // the axis that counts them
+      numbers = shape.size() - 1;                // that of a row's own
 
   const auto work = [&](auto a_type, auto r_type) {
     using A = decltype(a_type);
@@ -163,15 +167,14 @@ void Comparison::observe(const Slice& block) {
         for (std::size_t i = 0; i < n && block.token + i < block.length; ++i) {
           const std::size_t token = block.token + i, wrong = partial->mismatched;
           Elements<A, R> some{};
-          some.ours =
-              reinterpret_cast<const A*>(block.values.data) +
-              (with_heads ? static_cast<std::ptrdiff_t>(h) * strides(0) : 0) +
-              static_cast<std::ptrdiff_t>(i) * strides(tokens) +
-              (rows ? 0 : static_cast<std::ptrdiff_t>(part * columns) * strides(tokens + 1));
-          some.our_step = rows ? 1 : strides(tokens + 1);
+          some.ours = reinterpret_cast<const A*>(block.values.data) +
+                      (with_heads ? static_cast<std::ptrdiff_t>(h) * strides(0) : 0) +
+                      static_cast<std::ptrdiff_t>(i) * strides(tokens) +
+                      (rows ? 0 : static_cast<std::ptrdiff_t>(part * columns) * strides(numbers));
+          some.our_step = rows ? 1 : strides(numbers);
           some.theirs = theirs;
           some.allowed = target->allowed.empty() ? nullptr : target->allowed.as<float>().data();
-          some.step = rows ? 1 : stride(tokens + 1);
+          some.step = rows ? 1 : stride(numbers);
           some.first = block.batch * target->batch_stride + (with_heads ? head * stride(0) : 0) +
                        token * stride(tokens) + part * columns * some.step;
           some.count = of_keys ? std::min(columns, block.length) : columns;

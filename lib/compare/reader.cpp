@@ -140,7 +140,12 @@ std::vector<Stage> Reader::possible(const Named& named) {
   StageSet lacking;
   std::erase_if(stages, [&](Stage stage) {
     if (contains(available_, stage)) return false;
-    if (is_derived(stage) && can_compute(layer_, stage, available_)) return false;
+    if (is_derived(stage)) {
+      // What another program made of them is not in a layer that begins with its weights.
+      why = layer_.has_given(Stage::weights) ? "it is made of weights, which are given here"
+                                             : why_not_derived(layer_, stage, available_);
+      return !why.empty();
+    }
     if (!has_step(layer_, stage)) lacking.add(stage);
     why = has_step(layer_, stage) ? fmt::format("{} cannot be computed here", name_of(stage))
                                   : fmt::format("this layer has no {}", name_of(stage));

@@ -57,9 +57,23 @@ void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) 
   }
 }
 
+namespace {
+
+/// Leaves out what is made of steps, by which no step is judged.
+void set_derived_aside(Reference& reference) {
+  for (const ReferenceStage& one : reference.stages)
+    if (is_derived(one.stage))
+      reference.not_compared.push_back({std::string(name_of(one.stage)),
+                                        "it is made of steps, which are judged; diff compares it"});
+  std::erase_if(reference.stages, [](const ReferenceStage& one) { return is_derived(one.stage); });
+}
+
+} // namespace
+
 std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
                                      Effort& effort, const WholeModelOfLayer* model) {
   Reference reference = read_or_compute(loaded, against, effort, model);
+  set_derived_aside(reference);
   if (!model && reference.stages.empty() && reference.ambiguous.empty())
     fail("<against>: no stage of this layer's shape is in it: {}",
          joined_texts(reference.not_compared, "; ", &NotCompared::text));

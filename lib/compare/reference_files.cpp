@@ -71,7 +71,9 @@ std::optional<std::string> ReferenceFiles::file_of(const io::Source& source) con
 }
 
 bool ReferenceFiles::names(Stage stage, const std::vector<std::string>& layers) const {
-  const auto is_named = [&](std::string_view name) { return last_part(name) == name_of(stage); };
+  const auto is_named = [&](std::string_view name) {
+    return last_part(name).find(name_of(stage)) != std::string_view::npos; // "ref_rollout_0"
+  };
   return std::ranges::any_of(sources_, [&](const std::string& text) {
     io::Source source = io::parse_source(text);
     if (io::mentions_layer(source) && !layers.empty()) source = io::with_layer(source, layers[0]);

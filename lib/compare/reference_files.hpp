@@ -56,8 +56,8 @@ public:
   /// What open() takes for a source that is a file, or names the states in one
   /// (`hidden_states=FILE`); nothing for other bindings.
   std::optional<std::string> file_of(const io::Source& source) const;
-  /// Whether some tensor, or binding, has a stage's own name; `layers` are those that files of a
-  /// layer each are of.
+  /// Whether some tensor, or binding, has a stage's own name in its; `layers` are those that files
+  /// of a layer each are of.
   bool names(Stage stage, const std::vector<std::string>& layers) const;
   /// From now on, of the file at `path` the rows of one text alone are read.
   void keep_text(const std::string& path, const TextPlace& place, std::size_t T) const;

@@ -331,10 +331,8 @@ Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> r
 
 } // namespace
 
-namespace {
-
-Diagnosis explain_readings(const Layer& layer, const std::vector<ReferenceStage>& reference,
-                           const DiagnoseContext& context) {
+Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
+                   const DiagnoseContext& context) {
   Diagnosis diagnosis = explain_but_captures(layer, reference, context);
   if (diagnosis.explained || !layer.settings.residual || layer.block) return diagnosis;
   // What an implementation calls its output may have the input added back already.
@@ -350,18 +348,6 @@ Diagnosis explain_readings(const Layer& layer, const std::vector<ReferenceStage>
   if (!as_residual.explained) return diagnosis;
   as_residual.reading = "the reference's output is this layer's residual: X + output";
   return as_residual;
-}
-
-} // namespace
-
-Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
-                   const DiagnoseContext& context) {
-  Diagnosis diagnosis = explain_readings(layer, reference, context);
-  for (const ReferenceStage& one : reference)
-    if (is_derived(one.stage))
-      diagnosis.hints.push_back(fmt::format(
-          "{} is made of steps and was not judged; diff compares it", name_of(one.stage)));
-  return diagnosis;
 }
 
 } // namespace mha

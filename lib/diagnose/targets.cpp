@@ -39,19 +39,13 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
   std::vector<Target> targets;
   const StageSet available = available_stages(layer);
   std::string lacking;
-  std::vector<Stage> derived;
   for (const ReferenceStage& one : reference)
     if (one.mean_of_heads)
       continue; // no head's weights: changes cannot be judged by it
     else if (contains(available, one.stage))
       targets.push_back(target_of(layer, one));
-    else if (is_derived(one.stage))
-      derived.push_back(one.stage);
     else // nothing says how to compute it
       lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
-  if (targets.empty() && !derived.empty())
-    fail("the reference has {}, made of steps, alone, which tells no cause: save {}",
-         joined_names(derived), joined_names(info_of(derived[0]).inputs));
   if (targets.empty() && lacking.empty())
     fail("the reference has the mean of the weights over the heads alone, which tells no cause: "
          "save the output, or each head's weights (average_attn_weights=False)");

@@ -245,19 +245,32 @@ void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
 
 /// Throws Error where a derived stage is not of this layer, or not made of what it has.
 void require_derived(const Layer& layer, Stage stage, const StageSet& available) {
-  const Dims& dims = layer.dims;
   for (const Stage input : inputs_of(layer, stage)) require_stage(layer, input, available);
-  if (layer.settings.columns)
-    fail("{}: tokens are rows here, and the layer's are columns", name_of(stage));
-  if (stage != Stage::rollout) return;
-  if (dims.T != dims.S_all || !layer.X_k.empty())
-    fail("rollout is of self-attention, whose keys are the queries' tokens: {} queries, {} keys",
-         dims.T, dims.S_all);
-  if (layer.misses_rollout && layer.rollout_before.empty())
-    fail("{}", message("a rollout begins at layer 0: choose it and those after it with <layer>"));
+  if (const std::string why = why_not_derived(layer, stage, available); !why.empty())
+    fail("{}{}", why,
+         why.starts_with("a rollout") ? message(": choose the layers in this order with <layer>")
+                                      : Message());
 }
 
 } // namespace
+
+std::string why_not_derived(const Layer& layer, Stage stage, const StageSet& available) {
+  const Dims& dims = layer.dims;
+  for (const Stage input : inputs_of(layer, stage))
+    if (!contains(available, input))
+      return fmt::format("{} is made of {}, which this layer has not", name_of(stage),
+                         name_of(input));
+  if (layer.settings.columns)
+    return fmt::format("{}: tokens are rows here, and the layer's are columns", name_of(stage));
+  if (stage != Stage::rollout) return "";
+  if (dims.T != dims.S_all || !layer.X_k.empty())
+    return fmt::format("rollout is of self-attention, whose keys are the queries' tokens: {} "
+                       "queries, {} keys",
+                       dims.T, dims.S_all);
+  if (layer.misses_rollout && layer.rollout_before.empty())
+    return "a rollout begins at layer 0 and goes from layer to layer";
+  return "";
+}
 
 void require_stage(const Layer& layer, Stage stage) {
   require_stage(layer, stage, available_stages(layer));

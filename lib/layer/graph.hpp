@@ -28,6 +28,8 @@ bool lacks_scale(const Layer& layer);
 Message why_no_scale(const Layer& layer);
 /// The stages that are given or can be computed.
 StageSet available_stages(const Layer& layer);
+/// Why a derived stage is not made of a layer's steps: "" where it is.
+std::string why_not_derived(const Layer& layer, Stage stage, const StageSet& available);
 /// Throws Error that lists the stages there are, if `stage` is not among them.
 void require_stage(const Layer& layer, Stage stage);
 /// The same where the layer's available stages are known.

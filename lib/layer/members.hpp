@@ -30,8 +30,6 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
   // Words for people, and where the result goes, decide no number.
   (void)tokens, (void)key_tokens, (void)item_tokens, (void)item_key_tokens;
   (void)kept, (void)missing_X, (void)first_item, (void)misses_rollout;
-  // Made of the layers before, which decide the stream, too.
-  (void)rollout_before;
   use("dtype", dtype), use("dims", dims), use("settings", settings);
   use("added", added), use("blocked", blocked), use("bias", bias);
   use("relative_buckets", relative_buckets);
@@ -39,6 +37,7 @@ template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
   const auto given_steps = std::span(given).first(step_count); // derived stages never are
   use("given", given_steps), use("given_set", given_set), use("patches", patches);
   use("block", block), use("ends", ends);
+  if (!rollout_before.empty()) use("rollout_before", rollout_before);
 }
 
 /// use(member) for each of a part's members that decide a number.

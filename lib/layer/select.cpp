@@ -281,6 +281,7 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
     fail("{} {}: {} {} no {} axis; {}", list.option(), list.text(), joined_names(wanted),
          wanted.size() == 1 ? "has" : "have", axis, cure);
   };
+  const Message by_head = message("select with <head>");
   if (selection.batch && !layer.dims.batched)
     refuse(*selection.batch, "batch", "the input is not batched");
   if (selection.head && !some_stage_has(Axis::head, Axis::kv_head))
@@ -288,9 +289,11 @@ void require_axes(const Layer& layer, const std::vector<Stage>& wanted,
            std::ranges::any_of(wanted, is_derived) ? "weights and value_norms show single heads"
                                                    : "head_out and head_result show single heads");
   if (selection.query && !some_stage_has(Axis::query))
-    refuse(*selection.query, "query", message("select with <key>"));
+    refuse(*selection.query, "query",
+           some_stage_has(Axis::key) ? message("select with <key>") : by_head);
   if (selection.key && !some_stage_has(Axis::key))
-    refuse(*selection.key, "key", message("select with <query>"));
+    refuse(*selection.key, "key",
+           some_stage_has(Axis::query) ? message("select with <query>") : by_head);
 }
 
 } // namespace mha

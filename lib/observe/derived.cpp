@@ -207,7 +207,8 @@ void show(const Layer& layer, Stage stage, std::size_t item, const Numbers& numb
   const std::size_t count = count_of(shape);
   Slice piece;
   piece.stage = stage, piece.batch = item;
-  if (!of_heads || shape.size() == 3) piece.length = layer.length_of(item);
+  if (!layer.lengths.empty() && (!of_heads || shape.size() == 3))
+    piece.length = layer.lengths[item];
   for (piece.head = 0; count > 0 && piece.head < pieces; ++piece.head) {
     const Tensor values =
         Tensor::of<double>(shape, std::span(numbers).subspan(piece.head * count, count));
@@ -237,7 +238,7 @@ PhaseTimes compute_derived(Layer layer, const Plan& plan, Observer& observer, st
   std::vector<Stage> inputs{Stage::weights};
   if (contains(plan.wanted, Stage::value_norms) || contains(plan.wanted, Stage::value_norms_sum))
     inputs.push_back(values);
-  require_memory(dims.B * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
+  require_memory(plan.batches.size() * dims.H * dims.T * dims.S_all * size_of(layer.dtype),
                  "the weights of all heads", "give a shorter text");
   Trace traced(layer, inputs);
   Steps steps(observer, plan.wanted);

@@ -32,14 +32,16 @@ Message not_finite_stage(Stage stage, const Summary& computed);
 
 /// "logits: 3 NaN of 8 numbers", of the first of some stages that has any, as a whole model's run
 /// computed it, whose weights are not looked at before; "" where all are numbers, for infinities in
-/// maps and rows, as masks make them, and of a lone layer. `summary_of(stage)`: of what was
-/// computed.
+/// maps and rows, as masks make them, and of steps of a lone layer. `summary_of(stage)`: of what
+/// was computed.
 template <class Stages, class SummaryOf>
 Message not_finite_results(const Layer& layer, const Stages& stages, const SummaryOf& summary_of) {
-  if (!layer.block && !layer.ends) return "";
-  for (const Stage stage : stages)
+  const bool of_steps = layer.block || layer.ends;
+  for (const Stage stage : stages) {
+    if (!of_steps && !is_derived(stage)) continue;
     if (const Message found = not_finite_stage(stage, summary_of(stage)); !found.empty())
       return found;
+  }
   return "";
 }
 

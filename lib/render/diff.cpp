@@ -158,7 +158,9 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
     text = fmt::format(" What it is computed from ({}) agrees, so it is this step: {}{}.",
                        joined(stage_names(row.from)), info_of(row.stage).value,
                        row.between.empty()
-                           ? ""
+                           ? row.stage == Stage::rollout && !layer.rollout_before.empty()
+                                 ? "; or that of the layer before"
+                                 : ""
                            : fmt::format("; or a step between, which the reference does not show: "
                                          "{}",
                                          joined(stage_names(row.between))));

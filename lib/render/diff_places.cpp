@@ -33,6 +33,14 @@ bool rows_are_keys(Stage stage) {
   return letters.size() > (of_heads ? 1 : 0) && axis_of(letters[of_heads ? 1 : 0]) == Axis::key;
 }
 
+/// Whether a stage has rows beside its heads; those of `received` and `divergence` are the heads.
+bool has_rows(Stage stage) {
+  const StageInfo& info = info_of(stage);
+  const Axis first = axis_of(info.letters[0]);
+  const bool of_heads = first == Axis::head || first == Axis::kv_head;
+  return info.kind == Kind::row || info.letters.size() > (of_heads ? 2 : 1);
+}
+
 std::string text_of_region(const Layer& layer, Stage stage, const Region& region) {
   std::vector<std::string> parts;
   if (layer.dims.batched && !region.all_items) parts.push_back("batch " + text_of(region.items));
@@ -44,9 +52,9 @@ std::string text_of_region(const Layer& layer, Stage stage, const Region& region
                                    of_kv ? "key/value heads" : "heads", region.heads));
   }
   const bool keys = rows_are_keys(stage);
-  if (!region.all_rows)
+  if (has_rows(stage) && !region.all_rows)
     parts.push_back(counted_ranges(keys ? "key" : "query", keys ? "keys" : "queries", region.rows));
-  if (region.all_rows) parts.push_back(keys ? "all keys" : "all queries");
+  if (has_rows(stage) && region.all_rows) parts.push_back(keys ? "all keys" : "all queries");
   if (heads && region.all_heads) parts.push_back("all heads");
   return joined_texts(parts, ", ");
 }

@@ -175,6 +175,62 @@ TEST_CASE("flow: beside other stages, and in references") {
     }
 }
 
+TEST_CASE("flow: a reference is compared to its last key, and by the layers that it is made of") {
+  const Folder folder;
+  const std::string file = folder.path("r.json"), other = folder.path("other.json");
+  const auto altered = [&](const std::string& layer, const std::string& stage, std::size_t from_end,
+                           const std::string& more = "") {
+    REQUIRE(shell("\"$MHA\" dump " + layer + " -s " + stage + " -o " + file).code == 0);
+    json all = json::parse(std::ifstream(file));
+    json* row = all[stage].is_object() ? &all[stage]["data"] : &all[stage];
+    while ((*row)[0].is_array()) row = &row->back();
+    (*row)[row->size() - from_end] = (*row)[row->size() - from_end].get<double>() + 0.5;
+    std::ofstream(other) << all;
+    return shell("\"$MHA\" diff " + layer + " --against " + other + more);
+  };
+  for (const char* stage : {"weights_mean", "value_norms", "value_norms_sum", "received"}) {
+    INFO(stage);
+    CHECK(altered("data/sources.json", stage, 1).code == 1); // more keys than queries
+    CHECK(altered("data/sources.json", stage, 2).code == 1);
+  }
+  const Result received = altered("data/quickstart.json", "received", 1);
+  CHECK_THAT(received.out, Contains("1 of 6 numbers: head 1.") && Contains("h1 k2"));
+  // What a dump has of weights that it gives is not made again.
+  REQUIRE(shell("\"$MHA\" dump data/quickstart.json -s weights,rollout -o " + file).code == 0);
+  const Result same = shell("\"$MHA\" diff " + file + " --against " + file);
+  CHECK(same.code == 2);
+  CHECK_THAT(same.out, Contains("it is made of weights, which are given here"));
+  // Of a later layer alone the others' are not known; the names of other tools are.
+  const std::string files = "data/induction 'X=data/induction/hidden.npz:layers.{layer}' ";
+  REQUIRE(shell("\"$MHA\" dump " + files + "--layer 0-1 -s weights,rollout -o " + file).code == 0);
+  const Result later = shell("\"$MHA\" diff " + files + "--layer 1 --against " + file);
+  CHECK(later.code == 2);
+  CHECK_THAT(later.out, Contains("weights  equal") && Contains("a rollout begins at layer 0"));
+  // A diagnosis does not count it.
+  const Result judged =
+      shell("\"$MHA\" diagnose " + files + "--layer 0 --against " + file + " --strict");
+  CHECK(judged.code == 2);
+  CHECK_THAT(judged.err, Contains("not compared") && Contains("which are judged"));
+}
+
+TEST_CASE("flow: --resume begins anew where a layer before has changed") {
+  const Folder folder;
+  const std::string x = folder.path("x{layer}.npz"), out = folder.path("l{layer}.npz");
+  const auto put = [&](int layer, const std::string& from) {
+    REQUIRE(shell("\"$MHA\" dump data/induction --layer " + from +
+                  " X=data/induction/hidden.npz:layers." + from + " -s x -o " +
+                  folder.path("x" + std::to_string(layer) + ".npz"))
+                .code == 0);
+  };
+  put(0, "0"), put(1, "1");
+  const std::string dump = "\"$MHA\" dump data/induction --layer 0-1 'X=" + x +
+                           ":x' -s rollout -o '" + out + "' --resume";
+  REQUIRE(shell(dump).code == 0);
+  CHECK_THAT(shell(dump).err, Contains("left as"));
+  put(0, "1");
+  CHECK_THAT(shell(dump).err, !Contains("left as"));
+}
+
 TEST_CASE("flow: what it is not made for is refused") {
   for (const auto& [arguments, expected] : {
            std::pair<std::string, std::string>("show" + text + "-s divergence --layer 1 --query 1",
