@@ -4,6 +4,7 @@
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/system/words.hpp>
 #include <mha/tensor/parts.hpp>
 
 #include <algorithm>
