@@ -195,7 +195,7 @@ inline Array Formulas::shift() {
   return xt::where(xt::equal(max, -infinity) && sees_nothing(l), 0., max);
 }
 
-/// A given stage. One with heads and tokens lies with its heads side by side.
+/// A given stage. One with heads and tokens has its heads side by side.
 inline Array Formulas::given(Stage stage) const {
   const Array value = array(l.given[index_of(stage)]);
   const StageInfo& info = info_of(stage);

@@ -203,9 +203,7 @@ int Convert::run() {
   if (output.path.empty())
     throw UsageError("convert needs --output: FILE.npz, FILE.safetensors, FILE.json, a folder, or "
                      "- with --format");
-  if (join() || copy()) {
-    return 0;
-  }
+  if (join() || copy()) return 0;
   OpenedModel model = open_model(request, common);
   if (!mentions(output.path, "{layer}"))
     convert(model, model.chosen(), output.path);

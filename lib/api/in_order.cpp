@@ -25,8 +25,7 @@ StageSet InOrder::wants() const {
 
 void InOrder::observe(const Slice& block) {
   ArrayView rows = block.values;
-  const Axis first = axis_of(info_of(stage_).letters[0]);
-  if (first == Axis::head || first == Axis::kv_head) { // one head: its rows
+  if (begins_with_heads(stage_)) { // one head: its rows
     rows.shape.erase(rows.shape.begin());
     rows.strides.erase(rows.strides.begin());
   }

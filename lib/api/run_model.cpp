@@ -93,7 +93,10 @@ private:
         keep(layer, n);
       else
         keep_nothing();
-      if (wishes_.roll_out()) rollout = whole_stage(layer, Stage::rollout, options_.threads);
+      if (contains(wishes_.of(n, layer), Stage::rollout))
+        rollout = run_->kept.back()->tensor(Stage::rollout);
+      else if (wishes_.roll_out())
+        rollout = whole_stage(layer, Stage::rollout, options_.threads);
       report(n + 1);
     }
   }

@@ -3,12 +3,10 @@
 #include <mha/compare/elements.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/system/one_of.hpp>
 #include <mha/tensor/place.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace mha {
@@ -110,8 +108,7 @@ void Comparison::add(const ReferenceStage& reference, Tolerance tolerance, const
     stride *= lengths[*axis];
   }
   if (layer_.dims.batched) target->batch_stride = stride;
-  const Axis first = axis_of(info.letters[0]);
-  if (first == Axis::head || first == Axis::kv_head) target->heads = lengths[0];
+  if (begins_with_heads(reference.stage)) target->heads = lengths[0];
   if (reference.stage == Stage::concat && layer_.dims.d_v > 0)
     target->heads = layer_.dims.H, target->head_width = layer_.dims.d_v;
   targets_[reference.stage] = std::move(target);
@@ -143,12 +140,12 @@ void Comparison::observe(const Slice& block) {
   const std::shared_ptr<Target> target = targets_.at(block.stage);
   const std::vector<Dim>& letters = info_of(block.stage).letters;
   const Shape& shape = block.values.shape;
-  const bool with_heads = is_one_of(axis_of(letters[0]), std::array{Axis::head, Axis::kv_head});
+  const bool with_heads = begins_with_heads(block.stage);
   const bool rows = info_of(block.stage).kind == Kind::row,
              of_keys = !rows && axis_of(letters.back()) == Axis::key;
   // What a head has of keys, or of other heads, is one row.
-  const bool has_tokens = rows || letters.size() > (with_heads ? 2 : 1);
-  const std::size_t n = has_tokens ? shape[with_heads ? 1 : 0] : 1, width = rows ? 1 : shape.back();
+  const std::size_t n = has_rows(block.stage) ? shape[with_heads ? 1 : 0] : 1,
+                    width = rows ? 1 : shape.back();
   const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
   const auto stride = [&](std::size_t axis) { return target->strides[axis]; };
   const auto strides = [&](std::size_t axis) { return block.values.strides[axis]; };

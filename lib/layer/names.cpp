@@ -232,8 +232,7 @@ std::string axes_of(std::string_view name) {
   if (!stage) return "";
   std::string axes = "B";
   const StageInfo& info = info_of(*stage);
-  const bool with_heads =
-      axis_of(info.letters[0]) == Axis::head || axis_of(info.letters[0]) == Axis::kv_head;
+  const bool with_heads = begins_with_heads(*stage);
   for (Dim letter : info.letters) {
     switch (axis_of(letter)) {
     case Axis::head:

@@ -185,6 +185,20 @@ bool is_of(Stage stage, std::initializer_list<Section> sections) {
 bool is_stream(Stage stage) {
   return is_of(stage, {Section::model, Section::stream, Section::block});
 }
+bool is_derived(Stage stage) {
+  return info_of(stage).kind == Kind::derived;
+}
+
+bool begins_with_heads(Stage stage) {
+  const Axis first = axis_of(info_of(stage).letters[0]);
+  return first == Axis::head || first == Axis::kv_head;
+}
+
+bool has_rows(Stage stage) {
+  const StageInfo& info = info_of(stage);
+  return info.kind == Kind::row || info.letters.size() > (begins_with_heads(stage) ? 2 : 1);
+}
+
 bool is_of_model(Stage stage) {
   return is_of(stage, {Section::model});
 }

@@ -130,9 +130,11 @@ bool is_stream(Stage stage);
 /// Whether a stage is of a whole model and none of its layers: embed, final, logits.
 bool is_of_model(Stage stage);
 /// Whether a stage is one of derived_stages().
-inline bool is_derived(Stage stage) {
-  return stage > Stage::logits;
-}
+bool is_derived(Stage stage);
+/// Whether a stage's first axis is one of heads, of queries or of keys and values.
+bool begins_with_heads(Stage stage);
+/// Whether a stage has rows beside its heads: a head of `received` or `divergence` is one row.
+bool has_rows(Stage stage);
 
 /// Whether a stage is of one of these sections.
 bool is_of(Stage stage, std::initializer_list<Section> sections);
@@ -232,7 +234,7 @@ inline bool contains(const StageSet& set, Stage stage) {
 /// The stage that a name means, aliases and prefixes such as `blocks.0.attn.` included; nothing if
 /// it is no step. Throws Error for a word that means several things, naming the choices.
 MHA_API std::optional<Stage> find_stage(std::string_view name);
-/// The derived stage with this name, which prefixes may stand before.
+/// The derived stage with this name, which may have prefixes.
 std::optional<Stage> find_derived(std::string_view name);
 /// The step or derived stage that a name means; an unknown one throws Error with "did you mean".
 MHA_API Stage stage_named(std::string_view name);

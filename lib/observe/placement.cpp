@@ -166,7 +166,7 @@ void Placement::scatter(const Slice& block, const Put& put) const {
 std::vector<std::pair<std::size_t, std::size_t>> Placement::filled_by(const Layer& layer,
                                                                       const Plan& plan) const {
   const std::vector<Dim>& letters = info_of(stage_).letters;
-  const bool with_heads = axis_of(letters[0]) == Axis::head || axis_of(letters[0]) == Axis::kv_head;
+  const bool with_heads = begins_with_heads(stage_);
   std::vector<std::pair<std::size_t, std::size_t>> runs;
   for (const Place& place : places_of(layer, plan, stage_)) {
     Shape shape{place.count};

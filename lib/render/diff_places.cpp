@@ -28,17 +28,8 @@ std::string counted_ranges(std::string_view one, std::string_view several,
 /// Whether the rows of a stage are keys.
 bool rows_are_keys(Stage stage) {
   const std::vector<Dim>& letters = info_of(stage).letters;
-  const Axis first = axis_of(letters[0]);
-  const bool of_heads = first == Axis::head || first == Axis::kv_head;
+  const bool of_heads = begins_with_heads(stage);
   return letters.size() > (of_heads ? 1 : 0) && axis_of(letters[of_heads ? 1 : 0]) == Axis::key;
-}
-
-/// Whether a stage has rows beside its heads; those of `received` and `divergence` are the heads.
-bool has_rows(Stage stage) {
-  const StageInfo& info = info_of(stage);
-  const Axis first = axis_of(info.letters[0]);
-  const bool of_heads = first == Axis::head || first == Axis::kv_head;
-  return info.kind == Kind::row || info.letters.size() > (of_heads ? 2 : 1);
 }
 
 std::string text_of_region(const Layer& layer, Stage stage, const Region& region) {

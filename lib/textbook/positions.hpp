@@ -1,5 +1,5 @@
 #pragma once
-// The steps that depend on where tokens stand: rotary embedding and position biases.
+// The steps that depend on the places of tokens: rotary embedding and position biases.
 
 #include <mha/textbook/arrays.hpp>
 

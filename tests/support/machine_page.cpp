@@ -105,7 +105,7 @@ std::vector<FieldRow> MachinePage::rows_of(const FieldTable& table) const {
   };
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (!table.rows[i].is_sometimes() || place_of(table.rows[i]) != rows.end()) continue;
-    // After the row that it stands after.
+    // Where the columns have it: below the same row.
     const auto before = i == 0 ? rows.end() : place_of(table.rows[i - 1]);
     rows.insert(before == rows.end() ? before : before + 1, table.rows[i]);
   }

@@ -61,8 +61,8 @@ void add_each(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// Norms that implementations make of one class, in other forms. Of every norm of the layer the
-/// formula may be wrong, not what it is told alone.
+/// Norms that implementations make of one class, in other forms. Of all norms of the layer
+/// the formula may be wrong, not their settings alone.
 void add_together(const Layer& layer, const NormGroup& group, bool whole, ChangeList& list) {
   if (group.rows.size() < 2) return;
   list.add(missing(group));

@@ -205,7 +205,7 @@ TEST_CASE("a colour bar is pointed where cells lie beyond its end, in every pict
   CHECK_THAT(map_text(own, text, text_style),
              Contains("each head's smallest and below") && Contains("largest and above"));
 
-  style.low = 0; // what is masked, or no number, lies nowhere
+  style.low = 0; // what is masked, or no number, is nowhere on the bar
   CHECK(lay_out(picture).below.empty());
   CHECK(lay_out(picture).above.size() == layout.above.size());
   style.high = 0.998 * as_far_as; // nearer than a step of the colours
