@@ -2,7 +2,7 @@
 #include "cli_words.hpp"
 #include "console.hpp"
 
-#include <mha/layer/spelling.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>

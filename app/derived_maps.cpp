@@ -2,6 +2,7 @@
 
 #include "describe.hpp"
 #include "grid.hpp"
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>

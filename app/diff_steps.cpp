@@ -4,6 +4,7 @@
 #include "retype.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/load/source.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>

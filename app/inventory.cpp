@@ -5,6 +5,7 @@
 #include "options.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/parallel.hpp>
 
 #include <algorithm>

@@ -7,6 +7,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>

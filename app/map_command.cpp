@@ -5,6 +5,7 @@
 #include "describe.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/model/patcher.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/sink_watch.hpp>

@@ -5,6 +5,7 @@
 #include "progress_bar.hpp"
 #include "setting_options.hpp"
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/schedule/weight.hpp>
 #include <mha/system/characters.hpp>

@@ -5,6 +5,7 @@
 #include <mha/files/writer.hpp>
 #include <mha/formats/create.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

@@ -1,6 +1,8 @@
 #include "setting_options.hpp"
 
 #include <mha/layer/names.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

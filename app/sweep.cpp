@@ -4,6 +4,7 @@
 #include "grid.hpp"
 #include "text_groups.hpp"
 
+#include <mha/naming/stage_names.hpp>
 #include <mha/render/sweep.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -113,7 +114,7 @@ void write_npy(const SweepResult& sweep, const SweepRequest& request, const std:
 void ask(const SweepOptions& options, SweepRequest& request) {
   for (const std::string& stage : options.stages) {
     if (std::ranges::count(options.stages, stage) > 1) fail("--sweep: {} comes twice", stage);
-    const StagePlace& place = request.stages.emplace_back(parse_place(stage, "--sweep " + stage));
+    const StagePlace& place = request.stages.emplace_back(parse_place(stage, "--sweep " + stage, stage_of_place_named));
     if (is_of_model(place.stage))
       fail("--sweep {}: a stage of a layer expected; what enters the first layer is resid_pre",
            stage);

@@ -11,6 +11,8 @@
 
 #include <mha/layer/layer.hpp>
 #include <mha/model.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/patch.hpp>
 #include <mha/schedule/place.hpp>
 #include <mha/shared.hpp>

@@ -8,6 +8,8 @@
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include "diff_run.hpp"
 #include "weights_diff.hpp"
 #include "work_count.hpp"
+#include <mha/naming/stage_names.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
 

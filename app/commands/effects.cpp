@@ -9,6 +9,7 @@
 #include "predicted_places.hpp"
 #include "sweep.hpp"
 #include "text_groups.hpp"
+#include <mha/naming/stage_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -57,7 +58,7 @@ std::vector<StageEdit> parse_ablation_set(const std::string& text, const std::st
     std::string place = text.substr(from, i - from);
     place.erase(0, place.find_first_not_of(' '));
     if (place.empty()) fail("--together '{}': a place is empty: PLACE + PLACE expected", text);
-    places.push_back(StageEdit::of(parse_place(place, place), PatchOp::set,
+    places.push_back(StageEdit::of(parse_place(place, place, stage_of_place_named), PatchOp::set,
                                    ablate == "resample" ? EditValue::of_run("from the next text")
                                    : ablate == "mean"   ? EditValue::of_mean()
                                                         : EditValue::zero()));

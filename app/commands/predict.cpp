@@ -8,6 +8,7 @@
 #include "text_groups.hpp"
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/render/part_logits.hpp>
 #include <mha/render/predict.hpp>
 #include <mha/system/one_of.hpp>
@@ -168,7 +169,7 @@ void Predict::write_part(const OpenedModel& model) {
           {{0, 0}, std::nullopt, vector_logits(layers, io::bound_entry(source).read())});
     } else {
       if (is_array_file(of)) fail("--of {}: no such file", of);
-      const StagePlace place = parse_place(of, "--of " + of);
+      const StagePlace place = parse_place(of, "--of " + of, stage_of_place_named);
       view.norm = norm_of_part(place);
       std::vector<TextPosition> places = predicted_places(text, selection.query, lacking());
       std::ranges::sort(places);

@@ -3,7 +3,7 @@
 #include "commands/commands.hpp"
 #include "describe.hpp"
 #include "output.hpp"
-#include <mha/layer/formula.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/not_finite.hpp>

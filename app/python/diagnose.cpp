@@ -3,6 +3,7 @@
 #include "arrays.hpp"
 
 #include <mha/diagnose.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>

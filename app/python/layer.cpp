@@ -5,6 +5,8 @@
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/mha.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 
 #include <pybind11/stl.h>
 

@@ -11,6 +11,7 @@
 #include <mha/load/families/family.hpp>
 #include <mha/load/load.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>

@@ -8,6 +8,8 @@
 #include <mha/layer/names.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/model/token_ids.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/system/parse.hpp>
 

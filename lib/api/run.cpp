@@ -5,6 +5,7 @@
 #include <mha/api/visit.hpp>
 #include <mha/api/wishes.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/compute.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>

@@ -3,6 +3,7 @@
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/api/wishes.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/compute.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/limits.hpp>

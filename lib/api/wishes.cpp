@@ -2,6 +2,7 @@
 
 #include <mha/layer/graph.hpp>
 #include <mha/load/families/family.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include <mha/compare/diff.hpp>
 
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include <mha/layer/names.hpp>
 #include <mha/load/source.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
 #include <mha/system/shell_word.hpp>

@@ -2,6 +2,8 @@
 
 #include <mha/compare/captures.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>

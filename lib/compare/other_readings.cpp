@@ -2,7 +2,7 @@
 
 #include <mha/compare/not_saved.hpp>
 #include <mha/compare/reference.hpp>
-#include <mha/layer/infer_axes.hpp>
+#include <mha/naming/infer_axes.hpp>
 #include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 

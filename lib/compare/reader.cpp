@@ -10,10 +10,11 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/layer/infer_axes.hpp>
+#include <mha/naming/infer_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/source.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

@@ -2,7 +2,7 @@
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/precision.hpp>
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 

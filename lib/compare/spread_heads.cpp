@@ -1,7 +1,7 @@
 // The variances of maps and of what heads make of them, gone through in rows.
 
 #include <mha/compare/spread_maps.hpp>
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <algorithm>

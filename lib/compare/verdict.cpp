@@ -2,6 +2,7 @@
 
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/system/words.hpp>
 
 #include <fmt/format.h>

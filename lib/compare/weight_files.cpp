@@ -5,7 +5,7 @@
 #include <mha/formats/folder.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
-#include <mha/layer/fused.hpp>
+#include <mha/naming/fused.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/read_description.hpp>
 #include <mha/load/whole_model.hpp>

@@ -2,7 +2,7 @@
 #include <mha/compare/other_readings.hpp>
 #include <mha/compare/reader.hpp>
 #include <mha/files/text.hpp>
-#include <mha/layer/infer_axes.hpp>
+#include <mha/naming/infer_axes.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>

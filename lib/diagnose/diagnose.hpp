@@ -5,7 +5,7 @@
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/captured.hpp>
 #include <mha/diagnose/hypotheses/change.hpp>
-#include <mha/layer/coordinates.hpp>
+#include <mha/naming/coordinates.hpp>
 
 namespace mha {
 

@@ -4,7 +4,7 @@
 
 #include <mha/compare/coverage.hpp>
 #include <mha/diagnose/diagnose.hpp>
-#include <mha/layer/layer_words.hpp>
+#include <mha/naming/layer_words.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/system/effort.hpp>
 

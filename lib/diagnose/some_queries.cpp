@@ -4,7 +4,7 @@
 #include <mha/forward/bias.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/forward/rotary_kinds.hpp>
-#include <mha/layer/broadcast.hpp>
+#include <mha/load/broadcast.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/schedule/plan.hpp>
 

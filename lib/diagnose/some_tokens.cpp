@@ -3,7 +3,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/forward/rotary_kinds.hpp>
-#include <mha/layer/first_tokens.hpp>
+#include <mha/observe/first_tokens.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include <mha/explain/explain.hpp>
 
 #include <mha/explain/explain_notes.hpp>
-#include <mha/layer/first_tokens.hpp>
+#include <mha/observe/first_tokens.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
 #include <mha/observe/overflow.hpp>

@@ -57,6 +57,11 @@ private:
   bool names_tokens_ = false;
 };
 
+/// Every position of a token among labels, in which a blank may be shown as ␣ and a line's end as
+/// ⏎; with a blank before it where there is none without.
+std::vector<std::size_t> places_of_token(const std::string& word,
+                                         const std::vector<std::string>& labels);
+
 /// What a list picks of `count`; everything without one.
 Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what);
 

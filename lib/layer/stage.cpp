@@ -1,13 +1,9 @@
 #include <mha/layer/stage.hpp>
 
 #include <mha/layer/layer.hpp>
-#include <mha/layer/names.hpp>
 #include <mha/layer/other_inputs.hpp>
-#include <mha/system/named.hpp>
-#include <mha/system/words.hpp>
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace mha {
 
@@ -145,21 +141,6 @@ const std::vector<OtherInputs> other_inputs_table{
     {resid_post, is_block<BlockShape::post>, {mlp_x, mlp_add}},
 };
 
-/// Words that mean several things in the field.
-struct Ambiguous {
-  std::string_view word;
-  std::vector<Stage> readings;
-};
-const std::array<Ambiguous, 7> ambiguous{{
-    {"attn_weights", {scaled, weights}},
-    {"attn_output", {head_out, concat, output}},
-    {"query_states", {q, q_rope}},
-    {"Qcur", {q, q_rope}},
-    {"key_states", {k, k_rope}},
-    {"Kcur", {k, k_rope}},
-    {"context_layer", {head_out, concat}},
-}};
-
 } // namespace
 
 std::span<const StageInfo> stages() {
@@ -205,50 +186,6 @@ bool is_of_model(Stage stage) {
 bool comes_before(Stage stage, Stage other) {
   const auto place = [](Stage of) { return std::ranges::find(table, of, &StageInfo::stage); };
   return place(stage) < place(other);
-}
-
-std::vector<Stage> readings_of(std::string_view name) {
-  for (const Ambiguous& entry : ambiguous)
-    if (entry.word == last_part(name)) return entry.readings;
-  return {};
-}
-
-std::vector<std::string_view> ambiguous_words() {
-  std::vector<std::string_view> words;
-  for (const Ambiguous& entry : ambiguous) words.push_back(entry.word);
-  return words;
-}
-
-std::optional<Stage> find_stage(std::string_view name) {
-  static const auto by_word = [] {
-    std::unordered_map<std::string_view, Stage> map;
-    for (const StageInfo& info : stages()) {
-      map.emplace(info.name, info.stage);
-      for (std::string_view alias : words_of(info.aliases)) map.emplace(alias, info.stage);
-    }
-    return map;
-  }();
-  if (const auto found = by_word.find(last_part(name)); found != by_word.end())
-    return found->second;
-  if (const std::vector<Stage> readings = readings_of(name); !readings.empty())
-    fail("'{}' means several things in the field: say {}", name, joined_names(readings, " or "));
-  return std::nullopt;
-}
-
-std::optional<Stage> find_derived(std::string_view name) {
-  const StageInfo* const info = find_named(derived_stages(), last_part(name));
-  return info ? std::optional(info->stage) : std::nullopt;
-}
-
-Stage stage_named(std::string_view name) {
-  if (const std::optional<Stage> stage = find_stage(name)) return *stage;
-  if (const std::optional<Stage> stage = find_derived(name)) return *stage;
-  const std::string_view word = last_part(name);
-  if (find_tensor_name(word))
-    fail("no stage is called '{}': {} is a tensor that the layer is made of", name, word);
-  const std::string meant = did_you_mean(word, names_of_rows(table));
-  fail("no stage is called '{}'{}", name,
-       meant.empty() ? message("; <stages page> lists them") : meant);
 }
 
 } // namespace mha

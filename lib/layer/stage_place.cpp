@@ -1,7 +1,6 @@
 #include <mha/layer/stage_place.hpp>
 
 #include <mha/layer/graph.hpp>
-#include <mha/layer/token_words.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>
@@ -222,23 +221,22 @@ std::string StagePlace::text() const {
   return list.empty() ? name : fmt::format("{}[{}]", name, list);
 }
 
-StagePlace parse_place(std::string_view written, const std::string& said) {
+StagePlace parse_place(std::string_view written, const std::string& where, StageNames names) {
   StagePlace place;
   written = trimmed(written);
   if (const std::size_t bracket = written.find('['); bracket != std::string_view::npos) {
-    if (written.back() != ']') fail("{}: ] expected at the end of the place", said);
+    if (written.back() != ']') fail("{}: ] expected at the end of the place", where);
     for (const std::string& axis :
          split_axes(written.substr(bracket + 1, written.size() - bracket - 2)))
-      place.axes.emplace_back(axis, said);
+      place.axes.emplace_back(axis, where);
     written = trimmed(written.substr(0, bracket));
   }
   place.name = written;
-  static_cast<PlaceLayers&>(place) = layers_of_place(place.name, said);
-  const std::string_view word = last_part(place.name);
-  place.prefers_add = word == "hook_attn_out" || word == "hook_mlp_out";
-  place.stage = word == "resid_mid" ? Stage::residual : stage_named(place.name);
+  static_cast<PlaceLayers&>(place) = layers_of_place(place.name, where);
+  const StageOfPlace named = names(place.name);
+  place.stage = named.stage, place.prefers_add = named.prefers_add;
   if (is_derived(place.stage))
-    fail("{}: {} is made of other stages; patch those: {}", said, name_of(place.stage),
+    fail("{}: {} is made of other stages; patch those: {}", where, name_of(place.stage),
          joined_names(info_of(place.stage).inputs));
   require_of_model(place.name, place.stage, place);
   return place;

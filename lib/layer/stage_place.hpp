@@ -91,8 +91,8 @@ struct StagePlace : PlaceLayers {
   std::string text() const;
 };
 
-/// Throws Error, which begins with `said`, for what is no place.
-StagePlace parse_place(std::string_view written, const std::string& said);
+/// Throws Error, which begins with `where`, for text that is not a place.
+StagePlace parse_place(std::string_view written, const std::string& where, StageNames names);
 
 /// The stage that a place means in a layer: what hook_attn_out is depends on the block.
 Stage stage_of_place(const StagePlace& place, const Layer& layer);

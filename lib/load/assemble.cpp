@@ -1,7 +1,7 @@
 #include <mha/load/assemble.hpp>
 
-#include <mha/layer/forms.hpp>
-#include <mha/layer/fused.hpp>
+#include <mha/naming/forms.hpp>
+#include <mha/naming/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/check_settings.hpp>
@@ -11,6 +11,8 @@
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
 #include <mha/load/take_positions.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 
 #include <fmt/ranges.h>
 

@@ -2,6 +2,7 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/load/described_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

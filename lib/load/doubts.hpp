@@ -2,7 +2,7 @@
 // Tensors of the files that have no name of a layer's: which of them are clearly a part of it.
 
 #include <mha/files/contents.hpp>
-#include <mha/layer/spelling.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/load/assemble.hpp>
 #include <mha/load/identities.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <mha/load/edit.hpp>
 
-#include <mha/layer/apply_axes.hpp>
+#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/load/source.hpp>
 

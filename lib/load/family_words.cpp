@@ -1,6 +1,7 @@
 #include <mha/load/family_words.hpp>
 
 #include <mha/load/families/steps.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

@@ -4,6 +4,7 @@
 #include <mha/load/opened_files.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/named.hpp>
 

@@ -1,6 +1,6 @@
 #include <mha/load/learned_sizes.hpp>
 
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 
 #include <algorithm>
 

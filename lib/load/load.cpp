@@ -2,10 +2,10 @@
 
 #include <mha/files/inputs.hpp>
 #include <mha/files/text.hpp>
-#include <mha/layer/apply_axes.hpp>
+#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/select.hpp>
-#include <mha/layer/spelling.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/families/own_names.hpp>
 #include <mha/load/families/unread_settings.hpp>
@@ -14,6 +14,7 @@
 #include <mha/load/leftovers.hpp>
 #include <mha/load/token_order.hpp>
 #include <mha/load/whole_model.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 // A loaded layer in one line of words.
 
-#include <mha/layer/layer_words.hpp>
+#include <mha/naming/layer_words.hpp>
 #include <mha/load/load.hpp>
 
 namespace mha {

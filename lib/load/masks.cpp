@@ -1,6 +1,6 @@
 #include <mha/load/masks.hpp>
 
-#include <mha/layer/broadcast.hpp>
+#include <mha/load/broadcast.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/tensor/place.hpp>
 #include <mha/tensor/precision.hpp>

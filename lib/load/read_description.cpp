@@ -7,6 +7,7 @@
 #include <mha/load/family_words.hpp>
 #include <mha/load/json_tree.hpp>
 #include <mha/load/user_family.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 

@@ -1,4 +1,5 @@
 #include <mha/load/learned_sizes.hpp>
+#include <mha/naming/tensor_names.hpp>
 
 #include <fmt/ranges.h>
 

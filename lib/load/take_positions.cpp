@@ -1,6 +1,6 @@
 #include <mha/load/take_positions.hpp>
 
-#include <mha/layer/buckets.hpp>
+#include <mha/load/buckets.hpp>
 #include <mha/load/narrowing.hpp>
 
 #include <algorithm>

@@ -5,7 +5,8 @@
 
 #include <mha/files/text.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/layer/spelling.hpp>
+#include <mha/naming/spelling.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>

@@ -13,6 +13,7 @@
 
 #include <mha/formats/folder.hpp>
 #include <mha/formats/formats.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <fmt/ranges.h>
 

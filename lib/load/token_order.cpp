@@ -1,6 +1,8 @@
 #include <mha/load/token_order.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/error.hpp>
 
 #include <fmt/ranges.h>

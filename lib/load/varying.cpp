@@ -3,8 +3,10 @@
 #include <mha/load/layer_source.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/layer/apply_axes.hpp>
+#include <mha/naming/apply_axes.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 
 namespace mha {
@@ -30,7 +32,7 @@ Message one_for_all(const std::string& where, const std::string& name, const std
 
 Message FoundLayers::stack_of_maps() const {
   const auto hint = [](const std::string& name, const Shape& shape, const Message& typed) {
-    const bool is_map = axes_of(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
+    const bool is_map = axes_of_name(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
     if (!is_map || shape.size() != 4 || shape[0] < 2) return Message();
     return message("; if the first axis of {} {} is the layer, say {}", name, to_string(shape),
                    typed);

@@ -1,6 +1,7 @@
 #include <mha/model/opened_model.hpp>
 
 #include <mha/model/patcher.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Places of differences in words: stages, one element, or heads and rows.
 
 #include <mha/compare/diff.hpp>
-#include <mha/layer/coordinates.hpp>
+#include <mha/naming/coordinates.hpp>
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 // A layer of a source in one line.
 
-#include <mha/layer/layer_words.hpp>
+#include <mha/naming/layer_words.hpp>
 #include <mha/render/text.hpp>
 
 namespace mha::render {

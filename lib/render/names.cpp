@@ -2,6 +2,7 @@
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 

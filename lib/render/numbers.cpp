@@ -1,5 +1,6 @@
 #include <mha/render/numbers.hpp>
 
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
 
 #include <fmt/format.h>

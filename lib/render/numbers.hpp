@@ -1,6 +1,7 @@
 #pragma once
 // Numbers and words as text: for machines to read back, and rounded for eyes.
 
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/tensor/tensor.hpp>
 

@@ -2,6 +2,8 @@
 
 #include <mha/compare/names.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 

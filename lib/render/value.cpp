@@ -1,6 +1,6 @@
 #include <mha/render/value.hpp>
 
-#include <mha/layer/formula.hpp>
+#include <mha/naming/formula.hpp>
 
 #include <algorithm>
 

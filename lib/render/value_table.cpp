@@ -1,6 +1,7 @@
 // Numbers for eyes: titled matrices, rounded, labelled, in column groups that fit the width. Every
 // number is printed.
 
+#include <mha/naming/tensor_names.hpp>
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/renderers.hpp>

@@ -2,7 +2,7 @@
 
 #include <mha/explain/explain.hpp>
 #include <mha/heads/measuring.hpp>
-#include <mha/layer/first_tokens.hpp>
+#include <mha/observe/first_tokens.hpp>
 #include <mha/observe/hidden_keys.hpp>
 #include <mha/observe/packed_rows.hpp>
 #include <mha/observe/pool.hpp>

@@ -30,6 +30,16 @@ TEST_CASE("example: vectors in, the weights of each head out") {
   CHECK_THAT(result.out, Contains("head 0\n{{ 1.") && Contains("head 1\n{{ 1."));
 }
 
+TEST_CASE("example: a layer of the core alone") {
+  const Result result = example("core");
+  CHECK(result.code == 0);
+  CHECK(result.err.empty());
+  for (const char* row :
+       {"head 0\n0.3333 0.3333 0.3333\n0.5000 0.2500 0.2500\n0.1667 0.6667 0.1667\n",
+        "head 1\n0.4000 0.2000 0.4000\n0.2000 0.4000 0.4000\n0.2500 0.2500 0.5000\n"})
+    CHECK_THAT(result.out, Contains(row));
+}
+
 TEST_CASE("example: a checkpoint, every stage") {
   const Result result = example("stages" + induction);
   CHECK(result.code == 0);

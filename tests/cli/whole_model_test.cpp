@@ -6,6 +6,7 @@
 #include "support/run.hpp"
 #include "support/share.hpp"
 #include <mha/formats/folder.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <catch2/catch.hpp>
 

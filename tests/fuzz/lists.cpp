@@ -4,6 +4,7 @@
 #include <mha/layer/select.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/load/source.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <set>
 #include <string>

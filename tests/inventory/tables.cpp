@@ -14,6 +14,8 @@
 #include <mha/lint/lint.hpp>
 #include <mha/load/families/family.hpp>
 #include <mha/load/families/size_keys.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 #include <mha/tensor/blocks.hpp>
 
@@ -132,7 +134,7 @@ std::vector<Section> layer_sections() {
           "shapes of tensors", [] { return names_of(tensor_names()); }, shape_of_tensor),
       asked(
           "axes of tensors", [] { return names_of(tensor_names()); },
-          [](const std::string& name) { return axes_of(name); }),
+          [](const std::string& name) { return axes_of_name(name); }),
       asked(
           "aliases of tensors", [] { return words_in(tensor_names(), &TensorInfo::aliases); },
           tensor_of),

@@ -1,6 +1,8 @@
 #include "support/library_input.hpp"
 
 #include <mha/layer/names.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include "support/planted_edits.hpp"
 #include "support/reference_positions.hpp"
 #include <mha/layer/stage.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <algorithm>
 #include <cmath>

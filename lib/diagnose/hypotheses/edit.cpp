@@ -1,6 +1,6 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
-#include <mha/layer/broadcast.hpp>
+#include <mha/load/broadcast.hpp>
 
 #include <algorithm>
 #include <cmath>

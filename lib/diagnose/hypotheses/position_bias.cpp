@@ -5,7 +5,7 @@
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/hypotheses/written_out.hpp>
 #include <mha/forward/bias.hpp>
-#include <mha/layer/buckets.hpp>
+#include <mha/load/buckets.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
-#include <mha/layer/fused.hpp>
+#include <mha/naming/fused.hpp>
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
 // Masks and biases that edits write out, a number for each query and key.
 
-#include <mha/layer/broadcast.hpp>
+#include <mha/load/broadcast.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <string>

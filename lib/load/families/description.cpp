@@ -1,6 +1,7 @@
 #include <mha/load/families/description.hpp>
 
 #include <mha/layer/names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include <mha/files/contents.hpp>
 #include <mha/load/assemble.hpp>
 #include <mha/load/families/reads.hpp>
+#include <mha/naming/tensor_names.hpp>
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 // Layers that an ONNX graph holds: the reader has found their parts, PREFIXW_q …, and PREFIXscale …
 // among the scalars.
 
-#include <mha/layer/buckets.hpp>
+#include <mha/load/buckets.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/load/families/step_functions.hpp>
 #include <mha/system/parse.hpp>

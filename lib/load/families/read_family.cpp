@@ -8,6 +8,7 @@
 #include <mha/load/families/condition.hpp>
 #include <mha/load/families/kinds.hpp>
 #include <mha/load/families/steps.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>

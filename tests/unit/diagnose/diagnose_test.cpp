@@ -3,6 +3,7 @@
 
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/diagnose.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include "support/library_input.hpp"
 #include "support/planted.hpp"

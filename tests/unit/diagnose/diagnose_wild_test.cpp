@@ -1,6 +1,7 @@
 // Cases as they exist: another library's layer against its own text, conventions without effect.
 
 #include <mha/diagnose/diagnose.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include "support/library_input.hpp"
 #include "support/planted.hpp"

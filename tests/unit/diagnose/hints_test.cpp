@@ -2,6 +2,7 @@
 // like. Each row needs the thresholds of hints.cpp that it names.
 
 #include <mha/diagnose/diagnose.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include "support/library_input.hpp"
 #include "support/planted.hpp"

@@ -2,6 +2,7 @@
 // half precision.
 
 #include <mha/diagnose/diagnose.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include "support/library_input.hpp"
 #include "support/planted_edits.hpp"

@@ -3,6 +3,7 @@
 #include "support/random_layer.hpp"
 #include <mha/layer/graph.hpp>
 #include <mha/load/edit.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>

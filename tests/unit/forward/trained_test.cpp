@@ -1,5 +1,6 @@
 #include "support/compare.hpp"
 #include "support/files.hpp"
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,8 @@
 // The table of a layer's tensors: complete, and true to how the layer keeps them.
 
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/tensor_names.hpp>
 
 #include <catch2/catch.hpp>
 

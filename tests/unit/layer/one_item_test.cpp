@@ -1,6 +1,6 @@
 // One item of a batch as a layer of its own: its numbers, and none of the others'.
 
-#include <mha/layer/first_tokens.hpp>
+#include <mha/observe/first_tokens.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>

@@ -1,8 +1,9 @@
-#include <mha/layer/formula.hpp>
+#include <mha/naming/formula.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
-#include <mha/layer/spelling.hpp>
+#include <mha/naming/spelling.hpp>
 #include <mha/load/assemble.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
 #include <mha/layer/stage.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <catch2/catch.hpp>
 

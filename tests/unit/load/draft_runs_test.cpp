@@ -7,6 +7,7 @@
 
 #include <mha/load/draft_naming.hpp>
 #include <mha/model/opened_model.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>

@@ -5,6 +5,7 @@
 #include <mha/model/opened_model.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/model/predict.hpp>
+#include <mha/naming/stage_names.hpp>
 #include <mha/observe/trace.hpp>
 
 #include <catch2/catch.hpp>

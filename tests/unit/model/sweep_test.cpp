@@ -4,6 +4,7 @@
 
 #include <mha/mha.hpp>
 #include <mha/model/sweep.hpp>
+#include <mha/naming/stage_names.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,3 +1,4 @@
+#include <mha/naming/tensor_names.hpp>
 #include <mha/render/numbers.hpp>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include <mha/layer/broadcast.hpp>
+#include <mha/load/broadcast.hpp>
 
 #include <utility>
 

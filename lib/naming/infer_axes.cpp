@@ -1,7 +1,8 @@
-#include <mha/layer/infer_axes.hpp>
+#include <mha/naming/infer_axes.hpp>
 
-#include <mha/layer/apply_axes.hpp>
 #include <mha/layer/names.hpp>
+#include <mha/naming/apply_axes.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 #include <mha/tensor/parts.hpp>
@@ -21,7 +22,7 @@ bool has_packed_form(Stage stage) {
 
 /// The axes in the order of the table, batch first.
 std::string table_axes(Stage stage) {
-  return axes_of(name_of(stage));
+  return axes_of_name(name_of(stage));
 }
 
 /// The axes of the values that users see: the table's, the last two exchanged in `columns`.

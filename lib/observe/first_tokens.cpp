@@ -1,4 +1,4 @@
-#include <mha/layer/first_tokens.hpp>
+#include <mha/observe/first_tokens.hpp>
 
 #include <mha/layer/names.hpp>
 

@@ -1,4 +1,4 @@
-#include <mha/layer/layer_words.hpp>
+#include <mha/naming/layer_words.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,9 @@
-#include <mha/layer/apply_axes.hpp>
+#include <mha/naming/apply_axes.hpp>
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/stage.hpp>
+#include <mha/naming/stage_names.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace {
 /// maps of five axes; T and S are one where the name has one token axis; D is O or I for weights, C
 /// is O.
 std::string understood(const std::string& name, std::string_view axes, const Shape& shape) {
-  const std::string table = axes_of(name);
+  const std::string table = axes_of_name(name);
   if (axes.empty()) return table == "BHTS" && shape.size() == 5 && find_stage(name) ? "LBHTS" : "";
   std::string letters(axes);
   const auto has = [&](char letter) { return table.find(letter) != std::string::npos; };
@@ -86,7 +88,7 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
   if (letters.size() != tensor.rank())
     fail("{}: @{} names {} axes, the array has {}: {}", where, axes.empty() ? letters : axes,
          letters.size(), tensor.rank(), to_string(tensor.shape()));
-  std::string target_name = name, table = axes_of(name);
+  std::string target_name = name, table = axes_of_name(name);
   if (table.empty())
     fail("{}: @{}: '{}' is no tensor of a layer; <stages page> lists them", where, axes, name);
   const auto has = [](const std::string& list, char letter) {
@@ -98,7 +100,7 @@ AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::strin
   // q, k and v with all widths in one axis are Q, K and V.
   if ((name == "q" || name == "k" || name == "v") && has(letters, 'C') && !has(letters, 'H')) {
     target_name = std::string(1, ascii_upper(name[0]));
-    table = axes_of(target_name);
+    table = axes_of_name(target_name);
     letters = understood(target_name, letters, current.shape());
   }
   // All widths may come as heads and the width of one.

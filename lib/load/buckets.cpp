@@ -1,4 +1,4 @@
-#include <mha/layer/buckets.hpp>
+#include <mha/load/buckets.hpp>
 
 #include <algorithm>
 #include <cmath>

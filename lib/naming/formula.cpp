@@ -1,4 +1,4 @@
-#include <mha/layer/formula.hpp>
+#include <mha/naming/formula.hpp>
 
 namespace mha {
 

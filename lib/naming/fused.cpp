@@ -1,4 +1,4 @@
-#include <mha/layer/fused.hpp>
+#include <mha/naming/fused.hpp>
 
 #include <mha/tensor/parts.hpp>
 

@@ -1,7 +1,5 @@
-// Tokens chosen by their text: --query ' Juliet', --key 'the#2'.
-
 #include <mha/layer/select.hpp>
-#include <mha/layer/token_words.hpp>
+
 #include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
 #include <mha/system/parse.hpp>

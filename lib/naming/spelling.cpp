@@ -1,8 +1,9 @@
-#include <mha/layer/spelling.hpp>
+#include <mha/naming/spelling.hpp>
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
+#include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>

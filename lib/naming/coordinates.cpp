@@ -1,4 +1,4 @@
-#include <mha/layer/coordinates.hpp>
+#include <mha/naming/coordinates.hpp>
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include <mha/layer/forms.hpp>
+#include <mha/naming/forms.hpp>
 
 #include <mha/system/one_of.hpp>
 
