@@ -1,5 +1,5 @@
 // A layer made by hand, computed by `mha-core` alone: no file, no name, no JSON is read. It is that
-// of data/quickstart.json; the weights of each head are printed as they are computed.
+// of data/quickstart.json; the weights of each head are printed while it is computed.
 #include <mha/forward/attention.hpp>
 #include <mha/schedule/observer.hpp>
 

@@ -24,7 +24,7 @@ private:
   const Tensor& X_;
 };
 
-/// What a block hands on; `from` is mlp_add.
+/// The stream after a block; `from` is mlp_add.
 template <class T> class BlockSum : public RowOperator<T> {
 public:
   explicit BlockSum(const TransformerBlock& block) : block_(block), norm_(block.post_block_norm) {}

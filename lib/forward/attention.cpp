@@ -6,7 +6,6 @@
 #include <mha/forward/latent.hpp>
 #include <mha/forward/norm.hpp>
 #include <mha/forward/rotary.hpp>
-#include <mha/forward/softmax.hpp>
 #include <mha/schedule/schedule.hpp>
 
 // B batches, T queries, S keys, H heads over H_kv key/value heads, widths d_model, d_k, d_v. When,
@@ -93,7 +92,7 @@ template <class T> void transformer_block(const Layer& layer, const Clip& clip, 
   BlockSum<T> sum(block);
   const Stage into_mlp = block.shape == BlockShape::parallel ? resid_pre : residual;
 
-  run.show(resid_pre); // X, as it is
+  run.show(resid_pre); // X, unchanged
   attention(layer, clip, run);
 
   // clang-format off
@@ -121,7 +120,7 @@ template <class T> void unembed(const Layer& layer, Schedule<T>& run) {
   Activated<T> activated(head);
   Unembedding<T> W_U(run.around(), layer, head);
 
-  run.show(embed); // as it is
+  run.show(embed); // unchanged
   run.each_text([&] {
     run.together({{query, {{final, norm, resid_post}}}}); // norm(resid_post)
     // A masked model's head begins as a feed-forward does: norm(act(final W + b))

@@ -123,13 +123,13 @@ void embed_with_prefix(const Embedding& e, std::size_t B, const Tensor& first, T
     T* const row = to.template as_mutable<T>().data() + b * (before + count) * d;
     for (std::size_t p = 0; p < before; ++p) read_row(first, p, row + p * d);
     std::iota(ids.begin(), ids.end(), static_cast<int>(b * count));
-    const Matrix<T> behind{row + before * d, count, d, d};
+    const Matrix<T> after{row + before * d, count, d, d};
     if (before_projection.empty()) {
-      read_tokens<T>(e, ids, behind);
+      read_tokens<T>(e, ids, after);
     } else {
       const Matrix<T> x{before_projection.data(), count, width, width};
       read_tokens<T>(e, ids, x);
-      project_rows<T>(e.projection, x, behind);
+      project_rows<T>(e.projection, x, after);
     }
   }
 }
@@ -143,8 +143,8 @@ Embedding projecting_in(Embedding embedding, DType dtype) {
 
 } // namespace
 
-Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
-                           DType dtype) {
+Embedding embedding_after(const Embedding& embedding, std::size_t B, const Tensor& first,
+                          DType dtype) {
   if (first.empty()) return embedding;
   Embedding e = projecting_in(embedding, dtype);
   Tensor rows(dtype, {e.tokens.shape()[0] + B * first.shape()[0], e.width()});

@@ -5,17 +5,17 @@
 
 namespace mha {
 
-/// embed = norm(scale · token + position + type), of narrower tables with a linear map where
-/// `projection_place` says: (B, T, d_model) in `dtype`, f32 or f64, for `ids`
-/// of B texts of T tokens; zeros behind the `lengths` of texts, where they are given. Throws Error
+/// embed = norm(scale · token + position + type), of narrower tables with a linear map at
+/// `projection_place`: (B, T, d_model) in `dtype`, f32 or f64, for `ids`
+/// of B texts of T tokens; zeros after the `lengths` of texts, where these are given. Throws Error
 /// for a number beyond the vocabulary, and for more tokens than there are positions.
 Tensor embed(const Embedding& embedding, const std::vector<std::vector<int>>& ids, DType dtype,
              const std::vector<std::size_t>& lengths = {});
 
 /// The embedding whose table of tokens is B texts of vectors, (B · T, N), with `first`, (P,
 /// d_model), in front of each: (B · (P + T), d_model) in `dtype`. The vectors are scaled and, where
-/// the map stands before the tables, mapped. Without `first` it is the embedding itself.
-Embedding embedding_behind(const Embedding& embedding, std::size_t B, const Tensor& first,
-                           DType dtype);
+/// the map is applied before the tables, mapped. Without `first` it is the embedding itself.
+Embedding embedding_after(const Embedding& embedding, std::size_t B, const Tensor& first,
+                          DType dtype);
 
 } // namespace mha

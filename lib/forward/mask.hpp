@@ -14,7 +14,7 @@ template <class T> void add_masks(const Layer& layer, const RowPlace& at, Keys<T
 template <class T> void mask_row(const Layer& layer, const RowPlace& at, T* row);
 
 /// Whether masks, biases of −inf, window and lengths leave a query no key; where the computation
-/// starts behind the masks, true: what is given says it. Only this makes a masked row: scores that
+/// starts after the masks, true: the given stage decides. Only this makes a masked row: scores that
 /// all overflow to −inf are none.
 template <class T> bool masks_every_key(const Layer& layer, const RowPlace& at);
 

@@ -7,7 +7,7 @@
 
 namespace mha {
 
-/// By how much q, k and v are clipped as they are projected; 0: not. Queries and keys that are
+/// By how much q, k and v are clipped when they are projected; 0: not. Queries and keys that are
 /// normalised are clipped after that (OLMoE).
 struct Clip {
   double q = 0, k = 0, v = 0;
@@ -52,7 +52,7 @@ private:
   const Layer& layer_;
 };
 
-/// RMS or layer norm of queries or keys, clipped where the layer says so. The weight is d_k long,
+/// RMS or layer norm of queries or keys, clipped where the layer clips. The weight is d_k long,
 /// one for every head; heads × d_k, each head's own (Cohere, StableLM); or as long as the
 /// projection: then the whole row is one.
 template <class T> class HeadNorm : public RowOperator<T> {

@@ -1,4 +1,4 @@
-#include <mha/forward/softmax.hpp>
+#include <mha/forward/attention.hpp>
 
 #include <mha/forward/mask.hpp>
 #include <mha/kernels/rows.hpp>
@@ -46,7 +46,7 @@ template <class T> void softmax(const Layer& layer, const PositionBias<T>& bias,
 
   const T max = row.value(row_max, max_of);
   // A masked row stays at −∞: its exponentials are zeros. Scores that all overflow to −∞ make none:
-  // IEEE's NaN tells them.
+  // IEEE's NaN marks them.
   const T shift = naive || (max == -infinity && masks_every_key<T>(layer, at)) ? T(0) : max;
   const T exp_sum = row.exp_sum(shift); // Σ exp(masked − shift)
   const T sum = row.value(

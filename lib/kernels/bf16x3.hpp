@@ -51,7 +51,7 @@ private:
   /// Of these rows of a strip, how many parts there are that are not all zeros (of bfloat16 and of
   /// zeros, one); 0 where they do not split.
   std::size_t parts(std::size_t strip, std::size_t first_row, std::size_t rows) const;
-  /// Packs them, and says the same.
+  /// Packs them, with the same result.
   std::size_t pack(std::size_t first_row, std::size_t rows, std::size_t first_col, std::size_t cols,
                    std::uint16_t* cells) const;
   void multiply_block(Matrix<const float> a, std::size_t first_row, std::size_t first_col,

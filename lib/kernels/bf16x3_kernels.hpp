@@ -14,7 +14,7 @@ inline constexpr std::size_t cell_side = 32, cell_parts = 3;
 inline constexpr std::size_t cell_size = cell_parts * cell_side * cell_side;
 
 /// Numbers beyond these would lose bits, or become infinite, when they are split and multiplied:
-/// the largest of each row of the left operand, and of each column of the right one, must lie
+/// the largest of each row of the left operand, and of each column of the right one, must be
 /// between (or be 0).
 inline constexpr float bf16x3_least_left = 0x1p-60F, bf16x3_least_right = 0x1p-40F;
 inline constexpr float bf16x3_most = 0x1p50F;
@@ -24,7 +24,7 @@ struct Bf16x3Kernels {
   /// half without rows is left alone). Whether they can be split.
   bool (*pack_left)(const float* a, std::size_t stride, std::size_t rows, std::size_t depth,
                     std::uint16_t* cells);
-  /// Likewise up to 32 columns of op(b), which lie as columns, or, transposed, as rows.
+  /// Likewise up to 32 columns of op(b), stored as columns, or, transposed, as rows.
   bool (*pack_right)(const float* b, std::size_t stride, std::size_t depth, std::size_t cols,
                      std::uint16_t* cells);
   bool (*pack_right_transposed)(const float* b, std::size_t stride, std::size_t depth,

@@ -1,6 +1,6 @@
 #pragma once
 // Which instruction set this machine runs: decided once, at run time. The environment variable
-// MHA_CPU (portable, avx2, avx512, amx) says what is used at most: an Error if it is another word.
+// MHA_CPU (portable, avx2, avx512, amx) limits what is used; another word is an Error.
 
 #include <mha/kernels/simd/table.hpp>
 

@@ -25,8 +25,8 @@ using Geev = void (*)(const char* jobvl, const char* jobvr, const int* n, double
 using Gelqf = void (*)(const int* m, const int* n, double* a, const int* lda, double* tau,
                        double* work, const int* lwork, int* info);
 
-/// LAPACK as it was loaded. Debian may have OpenBLAS in its place, which has threads of its own:
-/// one number for the process, and where OpenMP provides them one for each calling thread, too.
+/// The LAPACK that was loaded. Debian may have OpenBLAS in its place, which has threads of its own:
+/// one number for the process, and where OpenMP provides them also one for each calling thread.
 struct Library {
   Gesdd gesdd = nullptr;
   Geev geev = nullptr;
@@ -104,7 +104,7 @@ std::vector<double> elements_of(Matrix<const double> matrix) {
   return a;
 }
 
-/// Calls a routine twice: it says the size of its workspace first.
+/// Calls a routine twice: the first call returns the size of its workspace.
 template <class Call> void with_workspace(const Call& call) {
   const OneThread one_thread;
   double best_size = 0;
@@ -164,7 +164,7 @@ std::optional<std::vector<double>> triangular_factor(Matrix<const double> matrix
   std::vector<double> factor(rows * cols);
   if (rows == 0) return factor;
 
-  // LAPACK's L of the transpose is the transpose of R: row by row, R stands where L does.
+  // LAPACK's L of the transpose is the transpose of R: row by row, R is stored where L is.
   std::vector<double> a = elements_of(matrix), tau(rows);
   const int m = static_cast<int>(cols), n = static_cast<int>(matrix.rows);
   int info = 0;

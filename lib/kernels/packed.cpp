@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// From how many rows on packing pays: plain columns can be read as they lie nearly as fast.
+/// From how many rows on packing pays: plain columns can be read in place nearly as fast.
 std::size_t fewest_rows(bool transposed) {
   return transposed ? 32 : 192;
 }

@@ -13,7 +13,7 @@ namespace mha {
 template <class T> class PackedMatrix {
 public:
   PackedMatrix() = default;
-  /// Whether a product of so many rows reads b where it lies, and no copy of it.
+  /// Whether a product of so many rows reads b in place, without a copy.
   static bool reads_in_place(Routine routine, bool transposed, std::size_t rows);
   /// Prepares b (k × n), or its transpose (b is n × k), on up to `threads` threads.
   PackedMatrix(Routine routine, Matrix<const T> b, bool transposed, std::size_t rows,
@@ -21,7 +21,7 @@ public:
 
   /// c = a · op(b)[first_row …, first_col …], or c += it: as many rows as a has columns, as many
   /// columns as c has. first_col is a multiple of column_step. Zeros where a has no columns.
-  /// Infinities and NaN propagate as IEEE says: nothing is skipped. Uses the calling thread only.
+  /// Infinities and NaN propagate as in IEEE 754: nothing is skipped. Uses the calling thread only.
   /// Throws Error where the sizes do not fit together.
   void multiply(Matrix<const T> a, std::size_t first_row, std::size_t first_col, Matrix<T> c,
                 bool accumulate = false) const;

@@ -13,7 +13,7 @@ namespace {
 // cache: c is read and written once for each depth.
 constexpr std::size_t most_depth = 512;
 constexpr std::size_t block_rows = most_bf16_rows;
-// Few rows of a use each element of b few times: b is read in the order in which it lies, as many
+// Few rows of a use each element of b few times: b is read in memory order, as many
 // of its rows at a time as the first cache holds beside the next ones. Measured, from 8 to 512.
 constexpr std::size_t few_rows_depth = 16;
 constexpr std::size_t packed_bytes = 1 << 20;
@@ -38,19 +38,19 @@ void pack_strips(const Kernels<T>& kernels, Matrix<const T> b, bool transposed, 
   }
 }
 
-/// c = a · b, or c += a · b, for strips of b that lie `distance` elements apart, `line` from row to
-/// row. Strips that come from memory, not from a cache, are fetched one ahead, and `behind` is the
+/// c = a · b, or c += a · b, for strips of b `distance` elements apart, `line` from row to
+/// row. Strips that come from memory, not from a cache, are fetched one ahead, and `after` is the
 /// one after these: the first tile of rows would wait for each number of its strip, which the other
 /// tiles find in the cache.
 template <class T> void multiply_strips(const Kernels<T>& kernels, Matrix<const T> a,
                                         const T* strips, std::size_t distance, std::size_t line,
-                                        Matrix<T> c, bool accumulate, const T* behind = nullptr) {
+                                        Matrix<T> c, bool accumulate, const T* after = nullptr) {
   for (std::size_t i0 = 0; i0 < c.rows; i0 += block_rows) {
     const std::size_t end = std::min(c.rows, i0 + block_rows);
     for (std::size_t j = 0; j < c.cols; j += kernels.strip_cols) {
       const T* const strip = strips + j / kernels.strip_cols * distance;
       const std::size_t cols = std::min(kernels.strip_cols, c.cols - j);
-      const T* const next = behind && j + kernels.strip_cols < c.cols ? strip + distance : behind;
+      const T* const next = after && j + kernels.strip_cols < c.cols ? strip + distance : after;
       kernels.strip(end - i0, cols, a.cols, a.row(i0), a.stride, strip, line, c.row(i0) + j,
                     c.stride, accumulate, next);
     }
@@ -139,10 +139,10 @@ template <class T> void multiply_packed(const Kernels<T>& kernels, Matrix<const 
   const T* const first = packed + first_col * depth + first_row * line;
   for (std::size_t p0 = 0; p0 < a.cols; p0 += most_depth) {
     const std::size_t pn = std::min(most_depth, a.cols - p0);
-    const T* const behind =
+    const T* const after =
         p0 + pn < a.cols ? first + (p0 + pn) * line : packed + (first_col + strips * line) * depth;
     multiply_strips(kernels, a.cols_from(p0, pn), first + p0 * line, line * depth, line, c,
-                    accumulate || p0 > 0, behind);
+                    accumulate || p0 > 0, after);
   }
 }
 

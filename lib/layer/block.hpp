@@ -1,6 +1,6 @@
 #pragma once
 // Parts around attention in a whole model: norms, feed-forward, embedding and head, as data.
-// A step that a model lacks is a neutral element: no norm hands on, no bias is zero.
+// A step that a model lacks is a neutral element: no norm is the identity, no bias is zero.
 
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
@@ -47,7 +47,7 @@ struct LinearMap {
   std::size_t out() const { return W.shape()[1]; }
 };
 
-/// A norm of rows. `kind` none hands rows on as they are, affine only multiplies by weight and adds
+/// A norm of rows. `kind` none leaves rows unchanged, affine only multiplies by weight and adds
 /// bias: a batch norm in inference.
 struct Norm {
   InputNorm kind = InputNorm::none;
@@ -83,8 +83,8 @@ struct TransformerBlock {
 /// that a block does not decide.
 std::optional<bool> has_step_around(const TransformerBlock* block, Stage stage);
 
-/// Where the linear map of a factorised embedding stands: on the token's rows alone, on the sum, or
-/// on what the norm makes of it.
+/// Where the linear map of a factorised embedding is applied: on the token's rows alone, on the
+/// sum, or on what the norm makes of it.
 enum class ProjectionPlace : std::uint8_t { tokens, sum, normed };
 
 /// What enters the first block: a token's row, and what is added to it.

@@ -13,7 +13,7 @@
 namespace mha {
 
 /// The letters of shapes (docs/stages.md): T queries, S keys, H heads. Those from `d_in` on are
-/// lengths of a tensor's own, which no other tensor says.
+/// lengths of a tensor's own, which follow from no other tensor.
 enum class Dim : std::uint8_t {
   T,
   S,
@@ -53,7 +53,7 @@ inline constexpr std::size_t dim_count = static_cast<std::size_t>(Dim::three) + 
 /// What an axis counts, for selections and labels.
 enum class Axis : std::uint8_t { batch, head, kv_head, query, key, width };
 
-/// The sizes of a layer; 0 = nothing in the files says (a layer that starts at `weights` has no
+/// The sizes of a layer; 0 = not known from the files (a layer that starts at `weights` has no
 /// d_k).
 struct Dims {
   ///@{

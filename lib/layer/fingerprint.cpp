@@ -64,7 +64,7 @@ void Fingerprint::add(const Tensor& tensor) {
     add(tensor.raw(), tensor.bytes());
     return;
   }
-  // As it lies there: made contiguous, or converted, its numbers would take memory of their own.
+  // Where it is stored: a contiguous or converted copy would take memory of its own.
   add_word(stored->transposed ? 1 : 0), add_word(stored->first);
   add(stored->matrix);
 }
@@ -73,7 +73,7 @@ void Fingerprint::add(const Settings& settings) {
   for (const SettingInfo& info : settings_table()) add(info.get(settings));
 }
 
-/// Whatever a layer has: numbers and enums as they are, lists with their lengths, structures by
+/// Any part of a layer: numbers and enums by value, lists with their lengths, structures by
 /// their members.
 template <class T> void Fingerprint::add_part(const T& part) {
   if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, Settings>)
@@ -90,7 +90,7 @@ template <class T> void Fingerprint::add_part(const T& part) {
     add_part(part.value_or(-1));
   else if constexpr (requires { part.size(); }) { // a list
     add_word(part.size());
-    for (const auto& one : part) add_part(one);
+    for (const auto& element : part) add_part(element);
   } else if constexpr (requires { part.use_count(); }) { // shared
     add_word(part ? 1 : 0);
     if (part) add_part(*part);

@@ -14,7 +14,7 @@ public:
   /// A text and where it ends.
   Fingerprint& add(std::string_view text);
   /// Everything that decides the numbers of a layer (members.hpp): tensors, settings, sizes, what
-  /// stands around attention; no labels.
+  /// is around attention; no labels.
   Fingerprint& add(const Layer& layer);
   /// What enters a model's first layer is made of this, and of the text.
   Fingerprint& add(const Embedding& embedding);

@@ -86,8 +86,8 @@ bool follows(Stage stage, Stage other) {
 
 namespace {
 
-/// Whether a stage behind W_o lacks it: the heads side by side could stand for the output, but one
-/// that is given has another width.
+/// Whether a stage after W_o lacks it: the heads side by side could be taken for the output, but
+/// one that is given has another width.
 bool lacks_output_projection(const Layer& layer, Stage stage) {
   return (stage == Stage::head_result || stage == Stage::output) && layer.W_o.empty() &&
          layer.dims.d_out != layer.dims.H * layer.dims.d_v;
@@ -142,7 +142,7 @@ bool lacks_scale(const Layer& layer) {
 Message why_no_scale(const Layer& layer) {
   const bool d_k = layer.settings.scale == ScaleKind::d_k;
   return message("scaled and what follows cannot be computed: scale is 1/√{0}, but {0} is 0 or "
-                 "nothing says it; give <scale> a number",
+                 "it is not known; give <scale> a number",
                  d_k ? "d_k" : "d_model");
 }
 
@@ -216,7 +216,7 @@ void collect_missing(const Layer& layer, Stage stage, const StageSet& available,
   }
 }
 
-/// Says why a stage is not among those available.
+/// Returns why a stage is not among those available.
 [[noreturn]] void fail_unavailable(const Layer& layer, Stage stage, const StageSet& available) {
   const StageInfo& info = info_of(stage);
   if (!has_step(layer, stage))

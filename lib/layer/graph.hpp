@@ -7,8 +7,8 @@ namespace mha {
 
 /// Whether the step is part of this layer at all (rope set, a bias there …), computable or not.
 bool has_step(const Layer& layer, Stage stage);
-/// What a stage is computed from in this layer: steps that it does not have stand for their own
-/// inputs.
+/// What a stage is computed from in this layer: steps that it does not have are replaced by their
+/// own inputs.
 std::vector<Stage> inputs_of(const Layer& layer, Stage stage);
 /// The stages that a stage is computed from, directly or not; nothing is followed beyond `up_to`.
 StageSet ancestors_of(const Layer& layer, Stage stage, const StageSet& up_to = {});

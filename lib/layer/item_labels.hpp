@@ -23,7 +23,7 @@ public:
 
   bool empty() const { return lists_ == nullptr; }
   std::size_t size() const { return lists_ ? lists_->size() : 0; }
-  /// The labels of an item, of which `size` says how many there are.
+  /// The labels of an item, of which there are `size`.
   const List& operator[](std::size_t item) const { return (*lists_)[item]; }
   /// A copy of all lists.
   std::vector<List> lists() const { return lists_ ? *lists_ : std::vector<List>(); }

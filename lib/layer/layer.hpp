@@ -36,8 +36,8 @@ struct Broadcast {
   }
 };
 
-/// The tensors of a layer; each is a row of the table in names.cpp, which says what it may look
-/// like and how it lies here. One that is absent is empty().
+/// The tensors of a layer; each is a row of the table in names.cpp, with the shapes that it may
+/// have and how it is stored here. One that is absent is empty().
 struct LayerTensors {
   ///@{
   /// By the names of mha-inspect-formats(5).
@@ -81,7 +81,7 @@ struct LayerFacts {
   std::vector<std::size_t> kv_lengths; ///< valid keys per batch, or empty
 
   /// Of a batch of texts, the tokens of each that are no padding: the others are neither computed
-  /// nor attended to, are handed out as zeros, and count in no measure. Empty: all are.
+  /// nor attended to, are shown as zeros, and count in no measure. Empty: all are.
   std::vector<std::size_t> lengths;
 
   /// Of a layer cut out of a batch (first_tokens.hpp): which of its items item 0 is, for messages.
@@ -94,14 +94,14 @@ struct LayerFacts {
 
   std::vector<std::size_t> kv_heads; ///< each query head's key/value head; empty: in groups
 
-  /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) lie
-  /// packed as B, T, H · d; the others as their shape says, with B in front.
+  /// Stages that are given instead of computed. Stages with heads and tokens (q … head_out) are
+  /// packed as B, T, H · d; the others have their shape, with B in front.
   std::array<Tensor, stage_count> given;
   StageSet given_set;
   Patches patches; ///< of stages, while they are computed
 
   std::shared_ptr<const TransformerBlock>
-      block;                             ///< what stands around attention in a whole model, or null
+      block;                             ///< the rest of the block in a whole model, or null
   std::shared_ptr<const ModelEnds> ends; ///< instead of a layer: the model's embedding and end
   std::shared_ptr<KeptWeights>
       kept; ///< packed forms of a model's weights, for its next pass; or null
@@ -134,7 +134,7 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   std::size_t length_of(std::size_t batch) const {
     return lengths.empty() ? dims.T : lengths[batch];
   }
-  /// The type that a stage is handed out in.
+  /// The type in which observers get a stage.
   DType dtype_of(Stage stage) const { return is_derived(stage) ? DType::f64 : dtype; }
   /// Whether a stage is given instead of computed.
   bool has_given(Stage stage) const { return contains(given_set, stage); }
@@ -157,8 +157,8 @@ struct MHA_API Layer : LayerTensors, LayerFacts {
   Layer with(Stage stage, const Tensor& tensor) const { return with(name_of(stage), tensor); }
 };
 
-/// The key/value head that query head h reads: floor(h · H_kv / H), unless the layer says
-/// otherwise.
+/// The key/value head that query head h reads: floor(h · H_kv / H), unless the layer lists
+/// its own.
 inline std::size_t kv_head_of(const Layer& layer, std::size_t h) {
   return layer.kv_heads.empty() ? h * layer.dims.H_kv / layer.dims.H : layer.kv_heads[h];
 }

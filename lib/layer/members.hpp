@@ -18,7 +18,7 @@ template <class L, class T>
 concept Is = std::same_as<std::remove_const_t<L>, T>;
 
 /// use("W_q", layer.W_q), use("dims", layer.dims) … for everything that decides the layer's
-/// numbers: tensors, by their rows in the table, lists, sizes, settings and what stands around
+/// numbers: tensors, by their rows in the table, lists, sizes, settings and the block around
 /// attention; no labels. `L` is Layer or const Layer.
 template <Is<Layer> L, class Use> void each_part_of_layer(L& layer, Use&& use) {
   for (const TensorInfo& info : layer_tensors()) use(info.name, info.of(layer));
@@ -57,7 +57,7 @@ template <Is<Broadcast> L, class Use> void each_member(L& mask, Use&& use) {
 
 template <Is<ResolvedEdit> L, class Use> void each_member(L& patch, Use&& use) {
   auto& [stage, op, heads, tokens, columns, value, strides, text, is_read] = patch;
-  (void)heads, (void)tokens, (void)columns, (void)is_read; // the text says which places
+  (void)heads, (void)tokens, (void)columns, (void)is_read; // the text names the places
   use(stage), use(op), use(value), use(strides), use(text);
 }
 

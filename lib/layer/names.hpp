@@ -1,7 +1,7 @@
 #pragma once
-// The table of the tensors that a layer is made of: names, shapes, meanings, where each lies in the
-// layer. Files, bindings, sizes, replacing, fingerprints, `info`, help and docs/formats.md take
-// them from here.
+// The table of the tensors that a layer is made of: names, shapes, meanings, where each is stored
+// in the layer. Files, bindings, sizes, replacing, fingerprints, `info`, help and docs/formats.md
+// take them from here.
 
 #include <mha/layer/dims.hpp>
 #include <mha/layer/stage.hpp>
@@ -32,14 +32,14 @@ enum class TensorRole : std::uint8_t {
 /// A shape that a tensor may have, without its batch axis.
 using TensorForm = std::vector<Length>;
 
-/// How a tensor lies in a layer.
+/// How a tensor is stored in a layer.
 struct InLayer {
   /// nullptr: several tensors are made of it, a mask, or a stage that is given.
   Tensor LayerTensors::*member = nullptr;
   /// The stages whose formulas read it, after which its memory can go; none: it stays.
   StageSet readers = {};
   bool can_be_added = false; ///< to a layer that was made without it
-  bool keeps_form = false;   ///< whatever its form, it lies in that
+  bool keeps_form = false;   ///< it is stored in the form in which it is given
   bool in_double = false;    ///< float64 whatever the layer's dtype: positions are counted
 };
 
@@ -57,12 +57,12 @@ struct TensorInfo {
   std::string_view aliases; ///< separated by spaces
   ///@}
   bool turns = false;    ///< its last two axes are exchanged in `columns`
-  InLayer in_layer = {}; ///< how it lies in a layer
+  InLayer in_layer = {}; ///< how it is stored in a layer
   /// What a layer is that has it, where that is not computed: "is a mixture of experts"; of a row
-  /// of tensors_of_kinds() "" where other layers have the name, too.
+  /// of tensors_of_kinds() "" where other layers also have the name.
   std::string_view kind = {};
 
-  /// Whether a batch axis may stand before each of its forms.
+  /// Whether a batch axis may precede each of its forms.
   bool has_batch() const {
     return role == TensorRole::input || role == TensorRole::packed || role == TensorRole::past;
   }

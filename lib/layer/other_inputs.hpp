@@ -1,6 +1,6 @@
 #pragma once
-// The stages that some layers compute from others than the stage table says, and when: rows beside
-// those of the table, in stage.cpp.
+// Stages that some layers compute from other stages than those in the stage table, and when: rows
+// beside those of the table, in stage.cpp.
 
 #include <mha/layer/stage.hpp>
 

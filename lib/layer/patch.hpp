@@ -21,7 +21,7 @@ enum class PatchOp : std::uint8_t {
   multiply, ///< they are multiplied by it
 };
 
-/// Which positions of an axis are patched, and where in the value the number of each lies.
+/// Which positions of an axis are patched, and which number of the value each takes.
 class PatchedAxis {
 public:
   /// All positions; position i takes number i of the value.
@@ -55,12 +55,12 @@ struct ResolvedEdit {
   PatchOp op = PatchOp::set;
   PatchedAxis heads;
   std::vector<PatchedAxis> tokens;
-  /// Of each batch item, whose keys stand at places of its own; one: of all (empty: every column).
+  /// Of each batch item, whose keys have positions of their own; one: of all (empty: every column).
   std::vector<PatchedAxis> columns;
   ///@}
   Tensor value;                         ///< in the layer's dtype
   std::array<std::size_t, 4> strides{}; ///< of the value, in elements; 0 along a broadcast axis
-  std::string text;                     ///< as it was written, for messages and headlines
+  std::string text;                     ///< as written, for messages and headlines
   /// Shared by all copies.
   IsRead is_read = std::make_shared<std::atomic<bool>>(false);
 
@@ -68,7 +68,7 @@ struct ResolvedEdit {
   bool touches(std::size_t batch, std::size_t head, std::size_t token) const {
     return heads.contains(head) && (tokens.empty() || tokens[batch].contains(token));
   }
-  /// Changes columns [first, first + n) of a row, which lie at `values`.
+  /// Changes columns [first, first + n) of a row, stored at `values`.
   template <class T> void apply(std::size_t batch, std::size_t head, std::size_t token, T* values,
                                 std::size_t first, std::size_t n) const;
 };
@@ -80,7 +80,7 @@ struct Patches {
 
   /// Whether some patch changes the stage.
   bool has(Stage stage) const { return contains(stages, stage); }
-  /// Behind those that are there.
+  /// After those that are there.
   void add(ResolvedEdit patch);
   /// Whether a patch of the stage changes some column of a row.
   bool touches(Stage stage, std::size_t batch, std::size_t head, std::size_t token) const;

@@ -84,8 +84,8 @@ IndexList IndexList::of_position(std::int64_t position) {
   return list;
 }
 
-Pick IndexList::resolve(std::size_t count, std::string_view what, const Message& said) const {
-  if (names_tokens_) return placed({}).resolve(count, what); // says that there are no labels
+Pick IndexList::resolve(std::size_t count, std::string_view what, const Message& prefix) const {
+  if (names_tokens_) return placed({}).resolve(count, what); // throws: there are no labels
   Pick pick;
   std::vector<bool> seen(count);
   const auto n = static_cast<std::int64_t>(count);
@@ -97,7 +97,7 @@ Pick IndexList::resolve(std::size_t count, std::string_view what, const Message&
   };
   const auto check = [&](std::int64_t index) {
     if (index < -n || index >= n)
-      fail("{} {}: there {} {}{}", said, text_, count == 1 ? "is" : "are", counted(count, what),
+      fail("{} {}: there {} {}{}", prefix, text_, count == 1 ? "is" : "are", counted(count, what),
            count == 0   ? ""
            : count == 1 ? " (0)"
                         : fmt::format(" (0 to {})", count - 1));
@@ -127,7 +127,7 @@ Pick IndexList::resolve(std::size_t count, std::string_view what, const Message&
     }
   }
   if (pick.indices.empty())
-    fail("{} {} selects nothing: there {} {}", said, text_, count == 1 ? "is" : "are",
+    fail("{} {} selects nothing: there {} {}", prefix, text_, count == 1 ? "is" : "are",
          counted(count, what));
   pick.drops_axis = ranges_.size() == 1 && ranges_[0].form == Range::Form::index;
   return pick;
@@ -142,8 +142,8 @@ Pick everything(std::size_t count) {
   return pick;
 }
 
-/// What a list picks of an axis of `count` tokens. Padding behind the longest chosen text is not
-/// there; where there are other keys, it stands before them, and is.
+/// What a list picks of an axis of `count` tokens. Padding after the longest chosen text is left
+/// out, unless other keys follow it.
 Pick picked_tokens(const Layer& layer, const Selection& selection,
                    const std::optional<IndexList>& list, std::size_t count, std::string_view what) {
   const Dims& dims = layer.dims;

@@ -39,8 +39,8 @@ public:
   Pick resolve(std::size_t count, std::string_view what) const {
     return resolve(count, what, option_);
   }
-  /// The same; `said` begins messages in the place of the option.
-  Pick resolve(std::size_t count, std::string_view what, const Message& said) const;
+  /// The same; `prefix` begins messages instead of the option.
+  Pick resolve(std::size_t count, std::string_view what, const Message& prefix) const;
   const Message& option() const { return option_; }
   const std::string& text() const { return text_; }
 
@@ -66,7 +66,7 @@ std::vector<std::size_t> places_of_token(const std::string& word,
 Pick resolved(const std::optional<IndexList>& list, std::size_t count, std::string_view what);
 
 /// A selection, the same for every command. Of texts of several lengths the positions are those of
-/// the longest chosen one: a lone short text has its own, without the padding behind it. An empty
+/// the longest chosen one: a lone short text has its own, without the padding after it. An empty
 /// member selects everything.
 struct Selection {
   std::optional<IndexList> batch, head, query, key;
@@ -76,7 +76,7 @@ struct Selection {
   Selection placed(const Layer& layer) const;
 };
 
-/// One axis of a stage's value as it is handed out: which positions, and whether it is there at
+/// One axis of a stage's selected value: which positions, and whether it is there at
 /// all.
 struct SelectedAxis {
   Axis axis;
@@ -97,10 +97,10 @@ Pick chosen_keys(const Layer& layer, const Selection& selection);
 Pick chosen_items(const Layer& layer, const Selection& selection);
 
 /// Of the positions on an axis of tokens (T, S, S_all), those that a batch item has: all but its
-/// padding, after which extra and zero keys stand.
+/// padding, which extra and zero keys follow.
 std::vector<std::size_t> own_positions(const Layer& layer, Dim letter, std::size_t batch);
 
-/// A selection for each of several texts of unequal lengths, without the padding behind it; the
+/// A selection for each of several texts of unequal lengths, without the padding after it; the
 /// selection itself where there is none. Texts that have none of the chosen queries or keys are
 /// left out, unless all are.
 std::vector<Selection> without_padding(const Layer& layer, const Selection& selection);

@@ -13,8 +13,8 @@ namespace mha {
 
 namespace {
 
-/// A label as text: what stands for a blank or a line's end is one.
-std::string text_of(std::string text) {
+/// A label as text: a sign for a blank or a line's end becomes that character.
+std::string plain_text(std::string text) {
   for (const auto& [shown, meant] :
        {std::pair<std::string_view, std::string_view>("␣", " "), {"⏎", "\n"}})
     for (std::size_t at = 0; (at = text.find(shown, at)) != std::string::npos; at += meant.size())
@@ -23,7 +23,7 @@ std::string text_of(std::string text) {
 }
 
 std::string in_small_letters(const std::string& text) {
-  std::string small = lowered(text_of(text));
+  std::string small = lowered(plain_text(text));
   std::erase(small, ' ');
   return small;
 }
@@ -56,7 +56,7 @@ std::string near_tokens(const std::string& word, const std::vector<std::string>&
   return (any ? "; near: " : "; there are ") + list;
 }
 
-/// "the#2" is "the" and 2; a '#' without a number behind it is text.
+/// "the#2" is "the" and 2; a '#' without a number after it is text.
 std::pair<std::string, std::optional<std::size_t>> split_number(const std::string& word) {
   const std::size_t hash = word.rfind('#');
   if (hash == std::string::npos || hash == 0 || hash + 1 == word.size()) return {word, {}};
@@ -71,21 +71,21 @@ bool is_of_indices(std::string_view text) {
          (text.empty() || text.find_first_of("0123456789") != std::string_view::npos);
 }
 
-/// The position of one token. Throws Error that begins with `said`.
+/// The position of one token. Throws Error that begins with `prefix`.
 std::size_t place_of(const std::string& whole, const std::vector<std::string>& labels,
-                     const Message& said) {
+                     const Message& prefix) {
   auto [word, which] = split_number(whole);
   if (which && !places_of_token(whole, labels).empty()) word = whole, which.reset();
   const std::vector<std::size_t> found = places_of_token(word, labels);
-  if (found.empty()) fail("{}no token is '{}'{}", said, word, near_tokens(word, labels));
+  if (found.empty()) fail("{}no token is '{}'{}", prefix, word, near_tokens(word, labels));
   if (found.size() == 1 && !which) return found[0];
   if (which && *which < found.size()) return found[*which];
   constexpr std::size_t most = 8;
   std::string list;
   for (std::size_t i = 0; i < std::min(most, found.size()); ++i)
     list += fmt::format("{}'{}#{}' at {}", i > 0 ? ", " : "", word, i, found[i]);
-  fail("{}{} '{}'{}: {}{}", said, found.size() == 1 ? "one token is" : "several tokens are", word,
-       which ? fmt::format(", but #{} counts from 0", *which) : "; say which", list,
+  fail("{}{} '{}'{}: {}{}", prefix, found.size() == 1 ? "one token is" : "several tokens are", word,
+       which ? fmt::format(", but #{} counts from 0", *which) : "; choose one", list,
        found.size() > most ? " …" : "");
 }
 
@@ -94,9 +94,9 @@ std::size_t place_of(const std::string& whole, const std::vector<std::string>& l
 std::vector<std::size_t> places_of_token(const std::string& word,
                                          const std::vector<std::string>& labels) {
   std::vector<std::size_t> found;
-  for (const std::string& tried : {text_of(word), " " + text_of(word)}) {
+  for (const std::string& tried : {plain_text(word), " " + plain_text(word)}) {
     for (std::size_t t = 0; t < labels.size(); ++t)
-      if (labels[t] == word || text_of(labels[t]) == tried) found.push_back(t);
+      if (labels[t] == word || plain_text(labels[t]) == tried) found.push_back(t);
     if (!found.empty()) break;
   }
   return found;
@@ -116,21 +116,22 @@ IndexList IndexList::of_tokens(std::string text, Message option) {
 
 IndexList IndexList::placed(const std::vector<std::string>& labels, std::string_view where) const {
   if (!names_tokens_) return *this;
-  const Message said =
+  const Message prefix =
       message("{} {}: {}", option_, text_, where.empty() ? "" : fmt::format("{}: ", where));
   if (std::ranges::all_of(labels, [](const std::string& label) { return label.empty(); }))
     fail("{}it is no index, and the tokens have no labels to find it among (<tokens> gives some); "
          "expected i, a-b (both ends) or a:b (as NumPy slices), separated by commas",
-         said);
+         prefix);
   if (!places_of_token(split_number(text_).first, labels).empty() ||
       !places_of_token(text_, labels).empty())
-    return {std::to_string(place_of(text_, labels, said)), option_};
+    return {std::to_string(place_of(text_, labels, prefix)), option_};
   std::string indices;
   for (std::string_view typed : split_at(text_, ',')) {
     const std::string part(typed);
     if (!indices.empty()) indices += ',';
-    indices +=
-        !part.empty() && is_of_indices(part) ? part : std::to_string(place_of(part, labels, said));
+    indices += !part.empty() && is_of_indices(part)
+                   ? part
+                   : std::to_string(place_of(part, labels, prefix));
   }
   return {indices, option_};
 }

@@ -30,7 +30,7 @@ double number(std::string_view text) {
 }
 
 std::int64_t integer(std::string_view text) {
-  const double value = number(text); // "4.0" is how some writers say 4
+  const double value = number(text); // some writers have "4.0" for 4
   if (value != std::floor(value)) expected("a whole number");
   if (std::fabs(value) > 1e15) expected("a whole number up to 10^15");
   return static_cast<std::int64_t>(value);
@@ -42,7 +42,7 @@ std::size_t whole(std::string_view text) {
   return static_cast<std::size_t>(value);
 }
 
-/// A number of heads; "auto" is what the tensors say.
+/// A number of heads; "auto": as the tensors have.
 std::size_t heads(std::string_view text) {
   if (text == "auto") return 0;
   const std::int64_t value = integer(text);
@@ -186,7 +186,7 @@ const SettingInfo setting_table[] = {
   {"input_norm", SettingKind::choice, "none|layer|rms|affine|checkpoint", "normalise X first; affine: X · norm.weight + norm.bias, as a batch norm in inference; checkpoint: as the model family does, with the layer's own weights", "", store<&S::input_norm, choice<InputNorm>>, load_word<&S::input_norm>},
   {"input_norm_eps", SettingKind::number, "NUMBER", "epsilon of input_norm", "", store<&S::input_norm_eps, not_negative>, load<&S::input_norm_eps>},
   {"causal", SettingKind::boolean, "", "a query attends to itself and what came before", "is_causal", store<&S::causal, boolean>, load<&S::causal>},
-  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows lies when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
+  {"causal_align", SettingKind::choice, "auto|top_left|bottom_right", "where the diagonal of causal and windows is when T ≠ S: from the first key, or to the last; auto: from the first current key, with kv_lengths to the last valid one", "", store<&S::causal_align, choice<CausalAlign>>, load_word<&S::causal_align>},
   {"window_left", SettingKind::integer, "L", "keys before the query that it may attend to (with its own, L + 1); -1 = all", "left_window_size", store<&S::window_left, window>, load<&S::window_left>},
   {"window_right", SettingKind::integer, "R", "keys after the query that it may attend to; -1 = all", "right_window_size", store<&S::window_right, window>, load<&S::window_right>},
   {"softcap", SettingKind::number, "NUMBER", "softcap · tanh(scaled / softcap); 0 = off", "", store<&S::softcap, not_negative>, load<&S::softcap>},
@@ -213,9 +213,9 @@ const SettingInfo setting_table[] = {
   {"rope_truncate", SettingKind::boolean, "", "yarn: the ramp between the two begins and ends at whole pairs", "", store<&S::rope_truncate, boolean>, load<&S::rope_truncate>},
   {"rope_mscale", SettingKind::number, "NUMBER", "yarn: attention factor = g(this) / g(rope_mscale_all_dim), g(m) = 0.1 m ln(factor) + 1, where both are set; else g(1)", "", store<&S::rope_mscale, not_negative>, load<&S::rope_mscale>},
   {"rope_mscale_all_dim", SettingKind::number, "NUMBER", "yarn: see rope_mscale", "", store<&S::rope_mscale_all_dim, not_negative>, load<&S::rope_mscale_all_dim>},
-  {"rope_attention_factor", SettingKind::number, "NUMBER", "what cosines and sines are multiplied by; 0 = as rope_scaling says", "", store<&S::rope_attention_factor, not_negative>, load<&S::rope_attention_factor>},
+  {"rope_attention_factor", SettingKind::number, "NUMBER", "what cosines and sines are multiplied by; 0 = from rope_scaling", "", store<&S::rope_attention_factor, not_negative>, load<&S::rope_attention_factor>},
   {"mrope_section", SettingKind::choice, "T,H,W|none", "pairs that turn by each of three rows of positions: time, height, width (Qwen2-VL)", "", set_sections, get_sections},
-  {"mrope_interleaved", SettingKind::boolean, "", "the sections take turns, pair by pair (Qwen3-VL), instead of lying one after the other", "", store<&S::mrope_interleaved, boolean>, load<&S::mrope_interleaved>},
+  {"mrope_interleaved", SettingKind::boolean, "", "the sections take turns, pair by pair (Qwen3-VL), instead of following each other", "", store<&S::mrope_interleaved, boolean>, load<&S::mrope_interleaved>},
   {"clip_qkv", SettingKind::number, "NUMBER", "queries, keys and values are clipped to ± this; 0 = not", "", store<&S::clip_qkv, not_negative>, load<&S::clip_qkv>},
   {"alibi", SettingKind::choice, "false|true|bloom|falcon|mpt", "linear position bias: slope · (key − query) as in the paper, or a family's form", "", store<&S::alibi, choice<Alibi>>, load_word<&S::alibi>},
   {"relative_bidirectional", SettingKind::boolean, "", "relative_bias: half of the buckets are for keys after the query (T5's encoder)", "", store<&S::relative_bidirectional, boolean>, load<&S::relative_bidirectional>},
@@ -228,7 +228,7 @@ const SettingInfo setting_table[] = {
   {"zero_attn", SettingKind::boolean, "", "append one zero key and value", "add_zero_attn", store<&S::zero_attn, boolean>, load<&S::zero_attn>},
   {"softmax", SettingKind::choice, "stable|naive", "naive: without subtracting the row's maximum, to see it overflow", "", store<&S::softmax, choice<Softmax>>, load_word<&S::softmax>},
   {"masked_rows", SettingKind::choice, "zero|nan|uniform", "weights of a query that may attend to nothing", "", store<&S::masked_rows, choice<MaskedRows>>, load_word<&S::masked_rows>},
-  {"qkv_order", SettingKind::choice, "qkv|qvk|kqv|kvq|vqk|vkq|per_group", "how the columns of W_qkv lie: one after the other, or per key/value head: its queries, its key, its value", "", store<&S::qkv_order, choice<QkvOrder>>, load_word<&S::qkv_order>},
+  {"qkv_order", SettingKind::choice, "qkv|qvk|kqv|kvq|vqk|vkq|per_group", "the order of the columns of W_qkv: one after the other, or per key/value head: its queries, its key, its value", "", store<&S::qkv_order, choice<QkvOrder>>, load_word<&S::qkv_order>},
   {"columns", SettingKind::boolean, "", "tokens are columns: X is d_model × T, W applies from the left", "", store<&S::columns, boolean>, load<&S::columns>},
 };
 // clang-format on
@@ -258,7 +258,7 @@ void set(Settings& settings, std::string_view name, std::string_view text,
   try {
     info->set(settings, text);
   } catch (const Error& error) {
-    // A setting says which one it is.
+    // Each setting names itself.
     const std::string what =
         is_given(origin) ? std::string(origin) : fmt::format("{}: {}", origin, info->name);
     fail("{} is '{}': {}", what, text, error.message());

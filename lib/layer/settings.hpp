@@ -29,7 +29,7 @@ enum class QkNorm : std::uint8_t { rms, layer };
 enum class Alibi : std::uint8_t { none, paper, bloom, falcon, mpt };
 /// `stable` subtracts the row's maximum before exp; `naive` does not, and may overflow.
 enum class Softmax : std::uint8_t { stable, naive };
-/// The order of the columns of W_qkv; `per_group`: each key/value head behind its query heads.
+/// The order of the columns of W_qkv; `per_group`: each key/value head after its query heads.
 enum class QkvOrder : std::uint8_t { qkv, qvk, kqv, kvq, vqk, vkq, per_group };
 /// The weights of a row without a visible key: 0, NaN or 1/S.
 enum class MaskedRows : std::uint8_t { zero, nan, uniform };
@@ -62,10 +62,10 @@ struct Settings {
   double rope_beta_fast = 32, rope_beta_slow = 1; ///< yarn: turns within the original length
   bool rope_truncate = true;                      ///< yarn: the ramp begins and ends at whole pairs
   double rope_mscale = 0, rope_mscale_all_dim = 0; ///< yarn: of the attention factor; 0 = none
-  double rope_attention_factor = 0;           ///< of cosines and sines; 0 = as rope_scaling says
-  std::array<std::size_t, 3> mrope_section{}; ///< pairs by time, height, width; zeros: none
-  bool mrope_interleaved = false;             ///< pairs alternate between the sections
-  double clip_qkv = 0;                        ///< q, k and v are clipped to ± this; 0 = none
+  double rope_attention_factor = 0;                ///< of cosines and sines; 0 = from rope_scaling
+  std::array<std::size_t, 3> mrope_section{};      ///< pairs by time, height, width; zeros: none
+  bool mrope_interleaved = false;                  ///< pairs alternate between the sections
+  double clip_qkv = 0;                             ///< q, k and v are clipped to ± this; 0 = none
   Alibi alibi = Alibi::none;
   bool relative_bidirectional = true;      ///< relative_bias: later keys have buckets of their own
   std::size_t relative_max_distance = 128; ///< relative_bias: farther keys share the last bucket
@@ -95,7 +95,7 @@ struct SettingInfo {
   std::string_view values;                       ///< for help: "N", "none|layer|rms"
   std::string_view text;                         ///< what the setting does, for help
   std::string_view aliases;                      ///< its names elsewhere, separated by spaces
-  void (*set)(Settings&, std::string_view text); ///< throws Error that says what was expected
+  void (*set)(Settings&, std::string_view text); ///< throws Error with what was expected
   std::string (*get)(const Settings&);           ///< the value as text that `set` reads back
 };
 

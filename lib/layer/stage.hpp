@@ -111,7 +111,7 @@ struct StageInfo {
   std::string_view text;    ///< what it is, in words
   std::string_view part;    ///< when it is part of a layer: "always", "if …"
   std::vector<Stage>
-      inputs; ///< computed from; one that a layer does not have stands for its own inputs
+      inputs; ///< computed from; one that a layer does not have is replaced by its own inputs
   std::string_view aliases;                ///< other tools' names, separated by spaces
   bool (*is_step)(const Layer&) = nullptr; ///< whether a layer has it at all; nullptr: always
 };

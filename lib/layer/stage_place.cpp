@@ -70,7 +70,7 @@ std::size_t position_of(const std::string& word, const std::optional<std::size_t
                         std::string_view written, const ItemAxis& axis) {
   const std::vector<std::size_t> found = places_of_token(word, axis.labels);
   if (found.empty() || (which && *which >= found.size()))
-    fail("{}: text {} has no {}token {}{}", axis.said, axis.text,
+    fail("{}: text {} has no {}token {}{}", axis.where, axis.text,
          which ? fmt::format("{}th ", *which + 1) : "", written,
          axis.labels.empty() ? message(": its tokens have no labels; give <tokens>, or positions")
                              : "");
@@ -78,16 +78,16 @@ std::size_t position_of(const std::string& word, const std::optional<std::size_t
     std::string list;
     for (std::size_t i = 0; i < found.size(); ++i)
       list += fmt::format("{}'{}'#{} at {}", i > 0 ? ", " : "", word, i, found[i]);
-    fail("{}: text {} has several: {}", axis.said, axis.text, list);
+    fail("{}: text {} has several: {}", axis.where, axis.text, list);
   }
   return found[which.value_or(0)];
 }
 
 /// An axis of tokens or of keys of a batch item; of features, whose positions all items share.
-ItemAxis axis_of_item(const Message& said, const Layer& layer, Dim letter, std::size_t b) {
+ItemAxis axis_of_item(const Message& where, const Layer& layer, Dim letter, std::size_t b) {
   const Axis axis = axis_of(letter);
   const bool of_keys = axis == Axis::key, of_tokens = of_keys || axis == Axis::query;
-  ItemAxis item{said, layer.first_item + b, word_of(axis)};
+  ItemAxis item{where, layer.first_item + b, word_of(axis)};
   if (!of_tokens) {
     for (std::size_t i = 0; i < layer.dims.size_of(letter); ++i) item.own.push_back(i);
     return item;
@@ -164,13 +164,14 @@ AxisPositions::AxisPositions(const std::vector<std::int64_t>& positions) {
     parts_.emplace_back(IndexList::of_position(position));
 }
 
-AxisPositions::AxisPositions(std::string_view written, const std::string& said) : text_(written) {
-  if (written != "*" && written != ":") add(written, said);
+AxisPositions::AxisPositions(std::string_view written, const std::string& where) : text_(written) {
+  if (written != "*" && written != ":") add(written, where);
 }
 
-void AxisPositions::add(std::string_view written, const std::string& said) {
+void AxisPositions::add(std::string_view written, const std::string& where) {
   if (written.starts_with('[') && written.ends_with(']')) {
-    for (const std::string& one : split_axes(written.substr(1, written.size() - 2))) add(one, said);
+    for (const std::string& part : split_axes(written.substr(1, written.size() - 2)))
+      add(part, where);
   } else if (written.starts_with('\'')) {
     const std::size_t end = written.rfind('\'');
     Token& token = std::get<Token>(parts_.emplace_back(Token{"", {}, std::string(written)}));
@@ -178,12 +179,12 @@ void AxisPositions::add(std::string_view written, const std::string& said) {
     if (!rest.empty() && rest.front() == '#')
       token.which = parse_number<std::size_t>(rest.substr(1));
     if (end == 0 || (!rest.empty() && !token.which))
-      fail("{}: {}: 'TEXT' or 'TEXT'#N expected", said, written);
+      fail("{}: {}: 'TEXT' or 'TEXT'#N expected", where, written);
     token.word = unquoted(written.substr(0, end + 1));
   } else if (written.empty()) {
-    fail("{}: an axis is empty: *, an index, a-b, a:b or a list in brackets expected", said);
+    fail("{}: an axis is empty: *, an index, a-b, a:b or a list in brackets expected", where);
   } else {
-    parts_.emplace_back(IndexList(std::string(written == "*" ? ":" : written), said + ":"));
+    parts_.emplace_back(IndexList(std::string(written == "*" ? ":" : written), where + ":"));
   }
 }
 
@@ -195,9 +196,9 @@ std::vector<std::size_t> AxisPositions::of(const ItemAxis& axis) const {
       add_once(list, axis.own[position_of(token->word, token->which, token->text, axis)]);
       continue;
     }
-    const Message said =
-        axis.differs ? message("{}: text {}:", axis.said, axis.text) : message("{}:", axis.said);
-    const Pick pick = std::get<IndexList>(part).resolve(axis.own.size(), axis.word, said);
+    const Message prefix =
+        axis.differs ? message("{}: text {}:", axis.where, axis.text) : message("{}:", axis.where);
+    const Pick pick = std::get<IndexList>(part).resolve(axis.own.size(), axis.word, prefix);
     for (const std::size_t i : pick.indices) add_once(list, axis.own[i]);
   }
   return list;
@@ -214,10 +215,10 @@ const AxisPositions& StagePlace::axis(std::size_t number) const {
 }
 
 std::string StagePlace::text() const {
-  std::size_t said = axes.size();
-  while (said > 0 && axes[said - 1].all()) --said;
+  std::size_t count = axes.size();
+  while (count > 0 && axes[count - 1].all()) --count;
   std::string list;
-  for (std::size_t i = 0; i < said; ++i) list += (i > 0 ? "," : "") + axes[i].text();
+  for (std::size_t i = 0; i < count; ++i) list += (i > 0 ? "," : "") + axes[i].text();
   return list.empty() ? name : fmt::format("{}[{}]", name, list);
 }
 
@@ -247,32 +248,33 @@ Stage stage_of_place(const StagePlace& place, const Layer& layer) {
   return place.prefers_add && has_step(layer, add) ? add : place.stage;
 }
 
-PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage, const Message& said) {
+PlaceAxes axes_of(const StagePlace& written, const Layer& layer, Stage stage,
+                  const Message& where) {
   const StageInfo& info = info_of(stage);
   const std::vector<Dim>& letters = info.letters;
   PlaceAxes place;
   place.with_heads = letters.size() == 3 || info.kind == Kind::row;
   place.with_columns = info.kind != Kind::row;
   if (written.axes.size() > (place.with_columns ? 3u : 2u))
-    fail("{}: {} has {} axes: [{}]", said, info.name, place.with_columns ? "three" : "two",
+    fail("{}: {} has {} axes: [{}]", where, info.name, place.with_columns ? "three" : "two",
          place.with_columns ? "heads,tokens,columns" : "heads,tokens");
   if (!place.with_heads && !written.axis(0).all())
-    fail("{}: {} has no heads; its first axis is *: {}[*,{}]", said, info.name, info.name,
+    fail("{}: {} has no heads; its first axis is *: {}[*,{}]", where, info.name, info.name,
          written.axis(0).text());
   const Dim rows = letters[place.with_heads ? 1 : 0], last = letters.back();
   place.heads = {0};
-  if (place.with_heads) place.heads = written.axis(0).of(axis_of_item(said, layer, letters[0], 0));
+  if (place.with_heads) place.heads = written.axis(0).of(axis_of_item(where, layer, letters[0], 0));
   const bool of_keys = place.with_columns && axis_of(last) == Axis::key;
   if (!place.with_columns) place.columns = {{0}};
   for (std::size_t b = 0; b < layer.dims.B; ++b) {
-    place.tokens.push_back(written.axis(1).of(axis_of_item(said, layer, rows, b)));
+    place.tokens.push_back(written.axis(1).of(axis_of_item(where, layer, rows, b)));
     if (of_keys || place.columns.empty())
-      place.columns.push_back(written.axis(2).of(axis_of_item(said, layer, last, b)));
+      place.columns.push_back(written.axis(2).of(axis_of_item(where, layer, last, b)));
   }
   const auto is_empty = [](const auto& list) { return list.empty(); };
   if (place.heads.empty() || std::ranges::any_of(place.tokens, is_empty) ||
       std::ranges::any_of(place.columns, is_empty))
-    fail("{}: the place holds no number", said);
+    fail("{}: the place holds no number", where);
   return place;
 }
 

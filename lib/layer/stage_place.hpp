@@ -18,7 +18,7 @@ struct PlaceLayers {
   std::optional<std::pair<std::size_t, std::size_t>> layers; ///< the first and the last
   std::size_t from_end = 0; ///< 1 of "layers.-1."; 0: counted from the first
 
-  /// Whether the place says which layer it is of.
+  /// Whether the place names a layer.
   bool names_layer() const { return every_layer || layers.has_value() || from_end > 0; }
   bool is_of(std::size_t layer) const {
     return every_layer || (layers && layers->first <= layer && layer <= layers->second);
@@ -37,7 +37,7 @@ void require_of_model(std::string_view name, Stage stage, const PlaceLayers& nam
 
 /// An axis of a stage in one batch item.
 struct ItemAxis {
-  const Message& said;               ///< what messages begin with
+  const Message& where;              ///< what messages begin with
   std::size_t text = 0;              ///< the batch item
   std::string_view word;             ///< "heads"
   std::vector<std::size_t> own = {}; ///< the positions in the batch that the item has
@@ -45,7 +45,7 @@ struct ItemAxis {
   bool differs = false; ///< other items may have others
 };
 
-/// What a place says of one axis: all of it, or positions and tokens by their text.
+/// One axis of a place: all of it, or positions and tokens by their text.
 class AxisPositions {
 public:
   ///@{
@@ -55,12 +55,12 @@ public:
   explicit AxisPositions(const std::vector<std::int64_t>& positions);
   ///@}
   /// As written: *, i, a-b, a:b, 'text', 'text'#1, or a list of these in brackets. Throws Error,
-  /// which begins with `said`, for anything else.
-  AxisPositions(std::string_view written, const std::string& said);
+  /// which begins with `where`, for anything else.
+  AxisPositions(std::string_view written, const std::string& where);
 
   bool all() const { return parts_.empty(); }
   const std::string& text() const { return text_; }
-  /// The positions of an item, as they are counted in the batch. Throws Error where it has none
+  /// The positions of an item, counted in the batch. Throws Error where it has none
   /// such.
   std::vector<std::size_t> of(const ItemAxis& axis) const;
 
@@ -70,18 +70,18 @@ private:
     std::optional<std::size_t> which; ///< of several
     std::string text;                 ///< as written
   };
-  void add(std::string_view written, const std::string& said);
+  void add(std::string_view written, const std::string& where);
 
   std::string text_ = "*";
   std::vector<std::variant<IndexList, Token>> parts_; ///< none: all
 };
 
-/// A place, as it is written: "layers.3.head_out[0,-1]".
+/// A place, as written: "layers.3.head_out[0,-1]".
 struct StagePlace : PlaceLayers {
   std::string name; ///< "layers.3.head_out"
   Stage stage = Stage::output;
   bool prefers_add = false; ///< hook_attn_out, hook_mlp_out: attn_add and mlp_add where there are
-  std::vector<AxisPositions> axes; ///< heads, tokens, columns, as far as they are said
+  std::vector<AxisPositions> axes; ///< heads, tokens, columns; fewer: the others are whole
 
   /// Sets the axes, but for those at the end that mean all.
   void set_axes(std::vector<AxisPositions> of_place);
@@ -110,9 +110,9 @@ struct PlaceAxes {
   }
 };
 
-/// Positions of tokens are counted in each text. Throws Error, which begins with `said`, where the
+/// Positions of tokens are counted in each text. Throws Error, which begins with `where`, where the
 /// layer has no such place.
-PlaceAxes axes_of(const StagePlace& place, const Layer& layer, Stage stage, const Message& said);
+PlaceAxes axes_of(const StagePlace& place, const Layer& layer, Stage stage, const Message& where);
 
 /// What a patch of a stage changes there.
 ResolvedEdit patch_at(const PlaceAxes& place, const Layer& layer, Stage stage);

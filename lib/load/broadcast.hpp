@@ -8,7 +8,7 @@
 
 namespace mha {
 
-/// How far apart, in elements, neighbours along (B, H, T, S) lie in dense memory of this shape, the
+/// How far apart, in elements, neighbours along (B, H, T, S) are in dense memory of this shape, the
 /// last of these axes, 1 to 4 of them: 0 along an axis that is missing or has length 1.
 std::array<std::size_t, 4> broadcast_strides(const Shape& shape);
 

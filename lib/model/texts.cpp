@@ -121,7 +121,7 @@ void Texts::read_vectors(const Text& text) {
   const std::size_t B = rows.rank() == 3 ? rows.shape()[0] : 1, width = rows.shape().back();
   Embedding own = model().embedding();
   own.tokens = rows.reshaped({rows.count() / width, width});
-  own = embedding_behind(own, B, model().first_rows(), weights_->dtype());
+  own = embedding_after(own, B, model().first_rows(), weights_->dtype());
   const std::size_t T = own.tokens.shape()[0] / B;
   // Counted from the padding's number, as Transformers does for vectors: none is padding.
   if (own.pad) own.first_position = static_cast<std::size_t>(*std::exchange(own.pad, {})) + 1;

@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// The axes as they are meant for this name: "" stands for the table's order with L in front of
+/// The axes that are meant for this name: "" is the table's order with L in front of
 /// maps of five axes; T and S are one where the name has one token axis; D is O or I for weights, C
 /// is O.
 std::string understood(const std::string& name, std::string_view axes, const Shape& shape) {
@@ -46,7 +46,7 @@ Tensor layer_of(const Tensor& tensor, std::string& letters, std::size_t layer,
   return (at == 0 ? tensor : permuted(tensor, order)).at(layer);
 }
 
-/// Where the axes of an order stand among a tensor's letters, and the shape in that order. Throws
+/// Where the axes of an order are among a tensor's letters, and the shape in that order. Throws
 /// Error for an axis that is needed.
 std::pair<std::vector<std::size_t>, Shape> in_order(const Shape& sizes, const std::string& letters,
                                                     const std::string& order, bool broadcasts,

@@ -8,14 +8,14 @@
 namespace mha {
 
 struct AppliedAxes {
-  std::string name; ///< canonical; q becomes Q where the axes say that the heads are packed
+  std::string name; ///< canonical; q becomes Q where the axes are those of packed heads
   Tensor tensor;
 };
 
-/// `tensor`, whose axes are `axes` (letters LBHTSDCIO; "" = as the tables say), as the canonical
-/// tensor or stage `name`. An L axis is entered at `layer`. Axes that the table does not have are
-/// merged (heads and widths into all widths) or made (a mask without H gets one of size 1).
-/// Throws Error "WHERE: …" where letters do not fit the name or their number the array.
+/// `tensor`, whose axes are `axes` (letters LBHTSDCIO; "" = the order of the tables), as the
+/// canonical tensor or stage `name`. An L axis is entered at `layer`. Axes that the table does not
+/// have are merged (heads and widths into all widths) or made (a mask without H gets one of size
+/// 1). Throws Error "WHERE: …" where letters do not fit the name or their number the array.
 AppliedAxes apply_axes(const std::string& name, const Tensor& tensor, std::string_view axes,
                        std::size_t layer, const std::string& where);
 

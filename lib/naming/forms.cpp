@@ -58,7 +58,7 @@ const TensorForm& kept_form(const TensorInfo& info, const TensorForm& given) {
   return info.in_layer.keeps_form ? given : info.forms.front();
 }
 
-/// The lengths that are a tensor's own, or that no other tensor says, by the axes of a form.
+/// The lengths that are a tensor's own, or follow from no other tensor, by the axes of a form.
 LetterSize own_lengths(const TensorInfo& info, const TensorForm& form, const Shape& shape,
                        const Dims& dims) {
   return [&, batch = info.has_batch() && shape.size() == form.size() + 1](Dim letter) {

@@ -4,7 +4,7 @@ namespace mha {
 
 namespace {
 
-/// `input` W + b, as far as they are there.
+/// `input` W + b, without what is absent.
 std::string projected(const std::string& input, const Tensor& W, const Tensor& b, char letter) {
   std::string formula = input;
   if (!W.empty()) formula += fmt::format(" W_{}", letter);
@@ -20,7 +20,7 @@ std::string seen(const Layer& layer, const Tensor& own, const char* name, const 
   return W.empty() && is_X ? "X" : "x";
 }
 
-/// What is clipped as it is projected: all of it but queries and keys that are normalised first.
+/// What is clipped when it is projected: all of it but queries and keys that are normalised first.
 std::string clipped(const Layer& layer, bool here, std::string formula) {
   return layer.settings.clip_qkv > 0 && here ? fmt::format("clip({})", formula) : formula;
 }

@@ -33,7 +33,7 @@ std::string own_axes(const Layer& layer, Stage stage) {
   return axes;
 }
 
-/// The orders in which implementations keep a stage, its own first. T stands for the token axis,
+/// The orders in which implementations keep a stage, its own first. T is the token axis,
 /// whether of queries or keys.
 std::vector<std::string> orders_of(const Layer& layer, Stage stage) {
   std::vector<std::string> orders{own_axes(layer, stage)};
@@ -104,7 +104,7 @@ std::string unpacked(Stage stage, std::string axes) {
   return axes;
 }
 
-/// Axes of length 1 left out: two orders with the same text lay the numbers out alike.
+/// Axes of length 1 left out: two orders with the same text have the same layout.
 std::string significant(Stage stage, const std::string& axes, const Lengths& length) {
   std::string text;
   for (char letter : unpacked(stage, axes))
@@ -267,7 +267,7 @@ std::vector<InferredAxes> possible_axes(const Layer& layer, Stage stage, const T
     auto [value, tiled] = in_own_form(layer, stage, tensor, match, where);
     list.push_back({std::move(value), is_own ? "" : match.text(), match.repeated, false, tiled});
   }
-  if (list.empty()) return {infer_axes(layer, stage, tensor, where)}; // whose message is told
+  if (list.empty()) return {infer_axes(layer, stage, tensor, where)}; // throws the message
   list[0].doubtful = list.size() > 1;
   return list;
 }
@@ -287,7 +287,7 @@ InferredAxes infer_axes(const Layer& layer, Stage stage, const Tensor& tensor,
   const bool own =
       matches[0].axes == own_axes(layer, stage) && !matches[0].repeated && !matches[0].merged;
   if (!own && matches.size() > 1)
-    fail("{} is {}, which fits {} in more than one way; say which: {}", where,
+    fail("{} is {}, which fits {} in more than one way; choose one: {}", where,
          to_string(tensor.shape()), name_of(stage), choices(matches));
   auto [value, tiled] = in_own_form(layer, stage, tensor, matches[0], where);
   return {std::move(value), own ? "" : matches[0].text(), matches[0].repeated,

@@ -1,5 +1,5 @@
 #pragma once
-// A stage as other implementations lay it out, brought into the layer's own form.
+// A stage in another implementation's layout, brought into the layer's own form.
 
 #include <mha/layer/layer.hpp>
 

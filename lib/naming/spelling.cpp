@@ -21,7 +21,7 @@ const Message names_hint = message("; <names page> lists them all");
 namespace {
 
 /// "layers.0.attn.q_proj.weight" → "q_proj.weight": the last part, and the one before it where the
-/// last says only what kind of tensor it is.
+/// last gives only the kind of tensor.
 std::string_view own_part(std::string_view name) {
   const std::size_t dot = name.find_last_of("./");
   if (dot == std::string_view::npos) return name;
@@ -126,13 +126,13 @@ Misspelt about_projection(const Projection& found) {
     const std::string name = fmt::format("b_{}", found.role);
     if (found.bias_word && (found.role == "k" || found.role == "v"))
       return {name,
-              fmt::format("it can mean two things: say {} (the projection's bias) or {}_extra (a "
+              fmt::format("it can mean two things: write {} (the projection's bias) or {}_extra (a "
                           "learned key or value, PyTorch's bias_{})",
                           name, found.role, found.role),
               ""};
     if (found.bias_word && found.role == "q")
       return {name,
-              "it can mean two things: say b_q (the projection's bias) or bias (added to the "
+              "it can mean two things: write b_q (the projection's bias) or bias (added to the "
               "scores)",
               ""};
     return {name, fmt::format("did you mean '{}'?", name), ""};
@@ -141,7 +141,7 @@ Misspelt about_projection(const Projection& found) {
   return {name, fmt::format("did you mean '{}'? {}", name, linear_hint), "@OI"};
 }
 
-/// Words that stand for an input or for what is computed from it.
+/// Words for an input or for what is computed from it.
 std::optional<Misspelt> about_role(std::string_view letters) {
   for (const auto& [words, choices, first] :
        {std::tuple("query queries", "X (the input), Q (all heads side by side) or q (per head)",
@@ -149,7 +149,7 @@ std::optional<Misspelt> about_role(std::string_view letters) {
         {"key keys", "X_k (the input), K (all heads side by side) or k (per head)", "X_k"},
         {"value values val", "X_v (the input), V (all heads side by side) or v (per head)", "X_v"}})
     if (has_word(words, letters))
-      return Misspelt{first, fmt::format("it can mean several things: say {}", choices), ""};
+      return Misspelt{first, fmt::format("it can mean several things: write {}", choices), ""};
   return std::nullopt;
 }
 
@@ -160,7 +160,7 @@ std::optional<Misspelt> about_zero(std::string_view letters) {
   return Misspelt{name, fmt::format("did you mean '{}'? It ends in the letter o", name), ""};
 }
 
-/// A slip of the finger in a name long enough to be told from others.
+/// A typing mistake in a name long enough to be distinct.
 std::string slip_of(std::string_view own) {
   constexpr std::size_t shortest = 4;
   if (own.size() < shortest) return "";

@@ -15,10 +15,10 @@ namespace mha {
 /// letters decide (`Q` is packed, `q` per head). Prefixes such as `layers.0.` are seen through.
 std::string same_name(std::string_view name);
 
-/// Why a name that is clearly a part of a layer is not understood, and how to say it.
+/// Why a name that is clearly a part of a layer is not understood, and how to write it.
 struct Misspelt {
   std::string meant; ///< the nearest name: "W_q"
-  std::string why;   ///< "that is W_q here; nn.Linear stores (out, in), so say which"
+  std::string why;   ///< "that is W_q here; nn.Linear stores (out, in), so name the axes"
   std::string axes;  ///< what a binding should add: "@OI", or ""
 };
 /// What is meant by `name`, which is neither a name nor one in other letters: `q_proj`,

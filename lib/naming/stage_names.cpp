@@ -52,7 +52,7 @@ std::optional<Stage> find_stage(std::string_view name) {
   if (const auto found = by_word.find(last_part(name)); found != by_word.end())
     return found->second;
   if (const std::vector<Stage> readings = readings_of(name); !readings.empty())
-    fail("'{}' means several things in the field: say {}", name, joined_names(readings, " or "));
+    fail("'{}' means several things in the field: write {}", name, joined_names(readings, " or "));
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@ using enum Dim;
 using enum TensorRole;
 
 // clang-format off
-// Of layers that are read and not computed, by kind; of several that a layer has the first says what it is.
+// Of layers that are read and not computed, by kind; a layer is of the kind of the first that it has.
 constexpr std::string_view recurrent = "is recurrent", convolution = "is a short convolution", gate = "has gated heads",
                            indexer = "chooses its keys by an indexer";
 const std::vector<TensorInfo> kind_table{
@@ -37,7 +37,7 @@ const std::vector<TensorInfo> kind_table{
   {"b_gate", weight, "O", {{by(H, d_v)}, {H}}, "its bias", "", false, {}, gate},
   {"W_gate_a", weight, "IO", {{d_model, widths}}, "the same as two maps: the first", "", false, {}, gate},
   {"W_gate_b", weight, "IO", {{widths, by(H, d_v)}}, "and the second", "", false, {}, gate},
-  {"head_norm.weight", weight, "C", {{d_v}, {by(H, d_v)}}, "weight of the norm behind the heads", "", false, {}, "has a norm behind its heads"},
+  {"head_norm.weight", weight, "C", {{d_v}, {by(H, d_v)}}, "weight of the norm after the heads", "", false, {}, "has a norm after its heads"},
   {"v_norm.weight", weight, "C", {{d_v}, {by(H, d_v)}}, "weight of the values' norm", "", false, {}, "has a norm of its values"},
   {"index.W_q", weight, "IO", {{widths, by(H_I, d_I)}}, "the indexer's queries", "", false, {}, indexer},
   {"index.W_k", weight, "IO", {{d_model, d_I}}, "the indexer's keys", "", false, {}, indexer},

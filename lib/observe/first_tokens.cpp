@@ -16,7 +16,7 @@ Tensor first_of(const Tensor& tensor, std::initializer_list<std::size_t> axes, s
   return copy_of(view);
 }
 
-/// A given stage as it lies in a layer: B, then tokens and packed heads, or the stage's own axes.
+/// A given stage as a layer stores it: B, then tokens and packed heads, or the stage's own axes.
 Tensor first_of(Stage stage, const Tensor& tensor, std::size_t count) {
   const StageInfo& info = info_of(stage);
   if (info.kind == Kind::map) return first_of(tensor, {2, 3}, count);
@@ -65,7 +65,7 @@ Tensor item_of(const Tensor& tensor, std::size_t batch) {
   return tensor.at(batch).reshaped(std::move(shape));
 }
 
-/// What lies from an element on.
+/// What follows from an element on.
 Tensor from_element(const Tensor& tensor, std::size_t first) {
   if (first == 0) return tensor;
   return {tensor.dtype(),

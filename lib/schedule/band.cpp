@@ -71,7 +71,7 @@ template <class T> Matrix<T> Band<T>::operator[](Stage stage) const {
   return heads_ > 1 ? Matrix<T>{queries.data, heads_, width, width} : queries;
 }
 
-/// Rows of q that lie a page apart share lines of the first cache, so that a copy side by side is
+/// Rows of q a page apart share lines of the first cache, so that a copy side by side is
 /// read.
 template <class T> void Band<T>::product_with_keys(Matrix<const T> q, Matrix<T> s) const {
   const Matrix<T> close{memory_.q.room_for(q.rows * q.cols), q.rows, q.cols, q.cols};
@@ -186,7 +186,7 @@ template <class T> T Row<T>::exp_sum(T shift) {
   return computes(Stage::row_sum) && has_gap() ? sum_without_gap(keys(exp)) : sum;
 }
 
-/// Whether padding stands between the keys of a shorter text and those behind all texts' (extra,
+/// Whether padding is between the keys of a shorter text and those after all texts' (extra,
 /// zero).
 template <class T> bool Row<T>::has_gap() const {
   const Layer& layer = band_.layer_;
@@ -195,13 +195,13 @@ template <class T> bool Row<T>::has_gap() const {
          keys_of(layer, band_.place_.batch) < d.past + d.S;
 }
 
-/// Zeros in the gap add nothing, but move the keys behind it to other places of the sum than they
+/// Zeros in the gap add nothing, but move the keys after it to other places of the sum than they
 /// have in the text alone.
 template <class T> T Row<T>::sum_without_gap(Keys<T> exponentials) const {
   const Layer& layer = band_.layer_;
-  const std::size_t behind = layer.dims.past + layer.dims.S;
+  const std::size_t after = layer.dims.past + layer.dims.S;
   const Keys<T> own = exponentials.within(0, keys_of(layer, band_.place_.batch)),
-                others = exponentials.within(behind, layer.dims.S_all);
+                others = exponentials.within(after, layer.dims.S_all);
   std::vector<T> row(own.begin(), own.end());
   row.insert(row.end(), others.begin(), others.end());
   return mha::row_sum(row.data(), row.size());

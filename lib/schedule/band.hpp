@@ -28,8 +28,8 @@ struct ScorePlan {
   bool every_score = false;
   /// Keys that no query sees may be left out: their weights are zeros made by the mask.
   bool may_skip = false;
-  /// Nobody looks between scaled and exp, and the steps between keep the order of a row: it is
-  /// scaled where it is exponentiated, to the same bits, in one pass less.
+  /// No observer wants a stage between `scaled` and `exp`: scaling is fused into the exponential,
+  /// to the same bits, with one pass fewer.
   bool scales_in_exp = false;
 };
 

@@ -12,7 +12,7 @@
 namespace mha {
 
 /// A weight while the products of one phase read it: packed where the model keeps it so, or where
-/// several tasks share its columns; else each task reads its own columns as they are stored.
+/// several tasks share its columns; else each task reads its own columns where they are stored.
 template <class T> class WeightInUse {
 public:
   /// Ready for `rows` rows in all; `shared`: several tasks read the same columns.

@@ -29,13 +29,13 @@ template <class T> TokenStages<T>::TokenStages(const Layer& layer, const Plan& p
       items_{ItemRows(layer, Dim::T), ItemRows(layer, Dim::S), ItemRows(layer, Dim::S_all)} {
   for (const StageInfo& info : stages())
     if (info.kind == Kind::token)
-      is_stream(info.stage) || is_behind_output(info.stage) ? place_of_stream(info.stage)
-                                                            : place(info.stage);
+      is_stream(info.stage) || is_after_output(info.stage) ? place_of_stream(info.stage)
+                                                           : place(info.stage);
   // A given concatenation can be split again.
   Tensor& head_out = tensors_[index_of(Stage::head_out)];
   if (head_out.empty()) head_out = tensors_[index_of(Stage::concat)];
   for (const Stage stage : plan.wanted)
-    if (is_behind_output(stage) && places_.empty()) places_ = places_of(layer, plan, stage);
+    if (is_after_output(stage) && places_.empty()) places_ = places_of(layer, plan, stage);
 }
 
 template <class T> const ItemRows& TokenStages<T>::items_of(Stage stage) const {
@@ -72,7 +72,7 @@ template <class T> void TokenStages<T>::place(Stage stage) {
     tensor = tensors_[index_of(info.inputs[0])];
 }
 
-/// The streams that a layer, or the model's ends, begin with; given stages behind output.
+/// The streams that a layer, or the model's ends, begin with; given stages after output.
 template <class T> void TokenStages<T>::place_of_stream(Stage stage) {
   using enum Stage;
   const Dims& dims = layer_.dims;
@@ -90,7 +90,7 @@ template <class T> void TokenStages<T>::place_of_stream(Stage stage) {
 
 template <class T> void TokenStages<T>::make_room(Stage stage) {
   const Dim last = info_of(stage).letters.back();
-  // The dense layer of a masked model's head lies where a layer's feed-forward does.
+  // The dense layer of a masked model's head is stored where a layer's feed-forward is.
   const std::size_t width =
       layer_.ends && last == Dim::d_ff ? layer_.ends->head.dense.out() : layer_.dims.size_of(last);
   opened_[index_of(stage)] = Tensor::uninitialised(layer_.dtype, {open_.count, width});
@@ -100,7 +100,7 @@ StageSet stages_read(const Layer& layer, Stage stage) {
   StageSet read;
   for (Stage input : info_of(stage).inputs) read.add(input);
   for (Stage input : inputs_of(layer, stage)) read.add(input);
-  // What stands behind the last layer begins with its stream.
+  // What follows the last layer begins with its stream.
   if (stage == Stage::final) read.add(Stage::resid_post);
   // A position bias may be made of queries and keys.
   if (stage == Stage::biased && !layer.relative_key.empty())
@@ -122,7 +122,7 @@ template <class T> void TokenStages<T>::make_own(Stage stage) {
 template <class T> Matrix<const T> TokenStages<T>::rows(Stage stage, const Tile& tile) const {
   if (const Tensor& opened = opened_[index_of(stage)]; !opened.empty())
     return matrix_of<T>(opened).rows_from(tile.first - open_.first, tile.count);
-  if (is_behind_output(stage) && tensors_[index_of(stage)].empty())
+  if (is_after_output(stage) && tensors_[index_of(stage)].empty())
     return rows(info_of(stage).inputs.front(), tile);
   return rows(stage, tile.batch).rows_from(tile.first, tile.count);
 }

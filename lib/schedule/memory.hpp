@@ -1,6 +1,6 @@
 #pragma once
 // The memory of the token stages while a layer is computed: whole tensors up to output, heads side
-// by side; behind it, the rows of one text at a time.
+// by side; after it, the rows of one text at a time.
 
 #include <mha/kernels/matrix.hpp>
 #include <mha/schedule/observer.hpp>
@@ -14,13 +14,13 @@ namespace mha {
 /// Item b of the first axis of a (B, rows, width) tensor, or a (rows, width) one.
 template <class T> Matrix<const T> matrix_of(const Tensor& tensor, std::size_t b = 0);
 
-/// The stages whose memory a stage's step reads, those included that stand for another one.
+/// The stages whose memory a stage's step reads, including those that replace another one.
 StageSet stages_read(const Layer& layer, Stage stage);
 
 /// A copy of a tensor that may be written into.
 Tensor own_copy(const Tensor& tensor);
 
-/// Where the computed rows of each batch item lie in a tensor that has them one item after the
+/// Where the computed rows of each batch item are in a tensor that has them one item after the
 /// other: of queries (T), current keys (S), or all keys (S_all).
 class ItemRows {
 public:
@@ -36,9 +36,9 @@ private:
   std::vector<std::size_t> first_{0};
 };
 
-/// Whether a stage stands behind attention's output: what the block and the model's head make of
+/// Whether a stage follows attention's output: what the block and the model's head make of
 /// it.
-inline bool is_behind_output(Stage stage) {
+inline bool is_after_output(Stage stage) {
   return stage != Stage::embed && is_of(stage, {Section::sum, Section::block, Section::model});
 }
 
@@ -48,17 +48,17 @@ public:
   /// does not have reads as the step before it. concat is head_out's memory, unless one is given.
   TokenStages(const Layer& layer, const Plan& plan);
 
-  /// From now on these are the rows of the stages behind output; none of them has room.
+  /// From now on these are the rows of the stages after output; none of them has room.
   void open(const Tile& rows) { open_ = rows, opened_ = {}; }
-  /// Room for the open rows of a stage behind output.
+  /// Room for the open rows of a stage after output.
   void make_room(Stage stage);
   /// No room for any.
   void close() { opened_ = {}; }
 
   /// The rows of batch b that are computed, or given: tokens × (heads · width). Not of a stage
-  /// behind output that is computed.
+  /// after output that is computed.
   Matrix<const T> rows(Stage stage, std::size_t b) const;
-  /// Some of them; of a stage behind output, of the rows that are open.
+  /// Some of them; of a stage after output, of the rows that are open.
   Matrix<const T> rows(Stage stage, const Tile& tile) const;
   /// The same, for the step that computes the stage.
   Matrix<T> rows_mutable(Stage stage, std::size_t b) const;
@@ -70,7 +70,7 @@ public:
   /// Forgets a stage that no later step reads; its memory goes when no other step shares it.
   void release(Stage stage) { tensors_[index_of(stage)] = {}; }
 
-  /// Shows an observer the blocks of a stage that the plan hands out.
+  /// Shows an observer the blocks of a wanted stage.
   void show(Stage stage, Observer& observer, std::size_t threads) const;
   /// The same, of the rows that are open.
   void show_open(Stage stage, Observer& observer, std::size_t threads) const;
@@ -85,9 +85,9 @@ private:
   std::array<ItemRows, 3> items_; ///< of queries, current keys, all keys
   /// B, tokens, width where they are given; else the items' rows, width.
   std::array<Tensor, stage_count> tensors_;
-  Tile open_;                              ///< rows of stages behind output
+  Tile open_;                              ///< rows of stages after output
   std::array<Tensor, stage_count> opened_; ///< rows that are open, width
-  std::vector<Place> places_;              ///< of stages behind output, in the order of rows
+  std::vector<Place> places_;              ///< of stages after output, in the order of rows
 };
 
 /// Shows an observer a piece of a stage: the rows of its place, or the numbers of a row stage as

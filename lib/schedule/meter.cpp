@@ -12,7 +12,7 @@ double operations(std::size_t rows, std::size_t in, std::size_t out) {
   return 2 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
 }
 
-/// What stands around attention: the products of the feed-forward, of the model's head.
+/// Around attention: the products of the feed-forward, of the model's head.
 double work_around(const Layer& layer, const Plan& plan) {
   double work = 0;
   const auto add = [&](Stage stage, const LinearMap& linear, std::size_t rows) {

@@ -20,7 +20,7 @@ struct Slice {
   /// zeros, and no measure counts them.
   std::size_t length = std::numeric_limits<std::size_t>::max();
   /// The values, with the stage's own axes (no batch axis): (1, n, S), (1, n, d_k), (n, d_model) …
-  /// Never transposed: results are turned for `columns` where they are handed out.
+  /// Never transposed: results are turned for `columns` where they leave the library.
   ArrayView values;
 
   /// Row i of a map (1, n, S), or of a stage with a head axis (1, n, d): numbers beside each other.

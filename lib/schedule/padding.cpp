@@ -35,7 +35,7 @@ void show_zeros(const Layer& layer, const Plan& plan, Observer& observer, std::s
       const std::size_t own = own_rows(layer, stage, padding);
       padding.token += own, padding.count -= own;
       if (padding.count == 0) return;
-      const bool row = info.kind == Kind::row; // its numbers stand side by side
+      const bool row = info.kind == Kind::row; // its numbers are side by side
       show<T>(observer, layer, stage, padding,
               {zeros.as<T>().data(), row ? 1 : padding.count,
                row ? padding.count : layer.dims.size_of(info.letters.back()), 0});

@@ -1,6 +1,6 @@
 #pragma once
-// Padding of a batch of texts: what lies behind the end of a shorter one is not computed, and is
-// handed out as zeros.
+// Padding of a batch of texts: what follows the end of a shorter one is not computed, and is
+// shown as zeros.
 
 #include <mha/schedule/observer.hpp>
 #include <mha/schedule/place.hpp>

@@ -21,7 +21,7 @@ template <class T> void patch_rows(const Patches& patches, Stage stage, std::siz
                                    std::size_t width, Matrix<T> rows);
 
 /// The patched rows of head_result. A head's result is a summand of the output: at a patched
-/// position its part of concat is zero in the product with W_o, and its row is added behind it, in
+/// position its part of concat is zero in the product with W_o, and its row is added after it, in
 /// the order of heads.
 template <class T> class PatchedResults {
 public:

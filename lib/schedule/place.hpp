@@ -1,5 +1,5 @@
 #pragma once
-// A piece of a stage: where its rows stand.
+// A piece of a stage: where its rows are.
 
 #include <cstddef>
 

@@ -13,7 +13,7 @@ void close_over(const Layer& layer, const StageSet& available, Stage stage, Plan
   if (contains(plan.needed, stage)) return;
   plan.needed.add(stage);
   if (layer.has_given(stage)) return;
-  // A given concatenation stands for head_out where nothing could compute it.
+  // A given concatenation replaces head_out where nothing could compute it.
   if (stage == Stage::head_out && !can_compute(layer, stage, available)) {
     close_over(layer, available, Stage::concat, plan);
     return;

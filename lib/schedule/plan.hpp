@@ -18,7 +18,7 @@ struct QueryBlock {
 
 struct Plan {
   Dims of;           ///< the sizes of the layer that it was made for
-  StageSet wanted;   ///< what is handed out
+  StageSet wanted;   ///< what observers see
   StageSet computed; ///< what has to be computed for it: the closure, stopping at given stages
   StageSet needed;   ///< computed and the given ones that they start from or that are wanted
   std::vector<std::size_t> batches, heads, queries; ///< what the selection chose, in order
@@ -40,7 +40,7 @@ void require_plan_of(const Layer& layer, const Plan& plan);
 
 /// As many threads as pay for a layer: one, or all cores.
 std::size_t threads_for(const Layer& layer);
-/// The same for what stands around its attention.
+/// The same for the rest of the block.
 std::size_t threads_around(const Layer& layer);
 
 } // namespace mha

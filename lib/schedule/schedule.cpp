@@ -55,15 +55,15 @@ template <class T> void Schedule<T>::add_seconds(const StageSeconds& seconds) {
 template <class T> double& Schedule<T>::seconds_of_phase(Stage first) {
   return times_.seconds[first < Stage::scores   ? Phase::projections
                         : first < Stage::concat ? Phase::attention
-                        : is_behind_output(first) && (layer_.block || layer_.ends) ? Phase::around
-                                                                                   : Phase::output];
+                        : is_after_output(first) && (layer_.block || layer_.ends) ? Phase::around
+                                                                                  : Phase::output];
 }
 
 template <class T> void Schedule<T>::together(const std::vector<TokenSteps<T>>& phase) {
   const auto waits = [](const auto& s) { return first_of_whole_rows(s.steps) != s.steps.end(); };
   if (text_ && std::ranges::any_of(phase, waits)) {
-    const auto [before, behind] = cut_at_whole_rows(phase);
-    return together(before), together(behind);
+    const auto [before, after] = cut_at_whole_rows(phase);
+    return together(before), together(after);
   }
   // Small products fill the threads together. Large ones fill them alone, and then only one of
   // their weights at a time is in memory twice, as read and as packed.
@@ -200,7 +200,7 @@ template <class T> void Schedule<T>::run(const Task& task, StageSeconds& seconds
   if (task.counts) meter_.rows(task.tile.count);
 }
 
-/// Changes what a tile of a stage holds where a patch says so.
+/// Applies patches to a tile of a stage.
 template <class T>
 void Schedule<T>::patch(Stage stage, const Tile& tile, std::size_t head_width) const {
   const Patches& patches = layer_.patches;
@@ -250,7 +250,7 @@ void Schedule<T>::append(Stage all, const Tensor& past, Stage current, const Ten
 }
 
 template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& formulas) {
-  // Bands hand on head_out, or maps, rows and head_result that an observer wants.
+  // Bands produce head_out, or maps, rows and head_result that an observer wants.
   const bool needed =
       computes(Stage::head_out) || std::ranges::any_of(stages(), [&](const StageInfo& info) {
         return info.kind != Kind::token && contains(plan_.needed, info.stage);
@@ -277,10 +277,10 @@ template <class T> void Schedule<T>::bands(const std::function<void(Band<T>&)>& 
 }
 
 template <class T> void Schedule<T>::each_text(const std::function<void()>& formulas) {
-  StageSet behind;
+  StageSet after;
   for (const StageInfo& info : stages())
-    if (is_behind_output(info.stage)) behind.add(info.stage);
-  if ((behind & (to_compute_ | to_show_)).none()) return;
+    if (is_after_output(info.stage)) after.add(info.stage);
+  if ((after & (to_compute_ | to_show_)).none()) return;
   const auto split_together = [&](std::size_t batch) -> std::size_t {
     return around_.of(batch) == Routine::bf16x3 ? bf16x3_rows : 1;
   };
@@ -291,11 +291,11 @@ template <class T> void Schedule<T>::each_text(const std::function<void()>& form
   }
   text_ = nullptr;
   tokens_.close();
-  to_compute_ &= ~behind, to_show_ &= ~behind;
+  to_compute_ &= ~after, to_show_ &= ~after;
   release_inputs();
 }
 
-/// What patched heads add comes behind the product with W_o: there their parts are zeros.
+/// What patched heads add comes after the product with W_o, in which their parts are zeros.
 template <class T> void Schedule<T>::take_out_results() {
   if (layer_.has_given(Stage::concat) || layer_.has_given(Stage::head_out))
     tokens_.make_own(Stage::concat);

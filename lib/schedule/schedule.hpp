@@ -32,7 +32,7 @@ public:
   void append(Stage all, const Tensor& past, Stage current, const Tensor& extra);
   /// Tokens meet: runs `formulas` on every band.
   void bands(const std::function<void(Band<T>&)>& formulas);
-  /// What stands behind attention's output: runs `formulas`, which are phases of query steps, on
+  /// What follows attention's output: runs `formulas`, which are phases of query steps, on
   /// one text after the other (rows_around).
   void each_text(const std::function<void()>& formulas);
   /// Shows what the layer begins with.
@@ -82,7 +82,7 @@ private:
   bool bands_done_ = false;
   StageSet to_show_; ///< token stages that are still to be shown
   Routines projecting_, scoring_, weighing_, around_;
-  const Tile* text_ = nullptr;             ///< behind output: the rows that are computed
+  const Tile* text_ = nullptr;             ///< after output: the rows that are computed
   std::vector<BandMemory<T>> band_memory_; ///< one a worker
   PatchedResults<T> results_;
   PhaseTimes times_;

@@ -45,7 +45,7 @@ Plan shard_of(const Layer& layer, Plan plan, Shard part) {
     all += more;
   }
 
-  // A piece belongs to the part in whose share of the work its middle lies.
+  // A piece belongs to the part whose share of the work has its middle.
   std::size_t done = 0;
   for (auto& [key, amount] : work) {
     const double middle = static_cast<double>(done) + static_cast<double>(amount) / 2;

@@ -11,7 +11,7 @@ struct Shard {
 };
 
 /// A run of the plan's blocks, about as much work as every other part has: keys that causal,
-/// windows or kv_lengths hide count nothing, numbers of maps that are handed out as much as keys. A
+/// windows or kv_lengths hide count nothing, numbers of maps that are shown as much as keys. A
 /// block of queries stays together where rows of every head are wanted. A part may have no block.
 Plan shard_of(const Layer& layer, Plan plan, Shard part);
 

@@ -10,7 +10,7 @@ namespace mha {
 
 namespace {
 
-/// Whether keys and values are not only handed out.
+/// Whether keys and values are used, and not only shown.
 bool attends(const Plan& plan) {
   return contains(plan.computed, Stage::scores) || contains(plan.computed, Stage::head_out);
 }
@@ -33,9 +33,9 @@ Tile rows_of_block(std::size_t tokens, const QueryBlock& block) {
       block.batch, first, std::min(block_queries, tokens - first), {block.head, block.head + 1}};
 }
 
-/// Strips of a weight, of PackedMatrix::column_step columns, that the next task multiplies with: half
-/// of what is left for each thread, so that the last tasks are short and the threads end together;
-/// and few enough that each task has more to multiply than to convert.
+/// Strips of a weight, of PackedMatrix::column_step columns, that the next task multiplies with:
+/// half of what is left for each thread, so that the last tasks are short and the threads end
+/// together; and few enough that each task has more to multiply than to convert.
 std::size_t strips_together(std::size_t left, std::size_t threads) {
   constexpr std::size_t most = 512 / PackedMatrix<float>::column_step;
   return std::clamp<std::size_t>(left / (2 * std::max<std::size_t>(threads, 1)), 1, most);

@@ -24,7 +24,7 @@ struct Tile {
   std::size_t batch = 0, first = 0, count = 0;
   HeadRange heads;
 };
-/// The queries of a block that are no padding; none behind the last one.
+/// The queries of a block that are no padding; none after the last one.
 Tile block_rows(const Layer& layer, const QueryBlock& block);
 /// How many keys some queries see by causal, window and kv_lengths, in products of key_tile.
 std::size_t keys_seen(const Layer& layer, const Tile& queries);
@@ -65,7 +65,7 @@ std::vector<Tile> head_tiles(const std::vector<Tile>& runs, std::size_t width, s
 std::vector<Tile> product_tiles(const Tile& rows, std::size_t columns, Routine routine,
                                 std::size_t threads);
 
-/// The pieces of a wanted stage that the plan's blocks hand out, with their padding. What has no
+/// The pieces of a wanted stage in the plan's blocks, with their padding. What has no
 /// heads belongs to the first head of the selection; keys and values to the block that is the first
 /// to read them. So each belongs to one part.
 std::vector<Place> places_of(const Layer& layer, const Plan& plan, Stage stage);

@@ -58,8 +58,8 @@ public:
   virtual Needs needs() const { return Needs::head; }
   /// The matrix that rows are multiplied with; null: none.
   virtual const Tensor* weight() const { return nullptr; }
-  /// Ready for the rows of a phase, and dropped again: a phase prepares before its tasks and drops
-  /// after them.
+  /// Made for the rows of a phase, and dropped after it: a phase prepares before its tasks and
+  /// drops after them.
   virtual void prepare(const Usage& usage) { (void)usage; }
   virtual void release() {}
   /// rows[to] = this(rows[from]), of the rows' heads.
@@ -82,7 +82,7 @@ template <class T> struct TokenSteps {
   std::vector<TokenStep<T>> steps;
 };
 
-/// The first step behind a product that needs whole rows, or the end: the steps before it need only
+/// The first step after a product that needs whole rows, or the end: the steps before it need only
 /// the columns of W that a task multiplies with.
 template <class T> auto first_of_whole_rows(const std::vector<TokenStep<T>>& steps) {
   const auto needs_row = [](const TokenStep<T>& step) { return step.op.needs() == Needs::row; };

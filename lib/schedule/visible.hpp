@@ -8,7 +8,7 @@
 
 namespace mha {
 
-/// Where the row of a query stands.
+/// Where the row of a query is.
 struct RowPlace {
   std::size_t batch = 0, head = 0, query = 0;
 };

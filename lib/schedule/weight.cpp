@@ -70,7 +70,7 @@ std::shared_ptr<KeptWeights> KeptWeights::known_of(const std::shared_ptr<KeptWei
   return view;
 }
 
-/// A packed form's memory is kept with it: no other weight lies at its address.
+/// A packed form's memory is kept with it: no other weight has its address.
 std::shared_ptr<const void> KeptWeights::known(const Key& key) {
   const std::shared_ptr<Form> form = [&]() -> std::shared_ptr<Form> {
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
 #pragma once
-// A weight as products read it: piece by piece as it is stored, packed whole for many products, or
-// kept packed from one pass to the next.
+// A weight as products read it: piece by piece where it is stored, packed whole for many products,
+// or kept packed from one pass to the next.
 
 #include <mha/kernels/packed.hpp>
 #include <mha/tensor/tensor.hpp>
@@ -16,7 +16,7 @@
 
 namespace mha {
 
-/// Some columns of a weight (in, out), where and as they are stored.
+/// Some columns of a weight (in, out), where they are stored.
 template <class T> struct StoredColumns {
   Matrix<const T> b;
   bool transposed = false; ///< b is (n, in), not (in, n)
@@ -45,7 +45,7 @@ private:
 };
 
 /// The packed forms of a model's weights, shared by all its passes and their threads. A weight that
-/// is read once stays as it lies in the file; from the second reading on it is packed and kept, in
+/// is read once stays where it is in the file; from the second reading on it is packed and kept, in
 /// the order of use, until the budget is spent. The bits of products do not depend on it.
 class KeptWeights {
 public:
@@ -55,7 +55,7 @@ public:
   /// weights live for a pass or two. Null of null.
   static std::shared_ptr<KeptWeights> known_of(const std::shared_ptr<KeptWeights>& kept);
 
-  /// The packed form, or null where the weight is to be read as it is stored. One thread packs,
+  /// The packed form, or null where the weight is to be read where it is stored. One thread packs,
   /// others wait for it.
   template <class T> std::shared_ptr<const PackedWeight<T>> packed(Routine routine, const Tensor& W,
                                                                    std::size_t threads);

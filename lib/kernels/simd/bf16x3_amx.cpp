@@ -241,7 +241,7 @@ void multiply_whole(const std::uint16_t* left, const std::uint16_t* right, std::
                     bool accumulate) {
   const std::size_t line = c_stride * sizeof(float);
   float* const below = c + lanes * c_stride;
-  // The tile intrinsics do not say which memory they read.
+  // The compiler does not know which memory the tile intrinsics read.
   __asm__ volatile("" ::: "memory");
   if (accumulate) {
     _tile_loadd(0, c, line);

@@ -50,7 +50,7 @@ inline void tile_of(std::size_t depth, const typename V::T* a, std::size_t a_str
     for (std::size_t j = 0; j < cols; ++j)
       sum[i][j] = accumulate ? read(c + i * c_stride, j) : V::fill(0);
   for (std::size_t p = 0; p < depth; ++p, ++a, b += b_stride) {
-    // Rows of a plain b lie too far apart to be foreseen.
+    // Rows of a plain b are too far apart for the hardware to prefetch.
 #pragma GCC unroll 8
     for (std::size_t j = 0; j < cols; j += of_line)
       __builtin_prefetch(b + lines_ahead * b_stride + j * width, 0, 3);
@@ -151,7 +151,7 @@ template <class V> inline void load_transposed(const typename V::T* source, std:
   transpose(square);
 }
 
-/// Fetches rows of b into the first cache in the order in which they lie, some lines a call:
+/// Fetches rows of b into the first cache in memory order, some lines a call:
 /// squares are read across the rows, in which order memory gives half as much.
 template <class T> struct RowsAhead {
   const T* row;

@@ -103,7 +103,7 @@ template <class V, std::size_t count> inline void exponentials(typename V::Reg (
   }
 }
 
-/// row[i] := step(row[i]), a register at a time. Meanwhile what lies behind the row is fetched into
+/// row[i] := step(row[i]), a register at a time. Meanwhile what follows the row is fetched into
 /// the first cache: the next row, in a block of scores.
 template <class V, class Step> inline void each(typename V::T* row, std::size_t n, Step step) {
   std::size_t i = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // Kernels of one instruction set: a table of plain functions on raw pointers. Included by the
 // units that are compiled for newer processors, so nothing here may bring inline functions of the
-// standard library along: the linker could keep their copy for everybody.
+// standard library along: the linker could keep their copy for the whole program.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace mha {
 /// bits.
 template <class T> inline constexpr std::size_t sum_lanes = 128 / sizeof(T);
 
-/// What one pass over a run of weights α_0 … α_{n−1} gives, summed in double precision.
+/// The result of one loop over a run of weights α_0 … α_{n−1} gives, summed in double precision.
 struct RowSums {
   double sum = 0; ///< Σ α
   double entropy = 0; ///< −Σ α ln α, 0 where α is 0; each term within a few 2⁻²³ (f64: 2⁻⁵²) of it
@@ -42,11 +42,11 @@ template <class T> struct Kernels {
   /// c := a b, or c += a b, for a strip of C, any number of rows: element (i, p) of a at
   /// a[i · a_stride + p], element (p, j) of b at b[p · b_stride + j]. Nothing outside
   /// rows × cols × depth is read or written. `next`, which may be null, is a strip of as many
-  /// columns and the same depth that lies together: it is fetched into the second cache meanwhile.
+  /// columns and the same depth, stored together: it is fetched into the second cache meanwhile.
   void (*strip)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
                 std::size_t a_stride, const T* b, std::size_t b_stride, T* c, std::size_t c_stride,
                 bool accumulate, const T* next);
-  /// The same for 1 to `few_rows` rows and a b that lies transposed, element (p, j) at
+  /// The same for 1 to `few_rows` rows and a transposed b, element (p, j) at
   /// b[j · b_stride + p], with any number of columns: nothing is packed, b is read once.
   void (*few_rows_transposed)(std::size_t rows, std::size_t cols, std::size_t depth, const T* a,
                               std::size_t a_stride, const T* b, std::size_t b_stride, T* c,
@@ -61,7 +61,7 @@ template <class T> struct Kernels {
   void (*pack_transposed_bf16)(const std::uint16_t* source, std::size_t stride, std::size_t rows,
                                std::size_t depth, T* panel, std::size_t width);
 
-  // As kernels/rows.hpp says.
+  // See kernels/rows.hpp.
   T (*row_max)(const T* row, std::size_t n);
   void (*row_scale)(T* row, std::size_t n, T factor);
   void (*row_add)(T* row, const T* other, std::size_t n);

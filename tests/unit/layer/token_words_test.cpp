@@ -55,7 +55,7 @@ TEST_CASE("token words: near tokens, and the places of several") {
         "--query Elsinore: no token is 'Elsinore'; there are 'O' at 0, ' Rome' "
         "at 1, 'o' at 2, ',' at 3, ' the' at 4, 'the' at 5 …");
   CHECK(refused(" the") ==
-        "--query  the: several tokens are ' the'; say which: ' the#0' at 4, ' the#1' at 7");
+        "--query  the: several tokens are ' the'; choose one: ' the#0' at 4, ' the#1' at 7");
   CHECK(refused(" the#2") == "--query  the#2: several tokens are ' the', but #2 counts from 0: ' "
                              "the#0' at 4, ' the#1' at 7");
   CHECK_THAT(refused("Rome", {}), Contains("the tokens have no labels") && Contains("a-b"));
