@@ -4,7 +4,7 @@
 #include "grid.hpp"
 #include "text_groups.hpp"
 
-#include <mha/render/sweep.hpp>
+#include <mha/render/studies.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>

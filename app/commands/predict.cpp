@@ -8,7 +8,7 @@
 #include "text_groups.hpp"
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
-#include <mha/render/part_logits.hpp>
+#include <mha/render/studies.hpp>
 #include <mha/render/predict.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

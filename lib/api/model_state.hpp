@@ -3,7 +3,7 @@
 
 #include <mha/api/cache.hpp>
 #include <mha/load/edit.hpp>
-#include <mha/model/value_runs.hpp>
+#include <mha/model/patcher.hpp>
 
 #include <map>
 #include <mutex>

@@ -1,6 +1,8 @@
 #include <mha/model/opened_model.hpp>
 
+#include <mha/layer/graph.hpp>
 #include <mha/model/patcher.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>
@@ -183,6 +185,24 @@ void OpenedModel::add_input_of(const std::string& id, Fingerprint& fingerprint,
   const std::vector<std::string>& layers = texts_->layers();
   for (std::size_t n = 0; n < layers.size() && layers[n] != id; ++n)
     if (n >= added) mha::add_to(fingerprint, outline(layers[n])), added = n + 1;
+}
+
+std::map<Stage, Tensor> ExactPass::stages(const std::string& id, const std::vector<Stage>& wanted,
+                                          std::size_t threads) {
+  if (!model_) {
+    model_.emplace(open_());
+    model_->threads = threads;
+  }
+  const LoadedLayer loaded = model_->load(id);
+  const StageSet available = available_stages(loaded.layer);
+  std::vector<Stage> there;
+  for (Stage stage : wanted)
+    if (contains(available, stage)) there.push_back(stage);
+  std::map<Stage, Tensor> values;
+  if (there.empty()) return values;
+  const Trace kept = trace(loaded.layer, there, {}, threads, model_->compute());
+  for (Stage stage : there) values[stage] = kept.value(stage);
+  return values;
 }
 
 } // namespace mha

@@ -1,6 +1,8 @@
 #pragma once
-// The texts that a whole model is run on, as they are typed.
+// The texts that a whole model is run on, as they are typed: text, files, or token numbers.
 
+#include <mha/system/note.hpp>
+#include <mha/tensor/tensor.hpp>
 #include <mha/tokenizers/around_text.hpp>
 
 #include <string>
@@ -22,5 +24,31 @@ struct Text {
   /// special tokens without a text to cut or against each other.
   bool given() const;
 };
+
+struct TokenIds {
+  std::vector<std::vector<int>> ids; ///< equally long
+  std::vector<std::size_t> lengths;  ///< without the padding at the end
+  bool batched = false;              ///< several, or a file with two axes
+  std::vector<Message> notes{};      ///< which padding was left out
+};
+
+/// From "464,2068", or a file of whole numbers: T or B × T, with `attention_mask` beside them where
+/// some are padding, before a text's tokens (left out: positions count from the first token) or
+/// behind them. Several are a batch, padded with `pad`. Throws Error.
+TokenIds read_ids(const std::vector<std::string>& typed, int pad);
+/// Vectors for the tokens' places, (B,) T, `width`: the tensor of a file that is called
+/// inputs_embeds or stands there alone. Throws Error.
+Tensor read_embedding_rows(const std::string& path, std::size_t width);
+/// Several texts as one batch, padded at the end.
+TokenIds padded(std::vector<std::vector<int>> texts, bool batched, int pad);
+
+/// Texts as they are, then those of files: their bytes as they are, or every line of them.
+std::vector<std::string> texts_of(std::vector<std::string> typed,
+                                  const std::vector<std::string>& files, bool each_line);
+/// A note for each text from standard input that ends with a line feed: `echo` adds one, and it is
+/// a token. `texts`: what texts_of gave.
+std::vector<Note> notes_of_line_feeds(const Text& text, const std::vector<std::string>& texts);
+/// Where one of these texts stands, for messages: "line 3 of verses.txt", else "text 3".
+std::string place_of_text(const Text& text, std::size_t b);
 
 } // namespace mha

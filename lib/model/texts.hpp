@@ -3,7 +3,6 @@
 
 #include <mha/load/layer_input.hpp>
 #include <mha/model/text.hpp>
-#include <mha/model/token_ids.hpp>
 #include <mha/model/weights.hpp>
 
 #include <functional>

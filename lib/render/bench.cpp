@@ -1,6 +1,5 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/roofline.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 

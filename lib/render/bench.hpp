@@ -1,8 +1,11 @@
 #pragma once
-// Results of `bench` as text: seconds, and floating-point operations a second.
+// Results of `bench` as text: seconds, floating-point operations a second, and stages beside the
+// least time that they can take.
 
 #include <mha/bench/bench.hpp>
 #include <mha/bench/pass.hpp>
+#include <mha/bench/roofline.hpp>
+#include <mha/render/json_text.hpp>
 #include <mha/render/text.hpp>
 
 namespace mha::render {
@@ -21,5 +24,18 @@ std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form
 
 /// Of a whole pass over a text: a row per layer; for eyes and as json tokens a second, too.
 std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style);
+
+/// A row a stage, of those that take half a percent of the time or more: its time, its bound, the
+/// share reached; below it the bound of all beside `all_s`. Empty where no stage took any time.
+std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& text_style);
+/// A line for the exponential, one for each place whose bandwidth was measured.
+std::string machine_text(const MachineRates& machine, const TextStyle& text_style);
+/// The members bound_s, by_stage and machine of an object.
+void put_roofline(JsonText& json, const Roofline& roofline);
+
+/// "1.23 ms", "45.6 µs".
+std::string duration_text(double seconds);
+/// 10⁹ a second, three digits: "1.23"; "–" for 0.
+std::string rate_text(double rate);
 
 } // namespace mha::render

@@ -1,4 +1,4 @@
-#include <mha/render/bidi.hpp>
+#include <mha/render/font.hpp>
 
 #include <mha/system/characters.hpp>
 

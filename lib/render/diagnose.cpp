@@ -1,6 +1,6 @@
 #include <mha/render/diagnose.hpp>
 
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/table.hpp>
 

@@ -1,7 +1,6 @@
 #include <mha/render/diff.hpp>
 
-#include <mha/render/diff_exact.hpp>
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/words.hpp>

@@ -1,6 +1,6 @@
 #include <mha/render/diff.hpp>
 
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/json_text.hpp>
 
 #include <fmt/format.h>

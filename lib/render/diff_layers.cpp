@@ -1,6 +1,6 @@
-#include <mha/render/diff_layers.hpp>
+#include <mha/render/diff.hpp>
 
-#include <mha/render/diff_exact.hpp>
+#include <mha/render/diff_parts.hpp>
 
 #include <fmt/format.h>
 

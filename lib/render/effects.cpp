@@ -1,4 +1,4 @@
-#include <mha/render/effects.hpp>
+#include <mha/render/studies.hpp>
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/rounding.hpp>

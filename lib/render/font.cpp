@@ -1,6 +1,5 @@
 #include <mha/render/font.hpp>
 
-#include <mha/render/bidi.hpp>
 #include <mha/system/error.hpp>
 
 #include <utf8proc.h>

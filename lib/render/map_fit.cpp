@@ -1,6 +1,5 @@
 // The size of maps in characters, so that they fit a window.
 
-#include <mha/render/map_labels.hpp>
 #include <mha/render/map_terminal.hpp>
 
 #include <algorithm>

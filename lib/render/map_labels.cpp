@@ -1,4 +1,4 @@
-#include <mha/render/map_labels.hpp>
+#include <mha/render/map_terminal.hpp>
 
 #include <mha/render/label.hpp>
 #include <mha/system/one_of.hpp>

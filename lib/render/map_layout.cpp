@@ -1,10 +1,8 @@
 #include <mha/render/map_layout.hpp>
 
 #include <mha/render/font.hpp>
-#include <mha/render/map_cells.hpp>
-#include <mha/render/map_numbers.hpp>
-#include <mha/render/map_ticks.hpp>
-#include <mha/render/map_titles.hpp>
+#include <mha/render/map_texts.hpp>
+#include <mha/render/painter.hpp>
 #include <mha/system/error.hpp>
 
 #include <fmt/core.h>

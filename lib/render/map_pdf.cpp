@@ -3,7 +3,6 @@
 
 #include <mha/render/font.hpp>
 #include <mha/render/font_subset.hpp>
-#include <mha/render/map_cells.hpp>
 #include <mha/render/painter.hpp>
 #include <mha/render/pdf.hpp>
 

@@ -1,6 +1,5 @@
-#include <mha/render/map_cells.hpp>
+#include <mha/render/encodings.hpp>
 #include <mha/render/painter.hpp>
-#include <mha/render/png.hpp>
 #include <mha/system/error.hpp>
 
 #include <algorithm>

@@ -1,7 +1,5 @@
-#include <mha/render/base64.hpp>
-#include <mha/render/map_cells.hpp>
+#include <mha/render/encodings.hpp>
 #include <mha/render/painter.hpp>
-#include <mha/render/png.hpp>
 #include <mha/system/characters.hpp>
 
 #include <fmt/format.h>

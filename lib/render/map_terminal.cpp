@@ -1,6 +1,5 @@
 #include <mha/render/map_terminal.hpp>
 
-#include <mha/render/map_labels.hpp>
 #include <mha/render/numbers.hpp>
 
 #include <fmt/format.h>

@@ -34,4 +34,15 @@ MapText fit_text(const MapTextNeeds& needs, const TextStyle& text_style);
 /// The picture, pooled to what fit_text() gave, with a legend; ends in a line break.
 std::string map_text(const MapPicture& picture, const MapText& text, const TextStyle& text_style);
 
+/// Letters of a token with their marks, for a column each; `wide`: of two columns, in which Chinese
+/// characters have room. Of too many the last is "…", and so is one that has no room.
+std::vector<std::string> letters_of(const std::string& label, bool wide);
+/// Lines that the tokens of an axis take below each other; 0 where more than a quarter of them
+/// would be cut: positions tell more then.
+std::size_t stack_height(const MapAxis& axis, bool wide);
+/// Before each line its one or two tokens, or now and then a position.
+std::vector<std::string> line_labels(const MapAxis& axis, std::size_t tokens_a_line);
+/// Columns of the widest text.
+std::size_t widest(const std::vector<std::string>& texts);
+
 } // namespace mha::render

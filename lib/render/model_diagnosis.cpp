@@ -1,8 +1,6 @@
-#include <mha/render/model_diagnosis.hpp>
-
-#include <mha/render/coverage.hpp>
 #include <mha/render/diagnose.hpp>
-#include <mha/render/headline.hpp>
+#include <mha/render/diff_parts.hpp>
+#include <mha/render/overview.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 

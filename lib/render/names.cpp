@@ -1,4 +1,4 @@
-#include <mha/render/names.hpp>
+#include <mha/render/stages.hpp>
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>

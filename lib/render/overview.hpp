@@ -1,10 +1,18 @@
 #pragma once
-// One line per stage: shape, formula, smallest, largest, mean.
+// A layer at a glance: its headline, and one line per stage.
 
+#include <mha/layer/layer_words.hpp>
 #include <mha/observe/summary.hpp>
 #include <mha/render/renderers.hpp>
+#include <mha/render/text.hpp>
 
 namespace mha::render {
+
+/// "data/induction layer 1 (LLaMA names) · 4 heads × 16 · T 33 · float32 · causal", with a line
+/// break; between its parts it is cut to the columns that the look has.
+std::string headline(std::string_view title, const LayerWords& words, const TextStyle& text_style);
+/// The same in one line, however long, without a break.
+std::string headline_text(std::string_view title, const LayerWords& words);
 
 struct OverviewRow {
   std::string layer; ///< "" where the layer has no number

@@ -1,4 +1,4 @@
-#include <mha/render/part_logits.hpp>
+#include <mha/render/studies.hpp>
 
 #include <mha/render/table.hpp>
 

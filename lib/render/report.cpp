@@ -1,10 +1,9 @@
 #include <mha/render/report.hpp>
 
-#include <mha/render/base64.hpp>
 #include <mha/render/colormap.hpp>
+#include <mha/render/encodings.hpp>
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
-#include <mha/render/report_template.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/references.hpp>
 

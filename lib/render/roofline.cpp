@@ -1,4 +1,4 @@
-#include <mha/render/roofline.hpp>
+#include <mha/render/bench.hpp>
 
 #include <mha/render/table.hpp>
 

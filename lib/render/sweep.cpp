@@ -1,4 +1,4 @@
-#include <mha/render/sweep.hpp>
+#include <mha/render/studies.hpp>
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>

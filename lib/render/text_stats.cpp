@@ -1,4 +1,4 @@
-#include <mha/render/text_stats.hpp>
+#include <mha/render/stats.hpp>
 
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>

@@ -1,4 +1,4 @@
-#include <mha/render/weights.hpp>
+#include <mha/render/diff.hpp>
 
 #include <mha/render/table.hpp>
 

@@ -2,7 +2,7 @@
 #include <mha/render/map.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/render/map_terminal.hpp>
-#include <mha/render/png.hpp>
+#include <mha/render/encodings.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Ticks along the sides of a panel: tokens, or round positions.
+// Text on a picture: ticks along its sides, titles above its panels, numbers in its cells.
 
 #include <mha/render/map.hpp>
 
@@ -39,5 +39,32 @@ struct BarTick {
 };
 /// Of a bar of so many pixels.
 std::vector<BarTick> bar_ticks(const MapPicture& picture, std::size_t height);
+
+struct MapTitles {
+  double size = 0;   ///< pixels of the em square
+  double widest = 0; ///< pixels; more than there is room for only where not even the least fits
+  std::vector<std::vector<std::string>> lines; ///< of each panel, from above; as many for each
+};
+
+/// "layer 1 head 3" where that fits into `room` pixels, else "L1 H3", else in smaller letters; with
+/// --per-head-range the colours' ends beside it or below. All panels are titled alike.
+MapTitles fit_titles(const MapPicture& picture, double room);
+
+/// The numbers of cells as text: all in as many decimals as tell the largest one in three digits.
+class CellNumbers {
+public:
+  explicit CellNumbers(const MapPicture& picture);
+  std::string text(double value) const;
+  /// Pixels of the side of a cell that holds the widest of them.
+  std::size_t side() const { return side_; }
+
+private:
+  bool scientific_ = false;
+  int decimals_ = 2;
+  std::size_t side_ = 0;
+};
+
+/// Black or white, whichever is told from a cell's colour.
+Rgb ink_on(Rgb ground);
 
 } // namespace mha::render
