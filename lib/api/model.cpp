@@ -57,7 +57,7 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
     state_->weights = std::make_shared<const Weights>(*state_->sources, options.memory);
     state_->folder = std::move(folder);
     state_->take_one_token();
-    // A setting that contradicts the files is an error here, not of the first run; without settings
+    // A setting that contradicts the files is an error here, not in the first run. Without settings
     // the layers are read later.
     for (std::size_t n = 0; !options.settings.empty() && n < state_->layers(); ++n)
       (void)state_->layer_of_one_token(n);

@@ -24,7 +24,7 @@ const Tensor* tensor_called(std::string_view called, std::string_view name, cons
   return called == fmt::format("{}.bias", name) ? &norm.bias : nullptr;
 }
 
-/// Likewise "name" and "name.bias".
+/// The tensor called "name" or "name.bias".
 const Tensor* tensor_called(std::string_view called, std::string_view name, const LinearMap& map) {
   if (called == name) return &map.W;
   return called == fmt::format("{}.bias", name) ? &map.b : nullptr;
@@ -86,23 +86,23 @@ std::string_view names_of_ends() {
   return "W_E, W_pos, embedding_norm.weight, final_norm.weight, W_U, b_U";
 }
 
-/// What is behind "layers.3.", or another tool's words: norm.weight has a dot of its own.
-std::string behind_layer(std::string_view name) {
+/// The name without "layers.3.". A name of another tool may have a dot too: norm.weight.
+std::string without_layer(std::string_view name) {
   std::string typed(name);
   if (layers_of_place(name, name).names_layer())
     typed.erase(0, typed.find('.', typed.find('.') + 1) + 1);
   return typed;
 }
 
-/// "layers.3.W_q": which layer, and the tensor's canonical name, or a name around attention.
+/// The layer of "layers.3.W_q", and the tensor's canonical name or its name around attention.
 std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
                                                      std::string_view name) {
   if (name.empty()) fail("no weight is named: layers.3.W_q is one");
   const PlaceLayers named = api::layers_named(name, model.layers());
-  const std::string typed = behind_layer(name);
+  const std::string typed = without_layer(name);
   const bool around = weight_around_attention(nullptr, typed).has_value();
   if (!around && find_stage(typed) && !find_tensor_name(typed))
-    fail("{}: {} is a stage, no weight: a run keeps it, or patches it", name, typed);
+    fail("{}: {} is a stage, not a weight: a run keeps it, or patches it", name, typed);
   if (!around && !named.names_layer() && canonical_name(typed, true).empty())
     fail("{}: the model has no weight of this name: {}, or of a layer, layers.0.W_q or "
          "layers.0.mlp.in",
@@ -110,7 +110,7 @@ std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
   const std::string tensor = around ? typed : bound_name(std::string(name), typed, true);
   const bool one = named.layers && named.layers->first == named.layers->second;
   if (!one && (model.layers() != 1 || named.every_layer))
-    fail("{}: of which layer? Say it: layers.0.{}", name, tensor);
+    fail("{}: of which layer? Give it as layers.0.{}", name, tensor);
   return {one ? named.layers->first : 0, tensor};
 }
 

@@ -1,4 +1,4 @@
-// A pass over a whole model that keeps nothing.
+// A pass through a whole model that keeps nothing.
 
 #include <mha/api/in_order.hpp>
 #include <mha/api/model_state.hpp>
@@ -13,12 +13,12 @@ namespace {
 
 using UseRows = std::function<void(const At& at, Place place, Tensor rows)>;
 
-/// Hands out rows of stages in order as they appear, one layer after the other.
+/// Passes rows of stages to a function, in order within a stage, one layer after the other.
 class RowsInOrder {
 public:
   RowsInOrder(std::size_t layers, const UseRows& use) : layers_(layers), use_(use) {}
 
-  /// What looks at a layer, or at what follows the last; null where nothing is wanted.
+  /// The observer of a layer, or of the model's end; null where nothing is wanted.
   Observer* of(const Layer& layer, std::size_t n, const StageSet& wanted) {
     all_ = Several();
     if (wanted.none()) return nullptr;
@@ -34,7 +34,7 @@ public:
     }
     return &all_;
   }
-  /// What is left of that layer once it is computed.
+  /// Passes what is left of that layer once it is computed.
   void finish() {
     for (const std::unique_ptr<api::InOrder>& rows : rows_) rows->finish();
     rows_.clear();

@@ -248,7 +248,7 @@ TEST_CASE("effects: a patch that makes the run no numbers leaves no effects to t
                              "layers.0.mlp_out = nan", "--top", "30"});
   CHECK(result.code == 2);
   CHECK(one_line(result.err));
-  CHECK_THAT(result.err, Catch::Contains("are no numbers, though all weights are: a patch"));
+  CHECK_THAT(result.err, Catch::Contains("are not numbers, though all weights are: a patch"));
 }
 
 TEST_CASE("effects: pairs of a sweep that predict the same are left out, and counted") {

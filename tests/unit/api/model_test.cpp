@@ -411,7 +411,7 @@ TEST_CASE("model: what goes wrong is said in a program's words", "[api][model]")
       {[&] { run.with({"layers.0.q = zero"}, {.patches = {"layers.0.k = zero"}}); },
        "its first argument"},
       {[&] { model.tokens(std::vector<int>{}); }, "no token"},
-      {[&] { model.tokens({5000}); }, "5000 is no token: the vocabulary has 0 to"},
+      {[&] { model.tokens({5000}); }, "5000 is not a token: the vocabulary has 0 to"},
       {[&] { model.tokens({-1}); }, "-1 is no token"},
       {[&] { model.tokens(""); }, "no token"},
       {[&] { model.batch(std::vector<std::string>{}); }, "there is no text"},
