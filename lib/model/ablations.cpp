@@ -18,7 +18,8 @@ std::vector<Stage> stages_of_parts(const Layer& layer) {
   return kept;
 }
 
-/// To the last rows of a text those of another, as many as both have: B, (heads,) rows, columns.
+/// Copies the last rows of a text to another's last rows, as many as both have: B, (heads,) rows,
+/// columns.
 void copy_ends(Tensor& to, std::size_t text, std::size_t length, const Tensor& from,
                std::size_t other, std::size_t other_length) {
   const Shape& shape = to.shape();
@@ -149,8 +150,8 @@ Tensor Ablations::stream_without_set() const {
   return last.x;
 }
 
-/// What a stage that is taken out takes its values from, batch axis first: a tensor of which the
-/// mean is taken, or the next texts' values.
+/// The values that replace a stage, batch axis first: a tensor whose mean is taken, or the next
+/// texts' values.
 Tensor Ablations::replacement(std::size_t n, Stage stage, const Tensor& clean) const {
   if (request_.ablation == Ablation::mean && request_.means) return request_.means->mean(n, stage);
   if (request_.ablation != Ablation::resample) return clean;
@@ -227,12 +228,12 @@ ResolvedEdit Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage,
   return mha::patch_of(edit, layer, n, [&](Stage, const std::string&) { return values(); });
 }
 
-/// From a changed layer to the model's end. Of the last layer only the rows of the predictions are
-/// computed.
+/// The last stream of a run from a changed layer on. The last layer computes only the rows of the
+/// predictions.
 Tensor Ablations::stream_from(std::size_t n, const Layer& changed, std::size_t threads) const {
   const bool is_last = n + 1 == layers_.count();
   const Tensor stream =
-      stream_behind(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
+      stream_after(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
   Advance way;
   way.threads = threads;
   way.positions = positions_;

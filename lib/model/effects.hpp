@@ -22,7 +22,7 @@ class StageMeans;
 /// What a part that is taken out is replaced by.
 enum class Ablation : std::uint8_t {
   zero,     ///< head_out = 0, so that b_o stays; mlp_out = 0, its bias too
-  mean,     ///< its mean over all positions of all texts that are no padding
+  mean,     ///< its mean over all positions of all texts, without padding
   resample, ///< the same position of the next text
 };
 
@@ -57,7 +57,7 @@ struct EffectsRequest {
   ///@}
 };
 
-/// Which part of the model a line is about.
+/// A part of the model.
 enum class Component : std::uint8_t {
   head,
   attention, ///< all heads of a layer
@@ -70,7 +70,7 @@ enum class Component : std::uint8_t {
 };
 std::string_view name_of(Component part);
 
-/// The effect of one part on one prediction, patched − clean; what does not apply is not there.
+/// The effect of one part on one prediction, patched − clean; numbers that do not apply are none.
 struct Effect {
   Component part = Component::head;
   std::optional<std::size_t> layer, head;

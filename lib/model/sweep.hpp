@@ -15,7 +15,7 @@
 
 namespace mha {
 
-/// Along which axis places are tried one by one; along the others they are patched whole.
+/// An axis along which places are patched one by one; along the others they are patched whole.
 enum class SweepAxis : std::uint8_t {
   layer,
   head,  ///< key/value heads of k and v
@@ -24,7 +24,7 @@ enum class SweepAxis : std::uint8_t {
 };
 std::string_view name_of(SweepAxis axis);
 
-/// What is measured of a run.
+/// The metric M of a run.
 enum class SweepMetric : std::uint8_t {
   logit, ///< of the answer, less that of the other token
   loss,  ///< −log p of the text's next token
@@ -53,7 +53,7 @@ struct SweepPoint {
   std::optional<double> spread; ///< standard deviation over pairs, of several
 };
 
-/// Where a point lies on an axis; nothing where it is patched whole.
+/// The index of a point along an axis; nothing where the axis is patched whole.
 std::optional<std::size_t> index_along(const SweepPoint& point, SweepAxis axis);
 
 struct SweepResult {

@@ -23,13 +23,13 @@ bool Text::given() const {
          "out, or give the text in a file");
   if (special.none && with_bos)
     fail("<bos> and <special false> contradict each other: the one adds what the other leaves out; "
-         "one of them is to go");
+         "remove one of them");
   if (!cut && (special.none || special.bos))
     fail("{} changes nothing: {}; leave it out, or give <text>",
          special.none ? message("<special false>")
          : with_bos   ? message("<bos>")
                       : message("<bos false>"),
-         ids.empty() ? "there is no text to cut" : message("<ids> are the tokens as they are"));
+         ids.empty() ? "there is no text to cut" : message("<ids> are tokens already"));
   return cut || !ids.empty() || !rows.empty();
 }
 
@@ -59,17 +59,17 @@ std::vector<int> typed_ids(const std::string& text) {
   }
 }
 
-/// What a tokenizer gives beside the numbers, and what `dump` writes beside them.
+/// Tensors that a tokenizer, or `dump`, writes beside the numbers.
 constexpr std::string_view mask_name = "attention_mask", types_name = "token_type_ids",
                            positions_name = "position_ids", lengths_name = "lengths";
 constexpr std::string_view beside_ids[]{mask_name, types_name, positions_name, lengths_name};
 
-/// Masks by names of other meanings: what they hide would be seen.
+/// Other names of masks. They are refused, since what they hide would be seen.
 constexpr std::string_view other_masks[]{
     "mask",       "padding_mask", "key_padding_mask",    "attn_mask",
     "block_mask", "pad_mask",     "src_key_padding_mask"};
 
-/// What else a model's call may take, so that its numbers would be others.
+/// Other inputs of a model's call, which would change its numbers.
 constexpr std::string_view other_inputs[]{"inputs_embeds",
                                           "past_key_values",
                                           "encoder_hidden_states",
@@ -87,8 +87,8 @@ constexpr std::string_view other_inputs[]{"inputs_embeds",
                                           "bbox",
                                           "langs"};
 
-/// `input_ids`, or what a dump of a run has under that name behind a prefix, as SGLang's
-/// "model.forward_batch_info.input_ids"; null: none, or several.
+/// The tensor `input_ids`, or the one with that name after a prefix, as in SGLang's dumps:
+/// "model.forward_batch_info.input_ids". Null: none, or several.
 const io::Entry* input_ids_of(const io::Contents& file) {
   if (const io::Entry* own = file.find("input_ids")) return own;
   const io::Entry* found = nullptr;
@@ -103,8 +103,7 @@ const io::Entry* input_ids_of(const io::Contents& file) {
 /// The tensor of a file that holds the numbers: `ids`, `input_ids`, or the only one beside a mask.
 const io::Entry& ids_of(const io::Contents& file) {
   const io::Entry *const ids = file.find("ids"), *const input_ids = input_ids_of(file);
-  if (ids && input_ids)
-    fail("<ids> {}: holds ids and input_ids: one of the two is to go", file.name);
+  if (ids && input_ids) fail("<ids> {}: holds ids and input_ids: remove one of them", file.name);
   if (ids || input_ids) return ids ? *ids : *input_ids;
   const io::Entry* only = nullptr;
   for (const io::Entry& entry : file.tensors)
@@ -116,25 +115,25 @@ const io::Entry& ids_of(const io::Contents& file) {
   return *only;
 }
 
-/// Other segments and positions are not computed here, and a mask by another name would be no mask.
-/// Positions count from a text's first token, `before[b]` numbers after the row's beginning; those
-/// of padding are as may be.
+/// Throws Error for masks by another name, and for segments and positions that are not computed
+/// here. Positions count from a text's first token, `before[b]` numbers after the row's beginning;
+/// those of padding do not matter.
 void require_plain(const io::Contents& file, const std::string& path,
                    const std::vector<std::vector<int>>& texts,
                    const std::vector<std::size_t>& before, std::size_t T) {
   for (const io::Entry& entry : file.tensors) {
     if (is_one_of(entry.name, other_masks))
-      fail(
-          "<ids> {}: '{}' is not read beside ids: padding is said by attention_mask, 1 for a token "
-          "and 0 for padding",
-          path, entry.name);
+      fail("<ids> {}: '{}' is not read beside ids: padding is marked by attention_mask, 1 for a "
+           "token "
+           "and 0 for padding",
+           path, entry.name);
     if (is_one_of(entry.name, other_inputs))
       fail("<ids> {}: '{}' is not read beside ids, and a model that takes it has other numbers; "
            "leave it out to compute without",
            path, entry.name);
     if (!is_one_of(entry.name, beside_ids)) {
       if (const std::string meant = closest(entry.name, beside_ids); !meant.empty())
-        fail("<ids> {}: '{}' is no name here; did you mean '{}'?", path, entry.name, meant);
+        fail("<ids> {}: '{}' is not a name here; did you mean '{}'?", path, entry.name, meant);
       continue;
     }
     if (entry.name == mask_name || entry.name == lengths_name) continue;
@@ -163,7 +162,8 @@ int whole(const Tensor& tensor, std::size_t i, const std::string& name) {
   return static_cast<int>(value);
 }
 
-/// The number of tokens of each text, where a file of B texts of T numbers says it; else empty.
+/// The number of tokens of each text, where a file of B texts of T numbers has `lengths`; else
+/// empty.
 std::vector<std::size_t> lengths_in(const io::Contents& file, const std::string& path,
                                     std::size_t B, std::size_t T) {
   const io::Entry* entry = file.find(lengths_name);
@@ -182,7 +182,7 @@ std::vector<std::size_t> lengths_in(const io::Contents& file, const std::string&
   return lengths;
 }
 
-/// Texts of a file, without their padding; `before` gets how much stood in front of each.
+/// Texts of a file, without their padding; `before` gets the padding before each.
 std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched,
                                           std::vector<std::size_t>& before) {
   const io::Contents file = io::open(path);
@@ -195,8 +195,8 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   const std::size_t T = ids.shape().back(), B = ids.rank() == 2 ? ids.shape()[0] : 1;
   batched = batched || ids.rank() == 2;
   Tensor mask;
-  if (const io::Entry* there = file.find(mask_name)) {
-    mask = there->read();
+  if (const io::Entry* mask_entry = file.find(mask_name)) {
+    mask = mask_entry->read();
     if (mask.shape() != ids.shape())
       fail("<ids> {}: attention_mask is {}, but {} is {}", path, to_string(mask.shape()),
            entry.name, to_string(ids.shape()));
@@ -214,7 +214,7 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
       if (texts[b].empty()) before[b] = t;
       if (before[b] + texts[b].size() != t)
         fail("<ids> {}: text {} has padding between its tokens: it is read before the first and "
-             "behind the last",
+             "after the last",
              path, b);
       texts[b].push_back(whole(ids, b * T + t, path));
     }
@@ -222,8 +222,8 @@ std::vector<std::vector<int>> ids_in_file(const std::string& path, bool& batched
   return texts;
 }
 
-/// Vectors of a batch are all computed, each at its place: what says otherwise beside them is
-/// refused.
+/// Every vector of a batch is computed, at its own place. Throws Error for tensors beside them that
+/// contradict this.
 void require_plain_rows(const io::Contents& file, const std::string& path, std::size_t T) {
   for (const io::Entry& entry : file.tensors) {
     if (is_one_of(entry.name, other_masks) ||
@@ -300,7 +300,7 @@ TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
     if (padded_ones > 0)
       notes.push_back(message(
           "<ids> {}: padding before the tokens of {} is left out: positions count from the first "
-          "token, as attention_mask says",
+          "token of attention_mask",
           text, before.size() == 1 ? "the text" : counted(padded_ones, "texts")));
   }
   TokenIds ids = padded(std::move(texts), batched, pad);

@@ -219,7 +219,7 @@ TEST_CASE("model: a text beyond the trained positions is computed and said") {
   copy.config["max_position_embeddings"] = 2;
   const Result result = copy.predict();
   CHECK(result.code == 0);
-  CHECK_THAT(result.err, Contains("the text has 3 tokens, but config.json says positions for 2"));
+  CHECK_THAT(result.err, Contains("the text has 3 tokens, but config.json has positions for 2"));
   copy.config["max_position_embeddings"] = 3;
   CHECK(copy.predict().err.empty());
 }

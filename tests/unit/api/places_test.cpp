@@ -113,7 +113,7 @@ TEST_CASE("model: what is no weight, stage or value is said by its own name", "[
   const Run run = model.run(model.tokens("To be"), {.keep = {"layers.1.q"}});
   const std::pair<std::function<void()>, const char*> wrong[]{
       {[&] { model.weight("wte"); }, "the model has no weight of this name: W_E, W_pos"},
-      {[&] { model.weight("embed"); }, "embed is a stage, no weight"},
+      {[&] { model.weight("embed"); }, "embed is a stage, not a weight"},
       {[&] { model.weight("layers.0.mlp.up"); }, "layer 0 has no mlp.up"},
       {[&] { model.weight("mlp.in"); }, "of which layer? Give it as layers.0.mlp.in"},
       {[&] { model.weight("b_U"); }, "b_U: the model has none"},
@@ -123,8 +123,8 @@ TEST_CASE("model: what is no weight, stage or value is said by its own name", "[
       {[&] { model.weight("layers.1-2.W_q"); }, "of which layer?"},
       {[&] { model.weight("layers.0.W_qq"); },
        "'W_qq' is no tensor of a layer and no stage; did you mean 'W_q'?"},
-      {[&] { model.weight("layers.0.q"); }, "q is a stage, no weight"},
-      {[&] { model.with("layers.0.q", numbers({1}, 1)); }, "q is a stage, no weight"},
+      {[&] { model.weight("layers.0.q"); }, "q is a stage, not a weight"},
+      {[&] { model.with("layers.0.q", numbers({1}, 1)); }, "q is a stage, not a weight"},
       {[&] { run.tensor("layers.1.wieghts"); },
        "no stage is called 'layers.1.wieghts'; did you mean 'weights'?"},
       {[&] { run.tensor("layers.1.k"); }, "the run has layers.1.q: name it in keep"},
