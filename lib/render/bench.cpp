@@ -48,7 +48,7 @@ void put_speed(JsonText& json, const Speed& speed) {
   });
 }
 
-std::string for_eyes(const Speed& speed, const TextStyle& text_style) {
+std::string speed_report(const Speed& speed, const TextStyle& text_style) {
   Table grid(
       {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](std::string_view name, const PhaseSpeed& of) {
@@ -117,7 +117,7 @@ Table speeds_table(const std::vector<SpeedRow>& rows) {
            [](const Row& row) { return Cell(row.speed.roofline.machine.unit); }}});
 }
 
-std::string as_json(const std::vector<SpeedRow>& rows) {
+std::string speeds_json(const std::vector<SpeedRow>& rows) {
   JsonText json;
   if (rows.size() == 1)
     put_speed(json, rows[0].speed);
@@ -135,8 +135,8 @@ std::string as_json(const std::vector<SpeedRow>& rows) {
 
 std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form,
                         const TextStyle& text_style) {
-  if (form == "json") return as_json(rows);
-  if (form == "table" && rows.size() == 1) return for_eyes(rows[0].speed, text_style);
+  if (form == "json") return speeds_json(rows);
+  if (form == "table" && rows.size() == 1) return speed_report(rows[0].speed, text_style);
   return speeds_table(rows).as(form, text_style);
 }
 

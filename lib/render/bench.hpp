@@ -22,7 +22,7 @@ struct SpeedRow {
 std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form,
                         const TextStyle& text_style);
 
-/// Of a whole pass over a text: a row per layer; for eyes and as json tokens a second, too.
+/// A pass of a whole model with a text: a row per layer; in tables and JSON also tokens a second.
 std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style);
 
 /// A row a stage, of those that take half a percent of the time or more: its time, its bound, the

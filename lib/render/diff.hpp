@@ -14,8 +14,8 @@
 
 namespace mha::render {
 
-/// The table, what the other rows mean, and what was not compared. `next` is the sentence that says
-/// what to look at, or "".
+/// The table, what the other rows mean, and what was not compared. `next` is the sentence that
+/// recommends what to look at, or "".
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
                        const Outcome& outcome, const std::string& next,
                        const TextStyle& text_style);
@@ -41,14 +41,14 @@ std::vector<StageLine> stage_lines(const std::string& id, const Layer& layer, co
                                    const Outcome& outcome);
 Table stage_lines_table(const std::vector<StageLine>& lines);
 
-/// What a layer's comparison comes to.
+/// The result of a layer's comparison.
 struct LayerLine {
   std::string layer; ///< its number; "" for the model's ends
   std::size_t stages = 0;
   /// "equal", "close", "rounding", "differs", "follows"; "follows?" where the reference does not
-  /// tell whether the layer is wrong by itself.
+  /// show whether the layer is wrong by itself.
   std::string verdict;
-  bool by_itself = false; ///< behind a layer that differs: wrong by itself, too
+  bool by_itself = false; ///< after a layer that differs: also wrong by itself
   /// The last stage of the stream that was compared, or the last one at all.
   Stage stage = Stage::x;
   double max_abs = 0, rms = 0;    ///< of its difference; of the reference's numbers
@@ -57,9 +57,10 @@ struct LayerLine {
 };
 LayerLine line_of(const std::string& layer, const Diff& diff);
 
-/// The table of the layers that the reference has, and below it what it says: the first layer that
-/// differs, those behind it that do by themselves, or how far rounding has grown. `asked_for`: how
-/// many layers were to be compared; `coverage`: what of the reference was.
+/// The table of the layers that the reference has, so that growing rounding is seen beside what is
+/// wrong. Below it: the first layer that differs and the later ones that do by themselves, or how
+/// far rounding has grown. `asked_for`: the number of layers asked for; `coverage`: what of the
+/// reference was compared.
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
                          const Coverage& coverage, const TextStyle& text_style);
 

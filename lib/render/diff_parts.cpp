@@ -151,7 +151,7 @@ std::string coverage_text(const Coverage& coverage, const TextStyle& text_style)
   if (const std::vector<std::string> left = coverage.not_compared(); !left.empty())
     text += fmt::format("; not compared: {}", fmt::join(left, ", "));
   if (const std::vector<std::string> left = coverage.passed_over(); !left.empty())
-    text += fmt::format("; passed over: {}", fmt::join(left, ", "));
+    text += fmt::format("; skipped: {}", fmt::join(left, ", "));
   std::string out;
   for (const std::string& line : wrapped(visible(text), text_style.width))
     out += text_style.dim(line) + "\n";

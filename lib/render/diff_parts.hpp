@@ -47,7 +47,7 @@ std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);
 /// rounding explains: rounding."
 std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision);
 
-/// "compared: …; not compared: …; passed over: …", wrapped, below a verdict on a whole model.
+/// "compared: …; not compared: …; skipped: …", wrapped, below a verdict on a whole model.
 std::string coverage_text(const Coverage& coverage, const TextStyle& text_style);
 
 } // namespace mha::render

@@ -29,7 +29,7 @@ public:
     add_token();
     add_values();
     add_output();
-    grid.lay_out();
+    grid.arrange();
   }
 
   std::string text() const {

@@ -170,7 +170,7 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
   return text;
 }
 
-/// The notes of all heads; one that several heads share is said once.
+/// The notes of all heads; one that several heads share appears once.
 std::vector<Message> all_notes(const Explanation& explanation) {
   std::vector<Message> notes;
   for (const HeadExplanation& head : explanation.heads)
@@ -205,7 +205,7 @@ std::string all_heads_text(const Explanation& explanation, const ExplainStyle& s
   if (!explanation.b_o.empty()) after.push_back(grid.add("b_o", explanation.b_o));
   add(after, Stage::output, "output");
   add(after, Stage::residual, "X + output");
-  grid.lay_out();
+  grid.arrange();
   const auto lines = [&](const std::vector<std::size_t>& part) {
     std::string text;
     for (std::size_t index : part) text += grid.line(index) + "\n";

@@ -34,7 +34,7 @@ std::string scale_text(const Explanation& explanation);
 std::string projection(const Explanation& explanation, std::string_view input, std::string_view W,
                        bool has_W, std::string_view b, bool has_b);
 
-/// A heading with formulas behind it, wrapped to the width.
+/// A heading with formulas after it, wrapped to the width.
 std::string heading(const TextStyle& text_style, std::string_view title,
                     const std::vector<std::string>& formulas);
 /// "note: …" lines, wrapped.

@@ -11,7 +11,7 @@ struct GridAxis {
   std::string name;                ///< "layer"
   std::vector<std::string> labels; ///< of its rows or columns
   bool tokens = false;             ///< labels are tokens; else ticks may leave some numbers out
-  /// What is said where there is no room for the labels.
+  /// Shorter labels for where there is no room for all.
   std::vector<std::pair<std::size_t, std::string>> marks = {};
 };
 

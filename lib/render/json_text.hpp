@@ -1,5 +1,5 @@
 #pragma once
-// JSON is written in one way: brackets, commas, quotes and numbers.
+// A writer of JSON: brackets, commas, quotes and numbers.
 
 #include <mha/render/numbers.hpp>
 #include <mha/system/characters.hpp>
@@ -10,9 +10,10 @@
 
 namespace mha::render {
 
-/// What stands between brackets and elements: "" after the opening one, " " after a comma, ""
-/// before the closing one put all on one line. An empty object or list is "{}" or "[]" however it
-/// is spread.
+/// The space between brackets and elements. The default, "" after the opening one, " " after a
+/// comma and "" before the closing one, puts all on one line. An empty object or list is always
+/// "{}" or
+/// "[]".
 struct Spread {
   std::string_view first, between = " ", last;
 };
@@ -68,7 +69,7 @@ public:
   void end_line() { text_ += '\n'; }
   /// JSON that is written already.
   void as_it_is(std::string_view json);
-  /// Null for what is not there, or for no words.
+  /// Null for a missing value, or for no words.
   template <class T> void value_or_null(const std::optional<T>& value_if_any) {
     value_if_any ? value(*value_if_any) : null();
   }

@@ -11,7 +11,7 @@ namespace mha::render {
 namespace {
 
 constexpr std::size_t no_limit = 1 << 20;
-/// What a panel of many may shrink to: columns and lines; and where not even that fits the window.
+/// The least columns and lines of one of many panels, and the columns where not even these fit.
 constexpr std::size_t least_columns = 8, least_lines = 3, scrolled_columns = 12;
 
 std::size_t quotient_up(std::size_t a, std::size_t b) {
@@ -67,7 +67,7 @@ private:
   std::size_t strips(std::size_t beside) const {
     return quotient_up(needs_.panels, needs_.columns) * quotient_up(needs_.columns, beside);
   }
-  /// Of the whole picture: each strip has a title and what stands below it.
+  /// Lines of the whole picture: each strip has a title and its tokens or positions below.
   std::size_t lines_of_all(const MapText& text) const {
     const std::size_t strip = lines_of(text) + 1 + (text.stacked ? stack_of(text) : text.positions);
     return strips(text.across) * strip + around_ - 2;
@@ -110,7 +110,7 @@ MapText Fit::most_detailed() const {
 
 /// The largest panels that are all in the window together; where there is none, small ones.
 MapText Fit::smaller(const MapText& text) const {
-  const std::size_t labels = room(8); // of positions alone: lines stand for many tokens
+  const std::size_t labels = room(8); // positions alone: a line has many tokens
   const auto columns_of = [&](std::size_t beside) {
     const std::size_t slot = (labels + map_gap) / beside;
     return slot > map_gap + border_ ? slot - map_gap - border_ : 0;

@@ -372,7 +372,7 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
 
 } // namespace
 
-MapLayout lay_out(const MapPicture& picture) {
+MapLayout layout_of(const MapPicture& picture) {
   if (picture.panels.empty()) fail("a picture without a map");
   if (picture.figure.annotate)
     for (const MapPanel& panel : picture.panels)

@@ -139,7 +139,7 @@ void Svg::text(const TextMark& mark) {
 } // namespace
 
 std::string map_svg(const MapPicture& picture) {
-  const MapLayout layout = lay_out(picture);
+  const MapLayout layout = layout_of(picture);
   Svg svg(picture, layout);
   paint(picture, layout, svg);
   return svg.end();

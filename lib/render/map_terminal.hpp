@@ -15,8 +15,8 @@ struct MapText {
   bool halves = false;            ///< a line holds two rows of cells, as half blocks
   std::size_t across = 1;         ///< panels beside each other
   std::size_t rows = 1, cols = 1; ///< the most cells of a panel
-  bool stacked = false;           ///< tokens stand below their columns, letter under letter
-  bool positions = true;          ///< else nothing stands below the cells
+  bool stacked = false;           ///< tokens are written below their columns, letter under letter
+  bool positions = true;          ///< positions below the cells, unless tokens are there
 };
 
 /// The sizes of what is to be written, before it is pooled.
@@ -27,7 +27,7 @@ struct MapTextNeeds {
 };
 
 /// The most detailed way that fits the window: all panels together, as long as each of them keeps
-/// 8 columns and 3 lines; else panels of which several stand beside each other. Without a height
+/// 8 columns and 3 lines; else several panels side by side. Without a height
 /// (a pipe, a file) only the width counts, and a panel is as large as it may be.
 MapText fit_text(const MapTextNeeds& needs, const TextStyle& text_style);
 
@@ -38,9 +38,9 @@ std::string map_text(const MapPicture& picture, const MapText& text, const TextS
 /// characters have room. Of too many the last is "…", and so is one that has no room.
 std::vector<std::string> letters_of(const std::string& label, bool wide);
 /// Lines that the tokens of an axis take below each other; 0 where more than a quarter of them
-/// would be cut: positions tell more then.
+/// would be cut: positions are more useful then.
 std::size_t stack_height(const MapAxis& axis, bool wide);
-/// Before each line its one or two tokens, or now and then a position.
+/// The label of each line: its one or two tokens, or every fourth line's position.
 std::vector<std::string> line_labels(const MapAxis& axis, std::size_t tokens_a_line);
 /// Columns of the widest text.
 std::size_t widest(const std::vector<std::string>& texts);

@@ -171,7 +171,7 @@ CellNumbers::CellNumbers(const MapPicture& picture) {
   });
   const int digits = largest > 0 ? static_cast<int>(std::floor(std::log10(largest))) : 0;
   scientific_ = digits < -3 || digits > 5;
-  // 0.67 and 1.00 have two, 0.067 has three: a weight of 0.67 is told well enough.
+  // 0.67 and 1.00 have two decimals, 0.067 has three: two are enough for a weight of 0.67.
   decimals_ = std::clamp(digits < -1 ? 1 - digits : 2 - std::max(digits, 0), 0, 6);
   double widest = 0;
   each_number(picture,

@@ -10,10 +10,10 @@ inline constexpr double tick_size = 10, smallest_label = 8.5, largest_label = 11
 
 /// Pixels that a text takes.
 double text_width(std::string_view text, double size);
-/// Rounded up; 0 for what is negative.
+/// Rounded up; 0 for negative values.
 std::size_t whole(double pixels);
 
-/// A label of an axis and the middle of what it stands for, in cells.
+/// A label of an axis, and the middle of what it labels, in cells.
 struct Tick {
   double cell = 0;
   std::string text;
@@ -23,7 +23,7 @@ struct Tick {
 struct Ticks {
   std::vector<Tick> list;
   double size = tick_size;
-  bool tokens = false; ///< every cell has its token; else numbers stand at round positions
+  bool tokens = false; ///< every cell has its token; else numbers are at round positions
   double longest = 0;  ///< pixels
 
   void measure();
@@ -50,7 +50,7 @@ struct MapTitles {
 /// --per-head-range the colours' ends beside it or below. All panels are titled alike.
 MapTitles fit_titles(const MapPicture& picture, double room);
 
-/// The numbers of cells as text: all in as many decimals as tell the largest one in three digits.
+/// The numbers of cells as text: all in as many decimals as give the largest one three digits.
 class CellNumbers {
 public:
   explicit CellNumbers(const MapPicture& picture);
@@ -64,7 +64,7 @@ private:
   std::size_t side_ = 0;
 };
 
-/// Black or white, whichever is told from a cell's colour.
+/// Black or white, whichever is readable on a cell's colour.
 Rgb ink_on(Rgb ground);
 
 } // namespace mha::render

@@ -39,7 +39,7 @@ inline Rgb cell_color(const MapPanel& panel, const MapStyle& style, std::size_t 
 }
 
 /// The side of a cell in an embedded picture: several pixels, since many viewers smooth a picture
-/// that they enlarge, whatever the file says; fewer where there are many cells.
+/// that they enlarge, against the file's wish; fewer where there are many cells.
 inline std::size_t pixels_a_cell(const MapPicture& picture) {
   constexpr double most_pixels = 4e6;
   const double side =

@@ -21,7 +21,7 @@ struct Options {
 
 /// Digits of numbers in tables where no number is given.
 inline constexpr std::size_t default_digits = 4;
-/// As many bytes are handed on at once.
+/// Text is passed to the sink in blocks of about so many bytes.
 inline constexpr std::size_t flush_threshold = std::size_t{1} << 16;
 
 /// Turns values into text, one after the other; nothing is held back longer than a value.

@@ -13,21 +13,21 @@ struct StatsRow {
   HeadMeasures head;
 };
 
-/// Which measures stand in the columns; layer, head and kind always do.
+/// The measures of the columns; layer, head and kind are always shown.
 using StatsColumns = std::vector<const Measure*>;
 
 /// A line a head.
 Table stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns);
-/// The measures that tell the most and fit the width, without those that no head has, as "table" or
-/// "markdown". A last line says that there are more. `above`: less what equal weights would score.
-std::string telling_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
+/// The most informative measures that fit the width, without those that no head has, as "table" or
+/// "markdown". A last line notes that there are more. `above`: less what equal weights would score.
+std::string default_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
                           const TextStyle& text_style);
 /// The measures asked for, for a terminal: where they do not fit side by side, a line is a measure
 /// and a column a head.
 std::string chosen_stats(const std::vector<StatsRow>& rows, const StatsColumns& columns,
                          const TextStyle& text_style);
 
-/// What a row of many texts is about, beside its head.
+/// The subject of a row over many texts, beside its head.
 enum class TextRows : std::uint8_t {
   head,     ///< all texts
   text,     ///< one of them
@@ -41,7 +41,7 @@ struct TextStatsRow {
   std::string kind;       ///< of most texts, or of the one; "" where rows are queries
   std::size_t number = 0; ///< of the text, or of the position
   std::string token;
-  std::size_t count = 0;          ///< texts, or queries, that are behind it
+  std::size_t count = 0;          ///< texts, or queries, that it is based on
   std::vector<MeanSpread> values; ///< one a column
 };
 

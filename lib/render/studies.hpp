@@ -39,7 +39,7 @@ std::string part_logits_text(const std::vector<PartLogits>& parts, const PartVie
 
 /// What is shown of a sweep, besides its numbers.
 struct SweepView {
-  std::vector<std::string> stages; ///< as they were named
+  std::vector<std::string> stages; ///< as named by the user
   std::vector<SweepAxis> over;
   std::string metric; ///< "logit"
   bool raw = false;

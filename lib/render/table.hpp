@@ -23,13 +23,13 @@ constexpr bool is_for_eyes(std::string_view form) {
 /// Text as Markdown shows it: what would be markup there is escaped.
 std::string markdown_text(std::string_view text);
 
-/// What a row has in a column: for programs a value, for eyes a text.
+/// A cell of a row: for programs a value, for readers a text.
 class Cell {
 public:
   /// Nothing: no text, an empty field, null.
   Cell() = default;
   ///@{
-  /// Text that is shown as it is (it may hold escapes for bold and dim).
+  /// Text that is shown unchanged (it may hold escapes for bold and dim).
   Cell(std::string text) : value_(text), text_(std::move(text)) {} // NOLINT
   Cell(std::string_view text) : Cell(std::string(text)) {}         // NOLINT
   Cell(const char* text) : Cell(std::string(text)) {}              // NOLINT
@@ -100,7 +100,7 @@ public:
     bool is_shown() const { return in == In::all || in == In::eyes; }
     bool is_line() const { return in == In::all || in == In::fields || in == In::lines; }
     bool is_member() const { return in == In::all || in == In::fields || in == In::json; }
-    bool stands_in(std::string_view form) const;
+    bool is_in(std::string_view form) const;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
@@ -114,12 +114,12 @@ public:
   std::size_t width() const;
   /// Lines that fit `text_style`: columns shrink, then spare ones go, then the table is split into
   /// parts below each other, each led by the columns that name a row (else by the first); where
-  /// such a part does not fit, one blank stands between its columns, and names shrink.
+  /// such a part does not fit, its columns have one blank between them, and names shrink.
   /// Titles are bold.
   std::string text(const TextStyle& text_style, std::size_t indent = 0) const;
   /// The columns for eyes as a table of Markdown, of any width.
   std::string markdown() const;
-  /// Lines of csv or tsv; without the line of titles where it stands above already. Numbers have
+  /// Lines of csv or tsv; without the line of titles where that is written already. Numbers have
   /// `precision` significant digits, or as many as read back to the same value.
   std::string lines(std::string_view form, std::optional<std::size_t> precision = {},
                     bool titles = true) const;
@@ -175,7 +175,7 @@ template <class Row> using ColumnsOf = std::vector<ColumnOf<Row>>;
 template <class Rows, class Row>
 Table table_of(const Rows& rows, ColumnsOf<Row> columns, std::string_view form = {}) {
   if (!form.empty())
-    std::erase_if(columns, [&](const ColumnOf<Row>& column) { return !column.stands_in(form); });
+    std::erase_if(columns, [&](const ColumnOf<Row>& column) { return !column.is_in(form); });
   Table table(std::vector<Table::Column>(columns.begin(), columns.end()));
   for (const Row& row : rows) {
     std::vector<Cell> cells;

@@ -33,7 +33,7 @@ std::string markdown_text(std::string_view text) {
   return escaped;
 }
 
-bool Table::Column::stands_in(std::string_view form) const {
+bool Table::Column::is_in(std::string_view form) const {
   if (is_for_eyes(form)) return is_shown();
   return form == "csv" || form == "tsv" ? is_line() : is_member();
 }

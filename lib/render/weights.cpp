@@ -109,7 +109,7 @@ Table weights_lines(const WeightsDiff& diff) {
            [](const One& one) { return Cell(visible(detail_of(one))); }}});
 }
 
-std::string for_eyes(const WeightsDiff& diff, const TextStyle& text_style) {
+std::string weights_report(const WeightsDiff& diff, const TextStyle& text_style) {
   std::string out =
       text_style.bold(fmt::format("{} and {}", visible(diff.a), visible(diff.b))) + "\n";
   for (const std::string& line : wrapped(summary(diff), text_style.width)) out += line + "\n";
@@ -171,7 +171,8 @@ std::string as_object(const WeightsDiff& diff) {
 std::string weights_text(const WeightsDiff& diff, std::string_view form,
                          const TextStyle& text_style) {
   if (form == "json") return as_object(diff);
-  return form == "table" ? for_eyes(diff, text_style) : weights_lines(diff).as(form, text_style);
+  return form == "table" ? weights_report(diff, text_style)
+                         : weights_lines(diff).as(form, text_style);
 }
 
 } // namespace mha::render

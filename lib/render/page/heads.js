@@ -169,7 +169,7 @@ function drawCount(count) {
   $('heads-count').textContent = count < all ? `${count} of ${all}`
     : layers.length > 1 ? `${all} in ${layers.length} ${items}` : String(all);
 }
-/// "L3", "L3 B0": what stands before a layer's row.
+/// "L3", "L3 B0": the title of a layer's row.
 function rowTitle(layer) {
   return `${layer.id === '' ? '' : `L${layer.id}`}${layer.batch === undefined ? '' : ` B${layer.batch}`}`.trim();
 }
