@@ -21,7 +21,7 @@ struct Tokens::State {
 
 struct Patch::State {
   StageEdit edit;
-  /// Where it was given as a place; its layer is known once the model is.
+  /// The place, if it was given as one; a model gives its layer a number.
   std::optional<At> at;
   std::shared_ptr<const Run::State> other;                 ///< of from()
   std::function<Tensor(Place place, Tensor row)> function; ///< of rows()

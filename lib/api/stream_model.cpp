@@ -48,7 +48,7 @@ private:
   Several all_;
 };
 
-/// One pass of a run, as far as the last layer of which something is wanted.
+/// One pass of a run, up to the last layer that is needed.
 void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& rows,
                  const RunOptions& options) {
   const std::size_t layers = run.model->layers();

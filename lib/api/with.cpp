@@ -27,7 +27,7 @@ std::size_t input_width(const Layer& layer, std::string_view name) {
 }
 
 /// The forms that a tensor of the table may have in this layer; none where it cannot be exchanged
-/// by itself.
+/// alone.
 std::vector<Form> forms_in(const Layer& layer, const TensorInfo& info) {
   const Tensor& now = info.of(layer);
   if (now.empty() && !info.in_layer.can_be_added) return {};

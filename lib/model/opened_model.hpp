@@ -40,7 +40,7 @@ public:
   }
   /// The ids of the chosen layers; the model's ends are "", after the layers.
   const std::vector<std::string>& chosen() const { return sources_.chosen(); }
-  /// How messages call the input.
+  /// The name of the input in messages.
   std::string title() const { return sources_.title(); }
 
   /// Reads, checks and assembles one layer, with its input. Throws Error.

@@ -52,7 +52,7 @@ public:
   /// As typed, in their order.
   std::vector<std::string> typed() const;
 
-  /// Where a layer comes from.
+  /// The run of a layer.
   struct LayerOrigin {
     const Text& text; ///< its own, for `mean`
     const Sources& sources;

@@ -76,7 +76,7 @@ void require_logits_of(const WholeModel& model, const std::optional<int>& answer
                        const std::optional<int>& versus);
 
 /// Candidates, the text's next token and those `followed`, of one position's logits. `actual`: its
-/// id; < 0: there is none.
+/// id; < 0: none.
 template <class T> Prediction prediction_of(const T* logits, std::size_t vocabulary,
                                             std::size_t top, int actual,
                                             const std::vector<int>& followed = {});

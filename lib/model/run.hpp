@@ -57,11 +57,11 @@ public:
   Layer ends(const Tensor& x) const;
   /// The same, with its notes; `embedded`: what entered the first layer.
   LoadedLayer load_ends(const Tensor& embedded, const Tensor& x) const;
-  /// How often layers were made and computed, by all runs over the model that was opened.
+  /// Counts of how often layers were made and computed, over all runs of the opened model.
   const std::shared_ptr<LayerCounts>& counts() const { return sources_.counts(); }
   /// The notes about the texts and the layers that were made.
   std::vector<Note> notes() const;
-  /// The warnings about each layer that was made, beside those about the texts.
+  /// The warnings about each layer that was made, without those about the texts.
   std::vector<LayerWarnings> layer_warnings() const;
   /// Those since the last call.
   std::vector<LayerWarnings> take_layer_warnings() const;

@@ -11,7 +11,7 @@ namespace mha {
 
 class Patcher;
 
-/// Layers of files, the texts that they are computed for, and what is changed on the way.
+/// Layers of files, the texts that they are computed for, and patches.
 struct RunRequest : Request {
   /// The texts that a whole model's layers are computed for; without one, files give the inputs.
   Text text;

@@ -24,7 +24,7 @@ bool is_over(const SweepRequest& request, SweepAxis axis) {
   return is_one_of(axis, request.over);
 }
 
-/// How many places a stage has along each axis, 1 along those that are patched whole.
+/// The number of places of a stage along each axis; 1 along axes that are patched whole.
 struct PlaceCounts {
   std::size_t heads = 1, queries = 1, keys = 1;
 };

@@ -36,9 +36,9 @@ struct SweepRequest {
   std::vector<SweepAxis> over;
   SweepMetric metric = SweepMetric::logit;
   bool raw = false; ///< a point's value is M(patched) itself, not normalised by the two runs' M
-  /// Of SweepMetric::logit, by pairs; none: the most probable tokens of the other run and of this.
+  /// For SweepMetric::logit, by pairs; none: the most probable tokens of the other run and of this.
   TokenOfTexts answer, versus;
-  /// Of a text's positions, those whose predictions are measured.
+  /// The positions of a text whose predictions are measured.
   std::function<std::vector<TextPosition>(const Texts& text)> places;
   std::size_t threads = 0;
 };
@@ -68,7 +68,7 @@ struct SweepPair {
   std::shared_ptr<const TextLayers> here, there;
 };
 
-/// How many runs a sweep takes, and how many whole passes their layers add up to.
+/// The number of runs of a sweep, and the whole passes that their layers add up to.
 struct SweepCost {
   std::size_t runs = 0;
   double passes = 0;

@@ -64,7 +64,7 @@ constexpr std::string_view mask_name = "attention_mask", types_name = "token_typ
                            positions_name = "position_ids", lengths_name = "lengths";
 constexpr std::string_view beside_ids[]{mask_name, types_name, positions_name, lengths_name};
 
-/// Other names of masks. They are refused, since what they hide would be seen.
+/// Other names of masks. They are refused, since the tokens that they hide would not be hidden.
 constexpr std::string_view other_masks[]{
     "mask",       "padding_mask", "key_padding_mask",    "attn_mask",
     "block_mask", "pad_mask",     "src_key_padding_mask"};

@@ -42,9 +42,9 @@ public:
 
   /// The token numbers of each text; padded at the end where they are not equally long.
   const std::vector<std::vector<int>>& ids() const { return ids_; }
-  /// How many of them are the text's own.
+  /// The lengths of the texts without padding.
   const std::vector<std::size_t>& lengths() const { return lengths_; }
-  /// How many tokens they have together.
+  /// The number of tokens of all texts.
   std::size_t tokens() const;
   bool batched() const { return batched_; }
   /// What the user should know about the texts and the model.
@@ -52,16 +52,15 @@ public:
   /// A layer's warnings, without those about the texts.
   std::vector<Note> warnings_of(const std::vector<Note>& of_layer) const;
 
-  /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
+  /// A token as a label ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
   std::string label(int id) const;
   std::string plain(int id) const;
   /// The text of tokens in a row.
   std::string plain(std::span<const int> ids) const;
   /// Whether a token's text begins with a blank.
   bool begins_word(int id) const;
-  /// The number of a word that is one token, with a leading blank if it is none without. Throws
-  /// Error that shows its pieces, or that the vocabulary has none; `option` is what messages call
-  /// the word, `cure` ends them.
+  /// The number of a word that is one token, if need be with a leading blank. Throws Error with the
+  /// word's pieces, or for an unknown word; messages begin with `option` and end with `cure`.
   int token_of(const std::string& word, std::string_view option, std::string_view cure = "") const;
   /// As the vocabulary has it ("Ġsun"); "" where there is no tokenizer.
   std::string piece(int id) const;

@@ -13,7 +13,7 @@ std::string fraction_text(double rate, double peak_rate) {
   return rate == 0 ? "–" : fmt::format("{:.1f} %", 100 * rate / peak_rate);
 }
 
-/// What the numbers above it mean.
+/// The runs, threads and peak rate that the numbers above are based on.
 std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& text_style) {
   const std::string how = fmt::format("{} · {} · kept: {}", runs, counted(speed.threads, "threads"),
                                       joined_names(speed.kept)),
@@ -64,7 +64,7 @@ std::string speed_report(const Speed& speed, const TextStyle& text_style) {
          machine_text(speed.roofline.machine, text_style);
 }
 
-/// A line a layer.
+/// One line per layer.
 Table speeds_table(const std::vector<SpeedRow>& rows) {
   using Row = SpeedRow;
   const auto seconds = [](std::string title, std::string field, auto of) {

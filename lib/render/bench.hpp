@@ -16,7 +16,7 @@ struct SpeedRow {
   Speed speed;
 };
 
-/// One of `result_forms`: a row per layer; of one layer, for eyes, a row per phase (projections,
+/// One of `result_forms`: a row per layer; of one layer, for readers, a row per phase (projections,
 /// attention, output). As json one object; of several layers an object with one per layer, keyed
 /// layers.N.
 std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form,
@@ -25,8 +25,8 @@ std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form
 /// A pass of a whole model with a text: a row per layer; in tables and JSON also tokens a second.
 std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style);
 
-/// A row a stage, of those that take half a percent of the time or more: its time, its bound, the
-/// share reached; below it the bound of all beside `all_s`. Empty where no stage took any time.
+/// One row per stage, of those that take half a percent of the time or more: its time, its bound,
+/// the share reached; below it the bound of all beside `all_s`. Empty where no stage took any time.
 std::string roofline_table(const Roofline& roofline, double all_s, const TextStyle& text_style);
 /// A line for the exponential, one for each place whose bandwidth was measured.
 std::string machine_text(const MachineRates& machine, const TextStyle& text_style);

@@ -10,7 +10,7 @@ namespace mha::render {
 
 namespace {
 
-/// A line a layer, and for eyes one of the logits.
+/// One line per layer; `with_logits` adds one for the logits.
 Table layers_table(const PassSpeed& speed, bool with_logits) {
   using In = Table::In;
   using Row = LayerSeconds;

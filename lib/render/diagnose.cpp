@@ -15,7 +15,7 @@ std::string share_of_stage(double error) {
   return error == 0 ? "0" : std::isfinite(error) ? fmt::format("{:.2g}", error) : "∞";
 }
 
-/// Lines of text for eyes, wrapped.
+/// Lines of text for readers, wrapped.
 class Paragraphs {
 public:
   explicit Paragraphs(const TextStyle& text_style) : text_style_(text_style) {}
@@ -96,7 +96,7 @@ bool is_rounding_alone(const Diagnosis& d) {
   return d.changes.size() == 1 && d.changes[0].id.starts_with("precision.");
 }
 
-/// What was found, in a sentence.
+/// The result in a sentence.
 std::string verdict(const Diagnosis& d) {
   const bool harmless = std::any_of(d.stages.begin(), d.stages.end(),
                                     [](const auto& one) { return !one.harmless.empty(); });

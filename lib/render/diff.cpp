@@ -53,7 +53,7 @@ std::string tolerance_text(const Tolerance& tolerance) {
   return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
 }
 
-/// What counts as a difference.
+/// The tolerances that decide what differs.
 std::string about_tolerance(const Diff& diff, bool heads) {
   const bool one_for_all = std::ranges::all_of(
       diff.stages, [&](const StageDiff& row) { return row.tolerance == diff.stages[0].tolerance; });
@@ -87,7 +87,7 @@ std::string after_rounding(const Diff& diff, const Layer& layer) {
   return type ? fmt::format(" (after rounding to {})", mha::name_of(*type)) : "";
 }
 
-/// Where nothing but the input was compared, or nothing at all.
+/// The sentence where nothing, or nothing but the input, was compared.
 std::string nothing_after_inputs(const Diff& diff, const Outcome& outcome) {
   if (outcome.compared.empty() && diff.stages.empty()) return "Nothing was compared.";
   if (outcome.compared.empty())
@@ -145,7 +145,7 @@ std::string about_missing(const Outcome& outcome, const Reference& reference) {
   return text;
 }
 
-/// What the reference shows about the inputs of the first step that differs.
+/// Whether the inputs of the first step that differs agree.
 std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
                          const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
@@ -199,7 +199,7 @@ std::string where_and_by_how_much(const Layer& layer, const StageDiff& row) {
                      ulp_sentence(found, coarser_of(layer.dtype, row.reference->stored)));
 }
 
-/// Of stages that agree, the one that is most units in the last place away.
+/// The stage with the largest distance in units of the last place, where all agree.
 std::string farthest(const Layer& layer, const Diff& diff) {
   const StageDiff* far = nullptr;
   for (const StageDiff& row : diff.stages)

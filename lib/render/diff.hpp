@@ -64,7 +64,7 @@ LayerLine line_of(const std::string& layer, const Diff& diff);
 std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_for,
                          const Coverage& coverage, const TextStyle& text_style);
 
-/// One of `result_forms`: a line a tensor; as json one object.
+/// One of `result_forms`: one line per tensor; as json one object.
 std::string weights_text(const WeightsDiff& diff, std::string_view form,
                          const TextStyle& text_style);
 

@@ -19,7 +19,7 @@ void put_ranges(JsonText& json, std::string_view name, const IndexRanges& ranges
   });
 }
 
-/// Where a stage differs. Axes that it does not have are not named.
+/// The regions where a stage differs, with the axes that it has.
 void put_regions(JsonText& json, const Layer& layer, const StageDiff& row) {
   const Regions& regions = row.difference.regions;
   json.key("regions").open_list();

@@ -38,7 +38,7 @@ std::string sees_text(const HeadExplanation& head) {
   return fmt::format("sees key{} {}", seen.size() == 1 ? "" : "s", list);
 }
 
-/// What every head sees, where it is the same for all.
+/// The keys that heads see, if all see the same.
 std::string sees_text(const std::vector<HeadExplanation>& heads) {
   for (const HeadExplanation& head : heads)
     if (head.masked != heads.front().masked) return "";

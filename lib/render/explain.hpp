@@ -1,5 +1,5 @@
 #pragma once
-// An explanation as text for eyes, and as JSON.
+// An explanation as text, and as JSON.
 
 #include <mha/explain/explain.hpp>
 #include <mha/render/text.hpp>

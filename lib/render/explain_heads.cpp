@@ -73,7 +73,7 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
   return columns;
 }
 
-/// What each head looks at most: ranks side by side, as many as fit.
+/// The keys with each head's largest weights, ranks side by side, as many as fit.
 std::vector<std::vector<std::string>> top_weights(const Explanation& explanation,
                                                   const ExplainStyle& style, std::size_t room) {
   std::vector<std::vector<std::string>> rows(explanation.heads.size());
@@ -104,8 +104,8 @@ bool is_all_masked(const HeadExplanation& head) {
   return !head.masked.empty() && head.masked_count() == head.masked.size();
 }
 
-/// The columns some below others, in a window that is too narrow for what a head looks at beside
-/// its numbers.
+/// The columns in several blocks below each other, for a window that is too narrow for a head's
+/// keys beside its numbers.
 std::string head_parts(const Explanation& explanation, const ExplainStyle& style,
                        const std::vector<TextColumn>& columns) {
   const bool has_weights = explanation.heads.front().has(Stage::weights);

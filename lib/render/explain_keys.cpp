@@ -17,8 +17,7 @@ struct LogitColumn {
   std::string title;
 };
 
-/// Whether a step changed nothing that is not masked; in a row that is masked altogether, nothing
-/// at all.
+/// Whether a step changed no unmasked number; in a fully masked row, no number at all.
 bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
   const std::vector<double>&left = head.values.at(a), &right = head.values.at(b);
   const bool all_masked = head.masked_count() == left.size();
@@ -27,7 +26,7 @@ bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
   return true;
 }
 
-/// The logits from q·k to what the exponentials see; a step that changed nothing is left out.
+/// The logits from q·k to the input of the exponentials, without steps that changed nothing.
 std::vector<LogitColumn> logit_columns(const Explanation& explanation,
                                        const HeadExplanation& head) {
   std::vector<LogitColumn> columns;

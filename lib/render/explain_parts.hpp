@@ -1,5 +1,5 @@
 #pragma once
-// The pieces that the text of an explanation is put together from.
+// Parts of the text of an explanation.
 
 #include <mha/render/explain.hpp>
 #include <mha/render/vectors.hpp>

@@ -69,8 +69,8 @@ std::vector<Glyph> glyphs_of(std::string_view text) {
   return glyphs;
 }
 
-/// Of the em square: a box, with what is left free on each side of it. It is as wide as a Chinese
-/// character, so that labels have the room that the fonts of an SVG's reader will take.
+/// A box and the margin on each side of it, in em squares. It is as wide as a Chinese character, so
+/// that labels have the room that the fonts of an SVG's reader will take.
 constexpr double box_width = 1, box_margin = 0.1, box_height = 0.73;
 
 double advance_of(int glyph, double size) {

@@ -65,7 +65,7 @@ public:
   void value(const std::string& words) { value(std::string_view(words)); }
   void value(const char* words) { value(std::string_view(words)); }
   void null() { as_it_is("null"); }
-  /// What comes next has a line of its own, outside of every object and list.
+  /// Ends a line, outside of every object and list.
   void end_line() { text_ += '\n'; }
   /// JSON that is written already.
   void as_it_is(std::string_view json);
@@ -84,7 +84,7 @@ public:
   }
 
   std::size_t size() const { return text_.size(); }
-  /// What has been written since the last call.
+  /// Returns the text written since the last call.
   std::string take() { return std::exchange(text_, std::string()); }
 
 private:
@@ -94,7 +94,7 @@ private:
     bool empty = true;
   };
   void open(char opening, char closing, Spread spread);
-  /// What comes before an element: nothing after a key, else the comma and the space.
+  /// Writes what comes before an element: nothing after a key, else the comma and the space.
   void separate();
 
   NumberWriter numbers_;

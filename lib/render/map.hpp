@@ -66,13 +66,13 @@ struct MapColors {
 };
 /// Beyond this many queries or keys most weights are small: a linear scale of them is nearly black.
 inline constexpr std::size_t longest_linear_map = 128;
-/// Whether `weights` and `exp` of so many queries and keys are drawn on a log scale by default, as
-/// a page draws them.
+/// Whether `weights` and `exp` of so many queries and keys have a log scale by default, also on
+/// pages.
 inline bool is_long_map(std::size_t queries, std::size_t keys) {
   return std::max(queries, keys) > longest_linear_map;
 }
-/// How cells of several numbers are made by default: the largest of weights, so that thin lines
-/// stay visible; the mean of what has signs.
+/// The default pooling of several numbers into a cell: the largest of weights, so that thin lines
+/// stay visible; the mean of stages with signs.
 Pooling default_pooling(Stage stage);
 
 /// Smallest and largest number among cells, not counting masked ones and what is not finite.
@@ -102,7 +102,7 @@ struct MapPicture {
   Pooling pooling = Pooling::mean;
   std::vector<MapPanel> panels;
   std::vector<MapStyle> styles; ///< one for all panels, or one each (--per-head-range)
-  std::size_t columns = 1;      ///< panels beside each other
+  std::size_t columns = 1;      ///< panels side by side
   bool several_layers = false, several_batches = false;
   bool batched = false;
   FigureStyle figure;            ///< of PNG, SVG and PDF
@@ -143,7 +143,7 @@ std::vector<std::string> tick_texts(const std::vector<double>& ticks, const MapS
 /// 1, 2, 5, 10, 20 …: the smallest that is `least` or more.
 std::size_t round_step(std::size_t least);
 
-/// What masked cells and NaN look like.
+/// The colours of masked cells and NaN.
 inline constexpr Rgb masked_ground{0xec, 0xec, 0xec}, masked_line{0xc4, 0xc4, 0xc4},
     nan_color{0xff, 0x00, 0xff};
 
@@ -151,7 +151,7 @@ inline constexpr Rgb masked_ground{0xec, 0xec, 0xec}, masked_line{0xc4, 0xc4, 0x
 /// that leaves cells less than a pixel.
 std::string map_png(const MapPicture& picture);
 /// As SVG: cells are rectangles; in a picture of more than most_vector_cells panels are embedded
-/// pictures of a pixel a cell.
+/// pictures of one pixel per cell.
 std::string map_svg(const MapPicture& picture);
 /// As PDF of one page, 3/4 of a point a pixel: cells as in an SVG, text with its font.
 std::string map_pdf(const MapPicture& picture);

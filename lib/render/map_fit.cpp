@@ -73,7 +73,7 @@ private:
     return strips(text.across) * strip + around_ - 2;
   }
   MapText most_detailed() const;
-  /// A cell a column, in panels of at most so many columns and lines.
+  /// One cell per column, in panels of at most so many columns and lines.
   MapText narrow(std::size_t columns, std::size_t lines) const;
   MapText smaller(const MapText& text) const;
 
@@ -108,7 +108,7 @@ MapText Fit::most_detailed() const {
   return narrow(beside ? half : whole, height_);
 }
 
-/// The largest panels that are all in the window together; where there is none, small ones.
+/// The largest panels that all fit the window together; if none do, small ones.
 MapText Fit::smaller(const MapText& text) const {
   const std::size_t labels = room(8); // positions alone: a line has many tokens
   const auto columns_of = [&](std::size_t beside) {
@@ -127,7 +127,7 @@ MapText Fit::smaller(const MapText& text) const {
       const std::size_t around = positions ? 2 : 1;
       if (lines < least_lines + around) continue;
       std::vector<MapText> ways{narrow(columns, lines - around)};
-      // Characters have no halves: a line a query is higher than wide, but shows every number.
+      // Characters have no halves: one line per query is higher than wide, but shows every number.
       if (!colors_ && cols_ <= columns && rows_ <= lines - around)
         for (const bool stacked : {true, false}) {
           MapText exact{.wide = false, .rows = rows_, .cols = cols_};

@@ -17,7 +17,7 @@ namespace {
 // Sizes in pixels; of text the em square.
 constexpr double title_size = 15, axis_name_size = 12;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
-constexpr std::size_t picture_width = 1120; ///< of all panels beside each other
+constexpr std::size_t picture_width = 1120; ///< of all panels side by side
 constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
 constexpr std::size_t small_panel = 320;    ///< a map of few cells is as large
 constexpr std::size_t largest_cell = 160;
@@ -79,7 +79,7 @@ private:
   bool shared_axes_ = true;      ///< all panels have the same axes: labels at the outer panels only
   bool horizontal_cols_ = false; ///< the labels of columns run horizontally
   std::size_t row_labels_ = 0, col_labels_ = 0; ///< pixels beside and below a panel, for labels
-  /// Of each column of panels and of each row: where it begins, and how far its largest panel goes.
+  /// The begin and the size of each column and each row of panels.
   std::vector<GridTrack> across_, down_;
   std::size_t left_ = 0, top_ = 0, right_ = 0, bottom_ = 0; ///< of the panels
 };

@@ -32,7 +32,7 @@ struct BoxMark {
   std::size_t x = 0, y = 0, width = 0, height = 0;
 };
 
-/// Where a panel's cells are.
+/// The box of a panel's cells.
 inline BoxMark box_of(const PanelMark& mark, const MapPanel& panel) {
   return {mark.x, mark.y, panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height};
 }

@@ -85,7 +85,7 @@ public:
   std::string run() {
     if (!p_.title.empty())
       out_ = text_style_.bold(shortened(visible(p_.title), text_style_.width)) + "\n";
-    // Panels of one row of the grid stay together, `across` of them beside each other.
+    // Panels of one row of the grid stay together, `across` of them side by side.
     for (std::size_t row = 0; row < p_.panels.size(); row += p_.columns) {
       const std::size_t end = std::min(row + p_.columns, p_.panels.size());
       for (std::size_t first = row, last = row; first < end; first = last) {

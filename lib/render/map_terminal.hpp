@@ -9,17 +9,17 @@ inline constexpr std::size_t map_gap = 2; ///< columns between panels
 /// Columns that a panel's own range has above it; a longer one is cut.
 inline constexpr std::size_t widest_range = 13;
 
-/// How cells become characters, and how many there is room for.
+/// The way in which cells become characters, and the number of cells that fit.
 struct MapText {
   bool wide = true;               ///< a cell is two columns of one line; else one column
   bool halves = false;            ///< a line holds two rows of cells, as half blocks
-  std::size_t across = 1;         ///< panels beside each other
+  std::size_t across = 1;         ///< panels side by side
   std::size_t rows = 1, cols = 1; ///< the most cells of a panel
   bool stacked = false;           ///< tokens are written below their columns, letter under letter
   bool positions = true;          ///< positions below the cells, unless tokens are there
 };
 
-/// The sizes of what is to be written, before it is pooled.
+/// The sizes of a picture before it is pooled.
 struct MapTextNeeds {
   std::size_t panels = 1, columns = 1; ///< in all; of the picture's grid
   MapAxis rows, cols;                  ///< factor 1: every token

@@ -29,7 +29,7 @@ struct Ticks {
   void measure();
 };
 
-/// Of an axis whose cells have `cell` pixels; `rows`: it runs downwards.
+/// The ticks of an axis whose cells have `cell` pixels; `rows`: it runs downwards.
 Ticks ticks_of(const MapAxis& axis, double cell, bool rows);
 
 /// A label beside the colour bar: 0 is its low end, 1 its high one.
@@ -37,7 +37,7 @@ struct BarTick {
   double place = 0;
   std::string text;
 };
-/// Of a bar of so many pixels.
+/// The ticks of a colour bar of `height` pixels.
 std::vector<BarTick> bar_ticks(const MapPicture& picture, std::size_t height);
 
 struct MapTitles {

@@ -8,7 +8,7 @@
 
 namespace mha::render {
 
-/// How numbers that are not finite are written.
+/// The spelling of numbers that are not finite.
 enum class Dialect : std::uint8_t {
   csv,  ///< inf, -inf, nan
   json, ///< "Infinity", "-Infinity", "NaN": strings that every reader survives
@@ -34,7 +34,7 @@ private:
 std::string exact(const std::optional<double>& number, Dialect dialect,
                   std::optional<std::size_t> precision = {});
 
-/// One number for eyes, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
+/// One number for readers, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
 std::string rounded(double value, std::size_t digits = 4);
 
 /// With so many decimals; or as a power of ten where those would all be 0: "0.0312", "2e-05".

@@ -24,8 +24,8 @@ struct OverviewRow {
 };
 
 /// One of `result_forms`: layer, stage, shape, dtype, min, max, mean, nan, infinite; as json one
-/// object keyed by stage. For eyes the formula, and counts of NaN and infinity only where there are
-/// some.
+/// object keyed by stage. For readers the formula, and counts of NaN and infinity only where there
+/// are some.
 std::string overview_text(const std::vector<OverviewRow>& rows, const Options& options,
                           std::string_view form);
 

@@ -45,7 +45,7 @@ TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
   return sides;
 }
 
-/// The tokens of both sides beside each other.
+/// The tokens of both sides side by side.
 Table two_sides(const PartLogits& part, const PartView& view, const TokenNames& names) {
   const TwoSides sides = sides_of(part.logits, view.top);
   Table grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});

@@ -1,5 +1,5 @@
 #pragma once
-// PDF: objects to the bytes of a file. ISO 32000-1 (PDF 1.7), of which 1.4 suffices.
+// PDF: objects to the bytes of a file (ISO 32000-1; the features of PDF 1.4 suffice).
 
 #include <string>
 #include <string_view>

@@ -29,7 +29,7 @@ std::string for_html(std::string_view text) {
   return with_replaced(visible(text), {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
-/// A number, or null where it is none.
+/// A number, or null where it is missing or not finite.
 PageJson number_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? PageJson(*value) : PageJson(nullptr);
 }

@@ -8,7 +8,7 @@
 
 namespace mha::render {
 
-/// What the page is called, and where it comes from.
+/// The title of the page, and the program that made it.
 struct ReportTitle {
   std::string title;   ///< "data/induction"
   std::string program; ///< "mha-inspect 0.2.0"

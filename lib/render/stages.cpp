@@ -75,7 +75,7 @@ std::string either(const std::vector<Stage>& stages) {
   return "`" + joined_names(stages, "` or `") + "`";
 }
 
-/// The table of the names of results, a row a meaning.
+/// The table of the names of results, one row per meaning.
 std::string result_rows() {
   std::string out, words;
   std::vector<Stage> meaning;

@@ -16,14 +16,14 @@ struct StatsRow {
 /// The measures of the columns; layer, head and kind are always shown.
 using StatsColumns = std::vector<const Measure*>;
 
-/// A line a head.
+/// One line per head.
 Table stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns);
 /// The most informative measures that fit the width, without those that no head has, as "table" or
 /// "markdown". A last line notes that there are more. `above`: less what equal weights would score.
 std::string default_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
                           const TextStyle& text_style);
 /// The measures asked for, for a terminal: where they do not fit side by side, a line is a measure
-/// and a column a head.
+/// and one column per head.
 std::string chosen_stats(const std::vector<StatsRow>& rows, const StatsColumns& columns,
                          const TextStyle& text_style);
 
@@ -59,7 +59,7 @@ Table text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsVie
 std::string text_stats_for_eyes(const std::vector<TextStatsRow>& rows, TextStatsView view,
                                 std::string_view form, const TextStyle& text_style);
 
-/// Where a head adds the most to the stream: a text with the position of its largest vector.
+/// A place where a head adds much to the stream: a text, and the position of its largest vector.
 struct Activation {
   double norm = 0; ///< ‖head_result‖ at the position
   std::size_t text = 0, position = 0;

@@ -15,12 +15,13 @@
 namespace mha::render {
 
 struct EffectsView {
-  bool per_position = false;           ///< a line a part and prediction, with text and position
-  std::vector<Effect> deviations = {}; ///< of each line, beside it; or none
+  bool per_position = false;           ///< one line per part and prediction, with text and position
+  std::vector<Effect> deviations = {}; ///< of each line; or none
   std::string answer = "the clean run's most probable token"; ///< whose logit is followed
 };
 
-/// A line a part: the numbers that some part has for eyes, all of them for programs. `width` is
+/// One line per part. For readers it has the columns in which some part has a number, for programs
+/// all. `width` is
 /// the screen's.
 Table effects_table(const std::vector<Effect>& effects, const EffectsView& view, std::size_t width);
 
@@ -31,13 +32,13 @@ struct PartView {
   std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 
-/// One of `result_forms`: a line a token; for eyes both sides beside each other; as json an object
-/// a place.
+/// One of `result_forms`: one line per token; for readers both sides side by side; as json an
+/// object a place.
 std::string part_logits_text(const std::vector<PartLogits>& parts, const PartView& view,
                              std::string_view form, const TokenNames& names,
                              const TextStyle& text_style);
 
-/// What is shown of a sweep, besides its numbers.
+/// The options of sweep_text.
 struct SweepView {
   std::vector<std::string> stages; ///< as named by the user
   std::vector<SweepAxis> over;
@@ -47,8 +48,8 @@ struct SweepView {
   std::optional<std::size_t> precision = {}; ///< significant digits of CSV and JSON; none: all
 };
 
-/// One of `result_forms`. For eyes a table a stage: of two axes the first downwards and the second
-/// across, else a line a point.
+/// One of `result_forms`. For readers a table a stage: of two axes the first downwards and the
+/// second across, else one line per point.
 std::string sweep_text(const SweepResult& sweep, const SweepView& view, std::string_view form,
                        const TextStyle& text_style);
 

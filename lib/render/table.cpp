@@ -21,7 +21,7 @@ std::size_t part_width(const SubTable& part) {
   return width;
 }
 
-/// All columns for eyes, as wide as their widest cell.
+/// All columns for readers, as wide as their widest cell.
 SubTable natural_part(const std::vector<Table::Column>& columns,
                       const std::vector<std::vector<std::string>>& texts) {
   SubTable part{{}, std::vector<std::size_t>(columns.size())};

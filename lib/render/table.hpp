@@ -42,20 +42,21 @@ public:
   /// A layer: its number where it is one, its name ("decoder.3.cross"), or nothing.
   static Cell layer(std::string_view id);
   static Cell count(const std::optional<std::size_t>& count);
-  /// A number; none is "–" for eyes.
+  /// A number; none is "–" for readers.
   static Cell number(const std::optional<double>& number);
   static Cell truth(bool flag);
   /// "4 × 33", "4x33" in CSV, a list in JSON.
   static Cell shape(const Shape& shape);
   /// Words between blanks, a list in JSON.
   static Cell list(std::vector<std::string> words);
-  /// What only JSON can have: objects, lists of numbers. `put` is called when the table is written.
+  /// A value that only JSON has: an object, a list of numbers. `put` is called when the table is
+  /// written.
   static Cell json(std::function<void(JsonText&)> put);
 
-  /// The same with another text for eyes.
+  /// The same with another text for readers.
   Cell shown_as(std::string text) const;
 
-  /// For eyes; numbers are written by `eyes`.
+  /// For readers; numbers are written by `eyes`.
   std::string text(const std::function<std::string(double)>& eyes) const;
   /// The number that it is, if it is one and has no text of its own.
   std::optional<double> shown_number() const;
@@ -74,25 +75,25 @@ private:
   std::optional<std::string> text_;
 };
 
-/// Rows of cells below titles. For eyes they are aligned by display width.
+/// Rows of cells below titles. For readers they are aligned by display width.
 class Table {
 public:
   /// The forms that have a column: every one, the table and Markdown, CSV and JSON, one of these,
   /// or none.
   enum class In : std::uint8_t { all, eyes, fields, lines, json, none };
   struct Column {
-    std::string title = {}; ///< for eyes
+    std::string title = {}; ///< for readers
     bool right = false;     ///< right-aligned: numbers
     bool shrinks = false;   ///< cut short where the lines would not fit
     bool dim = false;
-    bool wraps = false;   ///< where it shrinks, it goes on below instead of being cut
+    bool wraps = false;   ///< where it shrinks, its text continues below instead of being cut
     bool follows = false; ///< belongs to the column before it, and stays with it
     bool names = false;   ///< identifies a row: repeated in each part of a table that is split
     bool spare = false;   ///< shows again what another column has: left out where the lines would
                           ///< not fit
     In in = In::all;
     std::string field = {}; ///< its name in CSV and JSON; "": the title
-    /// How a number is shown; none: with four digits.
+    /// The text of a number for readers; none: with four digits.
     std::function<std::string(double)> eyes = {};
     /// Significant digits of the largest number, where all of the column are shown alike.
     std::size_t together = 0;
@@ -104,7 +105,7 @@ public:
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
-  /// A sentence below the rows, for eyes.
+  /// A sentence below the rows, for readers.
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
   bool empty() const { return rows_.empty(); }
   std::size_t size() const { return rows_.size(); }
@@ -117,7 +118,7 @@ public:
   /// such a part does not fit, its columns have one blank between them, and names shrink.
   /// Titles are bold.
   std::string text(const TextStyle& text_style, std::size_t indent = 0) const;
-  /// The columns for eyes as a table of Markdown, of any width.
+  /// The columns for readers as a table of Markdown, of any width.
   std::string markdown() const;
   /// Lines of csv or tsv; without the line of titles where that is written already. Numbers have
   /// `precision` significant digits, or as many as read back to the same value.
@@ -131,7 +132,7 @@ public:
   std::string as(std::string_view form, const TextStyle& text_style,
                  std::optional<std::size_t> precision = {}, Spread spread = on_lines) const;
 
-  /// The cells for eyes, row by row; "" where a column is not for eyes.
+  /// The cells for readers, row by row; "" where a column is not for readers.
   std::vector<std::vector<std::string>> texts() const;
 
 private:
@@ -140,15 +141,15 @@ private:
   std::vector<std::string> notes_;
 };
 
-/// Rows in a form of programs, written while they come in: csv, tsv, json (a list of objects) or
+/// Rows in a form for programs, written as they arrive: csv, tsv, json (a list of objects) or
 /// ndjson.
 class TableStream {
 public:
   TableStream(std::string_view form, std::optional<std::size_t> precision, Spread spread = on_lines)
       : form_(form), precision_(precision), spread_(spread) {}
-  /// What these rows add to the text.
+  /// Returns the text of these rows.
   std::string add(const Table& rows);
-  /// What ends it.
+  /// Returns the end of the text.
   std::string finish();
   /// Whether a line of titles, or a row, was written.
   bool is_begun() const { return is_begun_; }
@@ -167,7 +168,7 @@ inline Table::Column field_column(std::string name) {
   return {.title = std::move(name), .in = Table::In::fields};
 }
 
-/// A column, and what it has of a row.
+/// A column, and the function that gives its cell of a row.
 template <class Row> struct ColumnOf : Table::Column { std::function<Cell(const Row&)> get; };
 template <class Row> using ColumnsOf = std::vector<ColumnOf<Row>>;
 

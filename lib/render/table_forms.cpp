@@ -1,4 +1,4 @@
-// The forms of a table beside the one for a terminal.
+// The forms of a table for files and programs: CSV, TSV, JSON, Markdown.
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>

@@ -11,13 +11,13 @@
 
 namespace mha::render {
 
-/// Where rendered text goes, piece by piece.
+/// Takes rendered text, piece by piece.
 using Sink = std::function<void(std::string_view)>;
 
 /// The colours that a terminal shows, beyond bold and dim.
 enum class Depth : std::uint8_t { none, palette /* 256 */, truecolor /* 24 bits */ };
 
-/// What text is rendered for.
+/// The screen that text is rendered for.
 struct TextStyle {
   bool color = false;      ///< escapes for bold and dim may be used
   std::size_t width = 100; ///< columns that a line should fit

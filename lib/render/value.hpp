@@ -17,8 +17,8 @@ struct Side {
   /// Labels of the positions for each position of the batch, where items are other texts; else
   /// empty.
   std::vector<std::vector<std::string>> of_items{};
-  /// Of texts of several lengths: how many positions each text has, those of its padding at the end
-  /// left out; else empty.
+  /// The number of positions of each text without the padding at its end, if lengths differ; else
+  /// empty.
   std::vector<std::size_t> own_counts{};
 
   bool exists() const { return !absent; }
@@ -28,7 +28,7 @@ struct Side {
   const std::vector<std::string>& labels_of(std::size_t b) const {
     return b < of_items.size() ? of_items[b] : labels;
   }
-  /// The side of one position of the batch by itself.
+  /// The side of one position of the batch.
   Side of_item(std::size_t b) const;
   /// count() without the padding after the text at one position of the batch.
   std::size_t count_of(std::size_t b) const {

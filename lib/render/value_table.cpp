@@ -1,5 +1,5 @@
-// Numbers for eyes: titled matrices, rounded, labelled, in column groups that fit the width. Every
-// number is printed.
+// Numbers for readers: titled matrices, rounded, labelled, in column groups that fit the width.
+// Every number is printed.
 
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>

@@ -29,7 +29,7 @@ std::string status_text(const WeightDiff& one) {
   return one.status == WeightStatus::shape ? "another shape" : std::string(name_of(one.status));
 }
 
-/// What is known beyond the status: order, factor, shapes, how far.
+/// Details beyond the status: order, factor, shapes, distance.
 std::string detail_of(const WeightDiff& one) {
   std::string text = one.detail;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : " · ") + more; };
@@ -53,7 +53,7 @@ std::string summary(const WeightsDiff& diff) {
   return text;
 }
 
-/// A line a tensor: for eyes its name, what it is and how far; for programs both sides.
+/// One line per tensor: for readers its name, what it is and how far; for programs both sides.
 Table weights_lines(const WeightsDiff& diff) {
   using In = Table::In;
   using One = WeightDiff;

@@ -108,7 +108,7 @@ class LargestOfRows {
   }
 }
 
-/// A bit a key: whether it is hidden from the query.
+/// One bit per key, set where it is hidden from the query.
 class BitRows {
   constructor(stage, bytes) {
     this.rowBytes = Math.ceil(stage.cols / 8);

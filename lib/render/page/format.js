@@ -22,7 +22,7 @@ function exact(value, dtype) {
   return String(number);
 }
 
-/// A number for eyes.
+/// A number for readers.
 function rounded(value, digits = 4) {
   if (value == null || Number.isNaN(value)) return 'nan';
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';

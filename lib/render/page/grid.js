@@ -1,4 +1,4 @@
-// Layers × heads: a cell a head, coloured by a measure; the chosen head's map beside it.
+// Layers × heads: one cell per head, coloured by a measure; the chosen head's map beside it.
 
 const cells = new Map(); // "layer head" → its button
 

@@ -53,7 +53,7 @@ function drawScale() {
     : `${log ? 'logarithmic, ' : ''}each small map by itself: colours of two heads do not compare`;
 }
 
-/// Draws rows into a small canvas: a pixel a cell, or the largest of the cells of a pixel.
+/// Draws rows into a small canvas: one pixel per cell, or the largest of the cells of a pixel.
 function drawSmall(canvas, layer, rows, hidden, log) {
   const most = 128;
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);

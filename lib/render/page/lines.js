@@ -20,7 +20,7 @@ function setupLines() {
 function weightsWidth(heads) {
   return heads * (heads <= fewHeads ? 42 : 26);
 }
-/// Room for numbers, labels and weights beside each other; a third of the view at most, or more for
+/// Room for numbers, labels and weights side by side; a third of the view at most, or more for
 /// the weights of several heads.
 function columnWidth(labels, count, height, heads) {
   const measure = lines.measure || (lines.measure = el('canvas').getContext('2d'));

@@ -77,7 +77,7 @@ class SvgContext {
   stroke() {
     this.put('path', { d: this.path, fill: 'none', stroke: this.strokeStyle, 'stroke-width': short(this.lineWidth), 'stroke-linecap': this.lineCap });
   }
-  /// Few cells are rectangles, as `map` draws them (lib/render/map.hpp); more are a picture of a pixel a cell.
+  /// Few cells are rectangles, as `map` draws them (lib/render/map.hpp); more are a picture of one pixel per cell.
   drawImage(picture, x, y, width, height) {
     if (picture.width * picture.height > 128 * 128) {
       this.put('image', { x: short(x), y: short(y), width: short(width), height: short(height), preserveAspectRatio: 'none',
