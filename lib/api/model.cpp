@@ -102,13 +102,13 @@ Layer Model::layer(const LayerId& layer, const Tokens& tokens, const RunOptions&
   return api::visiting(options, [&] {
     const std::shared_ptr<TextLayers> layers = state_->layers_for(tokens);
     const std::size_t n = state_->number_of(layer);
-    Advance way;
-    way.threads = options.threads;
-    way.arrived = [&](const Residual& at) {
+    Advance pass;
+    pass.threads = options.threads;
+    pass.arrived = [&](const Residual& at) {
       if (options.progress)
         options.progress(static_cast<double>(at.layer) / static_cast<double>(n));
     };
-    return layers->layer(n, advance(*layers, layers->embedded(), n, way).x);
+    return layers->layer(n, advance(*layers, layers->embedded(), n, pass).x);
   });
 }
 

@@ -62,7 +62,7 @@ public:
                       before_->streams.begin() + static_cast<std::ptrdiff_t>(first));
     keep_before(first, at.rollout);
     streams_.push_back(at.x);
-    at = advance(*run_->layers, at, layers, on_the_way());
+    at = advance(*run_->layers, at, layers, pass_options());
     // Patches of the model's end are checked even if nothing of it is kept: logits() may read them
     // later.
     Layer ends = run_->layers->ends(at.x);
@@ -102,11 +102,11 @@ private:
     }
   }
 
-  Advance on_the_way() {
-    Advance way;
-    way.threads = options_.threads, way.rolls = wishes_.roll_out();
-    way.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
-    way.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
+  Advance pass_options() {
+    Advance pass;
+    pass.threads = options_.threads, pass.rolls = wishes_.roll_out();
+    pass.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
+    pass.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
       trace_.reset();
       if (!wishes_.any(n)) {
         keep_nothing();
@@ -116,7 +116,7 @@ private:
       trace_.emplace(layer, state_->order);
       return &*trace_;
     };
-    way.arrived = [this](const Residual& at) {
+    pass.arrived = [this](const Residual& at) {
       if (trace_) {
         for (const Stage stage : state_->order) state_->kept.emplace(stage, trace_->value(stage));
         run_->kept.emplace_back(Cache(std::exchange(state_, nullptr)));
@@ -126,7 +126,7 @@ private:
       streams_.push_back(at.x);
       report(at.layer);
     };
-    return way;
+    return pass;
   }
 
   void report_doubts(const std::vector<PutPatch>& put) {

@@ -62,13 +62,13 @@ void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& 
     compute(ends, make_plan(ends, shown.wants()), shown, options.threads);
     rows.finish();
   };
-  Advance way;
-  way.threads = options.threads;
-  way.patch = [&](Layer& layer, std::size_t n) { api::patch_layer(run, layer, n, put); };
-  way.observer = [&](const Layer& layer, std::size_t n) {
+  Advance pass;
+  pass.threads = options.threads;
+  pass.patch = [&](Layer& layer, std::size_t n) { api::patch_layer(run, layer, n, put); };
+  pass.observer = [&](const Layer& layer, std::size_t n) {
     return rows.of(layer, n, wishes.any(n) ? wishes.of(n, layer) : StageSet());
   };
-  way.arrived = [&](const Residual& at) {
+  pass.arrived = [&](const Residual& at) {
     rows.finish();
     if (options.progress)
       options.progress(static_cast<double>(at.layer) / static_cast<double>(layers));
@@ -81,7 +81,7 @@ void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& 
   std::size_t needed = layers;
   if (after_last.none())
     while (needed > 0 && !wishes.any(needed - 1)) --needed;
-  const Residual last = advance(*run.layers, embedded, needed, way);
+  const Residual last = advance(*run.layers, embedded, needed, pass);
   of_model(last.x, after_last);
   api::require_read(run, put, 0);
 }

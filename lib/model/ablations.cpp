@@ -93,14 +93,14 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
       request_(request),
       set_(counted_set(request.set, layers.count())),
       positions_(positions_of(request.places)) {
-  Advance way;
-  way.threads = request.threads;
+  Advance pass;
+  pass.threads = request.threads;
   std::optional<Trace> parts;
-  way.observer = [&](const Layer& layer, std::size_t) {
+  pass.observer = [&](const Layer& layer, std::size_t) {
     parts.emplace(layer, stages_of_parts(layer));
     return &*parts;
   };
-  way.arrived = [&](const Residual& at) {
+  pass.arrived = [&](const Residual& at) {
     const bool has_mlp = layer(at.layer - 1).block->mlp.present();
     clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
                       has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
@@ -109,7 +109,7 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
   streams_.push_back(layers.embedded().x);
   if (request.next) next_ = std::make_unique<Streams>(request.next, request.threads);
   if (request.ablation == Ablation::resample) require_texts();
-  advance(layers, {streams_.front(), 0}, layers.count(), way);
+  advance(layers, {streams_.front(), 0}, layers.count(), pass);
   rows_ = PredictionRows(ends(), request.places, request.threads);
 }
 
@@ -130,10 +130,10 @@ Tensor Ablations::stream_without_set() const {
   std::size_t first = layers_.count();
   for (const StageEdit& edit : set_)
     first = std::min(first, edit.place.every_layer ? 0 : edit.place.layers->first);
-  Advance way;
-  way.threads = request_.threads;
+  Advance pass;
+  pass.threads = request_.threads;
   std::vector<std::vector<IsRead>> is_read(set_.size());
-  way.patch = [&](Layer& layer, std::size_t n) {
+  pass.patch = [&](Layer& layer, std::size_t n) {
     for (std::size_t i = 0; i < set_.size(); ++i) {
       if (!set_[i].place.is_of(n)) continue;
       ResolvedEdit patch = patch_of(n, layer, set_[i]);
@@ -141,7 +141,7 @@ Tensor Ablations::stream_without_set() const {
       layer.patches.add(std::move(patch));
     }
   };
-  const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
+  const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), pass);
   for (std::size_t i = 0; i < set_.size(); ++i)
     if (!is_any_read(is_read[i]))
       fail("<together> {}: nothing that follows reads it; choose a stage that another is computed "
@@ -234,10 +234,10 @@ Tensor Ablations::stream_from(std::size_t n, const Layer& changed, std::size_t t
   const bool is_last = n + 1 == layers_.count();
   const Tensor stream =
       stream_after(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
-  Advance way;
-  way.threads = threads;
-  way.positions = positions_;
-  return advance(layers_, {stream, n + 1}, layers_.count(), way).x;
+  Advance pass;
+  pass.threads = threads;
+  pass.positions = positions_;
+  return advance(layers_, {stream, n + 1}, layers_.count(), pass).x;
 }
 
 } // namespace mha

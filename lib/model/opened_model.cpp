@@ -89,10 +89,10 @@ const Tensor& OpenedModel::stream_to(std::size_t number) {
   }
   if (stream_.layer < number) {
     run_ = nullptr;
-    Advance way;
-    way.threads = threads, way.rolls = rolls_;
-    way.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
-    stream_ = advance(*layers_, std::move(stream_), number, way);
+    Advance pass;
+    pass.threads = threads, pass.rolls = rolls_;
+    pass.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
+    stream_ = advance(*layers_, std::move(stream_), number, pass);
   }
   return stream_.x;
 }

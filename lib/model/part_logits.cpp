@@ -78,9 +78,9 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
                                     const std::vector<TextPosition>& positions,
                                     std::size_t threads) {
   const std::size_t n = layer_of(layers, place);
-  Advance way;
-  way.threads = threads;
-  const Residual before = advance(layers, layers.embedded(), n, way);
+  Advance pass;
+  pass.threads = threads;
+  const Residual before = advance(layers, layers.embedded(), n, pass);
   const Layer layer = layers.layer(n, before.x);
   const Stage stage = place.stage == Stage::embed ? Stage::resid_pre : place.stage;
   const Tensor whole = trace(layer, {stage}, {}, threads).value(stage);
@@ -105,7 +105,7 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
       (stage == Stage::mlp_out && block.post_mlp_norm.present()))
     fail("<of> {}: there is a norm between {} and the stream; what is added is {}", place.name,
          name_of(stage), of_attention ? "attn_add" : "mlp_add");
-  const Residual last = advance(layers, before, layers.count(), way);
+  const Residual last = advance(layers, before, layers.count(), pass);
   const Layer ends = layers.ends(last.x);
   const ModelHead& head = linear_head(ends);
   const Norm& norm = ends.ends->final;

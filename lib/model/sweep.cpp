@@ -121,10 +121,10 @@ private:
 
   /// The last stream with a place patched, and whether a step has read the patch.
   Tensor patched_stream(const SweepPlace& at, std::size_t threads, bool& read) {
-    Advance way;
+    Advance pass;
     std::vector<IsRead> is_read;
-    way.threads = threads;
-    way.patch = [&](Layer& layer, std::size_t n) {
+    pass.threads = threads;
+    pass.patch = [&](Layer& layer, std::size_t n) {
       if (n < at.first_layer || n > at.last_layer) return;
       ResolvedEdit patch = patch_of(at.edit, layer, n, [&](Stage stage, const std::string&) {
         return other_stage(n, stage);
@@ -133,7 +133,7 @@ private:
       layer.patches.add(std::move(patch));
     };
     const TextLayers& layers = here_.layers();
-    const Residual end = advance(layers, here_.before(at.first_layer), layers.count(), way);
+    const Residual end = advance(layers, here_.before(at.first_layer), layers.count(), pass);
     read = is_any_read(is_read);
     return end.x;
   }

@@ -26,10 +26,10 @@ struct TextColumn {
 /// One number per head; "" where a head has none.
 TextColumn number_column(std::string title, const std::vector<std::optional<double>>& values,
                          std::size_t digits) {
-  std::vector<double> there;
+  std::vector<double> known;
   for (const std::optional<double>& value : values)
-    if (value) there.push_back(*value);
-  const Rounding rounding(there, digits);
+    if (value) known.push_back(*value);
+  const Rounding rounding(known, digits);
   TextColumn column{std::move(title), {}};
   for (const std::optional<double>& value : values)
     column.cells.push_back(value ? rounding.text(*value) : "");
@@ -37,7 +37,7 @@ TextColumn number_column(std::string title, const std::vector<std::optional<doub
 }
 
 /// The heads' columns: number, key/value head, lengths, share of the output, what the sink takes.
-/// One more line for b_o, where there is one: the shares sum to 1 with it.
+/// A line for b_o, if there is one: the shares sum to 1 with it.
 std::vector<TextColumn> head_columns(const Explanation& explanation, const ExplainStyle& style) {
   const std::vector<HeadExplanation>& heads = explanation.heads;
   const bool bias = explanation.b_o_share.has_value();
@@ -175,18 +175,18 @@ std::vector<Message> all_notes(const Explanation& explanation) {
   std::vector<Message> notes;
   for (const HeadExplanation& head : explanation.heads)
     for (const Message& note : head.notes) {
-      std::vector<std::size_t> who;
+      std::vector<std::size_t> sharing;
       for (const HeadExplanation& other : explanation.heads)
-        if (is_one_of(note, other.notes)) who.push_back(other.head);
-      if (who.front() != head.head) continue;
-      const std::string list = ranges(who, 8);
-      notes.push_back(
-          who.size() == explanation.heads.size()
-              ? note
-              : message("head{} {}: {}", who.size() == 1 ? "" : "s",
-                        list.empty() ? fmt::format("{} of {}", who.size(), explanation.heads.size())
-                                     : list,
-                        note));
+        if (is_one_of(note, other.notes)) sharing.push_back(other.head);
+      if (sharing.front() != head.head) continue;
+      const std::string list = ranges(sharing, 8);
+      notes.push_back(sharing.size() == explanation.heads.size()
+                          ? note
+                          : message("head{} {}: {}", sharing.size() == 1 ? "" : "s",
+                                    list.empty() ? fmt::format("{} of {}", sharing.size(),
+                                                               explanation.heads.size())
+                                                 : list,
+                                    note));
     }
   return notes;
 }

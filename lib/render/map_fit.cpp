@@ -85,7 +85,7 @@ private:
 };
 
 MapText Fit::narrow(std::size_t columns, std::size_t lines) const {
-  // A column is half as wide as a line is high: one key by two lots of queries.
+  // A column is half as wide as a line is high, so a cell covers twice as many queries as keys.
   std::size_t down = quotient_up(rows_, 2 * lines), along = quotient_up(cols_, columns);
   if (rows_ < 2 * cols_ && cols_ < 2 * rows_)
     down = along = std::max(down, along); // square stays square
@@ -126,19 +126,19 @@ MapText Fit::smaller(const MapText& text) const {
     for (const bool positions : {true, false}) {
       const std::size_t around = positions ? 2 : 1;
       if (lines < least_lines + around) continue;
-      std::vector<MapText> ways{narrow(columns, lines - around)};
+      std::vector<MapText> candidates{narrow(columns, lines - around)};
       // Characters have no halves: one line per query is higher than wide, but shows every number.
       if (!colors_ && cols_ <= columns && rows_ <= lines - around)
         for (const bool stacked : {true, false}) {
           MapText exact{.wide = false, .rows = rows_, .cols = cols_};
           exact.across = across(room(1), cols_);
-          ways.push_back(stacked ? with_stack(exact, rows_) : exact);
+          candidates.push_back(stacked ? with_stack(exact, rows_) : exact);
         }
-      for (MapText& way : ways) {
-        way.positions = positions;
-        if (lines_of_all(way) <= text_style_.height &&
-            (!best || way.rows * way.cols > best->rows * best->cols))
-          best = way;
+      for (MapText& candidate : candidates) {
+        candidate.positions = positions;
+        if (lines_of_all(candidate) <= text_style_.height &&
+            (!best || candidate.rows * candidate.cols > best->rows * best->cols))
+          best = candidate;
       }
     }
   }

@@ -45,8 +45,10 @@ enum class Of : std::uint8_t { tensors, settings, both };
 
 Table names_table(const std::vector<NameRow>& rows, Of of) {
   using In = Table::In;
-  const auto column = [](const char* title, bool there, std::function<Cell(const NameRow&)> get) {
-    return ColumnOf<NameRow>{{.title = title, .in = there ? In::fields : In::none}, std::move(get)};
+  const auto column = [](const char* title, bool is_shown,
+                         std::function<Cell(const NameRow&)> get) {
+    return ColumnOf<NameRow>{{.title = title, .in = is_shown ? In::fields : In::none},
+                             std::move(get)};
   };
   const bool tensors = of != Of::settings, settings = of != Of::tensors;
   const auto shape_of = [](std::string_view kind) {

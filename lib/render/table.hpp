@@ -78,8 +78,8 @@ private:
 /// Rows of cells below titles. For readers they are aligned by display width.
 class Table {
 public:
-  /// The forms that have a column: every one, the table and Markdown, CSV and JSON, one of these,
-  /// or none.
+  /// The forms that have a column. all: every form; eyes: the table and Markdown; fields: CSV, TSV
+  /// and JSON; lines: CSV and TSV; json: JSON alone; none: no form.
   enum class In : std::uint8_t { all, eyes, fields, lines, json, none };
   struct Column {
     std::string title = {}; ///< for readers

@@ -146,8 +146,8 @@ std::string as_object(const WeightsDiff& diff) {
           json.key("types").list(std::array{one.type_a, one.type_b},
                                  [&](const std::string& type) { json.words_or_null(type); });
           json.key("shapes").list(std::array{&one.shape_a, &one.shape_b}, [&](const Shape* shape) {
-            const bool there = !(shape == &one.shape_a ? one.type_a : one.type_b).empty();
-            there ? json.list(*shape) : json.null();
+            const bool has_side = !(shape == &one.shape_a ? one.type_a : one.type_b).empty();
+            has_side ? json.list(*shape) : json.null();
           });
           json.member("largest", one.largest).member("relative", one.relative);
           if (one.steps)

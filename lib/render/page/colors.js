@@ -75,7 +75,7 @@ function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/// How values become 0 … 255, and which colour that is. `signed` runs from −high to high.
+/// Maps values to 0 … 255 and to colours. `signed` runs from −high to high.
 function painter({ low, high, signed, log }) {
   const table = signed ? signedTables[currentTheme()] : viridisTable;
   const decades = 4; // logarithmic: from high · 10^−4

@@ -13,7 +13,7 @@ function isInformative(name) {
     && (measureOf(layer, h, `${name}_rows`) ?? fewRows) >= fewRows));
   return measured.filter((one) => one).length * 2 > measured.length;
 }
-/// What the grid is coloured by where nothing was chosen.
+/// The measure that colours the grid by default.
 function firstMeasure() {
   const known = knownMeasures.map(({ name }) => name);
   return ['induction', 'entropy_share', ...known].find((name) => known.includes(name) && isInformative(name))

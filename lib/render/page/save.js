@@ -1,6 +1,6 @@
 // What the page shows, saved as SVG or PNG: the same drawing, once on a canvas and once as elements.
 
-/// What the drawing code uses of a canvas' context, as SVG.
+/// The part of a canvas context that the drawing code uses, as SVG.
 class SvgContext {
   constructor(width, height) {
     Object.assign(this, { fillStyle: '#000', strokeStyle: '#000', lineWidth: 1, lineCap: 'butt', font: '10px sans-serif',
@@ -135,7 +135,7 @@ function savePng({ name, width, height, paint }) {
   canvas.toBlob((blob) => download(blob, `${name}.png`), 'image/png');
 }
 
-/// "head-L1-H0": what a picture of a head is called.
+/// "head-L1-H0": the name of a head's picture.
 const pictureName = (what, layer, head) => `${what}-${shortName(layer, head)}`;
 const matrixPicture = (one, head) => ({ name: pictureName(state.stage, one.layer, head), ...one.size,
   paint: (context) => one.paint(context) });
