@@ -105,8 +105,7 @@ TEST_CASE("model: effects, sweeps and circuits of weights that are no numbers sa
     INFO(result.err);
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
-    CHECK_THAT(result.err,
-               Contains("the logits at position 2 are not numbers") && Contains(why));
+    CHECK_THAT(result.err, Contains("the logits at position 2 are not numbers") && Contains(why));
   }
   const Result circuits = model.run_as("circuits", {}, {});
   CHECK(circuits.code == 0);

@@ -309,7 +309,8 @@ TEST_CASE("model: layers, weights and another weight in one's place", "[api][mod
                   model.run(text, {.keep = {"layers.3.output"}}).tensor("output")));
   CHECK_THROWS_WITH(model.with("layers.1.W_o", model.weight("layers.1.W_k")), Contains("expected"));
   CHECK_THROWS_WITH(model.with("W_o", W), Contains("of which layer?"));
-  CHECK_THROWS_WITH(model.with("layers.1.weights", W), Contains("weights is a stage, not a weight"));
+  CHECK_THROWS_WITH(model.with("layers.1.weights", W),
+                    Contains("weights is a stage, not a weight"));
   CHECK_THROWS_WITH(model.weight("layers.9.W_o"), Contains("the model has 4 layers"));
   CHECK_THROWS_WITH(model.weight("layers.1.b_o"), Contains("has no b_o"));
 }

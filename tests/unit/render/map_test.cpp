@@ -1,8 +1,8 @@
 #include "support/picture.hpp"
+#include <mha/render/encodings.hpp>
 #include <mha/render/map.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/render/map_terminal.hpp>
-#include <mha/render/encodings.hpp>
 
 #include <catch2/catch.hpp>
 
