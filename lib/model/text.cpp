@@ -300,7 +300,7 @@ TokenIds read_ids(const std::vector<std::string>& typed, int pad) {
     if (padded_ones > 0)
       notes.push_back(message(
           "<ids> {}: padding before the tokens of {} is left out: positions count from the first "
-          "token of attention_mask",
+          "token that attention_mask marks",
           text, before.size() == 1 ? "the text" : counted(padded_ones, "texts")));
   }
   TokenIds ids = padded(std::move(texts), batched, pad);

@@ -42,7 +42,7 @@ struct TextStatsRow {
   std::size_t number = 0; ///< of the text, or of the position
   std::string token;
   std::size_t count = 0;          ///< texts, or queries, that it is based on
-  std::vector<MeanSpread> values; ///< one a column
+  std::vector<MeanSpread> values; ///< one per column
 };
 
 struct TextStatsView {
