@@ -16,7 +16,7 @@ namespace mha {
 template <class T> Prediction prediction_of(const T* logits, std::size_t vocabulary,
                                             std::size_t top, int actual,
                                             const std::vector<int>& followed) {
-  // p = exp(z − max z) / Σ exp(z − max z), in double: the vocabulary is long.
+  // p = exp(z − max z) / Σ exp(z − max z), in double, since the vocabulary is long.
   const double largest = static_cast<double>(*std::max_element(logits, logits + vocabulary));
   double sum = 0;
   for (std::size_t i = 0; i < vocabulary; ++i)

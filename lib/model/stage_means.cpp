@@ -37,7 +37,7 @@ void StageMeans::add(const TextLayers& texts, const StagesOfLayer& stages, std::
   std::vector<Stage> wanted;
   pass.observer = [&](const Layer& of, std::size_t n) -> Observer* {
     wanted.clear();
-    for (const Stage stage : stages(of, n)) // a map's keys differ in number: it has no mean
+    for (const Stage stage : stages(of, n)) // maps have no mean, since their keys differ in number
       if (const Kind kind = info_of(stage).kind; kind != Kind::map && kind != Kind::row)
         wanted.push_back(stage);
     layer = of;

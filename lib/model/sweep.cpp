@@ -212,8 +212,7 @@ private:
   const SweepRequest& request_;
   std::vector<TextPosition> places_;
   PredictionRows clean_;
-  std::vector<Distribution>
-      predicted_; ///< of the clean rows, where others' divergence is asked for
+  std::vector<Distribution> predicted_; ///< of the clean rows, for SweepMetric::kl
   std::vector<std::size_t> answer_, versus_;
   std::vector<std::optional<std::size_t>> next_;
   using OtherStage = std::pair<std::pair<std::size_t, Stage>, Tensor>;

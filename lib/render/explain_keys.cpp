@@ -128,7 +128,7 @@ private:
     for (const std::optional<double>& extra : {summary, sink})
       if (extra) listed.push_back(*extra);
 
-    // The largest exponential is 1: a digit more, so that small ones differ as α does.
+    // One more digit, since the largest exponential is 1: small ones then differ like α.
     const std::size_t digits = style.digits + (is_exp && !naive ? 1 : 0);
     const Rounding rounding(listed, digits);
     for (std::size_t j : shown.keys) cells.keys.push_back(rounding.text(values[j]));

@@ -18,8 +18,8 @@ namespace {
 constexpr double title_size = 15, axis_name_size = 12;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
 constexpr std::size_t picture_width = 1120; ///< of all panels side by side
-constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
-constexpr std::size_t small_panel = 320;    ///< a map of few cells is as large
+constexpr std::size_t widest_panel = 440;   ///< in a grid; a single map gets half as much again
+constexpr std::size_t small_panel = 320;    ///< the size of a map of few cells
 constexpr std::size_t largest_cell = 160;
 constexpr std::size_t thinnest_panel = 24;
 constexpr double title_line = 1.3;         ///< distance of a title's lines, in em squares
@@ -259,7 +259,7 @@ void Layout::place_bar() {
   if (picture_.has_nan()) ++swatches;
   constexpr std::size_t swatch_step = 20;
   const std::size_t space = bottom_ - top_, below = swatches * swatch_step + (swatches > 0 ? 6 : 0);
-  // As high as the panels, but not a tower beside many of them.
+  // As high as the panels, up to a limit.
   const std::size_t height = std::clamp<std::size_t>(space > below ? space - below : 0, 48, 480);
   layout_.bar = {x, top_, bar_width, height};
   frame(x, top_, bar_width, height);
@@ -354,7 +354,8 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
   MapLayout best = std::move(narrowest);
   while (low + 1 < high) {
     const std::size_t middle = low + (high - low) / 2;
-    // A layout that is far too wide throws: wider cells than fit by themselves are not tried.
+    // A layout that is far too wide throws, so cells that do not fit even without margins are
+    // skipped.
     MapLayout tried;
     const bool fits = middle * most_cells_across(picture) <= width &&
                       (tried = Layout(picture, middle).run()).width <= width;
@@ -385,7 +386,7 @@ MapLayout layout_of(const MapPicture& picture) {
 }
 
 std::size_t default_cells(std::size_t columns, std::optional<std::size_t> width) {
-  if (width) { // a cell has a pixel at least, beside labels and the colour bar
+  if (width) { // a cell has at least one pixel, and labels and the colour bar need room
     constexpr std::size_t around = 220;
     const std::size_t room = *width > around ? *width - around : 0;
     return std::clamp<std::size_t>(room / columns > panel_gap ? room / columns - panel_gap : 0, 16,

@@ -34,7 +34,7 @@ Table overview_table(const std::vector<OverviewRow>& rows, std::size_t digits) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const OverviewRow& row) { return row.summary.*count > 0; });
   };
-  // Of no finite numbers there is no smallest, largest and mean.
+  // Without finite numbers there is no smallest, largest or mean.
   const auto number = [digits](std::string title, auto of) {
     return ColumnOf<OverviewRow>{
         {.title = std::move(title),
