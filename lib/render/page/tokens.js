@@ -8,7 +8,7 @@ function shortWeight(value, heads) {
   return value >= 0.995 ? '1.0' : fixed(value, 2).replace(/^0\./, '.');
 }
 
-/// The height of a row: small enough to show all tokens at once, as long as they are readable.
+/// The height of a row: small enough to show all tokens at once while these stay readable.
 function rowHeight(tokens) {
   return Math.max(12, Math.min(22, Math.floor(780 / tokens)));
 }
