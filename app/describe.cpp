@@ -1,7 +1,7 @@
 #include "describe.hpp"
 
 #include <mha/load/loaded_words.hpp>
-#include <mha/render/headline.hpp>
+#include <mha/render/overview.hpp>
 
 #include <filesystem>
 

@@ -8,7 +8,7 @@
 #include <mha/files/text.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
-#include <mha/render/coverage.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 

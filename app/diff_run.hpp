@@ -5,7 +5,6 @@
 #include "output.hpp"
 #include <mha/diagnose/model_diff.hpp>
 #include <mha/render/diff.hpp>
-#include <mha/render/diff_layers.hpp>
 
 namespace mha::app {
 

@@ -7,7 +7,7 @@
 #include "resume.hpp"
 #include "text_groups.hpp"
 #include <mha/model/effects.hpp>
-#include <mha/render/effects.hpp>
+#include <mha/render/studies.hpp>
 
 #include <memory>
 #include <string>

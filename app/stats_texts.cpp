@@ -6,7 +6,7 @@
 #include "text_groups.hpp"
 #include "top_texts.hpp"
 #include <mha/ranks/ranks.hpp>
-#include <mha/render/text_stats.hpp>
+#include <mha/render/stats.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "text_groups.hpp"
 
 #include <mha/naming/stage_names.hpp>
-#include <mha/render/sweep.hpp>
+#include <mha/render/studies.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "resume.hpp"
 #include "text_groups.hpp"
 #include <mha/observe/trace.hpp>
-#include <mha/render/text_stats.hpp>
+#include <mha/render/stats.hpp>
 
 #include <algorithm>
 #include <cmath>

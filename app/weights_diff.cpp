@@ -2,7 +2,7 @@
 
 #include "console.hpp"
 #include <mha/compare/weights.hpp>
-#include <mha/render/weights.hpp>
+#include <mha/render/diff.hpp>
 
 namespace mha::app {
 

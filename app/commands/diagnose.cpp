@@ -15,7 +15,6 @@
 #include <mha/lint/lint_overflow.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
-#include <mha/render/model_diagnosis.hpp>
 #include <mha/system/named.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "commands/commands.hpp"
 #include "output.hpp"
-#include <mha/render/names.hpp>
+#include <mha/render/stages.hpp>
 
 namespace mha::app {
 

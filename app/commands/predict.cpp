@@ -9,7 +9,7 @@
 #include <mha/load/source.hpp>
 #include <mha/model/predict.hpp>
 #include <mha/naming/stage_names.hpp>
-#include <mha/render/part_logits.hpp>
+#include <mha/render/studies.hpp>
 #include <mha/render/predict.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

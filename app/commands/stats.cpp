@@ -101,7 +101,7 @@ std::string Stats::text_of(const std::vector<render::StatsRow>& rows,
     if (less_uniform) columns = all_above_uniform(columns);
   }
   if (render::is_for_eyes(form) && measures.empty() && !all)
-    return telling_stats(rows, less_uniform, form, text_style());
+    return default_stats(rows, less_uniform, form, text_style());
   return form == "table" ? chosen_stats(rows, columns, text_style())
                          : stats_table(rows, columns).as(form, text_style(), precision);
 }

@@ -3,7 +3,7 @@
 #include "commands/commands.hpp"
 #include "output.hpp"
 #include <mha/model/opened_model.hpp>
-#include <mha/model/token_ids.hpp>
+#include <mha/model/text.hpp>
 #include <mha/render/tokens.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 

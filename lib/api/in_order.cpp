@@ -38,16 +38,16 @@ void InOrder::observe(const Slice& block) {
     early_.erase(early_.begin());
     done_ += front.first.count;
     while (at_ < places_.size() && done_ >= places_[at_].count) done_ -= places_[at_++].count;
-    hand_out(front.first, std::move(front.second));
+    deliver(front.first, std::move(front.second));
   }
 }
 
 void InOrder::finish() {
   for (auto& [key, rows] : std::exchange(early_, {}))
-    if (!stopped_) hand_out(rows.first, std::move(rows.second));
+    if (!stopped_) deliver(rows.first, std::move(rows.second));
 }
 
-void InOrder::hand_out(Place place, Tensor rows) {
+void InOrder::deliver(Place place, Tensor rows) {
   if (!lengths_.empty()) {
     const std::size_t length = lengths_[place.batch];
     if (place.token >= length) return;
@@ -58,7 +58,7 @@ void InOrder::hand_out(Place place, Tensor rows) {
       rows = Tensor(rows.dtype(), shape, rows.share());
     }
   }
-  stopped_ = true; // unless it comes back
+  stopped_ = true; // until the call returns without an exception
   use_(place, rows.read_only());
   stopped_ = false;
 }

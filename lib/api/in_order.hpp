@@ -14,31 +14,31 @@
 
 namespace mha::api {
 
-/// Hands rows out in the order of their places, whatever order they appear in. What comes early
-/// waits here: a few blocks of a map, at most the whole of a stage with a row a token.
+/// Passes rows to a function in the order of their places, whatever order they are computed in.
+/// Early rows are kept here: a few blocks of a map, at most a whole stage with one row per token.
 class InOrder : public Observer {
 public:
-  /// Of all rows that the layer's stage has, but those behind the end of a shorter text.
+  /// Passes every row of the layer's stage except the padding after a shorter text.
   InOrder(const Layer& layer, Stage stage, std::function<void(Place, Tensor)> use);
 
   StageSet wants() const override;
   void observe(const Slice& block) override;
-  /// What is left once all is computed.
+  /// Passes the rows that are left once all is computed.
   void finish();
 
 private:
   using Key = std::tuple<std::size_t, std::size_t, std::size_t>;
-  void hand_out(Place place, Tensor rows);
+  void deliver(Place place, Tensor rows);
   static Key key_of(const Place& place) { return {place.batch, place.head, place.token}; }
   Key next() const;
 
   Stage stage_;
-  std::vector<std::size_t> lengths_; ///< of texts whose padding is not handed out
+  std::vector<std::size_t> lengths_; ///< of the texts; empty where the rows have no padding
   std::vector<Place> places_;
   std::function<void(Place, Tensor)> use_;
   std::mutex lock_;
   std::map<Key, std::pair<Place, Tensor>> early_;
-  std::size_t at_ = 0, done_ = 0; ///< the place that is next, and its tokens that are out
+  std::size_t at_ = 0, done_ = 0; ///< the next place, and how many of its tokens were passed
   bool stopped_ = false;          ///< by an exception
 };
 

@@ -16,7 +16,7 @@ namespace mha {
 
 namespace {
 
-/// Where the file of `X` is, if not in the current folder: beside the source.
+/// The file of `X` in the current folder, or else beside the source.
 std::string place_of_input(const std::string& source, const std::string& X) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -51,7 +51,7 @@ Layer layer(Tensors tensors, Settings settings, const Options& options) {
       const std::string name = bound_name(key, key, false);
       if (tensor.empty()) fail("{}: the tensor is empty: it has neither numbers nor a shape", key);
       const auto [at, added] = parts.emplace(name, NamedTensor{std::move(tensor), key, true});
-      if (!added) fail("{} and {} are both {}; one of them is to go", at->second.source, key, name);
+      if (!added) fail("{} and {} are both {}; remove one of them", at->second.source, key, name);
     }
     for (const auto& [name, value] : options.settings) set(settings, name, value, name);
     Labels labels;
@@ -132,7 +132,7 @@ std::vector<std::string> api::layer_ids(Request request) {
   request.layer = "all";
   try {
     return Sources(request).chosen();
-  } catch (const Error&) { // one layer without a number, or what the next line says
+  } catch (const Error&) { // one layer without a number, or an error that the next line reports
     request.layer = "";
     return Sources(std::move(request)).chosen();
   }

@@ -1,51 +1,18 @@
 // A whole model, opened once.
 
 #include <mha/api/model_state.hpp>
-#include <mha/api/model_weights.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/api/wishes.hpp>
 #include <mha/layer/members.hpp>
 #include <mha/layer/names.hpp>
 #include <mha/load/layer_source.hpp>
-#include <mha/model/token_ids.hpp>
+#include <mha/model/text.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/observe/not_finite.hpp>
 #include <mha/system/parse.hpp>
 
 namespace mha {
-
-namespace {
-
-/// What is behind "layers.3.", or another tool's words: norm.weight has a dot of its own.
-std::string behind_layer(std::string_view name) {
-  std::string typed(name);
-  if (layers_of_place(name, name).names_layer())
-    typed.erase(0, typed.find('.', typed.find('.') + 1) + 1);
-  return typed;
-}
-
-/// "layers.3.W_q": which layer, and the tensor's canonical name, or a name around attention.
-std::pair<std::size_t, std::string> layer_and_tensor(const Model::State& model,
-                                                     std::string_view name) {
-  if (name.empty()) fail("no weight is named: layers.3.W_q is one");
-  const PlaceLayers named = api::layers_named(name, model.layers());
-  const std::string typed = behind_layer(name);
-  const bool around = api::weight_around_attention(nullptr, typed).has_value();
-  if (!around && find_stage(typed) && !find_tensor_name(typed))
-    fail("{}: {} is a stage, no weight: a run keeps it, or patches it", name, typed);
-  if (!around && !named.names_layer() && canonical_name(typed, true).empty())
-    fail("{}: the model has no weight of this name: {}, or of a layer, layers.0.W_q or "
-         "layers.0.mlp.in",
-         name, api::names_of_ends());
-  const std::string tensor = around ? typed : bound_name(std::string(name), typed, true);
-  const bool one = named.layers && named.layers->first == named.layers->second;
-  if (!one && (model.layers() != 1 || named.every_layer))
-    fail("{}: of which layer? Say it: layers.0.{}", name, tensor);
-  return {one ? named.layers->first : 0, tensor};
-}
-
-} // namespace
 
 std::size_t Model::State::number_of(const LayerId& layer) const {
   const std::string& id = layer.id();
@@ -97,7 +64,7 @@ Model::Model(std::string folder, ModelOptions options) : state_(std::make_shared
     state_->weights = std::make_shared<const Weights>(*state_->sources, options.memory);
     state_->folder = std::move(folder);
     state_->take_one_token();
-    // A setting that contradicts the files is an error here, not of the first run; without settings
+    // A setting that contradicts the files is an error here, not in the first run. Without settings
     // the layers are read later.
     for (std::size_t n = 0; !options.settings.empty() && n < state_->layers(); ++n)
       (void)state_->layer_of_one_token(n);
@@ -142,57 +109,13 @@ Layer Model::layer(const LayerId& layer, const Tokens& tokens, const RunOptions&
   return api::visiting(options, [&] {
     const std::shared_ptr<TextLayers> layers = state_->layers_for(tokens);
     const std::size_t n = state_->number_of(layer);
-    Advance way;
-    way.threads = options.threads;
-    way.arrived = [&](const Residual& at) {
+    Advance pass;
+    pass.threads = options.threads;
+    pass.arrived = [&](const Residual& at) {
       if (options.progress)
         options.progress(static_cast<double>(at.layer) / static_cast<double>(n));
     };
-    return layers->layer(n, advance(*layers, layers->embedded(), n, way).x);
-  });
-}
-
-Tensor Model::weight(std::string_view name) const {
-  return api::visiting([&] {
-    const WholeModel& model = state_->weights->model();
-    if (const std::optional<Tensor> found = api::weight_of_ends(model, name)) {
-      if (found->empty()) fail("{}: the model has none", name);
-      return convert(*found, dtype()).read_only();
-    }
-    const auto [n, tensor] = layer_and_tensor(*state_, name);
-    const Layer layer = state_->layer_of_one_token(n);
-    Tensor found;
-    if (const auto around = api::weight_around_attention(layer.block.get(), tensor))
-      if (!around->empty()) return convert(*around, dtype()).read_only();
-    each_part_of_layer(layer, [&, &wanted = tensor](std::string_view part, const auto& value) {
-      if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, Tensor>)
-        if (part == wanted) found = value;
-    });
-    if (found.empty() || tensor == "X") fail("{}: layer {} has no {}", name, n, tensor);
-    return found.read_only();
-  });
-}
-
-Model Model::with(std::string_view name, Tensor weight) const {
-  return api::visiting([&] {
-    if (api::weight_of_ends(state_->weights->model(), name))
-      fail("{}: weights of attention are exchanged, layers.N.W_q; what it makes, embed, final and "
-           "logits, is patched in a run",
-           name);
-    const auto [n, tensor] = layer_and_tensor(*state_, name);
-    if (api::weight_around_attention(nullptr, tensor))
-      fail("{}: weights of attention are exchanged, layers.N.W_q; what it makes, a stage of the "
-           "layer, is patched in a run",
-           name);
-    if (tensor == "X") fail("{}: a weight of a layer expected, layers.N.W_q", name);
-    (void)state_->layer_of_one_token(n).with(tensor, weight); // throws Error where it does not fit
-    auto changed = std::make_shared<State>(*state_);
-    if (const std::string found = not_finite_in(weight); !found.empty())
-      changed->doubts.push_back(
-          warning(fmt::format("{} has {}: everything computed from them is lost", name, found)));
-    changed->edits.push_back({.name = tensor, .tensor = std::move(weight), .layer = n});
-    changed->take_one_token();
-    return Model(std::move(changed));
+    return layers->layer(n, advance(*layers, layers->embedded(), n, pass).x);
   });
 }
 

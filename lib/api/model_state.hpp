@@ -3,7 +3,7 @@
 
 #include <mha/api/cache.hpp>
 #include <mha/load/edit.hpp>
-#include <mha/model/value_runs.hpp>
+#include <mha/model/patcher.hpp>
 
 #include <map>
 #include <mutex>
@@ -21,7 +21,7 @@ struct Tokens::State {
 
 struct Patch::State {
   StageEdit edit;
-  /// Where it was given as a place; its layer is known once the model is.
+  /// The place, if it was given as one; a model gives its layer a number.
   std::optional<At> at;
   std::shared_ptr<const Run::State> other;                 ///< of from()
   std::function<Tensor(Place place, Tensor row)> function; ///< of rows()
@@ -56,14 +56,14 @@ struct Run::State {
   std::shared_ptr<const Model::State> model;
   Tokens tokens{nullptr};
   std::shared_ptr<const TextLayers> layers;
-  std::shared_ptr<ValueRuns> values; ///< what patches take from runs without them
+  std::shared_ptr<ValueRuns> values; ///< of runs without patches, which patches take values from
   std::vector<Patch> patches;
   std::size_t threads = 0;
-  std::vector<Tensor> streams; ///< before each layer, and behind the last; empty: not kept
-  /// Of each layer, and of what stands behind the last; none: nothing was asked for there.
+  std::vector<Tensor> streams; ///< before each layer, and after the last; empty: not kept
+  /// By layer, then the model's end; none: nothing was asked for there.
   std::vector<std::optional<Cache>> kept;
   std::vector<Note> doubts; ///< of the values of patches
-  std::vector<Note> notes;  ///< all that is to be known
+  std::vector<Note> notes;  ///< for the user
 
   mutable std::mutex once; ///< of what follows, computed when it is first asked for
   mutable std::optional<std::vector<std::vector<double>>> losses;
@@ -71,7 +71,7 @@ struct Run::State {
 
   /// Makes `values`: of the run's own layers, and of texts that patches name.
   void take_values();
-  /// What reads the last stream. Throws Error where no stream was kept.
+  /// The model's end on the last stream. Throws Error where no stream was kept.
   Layer ends() const;
   /// Logits that are there already, kept or computed; else an empty tensor.
   Tensor known_logits() const;
@@ -81,18 +81,18 @@ struct Run::State {
 
 namespace mha::api {
 
-/// Puts those patches of a run that are of a layer on it; `n` = layers: what stands behind the
-/// last. Adds to `put` what the layer got, and which patch it is of.
+/// A patch that was put on a layer.
 struct PutPatch {
-  std::size_t patch;
+  std::size_t patch; ///< its index in the run's list
   IsRead is_read;
   std::string doubt; ///< about its value; "": none
 };
+/// Puts a run's patches of layer `n` on it; `n` = layers is the model's end. Adds them to `put`.
 void patch_layer(const Run::State& run, Layer& layer, std::size_t n, std::vector<PutPatch>& put);
 /// Throws Error for a patch, from `first_new` on, that no computation has read.
 void require_read(const Run::State& run, const std::vector<PutPatch>& put, std::size_t first_new);
-/// The first layer that patches change, or the number of layers where they are behind the last.
-/// Throws Error for a layer that there is not.
+/// The first layer that patches change; the number of layers where they change the model's end
+/// alone. Throws Error for a layer that does not exist.
 std::size_t first_patched(const Model::State& model, const std::vector<Patch>& patches);
 
 } // namespace mha::api

@@ -38,7 +38,7 @@ std::shared_ptr<Patch::State> state_of(const At& at, PatchOp op, EditValue value
   return state;
 }
 
-/// Of a written place, which may end in "+=", "-=" or "*=", and a value.
+/// A patch of a value at a written place, which may end in "+=", "-=" or "*=".
 std::shared_ptr<Patch::State> state_written(std::string place, EditValue value) {
   while (place.ends_with(' ')) place.pop_back();
   if (!place.ends_with('=')) place += " =";
@@ -152,7 +152,7 @@ StagePlace placed(const Patch::State& patch, const Model::State& model) {
   place.count_from_first(model.layers(), text);
   if (!place.names_layer()) {
     if (model.layers() != 1)
-      fail("{}: of which layer? Say it: layers.N.{} (or layers.*.{})", text, place.name,
+      fail("{}: of which layer? Give it as layers.N.{} (or layers.*.{})", text, place.name,
            place.name);
     place.every_layer = true;
   }
@@ -162,7 +162,7 @@ StagePlace placed(const Patch::State& patch, const Model::State& model) {
   return place;
 }
 
-/// A stage whose rows are what a function makes of them: batch, heads, rows, columns.
+/// A stage with each row replaced by what a function makes of it: batch, heads, rows, columns.
 Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& layer,
                         const Tensor& whole) {
   const std::vector<Dim>& letters = info_of(stage).letters;
@@ -188,8 +188,8 @@ Tensor rows_of_function(const Patch::State& patch, Stage stage, const Layer& lay
   return result;
 }
 
-/// Another run has the same places: it is of the same model, whatever weights were changed, and of
-/// as many tokens, in one text for all or text by text.
+/// Throws Error where another run lacks this run's places. It needs the same model, whatever
+/// weights were changed, and as many tokens, in one text for all or text by text.
 void require_same_texts(const Run::State& run, const Run::State& other, const std::string& text) {
   if (other.model->weights != run.model->weights)
     fail("{}: the other run is of another model; keep the stage there, and give its tensor", text);
@@ -216,15 +216,15 @@ UnpatchedValues value_of(const Run::State& run, const Patch::State& patch, const
     const Run::State& other = *patch.other;
     require_same_texts(run, other, patch.edit.text);
     std::vector<api::PutPatch> put;
-    Layer there = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
-                                          : other.layers->ends(other.streams.back());
-    api::patch_layer(other, there, n, put);
-    return whole_stage(there, stage, run.threads);
+    Layer other_layer = n < run.model->layers() ? other.layers->layer(n, other.streams[n])
+                                                : other.layers->ends(other.streams.back());
+    api::patch_layer(other, other_layer, n, put);
+    return whole_stage(other_layer, stage, run.threads);
   }
   return run.values->stage(n, stage, value);
 }
 
-/// That a value has NaN or infinity, which spreads; a score of −inf hides a key.
+/// A warning where a value has NaN or infinity, which spreads; but a score of −inf hides a key.
 std::string doubt_about(const ResolvedEdit& patch) {
   const std::string found = not_finite_in(patch.stage, patch.value);
   return found.empty() ? ""

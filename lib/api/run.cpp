@@ -1,4 +1,4 @@
-// Layers computed: stages kept, or handed out as they appear.
+// Runs of one layer: stages are kept, or passed to a function while they are computed.
 
 #include <mha/api/cache.hpp>
 #include <mha/api/in_order.hpp>
@@ -64,7 +64,7 @@ DType Cache::dtype() const {
 }
 
 Tensor Cache::tensor(Stage stage) const {
-  (void)name_of(stage); // throws Error where it is none
+  (void)name_of(stage); // throws Error for an invalid stage
   const auto kept = state_->kept.find(stage);
   if (kept != state_->kept.end()) return kept->second.read_only();
   if (contains(state_->available, stage) || is_derived(stage))

@@ -53,7 +53,7 @@ void label(Layer& layer, const Tokens& tokens) {
 
 std::optional<double> Effect::*column_named(std::string_view name) {
   if (const EffectColumn* column = find_named(effect_columns, name)) return column->number;
-  fail("effects: '{}' is no column: kl, loss_change, logit_change, direct, or change of a model "
+  fail("effects: '{}' is not a column: kl, loss_change, logit_change, direct, or change of a model "
        "without a head",
        name);
 }
@@ -64,7 +64,7 @@ void require_next_tokens(const Run::State& run, const EffectsRequest& request) {
     fail("effects: loss_change is the next token's; this model predicts hidden tokens");
   for (const auto& [text, position] : request.places)
     if (position + 1 < run.tokens.length(text)) return;
-  fail("effects: behind the last token nothing follows whose loss could change: give positions "
+  fail("effects: the last token has no next token whose loss could change: give positions "
        "before it, or all of them");
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 using api::PutPatch;
 
-/// Refused before anything is computed: a run that would not fit, and stages that there are not.
+/// Throws Error for a run that would not fit, and for stages that a layer lacks, before anything is
+/// computed.
 void require_room(const Run::State& run, const api::Wishes& wishes, bool streams) {
   const std::size_t layers = run.model->layers();
   const Tensor x = run.layers->embedded().x;
@@ -62,8 +63,8 @@ public:
                       before_->streams.begin() + static_cast<std::ptrdiff_t>(first));
     keep_before(first, at.rollout);
     streams_.push_back(at.x);
-    at = advance(*run_->layers, at, layers, on_the_way());
-    // Patches behind the last layer are checked where nothing there is kept, too: logits() comes
+    at = advance(*run_->layers, at, layers, pass_options());
+    // Patches of the model's end are checked even if nothing of it is kept: logits() may read them
     // later.
     Layer ends = run_->layers->ends(at.x);
     std::vector<PutPatch> of_ends;
@@ -80,7 +81,7 @@ public:
   }
 
 private:
-  /// What is asked for of layers that no new patch changes; their rollout, where one is.
+  /// Keeps what is asked for of the layers that no new patch changes, and their rollout.
   void keep_before(std::size_t first, Tensor& rollout) {
     for (std::size_t n = 0; n < first; ++n) {
       if (!wishes_.any(n) && !wishes_.roll_out()) {
@@ -102,11 +103,11 @@ private:
     }
   }
 
-  Advance on_the_way() {
-    Advance way;
-    way.threads = options_.threads, way.rolls = wishes_.roll_out();
-    way.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
-    way.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
+  Advance pass_options() {
+    Advance pass;
+    pass.threads = options_.threads, pass.rolls = wishes_.roll_out();
+    pass.patch = [this](Layer& layer, std::size_t n) { put(layer, n); };
+    pass.observer = [this](const Layer& layer, std::size_t n) -> Observer* {
       trace_.reset();
       if (!wishes_.any(n)) {
         keep_nothing();
@@ -116,17 +117,17 @@ private:
       trace_.emplace(layer, state_->order);
       return &*trace_;
     };
-    way.arrived = [this](const Residual& at) {
+    pass.arrived = [this](const Residual& at) {
       if (trace_) {
         for (const Stage stage : state_->order) state_->kept.emplace(stage, trace_->value(stage));
         run_->kept.emplace_back(Cache(std::exchange(state_, nullptr)));
       }
-      // Only the last stream is of use where they are not kept.
+      // Without kept streams only the last one is needed.
       if (!options_.streams) streams_.clear();
       streams_.push_back(at.x);
       report(at.layer);
     };
-    return way;
+    return pass;
   }
 
   void report_doubts(const std::vector<PutPatch>& put) {
@@ -175,7 +176,7 @@ Run computed_run(std::shared_ptr<Run::State> run, const Run::State* before,
 
 Layer Run::State::ends() const {
   if (streams.empty())
-    fail("the run kept no streams: keep what is needed (logits), or leave streams as they are");
+    fail("the run kept no streams: keep what is needed (logits), or leave streams at its default");
   return layers->ends(streams.back());
 }
 
@@ -226,7 +227,7 @@ std::vector<std::string> Run::kept() const {
     for (const Stage stage : state_->kept[n]->stages())
       names.push_back(prefix + std::string(name_of(stage)));
   }
-  // Kept with what stands behind the last layer, and computed before the first.
+  // Embed is kept with the model's end, but computed before the first layer.
   const auto embed = std::ranges::find(names, name_of(Stage::embed));
   if (embed != names.end()) std::rotate(names.begin(), embed, embed + 1);
   return names;
@@ -269,11 +270,11 @@ Tensor Run::resid_before(std::int64_t layer) const {
     if (state_->streams.empty())
       fail(
           "the run kept no streams: keep resid_pre of the layers that are needed, or leave streams "
-          "as they are");
+          "at its default");
     const auto count = static_cast<std::int64_t>(state_->streams.size());
     if (layer >= count || layer < -count)
       fail("resid({}): the model has {}: 0 to {} are the streams before each, {} or -1 the one "
-           "behind the last",
+           "after the last",
            layer, counted(state_->model->layers(), "layers"), count - 2, count - 1);
     const Tensor stream =
         state_->streams[static_cast<std::size_t>(layer < 0 ? layer + count : layer)].read_only();

@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// −log p of the token that follows each row of logits: nothing T × vocabulary is kept.
+/// −log p of the token that follows each row of logits. No tensor of T × vocabulary is kept.
 class Losses : public Observer {
 public:
   explicit Losses(const Tokens& tokens) : tokens_(tokens) {
@@ -142,7 +142,7 @@ std::vector<Predicted> Run::predictions(std::int64_t position, std::size_t top,
     const Prediction found = row.dtype() == DType::f64
                                  ? prediction_of(row.as<double>().data(), vocabulary, top, -1)
                                  : prediction_of(row.as<float>().data(), vocabulary, top, -1);
-    if (!found.finite) fail("the logits behind position {} are no numbers", t);
+    if (!found.finite) fail("the logits at position {} are not numbers", t);
     const Weights& weights = *state_->model->weights;
     const tokenizers::Tokenizer* const tokenizer =
         weights.has_tokenizer() ? &weights.tokenizer() : nullptr;

@@ -1,4 +1,4 @@
-// A pass over a whole model that keeps nothing.
+// A pass through a whole model that keeps nothing.
 
 #include <mha/api/in_order.hpp>
 #include <mha/api/model_state.hpp>
@@ -13,12 +13,12 @@ namespace {
 
 using UseRows = std::function<void(const At& at, Place place, Tensor rows)>;
 
-/// Hands out rows of stages in order as they appear, one layer after the other.
+/// Passes rows of stages to a function, in order within a stage, one layer after the other.
 class RowsInOrder {
 public:
   RowsInOrder(std::size_t layers, const UseRows& use) : layers_(layers), use_(use) {}
 
-  /// What looks at a layer, or at what follows the last; null where nothing is wanted.
+  /// The observer of a layer, or of the model's end; null where nothing is wanted.
   Observer* of(const Layer& layer, std::size_t n, const StageSet& wanted) {
     all_ = Several();
     if (wanted.none()) return nullptr;
@@ -34,7 +34,7 @@ public:
     }
     return &all_;
   }
-  /// What is left of that layer once it is computed.
+  /// Passes what is left of that layer once it is computed.
   void finish() {
     for (const std::unique_ptr<api::InOrder>& rows : rows_) rows->finish();
     rows_.clear();
@@ -48,7 +48,7 @@ private:
   Several all_;
 };
 
-/// One pass of a run, as far as the last layer of which something is wanted.
+/// One pass of a run, up to the last layer that is needed.
 void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& rows,
                  const RunOptions& options) {
   const std::size_t layers = run.model->layers();
@@ -62,13 +62,13 @@ void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& 
     compute(ends, make_plan(ends, shown.wants()), shown, options.threads);
     rows.finish();
   };
-  Advance way;
-  way.threads = options.threads;
-  way.patch = [&](Layer& layer, std::size_t n) { api::patch_layer(run, layer, n, put); };
-  way.observer = [&](const Layer& layer, std::size_t n) {
+  Advance pass;
+  pass.threads = options.threads;
+  pass.patch = [&](Layer& layer, std::size_t n) { api::patch_layer(run, layer, n, put); };
+  pass.observer = [&](const Layer& layer, std::size_t n) {
     return rows.of(layer, n, wishes.any(n) ? wishes.of(n, layer) : StageSet());
   };
-  way.arrived = [&](const Residual& at) {
+  pass.arrived = [&](const Residual& at) {
     rows.finish();
     if (options.progress)
       options.progress(static_cast<double>(at.layer) / static_cast<double>(layers));
@@ -81,7 +81,7 @@ void stream_pass(const Run::State& run, const api::Wishes& wishes, RowsInOrder& 
   std::size_t needed = layers;
   if (after_last.none())
     while (needed > 0 && !wishes.any(needed - 1)) --needed;
-  const Residual last = advance(*run.layers, embedded, needed, way);
+  const Residual last = advance(*run.layers, embedded, needed, pass);
   of_model(last.x, after_last);
   api::require_read(run, put, 0);
 }

@@ -13,7 +13,7 @@ namespace {
 void require_in_vocabulary(const std::vector<int>& ids, std::size_t vocabulary) {
   for (const int id : ids)
     if (id < 0 || static_cast<std::size_t>(id) >= vocabulary)
-      fail("ids: {} is no token: the vocabulary has 0 to {}", id, vocabulary - 1);
+      fail("ids: {} is not a token: the vocabulary has 0 to {}", id, vocabulary - 1);
 }
 
 Tokens of_ids(const Model::State& model, std::vector<std::vector<int>> ids, bool batched) {
@@ -87,7 +87,7 @@ Tokens Model::batch(const std::vector<std::string>& texts) const {
   return api::visiting([&] { return of_texts(*state_, texts, true); });
 }
 Tokens Model::batch(std::initializer_list<const char*> texts) const {
-  if (is_one_of(nullptr, texts)) fail("batch: a null pointer is no text");
+  if (is_one_of(nullptr, texts)) fail("batch: a null pointer is not a text");
   return batch(std::vector<std::string>(texts.begin(), texts.end()));
 }
 Tokens Model::batch(const std::vector<std::vector<int>>& ids) const {

@@ -37,9 +37,9 @@ void report(std::vector<Note>* list, std::vector<Note> notes) {
       list->push_back(std::move(note));
 }
 
-void require_settings(const std::vector<std::pair<std::string, std::string>>& said) {
+void require_settings(const std::vector<std::pair<std::string, std::string>>& given) {
   Settings checked;
-  for (const auto& [name, value] : said) set(checked, name, value, "settings");
+  for (const auto& [name, value] : given) set(checked, name, value, "settings");
 }
 
 } // namespace mha::api

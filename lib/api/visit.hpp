@@ -1,5 +1,5 @@
 #pragma once
-// Every call of the public functions: while it lasts, and what is left when it ends.
+// A visit: what every call of the public functions holds while it lasts.
 
 #include <mha/model.hpp>
 #include <mha/system/error.hpp>
@@ -17,11 +17,11 @@ struct Request;
 
 namespace mha::api {
 
-/// As long as one of these is there, threads wait for work and memory is kept to be used again.
-/// When the last one goes, threads end and unused memory returns to the system, as does what
-/// results give back later: a host finds its process as it was, and may fork. Meanwhile the thread
-/// rounds to nearest and keeps subnormal numbers, whatever the host has set (a program that is
-/// linked with -ffast-math flushes them to zero): bits depend on the layer alone.
+/// While a visit exists, threads wait for work and freed memory is kept for reuse. When the last
+/// one ends, the threads end and unused memory returns to the system, as does the memory of results
+/// that are freed later. The host's process is then unchanged, and may fork. During a visit the
+/// thread rounds to nearest and keeps subnormal numbers, whatever the host has set (a program
+/// linked with -ffast-math flushes them to zero), so that bits depend on the layer alone.
 class Visit {
 public:
   Visit();
@@ -39,8 +39,8 @@ void report(std::vector<Note>* list, std::vector<Note> notes);
 /// The ids of the layers that sources hold, in order; {""} for one layer without a number.
 std::vector<std::string> layer_ids(Request request);
 
-/// Throws Error for a setting that is none, and for a value that it cannot have.
-void require_settings(const std::vector<std::pair<std::string, std::string>>& said);
+/// Throws Error for an unknown setting, and for a value that it cannot have.
+void require_settings(const std::vector<std::pair<std::string, std::string>>& given);
 
 /// Does the work within a visit.
 template <class Work> auto visiting(const Work& work) {
@@ -48,8 +48,8 @@ template <class Work> auto visiting(const Work& work) {
   return work();
 }
 
-/// The same of what takes long: a stop that is requested by the options' token is an Error before
-/// the next layer.
+/// The same for long work: a stop requested by the options' token is an Error before the next
+/// layer.
 template <class Work> auto visiting(const RunOptions& options, const Work& work) {
   return visiting([&] {
     const StopCheck stop([&] {

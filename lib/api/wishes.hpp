@@ -11,18 +11,18 @@
 
 namespace mha::api {
 
-/// Which stages of which layer are asked for; of the model itself behind the last layer.
+/// The stages that are asked for of each layer, and of the model's end.
 class Wishes {
 public:
   /// "layers.3.weights", "layers.-1.weights", "layers.0-2.weights", "layers.*.weights", "weights"
-  /// of every layer, "logits"; "*" is all, "layers.3.*" all of a layer. Throws Error for a name
-  /// that is none.
+  /// of every layer, "logits"; "*" is all, "layers.3.*" all of a layer. Throws Error for an unknown
+  /// name.
   Wishes(const std::vector<std::string>& names, std::size_t layers);
 
-  /// What is asked for of a layer that has these. Throws Error for what it lacks and was named.
+  /// The stages asked for of a layer. Throws Error for a named stage that it lacks.
   StageSet of(std::size_t number, const Layer& layer) const;
   bool any(std::size_t number) const { return all_[number] || stages_[number].any(); }
-  /// Whether the rollout of a layer is.
+  /// Whether the rollout of a layer is asked for.
   bool roll_out() const {
     return std::ranges::any_of(
         stages_, [](const StageSet& stages) { return contains(stages, Stage::rollout); });
@@ -42,7 +42,7 @@ std::vector<std::size_t> places_named(std::string_view name,
 /// The layers that a name begins with, counted from the first; none: it names no layer. Throws
 /// Error where the model has no such layer.
 PlaceLayers layers_named(std::string_view name, std::size_t layers);
-/// What a layer's stages are put into. Throws Error for a stage that it does not have.
+/// The cache that a layer's stages are put into. Throws Error for a stage that it does not have.
 std::shared_ptr<Cache::State> empty_cache(const Layer& layer, const StageSet& stages,
                                           std::string name);
 

@@ -29,7 +29,7 @@ std::size_t input_width(const Layer& layer, std::string_view name) {
 }
 
 /// The forms that a tensor of the table may have in this layer; none where it cannot be exchanged
-/// by itself.
+/// alone.
 std::vector<Form> forms_in(const Layer& layer, const TensorInfo& info) {
   const Tensor& now = info.of(layer);
   if (now.empty() && !info.in_layer.can_be_added) return {};
@@ -48,14 +48,14 @@ std::vector<Form> forms_in(const Layer& layer, const TensorInfo& info) {
 Tensor stored_as(const Layer& layer, const std::string& key, const Tensor& tensor, bool turns,
                  const std::vector<Form>& forms, DType dtype) {
   std::string expected;
-  std::vector<Note> unheard;
+  std::vector<Note> ignored_notes;
   for (const Form& form : forms) {
     Shape given = form.given;
     const bool turned = turns && layer.settings.columns && given.size() >= 2;
     if (turned) std::iter_swap(given.end() - 1, given.end() - 2);
     expected += fmt::format("{}{}", expected.empty() ? "" : " or ", to_string(given));
     if (tensor.shape() != given) continue;
-    const Tensor rows = narrowed(tensor, dtype, key, false, unheard);
+    const Tensor rows = narrowed(tensor, dtype, key, false, ignored_notes);
     return stored(turned ? transposed(rows) : rows, form);
   }
   fail("{} is {}: {} expected, as the layer has it", key, to_string(tensor.shape()), expected);
@@ -80,8 +80,8 @@ void replace_mask(Layer& layer, const std::string& name, const std::string& key,
   if (name == "kv_lengths") layer.kv_lengths.clear();
   if (layer.settings.columns && turns_in_columns(name, tensor)) tensor = transposed(tensor);
   NamedTensors parts{{name, {std::move(tensor), key, true}}};
-  std::vector<Note> unheard;
-  take_masks(parts, layer, unheard);
+  std::vector<Note> ignored_notes;
+  take_masks(parts, layer, ignored_notes);
 }
 
 void replace_tensor(Layer& layer, const std::string& name, const std::string& key,

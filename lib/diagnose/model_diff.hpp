@@ -7,7 +7,7 @@
 #include <mha/compare/streams.hpp>
 #include <mha/compare/verdict.hpp>
 #include <mha/diagnose/gelu_forms.hpp>
-#include <mha/model/exact_pass.hpp>
+#include <mha/model/opened_model.hpp>
 
 #include <optional>
 #include <set>

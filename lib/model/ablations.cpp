@@ -18,7 +18,8 @@ std::vector<Stage> stages_of_parts(const Layer& layer) {
   return kept;
 }
 
-/// To the last rows of a text those of another, as many as both have: B, (heads,) rows, columns.
+/// Copies the last rows of a text to another's last rows, as many as both have: B, (heads,) rows,
+/// columns.
 void copy_ends(Tensor& to, std::size_t text, std::size_t length, const Tensor& from,
                std::size_t other, std::size_t other_length) {
   const Shape& shape = to.shape();
@@ -92,14 +93,14 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
       request_(request),
       set_(counted_set(request.set, layers.count())),
       positions_(positions_of(request.places)) {
-  Advance way;
-  way.threads = request.threads;
+  Advance pass;
+  pass.threads = request.threads;
   std::optional<Trace> parts;
-  way.observer = [&](const Layer& layer, std::size_t) {
+  pass.observer = [&](const Layer& layer, std::size_t) {
     parts.emplace(layer, stages_of_parts(layer));
     return &*parts;
   };
-  way.arrived = [&](const Residual& at) {
+  pass.arrived = [&](const Residual& at) {
     const bool has_mlp = layer(at.layer - 1).block->mlp.present();
     clean_.push_back({parts->value(Stage::head_out), parts->value(Stage::output),
                       has_mlp ? parts->value(Stage::mlp_out) : Tensor()});
@@ -108,7 +109,7 @@ Ablations::Ablations(const TextLayers& layers, const EffectsRequest& request)
   streams_.push_back(layers.embedded().x);
   if (request.next) next_ = std::make_unique<Streams>(request.next, request.threads);
   if (request.ablation == Ablation::resample) require_texts();
-  advance(layers, {streams_.front(), 0}, layers.count(), way);
+  advance(layers, {streams_.front(), 0}, layers.count(), pass);
   rows_ = PredictionRows(ends(), request.places, request.threads);
 }
 
@@ -129,10 +130,10 @@ Tensor Ablations::stream_without_set() const {
   std::size_t first = layers_.count();
   for (const StageEdit& edit : set_)
     first = std::min(first, edit.place.every_layer ? 0 : edit.place.layers->first);
-  Advance way;
-  way.threads = request_.threads;
+  Advance pass;
+  pass.threads = request_.threads;
   std::vector<std::vector<IsRead>> is_read(set_.size());
-  way.patch = [&](Layer& layer, std::size_t n) {
+  pass.patch = [&](Layer& layer, std::size_t n) {
     for (std::size_t i = 0; i < set_.size(); ++i) {
       if (!set_[i].place.is_of(n)) continue;
       ResolvedEdit patch = patch_of(n, layer, set_[i]);
@@ -140,7 +141,7 @@ Tensor Ablations::stream_without_set() const {
       layer.patches.add(std::move(patch));
     }
   };
-  const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), way);
+  const Residual last = advance(layers_, {streams_[first], first}, layers_.count(), pass);
   for (std::size_t i = 0; i < set_.size(); ++i)
     if (!is_any_read(is_read[i]))
       fail("<together> {}: nothing that follows reads it; choose a stage that another is computed "
@@ -149,8 +150,8 @@ Tensor Ablations::stream_without_set() const {
   return last.x;
 }
 
-/// What a stage that is taken out takes its values from, batch axis first: a tensor of which the
-/// mean is taken, or the next texts' values.
+/// The values that replace a stage, batch axis first: a tensor whose mean is taken, or the next
+/// texts' values.
 Tensor Ablations::replacement(std::size_t n, Stage stage, const Tensor& clean) const {
   if (request_.ablation == Ablation::mean && request_.means) return request_.means->mean(n, stage);
   if (request_.ablation != Ablation::resample) return clean;
@@ -227,16 +228,16 @@ ResolvedEdit Ablations::patch_of(std::size_t n, const Layer& layer, Stage stage,
   return mha::patch_of(edit, layer, n, [&](Stage, const std::string&) { return values(); });
 }
 
-/// From a changed layer to the model's end. Of the last layer only the rows of the predictions are
-/// computed.
+/// The last stream of a run from a changed layer on. The last layer computes only the rows of the
+/// predictions.
 Tensor Ablations::stream_from(std::size_t n, const Layer& changed, std::size_t threads) const {
   const bool is_last = n + 1 == layers_.count();
   const Tensor stream =
-      stream_behind(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
-  Advance way;
-  way.threads = threads;
-  way.positions = positions_;
-  return advance(layers_, {stream, n + 1}, layers_.count(), way).x;
+      stream_after(changed, is_last ? positions_ : std::vector<std::size_t>(), threads);
+  Advance pass;
+  pass.threads = threads;
+  pass.positions = positions_;
+  return advance(layers_, {stream, n + 1}, layers_.count(), pass).x;
 }
 
 } // namespace mha

@@ -22,19 +22,19 @@ std::vector<StageEdit> counted_set(std::vector<StageEdit> set, std::size_t count
 std::vector<Stage> ablated_stages(const std::vector<StageEdit>& set, const Layer& layer,
                                   std::size_t n);
 
-/// Its runs may be asked for by several threads.
+/// The clean run and its changed runs, which several threads may ask for.
 class Ablations {
 public:
-  /// Computes the clean run and keeps each layer's stream, and what its parts hold.
+  /// Computes the clean run, and keeps each layer's stream and the outputs of its parts.
   Ablations(const TextLayers& layers, const EffectsRequest& request);
 
-  /// A layer with the clean stream before it; what stands behind the last.
+  /// A layer with the clean stream before it, and the model's end.
   Layer layer(std::size_t n) const { return layers_.layer(n, streams_[n]); }
   Layer ends() const { return layers_.ends(streams_.back()); }
   const PredictionRows& clean_rows() const { return rows_; }
 
-  /// The stream behind the last layer, of the positions of the predictions, of a run with heads of
-  /// layer n replaced; empty: all heads.
+  /// The last stream, at the positions of the predictions, of a run with heads of layer n replaced;
+  /// empty: all heads.
   Tensor stream_without_heads(std::size_t n, const std::vector<std::size_t>& heads,
                               std::size_t threads) const;
   Tensor stream_without_mlp(std::size_t n, std::size_t threads) const;
@@ -58,12 +58,12 @@ private:
   const EffectsRequest& request_;
   std::vector<StageEdit> set_;
   std::vector<std::size_t> positions_; ///< of the predictions, in ascending order
-  std::vector<Tensor> streams_;        ///< of the clean run: before each layer, and behind the last
+  std::vector<Tensor> streams_;        ///< of the clean run: before each layer, and after the last
   std::vector<Clean> clean_;
   PredictionRows rows_;
-  std::unique_ptr<Streams> next_; ///< the texts whose values come in, where they are others
+  std::unique_ptr<Streams> next_; ///< of the texts whose values come in, if not the run's own
   mutable std::mutex replacing_;
-  /// What replaces stages, as they are asked for; while `replacing_` is held.
+  /// The values that replace stages, made on demand; guarded by `replacing_`.
   mutable std::map<std::pair<std::size_t, Stage>, Tensor> replacements_;
 };
 

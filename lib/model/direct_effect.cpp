@@ -11,14 +11,14 @@ namespace mha {
 namespace {
 
 /// A column of the unembedding in double.
-Row column_of(const Tensor& W, std::size_t column) {
+DoubleRow column_of(const Tensor& W, std::size_t column) {
   return row_of(convert(columns_when_read(W, column, 1), DType::f64), 0, W.shape()[0]);
 }
 
 /// The mean of all columns.
-Row mean_column(const Tensor& W) {
+DoubleRow mean_column(const Tensor& W) {
   const std::size_t rows = W.shape()[0], columns = W.shape()[1], together = 4096;
-  Row sum(rows);
+  DoubleRow sum(rows);
   for (std::size_t first = 0; first < columns; first += together) {
     const std::size_t n = std::min(together, columns - first);
     const Tensor part = convert(columns_when_read(W, first, n), DType::f64);
@@ -39,18 +39,18 @@ DirectEffects::DirectEffects(const Layer& ends, const EffectsRequest& request,
   known_ = true;
   const Norm& norm = ends.ends->final;
   const std::size_t d = ends.dims.d_model, T = ends.dims.T;
-  const Row centre = request.centre ? mean_column(lm_head.decoder.W) : Row();
+  const DoubleRow centre = request.centre ? mean_column(lm_head.decoder.W) : DoubleRow();
   double mean_bias = 0;
   const Tensor& b = lm_head.decoder.b;
   for (std::size_t i = 0; request.centre && i < b.count(); ++i)
     mean_bias += value_at(b, i) / static_cast<double>(b.count());
   for (std::size_t i = 0; i < request.places.size(); ++i) {
     const auto& [batch, position] = request.places[i];
-    Row u = column_of(lm_head.decoder.W, answer(i));
+    DoubleRow u = column_of(lm_head.decoder.W, answer(i));
     double bias = b.empty() ? 0 : value_at(b, answer(i));
     if (const std::optional<int> versus = request.versus_at(i)) {
       const auto other = static_cast<std::size_t>(*versus);
-      const Row column = column_of(lm_head.decoder.W, other);
+      const DoubleRow column = column_of(lm_head.decoder.W, other);
       for (std::size_t k = 0; k < d; ++k) u[k] -= column[k];
       if (!b.empty()) bias -= value_at(b, other);
     }
@@ -69,10 +69,10 @@ DirectEffects::DirectEffects(const Layer& ends, const EffectsRequest& request,
   }
 }
 
-void DirectEffects::fold_last_norm(const Row& stream, const Norm& norm, Row& u) {
+void DirectEffects::fold_last_norm(const DoubleRow& stream, const Norm& norm, DoubleRow& u) {
   if (norm.kind == InputNorm::none) return;
-  const Statistics statistics = statistics_of(norm, stream);
-  const Row gain = vector_of(norm.weight, u.size(), norm.one_plus ? 0 : 1);
+  const NormStatistics statistics = statistics_of(norm, stream);
+  const DoubleRow gain = vector_of(norm.weight, u.size(), norm.one_plus ? 0 : 1);
   double mean = 0;
   for (std::size_t k = 0; k < u.size(); ++k) {
     u[k] *= (gain[k] + (norm.one_plus ? 1 : 0)) / statistics.divisor;
@@ -94,26 +94,27 @@ void DirectEffects::enter(const Layer& layer) {
   std::vector<Stage> stages{Stage::head_result, Stage::output};
   if (has_mlp) stages.push_back(mlp);
   const Trace values = trace(layer, stages, {}, request_.threads);
-  const Norm& behind = block.post_attention_norm;
+  const Norm& norm_after = block.post_attention_norm;
   heads_.clear(), bias_.clear(), mlp_.clear(), layer_input_.clear();
   for (const auto& [batch, position] : request_.places) {
     const std::size_t row = batch * T + position;
-    const Statistics statistics =
-        statistics_of(behind, row_of(values.value(Stage::output), row, d));
-    std::vector<Row>& heads = heads_.emplace_back();
+    const NormStatistics statistics =
+        statistics_of(norm_after, row_of(values.value(Stage::output), row, d));
+    std::vector<DoubleRow>& heads = heads_.emplace_back();
     for (std::size_t h = 0; h < H; ++h)
       heads.push_back(
-          frozen(behind, statistics,
+          frozen(norm_after, statistics,
                  row_of(values.value(Stage::head_result), (batch * H + h) * T + position, d)));
-    Row bias = frozen(behind, statistics, vector_of(layer.b_o, d, 0));
-    for (std::size_t k = 0; !behind.bias.empty() && k < d; ++k) bias[k] += value_at(behind.bias, k);
+    DoubleRow bias = frozen(norm_after, statistics, vector_of(layer.b_o, d, 0));
+    for (std::size_t k = 0; !norm_after.bias.empty() && k < d; ++k)
+      bias[k] += value_at(norm_after.bias, k);
     bias_.push_back(std::move(bias));
-    mlp_.push_back(has_mlp ? row_of(values.value(mlp), row, d) : Row());
+    mlp_.push_back(has_mlp ? row_of(values.value(mlp), row, d) : DoubleRow());
     layer_input_.push_back(row_of(layer.X, row, d));
   }
 }
 
-double DirectEffects::dot_with_direction(const Row& part, std::size_t place) const {
+double DirectEffects::dot_with_direction(const DoubleRow& part, std::size_t place) const {
   double sum = 0;
   for (std::size_t k = 0; k < part.size(); ++k) sum += part[k] * u_[place][k];
   return sum;
@@ -127,7 +128,7 @@ std::optional<double> DirectEffects::of(Component part, std::optional<std::size_
     return dot_with_direction(heads_[place][*head], place);
   case Component::attention: {
     double sum = 0;
-    for (const Row& row : heads_[place]) sum += dot_with_direction(row, place);
+    for (const DoubleRow& row : heads_[place]) sum += dot_with_direction(row, place);
     return sum;
   }
   case Component::mlp:

@@ -20,26 +20,26 @@ public:
   DirectEffects(const Layer& ends, const EffectsRequest& request,
                 const std::function<std::size_t(std::size_t)>& answer);
 
-  /// Whether the logit is a sum over parts: not in blocks that normalise the sum, nor behind a head
-  /// with layers of its own.
+  /// Whether the logit is a sum over parts. It is not in blocks that normalise the sum, or with a
+  /// head that has layers of its own.
   bool known() const { return known_; }
-  /// The layer, with its clean stream, that the next parts are of.
+  /// Computes the parts of a layer, given with its clean stream, for of().
   void enter(const Layer& layer);
   std::optional<double> of(Component part, std::optional<std::size_t> head,
                            std::size_t place) const;
 
 private:
-  static void fold_last_norm(const Row& stream, const Norm& norm, Row& u);
+  static void fold_last_norm(const DoubleRow& stream, const Norm& norm, DoubleRow& u);
   /// ⟨part, u⟩ with the direction u_ of a place: the part's direct effect.
-  double dot_with_direction(const Row& part, std::size_t place) const;
+  double dot_with_direction(const DoubleRow& part, std::size_t place) const;
 
   const EffectsRequest& request_;
   bool known_ = false;
-  std::vector<Row> u_; ///< of each place: what a part is multiplied with
+  std::vector<DoubleRow> u_; ///< by place: the direction that parts are multiplied with
   std::vector<double> final_bias_, lm_head_bias_;
   // Of the layer that was entered, at each place:
-  std::vector<std::vector<Row>> heads_;
-  std::vector<Row> bias_, mlp_, layer_input_;
+  std::vector<std::vector<DoubleRow>> heads_;
+  std::vector<DoubleRow> bias_, mlp_, layer_input_;
 };
 
 } // namespace mha

@@ -15,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// What is compared at one place.
+/// The clean prediction at one place, which patched ones are compared with.
 class Comparison {
 public:
   Comparison(const Texts& run, const EffectsRequest& request, const PredictionRow& clean,
@@ -29,7 +29,7 @@ public:
     const std::optional<int> answer = request.answer_at(place);
     answer_ = answer ? static_cast<std::size_t>(*answer) : clean.top();
     logit_ = logit_of(clean);
-    next_ = token_foretold(run, request.places[place]);
+    next_ = next_token_at(run, request.places[place]);
     if (next_) next_logit_ = clean.at(*next_);
   }
 
@@ -85,7 +85,7 @@ void require_other_answer(const Texts& run, const std::vector<Comparison>& at, i
          run.plain(versus));
 }
 
-/// What every place is compared with: its clean prediction, and the tokens that are followed there.
+/// The comparisons of all places.
 std::vector<Comparison> comparisons(const Texts& run, const EffectsRequest& request,
                                     const PredictionRows& clean) {
   const bool has_head = run.model().head().present();
@@ -99,12 +99,12 @@ std::vector<Comparison> comparisons(const Texts& run, const EffectsRequest& requ
   return at;
 }
 
-/// Whether attention adds to the stream what is no head's: b_o, or the bias of a norm after it.
+/// Whether attention adds a bias to the stream, beside its heads: b_o, or that of a norm after it.
 bool adds_bias(const Layer& layer) {
   return !layer.b_o.empty() || !layer.block->post_attention_norm.bias.empty();
 }
 
-/// The stream behind the last layer of a run without a part, computed with so many threads.
+/// The last stream of a run without a part, computed with so many threads.
 using StreamWithout = std::function<Tensor(std::size_t)>;
 /// A run without a part, and where the part's effects begin in the list.
 struct PassWithout {
@@ -128,7 +128,7 @@ std::vector<Effect> effects(const TextLayers& layers, const EffectsRequest& requ
   std::vector<Comparison> at = comparisons(run, request, ablations.clean_rows());
   DirectEffects direct(ablations.ends(), request, [&](std::size_t i) { return at[i].answer(); });
 
-  // First, since a place may not be one.
+  // First, since it throws for an invalid place.
   Tensor without_set;
   if (!request.set.empty()) without_set = ablations.stream_without_set();
   std::vector<Effect> list;

@@ -19,21 +19,22 @@ namespace mha {
 
 class StageMeans;
 
-/// What a part that is taken out is replaced by.
+/// The replacement of a part that is taken out.
 enum class Ablation : std::uint8_t {
   zero,     ///< head_out = 0, so that b_o stays; mlp_out = 0, its bias too
-  mean,     ///< its mean over all positions of all texts that are no padding
+  mean,     ///< its mean over all positions of all texts, without padding
   resample, ///< the same position of the next text
 };
 
 struct EffectsRequest {
   std::vector<TextPosition> places; ///< of the predictions
-  /// Places that are taken out together, besides each part by itself ("layers.1.head_out[0,3]").
+  /// Places that are taken out together, besides each single part ("layers.1.head_out[0,3]").
   std::vector<StageEdit> set;
   Ablation ablation = Ablation::zero;
-  /// Ablation::mean: of all texts, of which these are some (add_to_means); null: of these.
+  /// For Ablation::mean: the means over all texts (add_to_means); null: over these texts.
   std::shared_ptr<const StageMeans> means;
-  /// Ablation::resample: for each text the one whose values come in; null: the next, cyclically.
+  /// For Ablation::resample: for each text the one whose values replace its own; null: the next
+  /// one, cyclically.
   std::shared_ptr<const TextLayers> next;
   /// Positions of the next text are counted from both ends; one that it does not reach keeps its
   /// own value. Else both have one length.
@@ -57,7 +58,7 @@ struct EffectsRequest {
   ///@}
 };
 
-/// Which part of the model a line is about.
+/// A part of the model.
 enum class Component : std::uint8_t {
   head,
   attention, ///< all heads of a layer
@@ -70,7 +71,7 @@ enum class Component : std::uint8_t {
 };
 std::string_view name_of(Component part);
 
-/// The effect of one part on one prediction, patched − clean; what does not apply is not there.
+/// The effect of one part on one prediction, patched − clean; numbers that do not apply are none.
 struct Effect {
   Component part = Component::head;
   std::optional<std::size_t> layer, head;
@@ -122,7 +123,7 @@ public:
   /// Goes on from what parts() was.
   explicit EffectMeans(std::vector<Spreads> parts) : parts_(std::move(parts)) {}
 
-  /// Effects of the same parts, in the order of effects(); of the same texts, or of others.
+  /// Adds effects of the same parts, of any texts, in the order of effects().
   void add(const std::vector<Effect>& effects);
   std::vector<Effect> means() const;
   /// In each number's place its standard deviation; nothing of fewer than two predictions.

@@ -4,18 +4,18 @@
 
 namespace mha {
 
-Row row_of(const Tensor& tensor, std::size_t row, std::size_t width) {
-  Row numbers(width);
+DoubleRow row_of(const Tensor& tensor, std::size_t row, std::size_t width) {
+  DoubleRow numbers(width);
   for (std::size_t i = 0; i < width; ++i) numbers[i] = value_at(tensor, row * width + i);
   return numbers;
 }
 
-Row vector_of(const Tensor& tensor, std::size_t width, double otherwise) {
-  return tensor.empty() ? Row(width, otherwise) : row_of(tensor, 0, width);
+DoubleRow vector_of(const Tensor& tensor, std::size_t width, double otherwise) {
+  return tensor.empty() ? DoubleRow(width, otherwise) : row_of(tensor, 0, width);
 }
 
-Statistics statistics_of(const Norm& norm, const Row& row) {
-  Statistics found;
+NormStatistics statistics_of(const Norm& norm, const DoubleRow& row) {
+  NormStatistics found;
   if (norm.kind == InputNorm::none || norm.kind == InputNorm::affine) return found;
   const double n = static_cast<double>(row.size());
   double sum = 0, squares = 0;
@@ -26,9 +26,9 @@ Statistics statistics_of(const Norm& norm, const Row& row) {
   return found;
 }
 
-Row frozen(const Norm& norm, const Statistics& statistics, Row part) {
+DoubleRow frozen(const Norm& norm, const NormStatistics& statistics, DoubleRow part) {
   if (norm.kind == InputNorm::none) return part;
-  const Row gain = vector_of(norm.weight, part.size(), norm.one_plus ? 0 : 1);
+  const DoubleRow gain = vector_of(norm.weight, part.size(), norm.one_plus ? 0 : 1);
   double mean = 0;
   if (norm.kind == InputNorm::layer) {
     for (const double x : part) mean += x;

@@ -15,8 +15,8 @@ namespace {
 // It also bounds the memory that passes side by side take.
 constexpr std::size_t few_rows_of_pass = 512;
 
-/// How many passes' rows one stream of a lone text holds; 1 of several texts, and where a patch
-/// names positions after the last layer.
+/// The number of passes whose rows fit one stream of a lone text. 1 for several texts, and where a
+/// patch names positions after the last layer.
 std::size_t passes_of_stream(const TextLayers& layers, const IndependentPasses& passes) {
   const std::size_t texts = layers.texts().lengths().size(), places = passes.places.size();
   if (texts > 1 || places == 0 || !layers.ends(layers.embedded().x).patches.list.empty()) return 1;

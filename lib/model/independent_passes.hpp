@@ -1,6 +1,6 @@
 #pragma once
-// Predictions of many passes over the same texts, each with other patches, that do not read each
-// other's results.
+// Predictions of many independent passes through the model with the same texts, each with other
+// patches.
 
 #include <mha/model/run.hpp>
 #include <mha/observe/prediction_rows.hpp>
@@ -11,11 +11,11 @@
 namespace mha {
 
 /// Runs `pass(i, threads)` for i in [0, count), each with the threads that it may use. The loops of
-/// a pass over few rows are too short to keep several threads busy: such passes run side by side,
-/// one thread each; others one after the other, each with all threads. `threads`: 0: as many as
+/// a pass with few rows are too short to keep several threads busy, so such passes run side by side
+/// with one thread each. Others run one after the other with all threads. `threads`: 0: as many as
 /// pay. `rows`: of the stream, of all texts together.
-/// `reached(n)`, on the caller's thread: n passes are done, all of them at last; null: nothing is
-/// called.
+/// `reached(n)` is called on the caller's thread when n passes are done, at last with all of them;
+/// it may be null.
 void independent_passes(std::size_t count, std::size_t rows, std::size_t threads,
                         const std::function<void(std::size_t, std::size_t)>& pass,
                         const std::function<void(std::size_t)>& reached = {});
@@ -28,8 +28,7 @@ struct IndependentPasses {
   std::function<Tensor(std::size_t r, std::size_t threads)> stream;
   std::vector<TextPosition> places; ///< whose predictions are visited
   std::size_t threads = 0;          ///< 0: as many as pay
-  /// Gets the share of the passes that are done, 0 to 1, on the caller's thread; null: nothing
-  /// does.
+  /// Gets the share of the passes that are done, 0 to 1, on the caller's thread; may be null.
   std::function<void(double)> progress = {};
 };
 
@@ -38,8 +37,8 @@ using VisitPassRow =
     std::function<void(std::size_t r, std::size_t place, const PredictionRow& row)>;
 
 /// Computes the passes and calls `visit` with each one's rows, from several threads, in any order.
-/// Passes over few rows are computed side by side. The unembedding is as large as several layers:
-/// where the rows of several passes fit into one stream, it is read once for all of them.
+/// Passes with few rows are computed side by side. The unembedding is as large as several layers,
+/// so it is read once for several passes whose rows fit into one stream.
 void visit_passes(const TextLayers& layers, const IndependentPasses& passes,
                   const VisitPassRow& visit);
 

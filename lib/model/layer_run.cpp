@@ -19,7 +19,7 @@ std::size_t block_of(Stage stage, std::size_t token) {
   return of_keys ? 0 : token / block_queries;
 }
 
-/// Keeps rows of a stage in room for all of them: those at `positions`, all where it is empty.
+/// Copies a block's rows at `positions` (empty: all) to their places in a whole stage.
 void keep_rows(Tensor& stage, std::size_t item, std::span<const std::size_t> positions,
                const Slice& block) {
   const std::size_t element = size_of(stage.dtype()), T = stage.shape()[1],
@@ -33,15 +33,15 @@ void keep_rows(Tensor& stage, std::size_t item, std::span<const std::size_t> pos
 
 } // namespace
 
-/// Shows another observer what it would see of a plan, while more is computed.
-class LayerRun::Beside : public Observer {
+/// Keeps the outputs of a larger plan, and shows another observer only what it asked for.
+class LayerRun::KeepingObserver : public Observer {
 public:
-  Beside(LayerRun& run, const Layer& layer, const Plan& asked, const Plan& whole,
-         const std::vector<std::size_t>& items, Observer& observer)
+  KeepingObserver(LayerRun& run, const Layer& layer, const Plan& asked, const Plan& whole,
+                  const std::vector<std::size_t>& items, Observer& observer)
       : wants_(whole.wanted),
         asked_(asked),
         observer_(observer),
-        handed_on_(run.handed_on_),
+        kept_(run.kept_),
         positions_(whole.queries.size() < layer.dims.T
                        ? std::span<const std::size_t>(run.positions_)
                        : std::span<const std::size_t>()),
@@ -56,8 +56,8 @@ public:
   StageSet wants() const override { return wants_; }
   void observe(const Slice& block) override {
     const std::size_t item = first_item_ + block.batch;
-    if (const auto kept = handed_on_.find(block.stage);
-        kept != handed_on_.end() && block.token < block.length && items_.contains(item))
+    if (const auto kept = kept_.find(block.stage);
+        kept != kept_.end() && block.token < block.length && items_.contains(item))
       keep_rows(kept->second, item, positions_, block);
     if (was_asked(block)) observer_.observe(block);
   }
@@ -72,7 +72,7 @@ private:
   StageSet wants_;
   const Plan& asked_;
   Observer& observer_;
-  std::map<Stage, Tensor>& handed_on_;
+  std::map<Stage, Tensor>& kept_;
   std::span<const std::size_t> positions_; ///< whose rows are kept; empty: all
   std::size_t first_item_;
   std::set<std::size_t> items_; ///< whose rows are kept
@@ -81,23 +81,23 @@ private:
   std::set<std::tuple<Stage, std::size_t, std::size_t, std::size_t>> places_;
 };
 
-LayerRun::LayerRun(const Layer& layer, std::shared_ptr<LayerCounts> counts,
-                   const StageSet& hands_on, std::vector<std::size_t> positions)
+LayerRun::LayerRun(const Layer& layer, std::shared_ptr<LayerCounts> counts, const StageSet& outputs,
+                   std::vector<std::size_t> positions)
     : counts_(std::move(counts)),
-      hands_on_(layer.dims.T > 0 ? hands_on : StageSet()),
+      outputs_(layer.dims.T > 0 ? outputs : StageSet()),
       positions_(std::move(positions)),
       dims_(layer.dims),
       first_item_(layer.first_item),
-      missing_(layer.dims.B, hands_on_.any()) {
+      missing_(layer.dims.B, outputs_.any()) {
   for (std::size_t b = 0; b < dims_.B; ++b) lengths_.push_back(layer.length_of(b));
-  if (hands_on_.any()) layer_ = layer;
+  if (outputs_.any()) layer_ = layer;
 }
 
 std::size_t LayerRun::item_of(const Layer& layer, std::size_t batch) const {
   return layer.first_item - first_item_ + batch;
 }
 
-/// Those of the items whose rows a computation of them has to make; no other makes them then.
+/// The items whose outputs are still missing. The caller computes them: no other thread will.
 std::vector<std::size_t> LayerRun::begin(const Layer& layer,
                                          const std::vector<std::size_t>& items) {
   const std::lock_guard hold(lock_);
@@ -109,15 +109,15 @@ std::vector<std::size_t> LayerRun::begin(const Layer& layer,
   }
   for (const std::size_t item : begun) missing_[item] = false;
   if (begun.empty()) return begun;
-  // Zeros, which padding keeps, and what no row is computed of.
-  if (handed_on_.empty())
-    for (const Stage stage : hands_on_) {
+  // Zeros: padding keeps them, and so do rows that are never computed.
+  if (kept_.empty())
+    for (const Stage stage : outputs_) {
       const Shape shape{dims_.B, dims_.T, dims_.size_of(info_of(stage).letters.back())};
       const DType dtype = layer.dtype_of(stage);
-      handed_on_.emplace(stage, layer_->lengths.empty() ? Tensor(dtype, shape)
-                                                        : sparse_zeros(dtype, shape));
+      kept_.emplace(stage,
+                    layer_->lengths.empty() ? Tensor(dtype, shape) : sparse_zeros(dtype, shape));
     }
-  // A computation lets go of tensors that it no longer reads: not kept here, they are gone then.
+  // A computation releases tensors that it no longer reads, unless this copy keeps them.
   if (std::ranges::find(missing_, true) == missing_.end()) layer_.reset();
   return begun;
 }
@@ -129,16 +129,16 @@ PhaseTimes LayerRun::compute(Layer layer, const Plan& plan, Observer& observer,
     count(plan);
     return mha::compute(std::move(layer), plan, observer, threads);
   }
-  const StageSet wanted = plan.wanted | hands_on_;
+  const StageSet wanted = plan.wanted | outputs_;
   Selection selection;
   if (layer.dims.batched) selection.batch = IndexList::of_indices(plan.batches, message("<batch>"));
   if (!positions_.empty() && plan.queries == positions_)
     selection.query = IndexList::of_indices(positions_, message("<query>"));
   const Plan whole = make_plan(layer, wanted, selection);
   count(whole);
-  Beside beside(*this, layer, plan, whole, begun, observer);
+  KeepingObserver keeping(*this, layer, plan, whole, begun, observer);
   try {
-    return mha::compute(std::move(layer), whole, beside, threads);
+    return mha::compute(std::move(layer), whole, keeping, threads);
   } catch (...) {
     const std::lock_guard hold(lock_);
     for (const std::size_t item : begun) missing_[item] = true;
@@ -146,23 +146,23 @@ PhaseTimes LayerRun::compute(Layer layer, const Plan& plan, Observer& observer,
   }
 }
 
-const Tensor& LayerRun::handed_on(Stage stage, std::size_t threads, PhaseTimes* times) {
+const Tensor& LayerRun::kept(Stage stage, std::size_t threads, PhaseTimes* times) {
   std::vector<std::size_t> missing;
   for (std::size_t b = 0; b < missing_.size(); ++b)
     if (missing_[b]) missing.push_back(b);
-  if (missing.empty()) return handed_on_[stage];
+  if (missing.empty()) return kept_[stage];
   Selection selection;
   if (dims_.batched) selection.batch = IndexList::of_indices(missing, message("<batch>"));
   if (!positions_.empty()) selection.query = IndexList::of_indices(positions_, message("<query>"));
   Several nothing;
   Layer layer = layer_.value();
-  const Plan plan = make_plan(layer, hands_on_, selection);
+  const Plan plan = make_plan(layer, outputs_, selection);
   const PhaseTimes taken = compute(std::move(layer), plan, nothing, threads);
   if (times) *times = taken;
-  return handed_on_[stage];
+  return kept_[stage];
 }
 
-/// Computations of some blocks each are one of the layer where they are of different blocks.
+/// Counts computations of different blocks as one computation of the layer.
 void LayerRun::count(const Plan& plan) {
   const std::size_t of =
       dims_.B * std::max<std::size_t>(dims_.H, 1) * ((dims_.T + block_queries - 1) / block_queries);

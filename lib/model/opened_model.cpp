@@ -1,7 +1,9 @@
 #include <mha/model/opened_model.hpp>
 
+#include <mha/layer/graph.hpp>
 #include <mha/model/patcher.hpp>
 #include <mha/naming/stage_names.hpp>
+#include <mha/observe/trace.hpp>
 #include <mha/system/clock.hpp>
 
 #include <algorithm>
@@ -50,8 +52,8 @@ OpenedModel::OpenedModel(const OpenedModel& opened, std::shared_ptr<const Texts>
 PatchLayer OpenedModel::patch_layer() const {
   if (!request_->patches) return {};
   return [request = request_, sources = sources_, weights = texts_ ? texts_->weights() : nullptr](
-             Layer& layer, const std::string& id, const std::vector<Note>& said) {
-    return request->patches->patch(layer, id, {request->text, sources, weights}, said);
+             Layer& layer, const std::string& id, const std::vector<Note>& reported) {
+    return request->patches->patch(layer, id, {request->text, sources, weights}, reported);
   };
 }
 
@@ -61,7 +63,7 @@ std::shared_ptr<const TextLayers> OpenedModel::layers_of(std::shared_ptr<const T
                                             patch_layer(), kept);
 }
 
-/// A layer of files with the run's patches, and what is to be known of them.
+/// A layer of files with the run's patches, and the notes about them.
 LoadedLayer OpenedModel::patched(LoadedLayer loaded) const {
   if (const PatchLayer patch = patch_layer())
     std::ranges::move(patch(loaded.layer, loaded.id, loaded.notes),
@@ -75,11 +77,11 @@ void OpenedModel::add_times(const LayerTimes& times) {
 }
 
 /// Brings the stream to a layer: from where it is, or from the beginning. A layer that was computed
-/// for an observer has handed on already.
+/// for an observer has already kept its stream.
 const Tensor& OpenedModel::stream_to(std::size_t number) {
   if (stream_.x.empty() || stream_.layer > number) stream_ = layers_->embedded(), run_ = nullptr;
   to_ = std::max(to_, number);
-  if (run_ && run_->hands_on() && stream_.layer < number) {
+  if (run_ && run_->keeps_stream() && stream_.layer < number) {
     LayerTimes times;
     times.computed_s = seconds_of([&] { stream_.x = run_->stream(threads, &times.phases); });
     if (rolls_) stream_.rollout = run_->rollout(threads);
@@ -88,29 +90,29 @@ const Tensor& OpenedModel::stream_to(std::size_t number) {
   }
   if (stream_.layer < number) {
     run_ = nullptr;
-    Advance way;
-    way.threads = threads, way.rolls = rolls_;
-    way.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
-    stream_ = advance(*layers_, std::move(stream_), number, way);
+    Advance pass;
+    pass.threads = threads, pass.rolls = rolls_;
+    pass.timed = [this](std::size_t, const LayerTimes& times) { add_times(times); };
+    stream_ = advance(*layers_, std::move(stream_), number, pass);
   }
   return stream_.x;
 }
 
-/// Whether a layer after this one, or the model's end, is going to be asked for.
+/// Whether a later layer, or the model's end, will be asked for.
 bool OpenedModel::is_read_after(std::size_t number) const {
   return number < to_ || std::ranges::any_of(chosen(), [&](const std::string& id) {
            return id.empty() || texts_->place_of(id) > number;
          });
 }
 
-/// With the warnings about layers that were computed since the last one.
-LoadedLayer OpenedModel::handed_out(LoadedLayer loaded) {
+/// Adds the warnings about layers that were computed since the last load.
+LoadedLayer OpenedModel::with_new_warnings(LoadedLayer loaded) {
   loaded.on_the_way = layers_->take_layer_warnings();
   return loaded;
 }
 
-/// A rollout of files goes on from the layer that was handed out last, and begins at layer 0.
-void OpenedModel::go_on_rolling_out(LoadedLayer& loaded) {
+/// The rollout of files begins at layer 0, and continues from the layer that was loaded last.
+void OpenedModel::continue_rollout(LoadedLayer& loaded) {
   loaded.layer.misses_rollout = !loaded.id.empty() && loaded.id != std::to_string(rolled_out_);
   if (loaded.layer.misses_rollout) return;
   if (rolled_out_ > 0) loaded.layer.rollout_before = last_->rollout(threads);
@@ -120,8 +122,8 @@ void OpenedModel::go_on_rolling_out(LoadedLayer& loaded) {
 LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::SourceTensor>* parts) {
   if (!texts_) {
     LoadedLayer loaded = patched(sources_.load(id, nullptr, false, parts));
-    if (rolls_) go_on_rolling_out(loaded);
-    // It counts how often the layer is computed; nothing but a rollout is handed on.
+    if (rolls_) continue_rollout(loaded);
+    // It counts how often the layer is computed, and keeps its rollout.
     last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(),
                                        rolls_ ? StageSet{Stage::rollout} : StageSet());
     return loaded;
@@ -129,17 +131,17 @@ LoadedLayer OpenedModel::load(const std::string& id, std::vector<Sources::Source
   if (id.empty()) {
     last_ = nullptr;
     const Tensor embedded = layers_->embedded().x;
-    return handed_out(layers_->load_ends(
+    return with_new_warnings(layers_->load_ends(
         embedded, sources_.needs_last_stream() ? stream_to(layers_->count()) : embedded));
   }
   const std::size_t number = texts_->place_of(id);
   LoadedLayer loaded = layers_->load(number, stream_to(number), parts);
   loaded.layer.rollout_before = stream_.rollout;
-  StageSet hands_on;
-  if (is_read_after(number)) hands_on.add(Stage::resid_post);
-  if (is_read_after(number) && rolls_) hands_on.add(Stage::rollout);
-  run_ = last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), hands_on);
-  return handed_out(std::move(loaded));
+  StageSet outputs;
+  if (is_read_after(number)) outputs.add(Stage::resid_post);
+  if (is_read_after(number) && rolls_) outputs.add(Stage::rollout);
+  run_ = last_ = std::make_shared<LayerRun>(loaded.layer, sources_.counts(), outputs);
+  return with_new_warnings(std::move(loaded));
 }
 
 LoadedLayer OpenedModel::outline(const std::string& id) const {
@@ -174,7 +176,7 @@ LoadedLayer OpenedModel::ends_after(std::size_t layers) {
   last_ = nullptr;
   LoadedLayer loaded;
   loaded.layer = layers_->ends(stream_to(layers));
-  return handed_out(std::move(loaded));
+  return with_new_warnings(std::move(loaded));
 }
 
 void OpenedModel::add_input_of(const std::string& id, Fingerprint& fingerprint,
@@ -184,6 +186,24 @@ void OpenedModel::add_input_of(const std::string& id, Fingerprint& fingerprint,
   const std::vector<std::string>& layers = texts_->layers();
   for (std::size_t n = 0; n < layers.size() && layers[n] != id; ++n)
     if (n >= added) mha::add_to(fingerprint, outline(layers[n])), added = n + 1;
+}
+
+std::map<Stage, Tensor> ExactPass::stages(const std::string& id, const std::vector<Stage>& wanted,
+                                          std::size_t threads) {
+  if (!model_) {
+    model_.emplace(open_());
+    model_->threads = threads;
+  }
+  const LoadedLayer loaded = model_->load(id);
+  const StageSet available = available_stages(loaded.layer);
+  std::vector<Stage> present;
+  for (Stage stage : wanted)
+    if (contains(available, stage)) present.push_back(stage);
+  std::map<Stage, Tensor> values;
+  if (present.empty()) return values;
+  const Trace kept = trace(loaded.layer, present, {}, threads, model_->compute());
+  for (Stage stage : present) values[stage] = kept.value(stage);
+  return values;
 }
 
 } // namespace mha

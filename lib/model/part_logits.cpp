@@ -21,13 +21,13 @@ const ModelHead& linear_head(const Layer& ends) {
   if (!head.present())
     fail("<of>: the model has no head, so its parts add to no logit: its layers were saved alone");
   if (head.dense.present())
-    fail("<of>: the model's head has a layer and a norm of its own behind the stream; what a part "
+    fail("<of>: the model's head has a layer and a norm of its own after the stream; what a part "
          "adds to the logits is known for linear heads");
   return head;
 }
 
 /// row · W_U · scale, of rows in double.
-std::vector<double> unembedded(const ModelHead& head, const Row& row) {
+std::vector<double> unembedded(const ModelHead& head, const DoubleRow& row) {
   const Tensor& W = head.decoder.W;
   const std::size_t d = W.shape()[0], V = W.shape()[1], together = 4096;
   std::vector<double> logits(V);
@@ -47,7 +47,7 @@ const std::vector<double>& require_numbers(const std::vector<double>& logits,
                                            const std::string& place, const std::string& at) {
   if (!has_softmax(logits))
     fail("<of> {}: what it writes{} is NaN or infinite: no token is promoted or suppressed by it; "
-         "`info` says which tensor is, `show <text> …` in which layer it begins",
+         "`info` names the tensor, `show <text> …` shows in which layer it begins",
          place, at);
   return logits;
 }
@@ -61,7 +61,7 @@ std::size_t layer_of(const TextLayers& layers, StagePlace place) {
          "(head_result, output, mlp_out) expected",
          place.name);
   if (!place.layers || place.layers->first != place.layers->second)
-    fail("<of> {}: of which layer? Say layers.N.{}", place.name, name_of(place.stage));
+    fail("<of> {}: of which layer? Give it as layers.N.{}", place.name, name_of(place.stage));
   if (place.layers->first >= layers.count())
     fail("<of> {}: there is no layer {}: the layers are 0 to {}", place.name, place.layers->first,
          layers.count() - 1);
@@ -78,9 +78,9 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
                                     const std::vector<TextPosition>& positions,
                                     std::size_t threads) {
   const std::size_t n = layer_of(layers, place);
-  Advance way;
-  way.threads = threads;
-  const Residual before = advance(layers, layers.embedded(), n, way);
+  Advance pass;
+  pass.threads = threads;
+  const Residual before = advance(layers, layers.embedded(), n, pass);
   const Layer layer = layers.layer(n, before.x);
   const Stage stage = place.stage == Stage::embed ? Stage::resid_pre : place.stage;
   const Tensor whole = trace(layer, {stage}, {}, threads).value(stage);
@@ -103,9 +103,9 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
          place.name);
   if ((of_attention && block.post_attention_norm.present()) ||
       (stage == Stage::mlp_out && block.post_mlp_norm.present()))
-    fail("<of> {}: a norm stands between {} and the stream; what is added is {}", place.name,
+    fail("<of> {}: there is a norm between {} and the stream; what is added is {}", place.name,
          name_of(stage), of_attention ? "attn_add" : "mlp_add");
-  const Residual last = advance(layers, before, layers.count(), way);
+  const Residual last = advance(layers, before, layers.count(), pass);
   const Layer ends = layers.ends(last.x);
   const ModelHead& head = linear_head(ends);
   const Norm& norm = ends.ends->final;
@@ -119,8 +119,9 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
   for (const auto& at : positions)
     for (const std::size_t h : chosen) {
       const auto& [batch, position] = at;
-      const Statistics statistics = statistics_of(norm, row_of(last.x, batch * T + position, d));
-      const Row part = row_of(whole, (batch * H + h) * T + position, d);
+      const NormStatistics statistics =
+          statistics_of(norm, row_of(last.x, batch * T + position, d));
+      const DoubleRow part = row_of(whole, (batch * H + h) * T + position, d);
       found.push_back({at, with_heads ? std::optional(h) : std::nullopt,
                        require_numbers(unembedded(head, frozen(norm, statistics, part)), place.name,
                                        fmt::format("{} at position {}",

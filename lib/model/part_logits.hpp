@@ -10,7 +10,7 @@
 
 namespace mha {
 
-/// How a part came through the last norm.
+/// How a part goes through the last norm.
 enum class PartNorm : std::uint8_t {
   own,    ///< a stage of the stream, with its own statistics: the logit lens (nostalgebraist 2020)
   frozen, ///< a part of the stream, with the run's statistics at its position, as direct effects
@@ -26,7 +26,7 @@ struct PartLogits {
 };
 
 /// What a stage of a layer ("layers.3.head_result[5]", "layers.2.mlp_out", "embed") adds to the
-/// logits at some positions. Throws Error for a stage that is none of the stream's width, a block
+/// logits at some positions. Throws Error for a stage that has not the stream's width, a block
 /// that normalises the sum, and a model without a linear head.
 std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& place,
                                     const std::vector<TextPosition>& positions,
@@ -34,7 +34,8 @@ std::vector<PartLogits> part_logits(const TextLayers& layers, const StagePlace& 
 /// Which norm that stage's logits have.
 PartNorm norm_of_part(const StagePlace& place);
 
-/// What a vector of d_model numbers would add, by centring and gain of the last norm alone.
+/// What a vector of d_model numbers would add, through the centring and gain of the last norm
+/// alone.
 std::vector<double> vector_logits(const TextLayers& layers, const Tensor& vector);
 
 } // namespace mha

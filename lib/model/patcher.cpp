@@ -10,7 +10,33 @@
 
 namespace mha {
 
-Text texts_named(const std::string& run, const Text& own, const std::string& said) {
+UnpatchedValues ValueRuns::stage(std::size_t n, Stage stage, const std::string& value) {
+  const std::lock_guard hold(lock_);
+  const std::tuple key(value, n, stage);
+  if (const auto known = stages_.find(key); known != stages_.end()) return known->second;
+  std::unique_ptr<Streams>& run = runs_[value];
+  if (!run) run = std::make_unique<Streams>(make_(value));
+  UnpatchedValues values(run->stage(n, stage));
+  if (value != "mean") { // other texts have places of their own
+    values.lengths = run->layers().texts().lengths();
+    values.tokens = tokens_alone(run->layer(n));
+  }
+  return stages_.emplace(key, std::move(values)).first->second;
+}
+
+const ResolvedEdit& put_on(Layer& layer, StageEdit edit, std::size_t number,
+                           const UnpatchedStage& unpatched) {
+  if (edit.place.stage == Stage::embed && !layer.ends) edit.place.stage = Stage::resid_pre;
+  try {
+    layer.patches.add(patch_of(edit, layer, number, unpatched));
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with(edit.text)) throw;
+    fail("{}: {}", edit.text, error.message());
+  }
+  return layer.patches.list.back();
+}
+
+Text texts_named(const std::string& run, const Text& own, const std::string& prefix) {
   const std::string rest = run.substr(run.find_first_not_of(' ', 5));
   Text text;
   text.special = own.special;
@@ -22,7 +48,7 @@ Text texts_named(const std::string& run, const Text& own, const std::string& sai
   } else if (rest.size() >= 2 && rest.front() == '\'' && rest.back() == '\'') {
     text.texts = {unquoted(rest)};
   } else {
-    fail("{}: from 'TEXT', from ids N,N… or from @FILE expected", said);
+    fail("{}: from 'TEXT', from ids N,N… or from @FILE expected", prefix);
   }
   return text;
 }
@@ -48,8 +74,9 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
   if (!place.names_layer()) {
     const auto layers = std::ranges::count_if(chosen, [](const auto& one) { return !one.empty(); });
     if (layers > 1)
-      fail("{}: of which layer? Say layers.N.{} (or layers.*.{}), or choose one with <layer>", text,
-           place.name, place.name);
+      fail(
+          "{}: of which layer? Give it as layers.N.{} (or layers.*.{}), or choose one with <layer>",
+          text, place.name, place.name);
     return chosen.empty() || chosen.front() == id;
   }
   place.count_from_first(sources.layers().size(), text);
@@ -60,19 +87,19 @@ bool Patcher::is_of(const Written& patch, const Layer& layer, const std::string&
   return number && place.is_of(*number);
 }
 
-/// What the run's own text has not said.
+/// Keeps the notes about another text that were not reported yet, as for the run's own text.
 void Patcher::note_other_text(const std::string& value, const std::vector<Note>& notes,
-                              const std::vector<Note>& said) {
+                              const std::vector<Note>& reported) {
   for (Note note : notes) {
-    if (is_one_of(note, said)) continue;
+    if (is_one_of(note, reported)) continue;
     note = {message("{}: {}", value, note.message), note.severity};
-    if (is_one_of(note, told_)) continue;
-    told_.push_back(note), untold_.push_back(std::move(note));
+    if (is_one_of(note, reported_)) continue;
+    reported_.push_back(note), unreported_.push_back(std::move(note));
   }
 }
 
-UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, const Of& run,
-                                  const std::vector<Note>& said) {
+UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, const LayerOrigin& run,
+                                  const std::vector<Note>& reported) {
   if (!run.weights)
     return [&](Stage stage, const std::string& value) -> UnpatchedValues {
       if (value != "mean")
@@ -88,30 +115,31 @@ UnpatchedStage Patcher::unpatched(const Layer& layer, const std::string& id, con
   return [&](Stage stage, const std::string& value) {
     if (!runs_ || weights_ != run.weights) {
       weights_ = run.weights;
-      // Nothing that holds this patcher, as the request does: it would never be let go.
+      // The function must not hold the request, which holds this patcher: neither would ever be
+      // freed.
       runs_ = std::make_unique<ValueRuns>(
-          [this, own = run.text, sources = run.sources, said](const std::string& of) {
+          [this, own = run.text, sources = run.sources, reported](const std::string& of) {
             const bool is_own = of == "mean";
             const auto texts =
                 std::make_shared<const Texts>(weights_, is_own ? own : texts_named(of, own, of));
-            if (!is_own) note_other_text(of, texts->notes(), said);
+            if (!is_own) note_other_text(of, texts->notes(), reported);
             return std::make_shared<const TextLayers>(sources, texts);
           });
     }
     const std::vector<std::string>& layers = run.weights->model().layers();
-    const auto at = std::ranges::find(layers, id); // of what follows the last: none
+    const auto at = std::ranges::find(layers, id); // the model's end is after the last
     return runs_->stage(static_cast<std::size_t>(at - layers.begin()), stage, value);
   };
 }
 
-std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const Of& run,
-                                 const std::vector<Note>& said) {
+std::vector<Note> Patcher::patch(Layer& layer, const std::string& id, const LayerOrigin& run,
+                                 const std::vector<Note>& reported) {
   for (Written& written : patches_)
     if (is_of(written, layer, id, run.sources))
       written.is_read.push_back(put_on(layer, written.edit, naming::layer_number(id).value_or(0),
-                                       unpatched(layer, id, run, said))
+                                       unpatched(layer, id, run, reported))
                                     .is_read);
-  return std::exchange(untold_, {});
+  return std::exchange(unreported_, {});
 }
 
 void Patcher::require_read() const {
@@ -119,10 +147,9 @@ void Patcher::require_read() const {
     if (is_any_read(written.is_read)) continue;
     const std::string stage(name_of(written.edit.place.stage));
     if (written.is_read.empty() && !is_of_model(written.edit.place.stage))
-      fail(
-          "<patch> '{}': no layer that was computed is meant: say which as layers.N.{}, choose one "
-          "from there on with <layer>, or a stage behind it",
-          written.edit.text, stage);
+      fail("<patch> '{}': no layer that was computed is meant: name it as layers.N.{}, choose one "
+           "from there on with <layer>, or a later stage",
+           written.edit.text, stage);
     fail("<patch> '{}': nothing that was computed reads {}; ask for a stage that is computed from "
          "it "
          "(<stages page> shows which)",

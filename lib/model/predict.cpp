@@ -16,7 +16,7 @@ namespace mha {
 template <class T> Prediction prediction_of(const T* logits, std::size_t vocabulary,
                                             std::size_t top, int actual,
                                             const std::vector<int>& followed) {
-  // p = exp(z − max z) / Σ exp(z − max z), in double: the vocabulary is long.
+  // p = exp(z − max z) / Σ exp(z − max z), in double, since the vocabulary is long.
   const double largest = static_cast<double>(*std::max_element(logits, logits + vocabulary));
   double sum = 0;
   for (std::size_t i = 0; i < vocabulary; ++i)
@@ -25,7 +25,7 @@ template <class T> Prediction prediction_of(const T* logits, std::size_t vocabul
     return std::exp(static_cast<double>(logits[i]) - largest) / sum;
   };
   Prediction prediction;
-  // NaN has no place in an order, and no probability.
+  // NaN cannot be ordered, and has no probability.
   prediction.finite = std::isfinite(sum);
   if (!prediction.finite) return prediction;
   top = std::min(top, vocabulary);
@@ -61,7 +61,7 @@ template Prediction prediction_of(const double*, std::size_t, std::size_t, int,
 
 namespace {
 
-/// Reads predictions off the logits as they are computed: nothing T × vocabulary is kept.
+/// Makes predictions while the logits are computed, so that no tensor of T × vocabulary is kept.
 class Reader : public Observer {
 public:
   Reader(const Texts& texts, const PredictRequest& request, std::size_t T)
@@ -104,12 +104,12 @@ private:
   std::mutex adding_;
 };
 
-/// The first tensor of the checkpoint with numbers that are none, or what else may be the cause.
+/// Names the checkpoint's first tensor with NaN or infinity, or else the other possible causes.
 [[noreturn]] void fail_without_numbers(const WholeModel& model, const TextPosition& at) {
   const io::Contents& file = model.file();
   const std::string place = fmt::format(
-      "{}{} position {} are no numbers", at.first > 0 ? fmt::format("text {}: ", at.first) : "",
-      model.head().present() ? "the logits behind" : "the model's numbers at", at.second);
+      "{}{} position {} are not numbers", at.first > 0 ? fmt::format("text {}: ", at.first) : "",
+      model.head().present() ? "the logits at" : "the model's numbers at", at.second);
   for (const io::Entry& entry : file.tensors) {
     if (!is_floating(entry.dtype)) continue;
     const Summary summary = summary_of(entry.read());
@@ -117,8 +117,8 @@ private:
       fail("{}: {}, as {} of {} in {} are NaN or infinite", file.name, place,
            summary.nan + summary.infinite, counted(summary.count, "numbers"), entry.name);
   }
-  fail("{}: {}, though all weights are: a patch or a given vector is none, or something overflows "
-       "on the way; <dtype> f64 reaches further, and <stages say> in which layer",
+  fail("{}: {}, though all weights are: a patch or a given vector is not, or something overflows "
+       "in between; <dtype> f64 has a wider range, and <stages say> in which layer",
        file.name, place);
 }
 
@@ -160,7 +160,7 @@ Predictions predict(OpenedModel& model, const PredictRequest& request) {
   return found;
 }
 
-std::optional<std::size_t> token_foretold(const Texts& texts, const TextPosition& place) {
+std::optional<std::size_t> next_token_at(const Texts& texts, const TextPosition& place) {
   const auto& [batch, position] = place;
   if (!texts.model().causal() || position + 1 >= texts.lengths()[batch]) return std::nullopt;
   const auto next = static_cast<std::size_t>(texts.ids()[batch][position + 1]);

@@ -13,13 +13,13 @@
 
 namespace mha {
 
-/// One token that may stand at a place.
+/// One token that may come next.
 struct Candidate {
   int id = 0;
   double logit = 0, probability = 0;
 };
 
-/// The text's next token, and what the model made of it.
+/// The text's own next token, and how the model ranked it.
 struct ActualToken {
   int id = 0;
   double probability = 0;
@@ -32,7 +32,7 @@ struct FollowedToken : Candidate {
   std::size_t rank = 0; ///< 1: it is the most probable
 };
 
-/// What is predicted at one position: of a causal model the next token, else the hidden one.
+/// The prediction at one position: the next token of a causal model, else the hidden one.
 struct Prediction {
   std::size_t batch = 0, position = 0;
   std::optional<std::size_t> layer;    ///< of the stream that it was made of; none: the model's end
@@ -43,7 +43,7 @@ struct Prediction {
 };
 
 struct PredictRequest {
-  std::vector<std::size_t> positions; ///< of each text; those behind its end are passed over
+  std::vector<std::size_t> positions; ///< of each text; those after its end are ignored
   std::size_t top = 10;
   bool each_layer = false; ///< what the stream of each layer would predict (the logit lens)
   std::size_t threads = 0;
@@ -58,7 +58,7 @@ struct Predictions {
 };
 
 /// What a model predicts for its texts. Throws Error for a model without a head, and where logits
-/// are no numbers: it names a tensor with NaN or infinity, if there is one.
+/// are not numbers: the message then names a tensor with NaN or infinity, if there is one.
 Predictions predict(OpenedModel& model, const PredictRequest& request);
 
 /// Throws Error where the softmax of a row of logits is undefined (a NaN, +∞, or −∞ alone), with
@@ -67,16 +67,16 @@ void require_finite_predictions(const WholeModel& model, const PredictionRows& r
                                 const std::vector<TextPosition>& places,
                                 std::size_t first_text = 0);
 
-/// The token that follows a place in its text, where it is foretold: not of masked models, at the
-/// text's end, nor where no logit is of it.
-std::optional<std::size_t> token_foretold(const Texts& texts, const TextPosition& place);
+/// The token that follows a place in its text. None for masked models, at the text's end, and where
+/// it has no logit.
+std::optional<std::size_t> next_token_at(const Texts& texts, const TextPosition& place);
 
-/// Throws Error for an answer, or a token beside it, that no logit is of.
+/// Throws Error for an answer, or a token it is compared with, that has no logit.
 void require_logits_of(const WholeModel& model, const std::optional<int>& answer,
                        const std::optional<int>& versus);
 
 /// Candidates, the text's next token and those `followed`, of one position's logits. `actual`: its
-/// id; < 0: there is none.
+/// id; < 0: none.
 template <class T> Prediction prediction_of(const T* logits, std::size_t vocabulary,
                                             std::size_t top, int actual,
                                             const std::vector<int>& followed = {});

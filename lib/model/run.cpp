@@ -96,9 +96,9 @@ Layer TextLayers::ends(const Tensor& x) const {
   std::optional<Layer>& made = made_.back();
   if (!made) {
     made = texts_->ends(embedding_of_texts(), embedding_of_texts());
-    const std::vector<Note> said =
+    const std::vector<Note> noted =
         patch_ ? patch_(*made, "", texts_->notes()) : std::vector<Note>();
-    if (auto own = texts_->warnings_of(said); !own.empty())
+    if (auto own = texts_->warnings_of(noted); !own.empty())
       layer_warnings_.push_back({"", std::move(own)});
   }
   Layer layer = *made;
@@ -123,14 +123,14 @@ std::vector<LayerWarnings> TextLayers::take_layer_warnings() const {
   return std::exchange(layer_warnings_, {});
 }
 
-Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
-                     std::size_t threads) {
+Tensor stream_after(const Layer& layer, const std::vector<std::size_t>& positions,
+                    std::size_t threads) {
   return LayerRun(layer, nullptr, {Stage::resid_post}, positions).stream(threads);
 }
 
 namespace {
 
-/// Keeps what a layer's queries meet, for the tokens that come later.
+/// Keeps the keys and values of a layer for the tokens that come later.
 class PastOf : public Observer {
 public:
   explicit PastOf(const Layer& layer)
@@ -174,13 +174,13 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
     times.made_s = seconds_of([&] { layer = layers.layer(from.layer, from.x, past); });
     layer.rollout_before = from.rollout;
     if (advance.patch) advance.patch(layer, from.layer);
-    Selection selection; // what is observed of the last layer, too
+    Selection selection; // also of what is observed of the last layer
     const bool is_last = from.layer + 1 == to;
     if (is_last && !advance.positions.empty())
       selection.query = IndexList::of_indices(advance.positions, message("<query>"));
-    StageSet hands_on{Stage::resid_post};
-    if (advance.rolls) hands_on.add(Stage::rollout);
-    LayerRun run(layer, layers.counts(), hands_on,
+    StageSet outputs{Stage::resid_post};
+    if (advance.rolls) outputs.add(Stage::rollout);
+    LayerRun run(layer, layers.counts(), outputs,
                  is_last ? advance.positions : std::vector<std::size_t>());
     Several observers;
     std::optional<PastOf> own;
@@ -192,7 +192,7 @@ Residual advance(const TextLayers& layers, Residual from, std::size_t to, const 
         const Plan plan = make_plan(layer, observers.wants(), selection);
         times.phases = run.compute(std::move(layer), plan, observers, advance.threads);
       }
-      layer = {}; // the run lets go of tensors that it has read
+      layer = {}; // so that the run releases tensors that it has read
       from.x = run.stream(advance.threads, &times.phases);
       if (advance.rolls) from.rollout = run.rollout(advance.threads);
     });

@@ -1,6 +1,6 @@
 #pragma once
-// A stream of texts that moves through a model's layers, as a value: kept between layers, it is
-// where the next run begins.
+// Runs of texts through a model's layers. The residual stream between two layers is a value, so
+// that a kept one is where another run can begin.
 
 #include <mha/load/edit.hpp>
 #include <mha/load/load.hpp>
@@ -17,22 +17,22 @@
 
 namespace mha {
 
-/// The residual stream of texts before layer `layer`; behind the last one where that is their
+/// The residual stream of texts before layer `layer`, or after the last where `layer` is their
 /// number.
 struct Residual {
-  Tensor x; ///< B, T, d_model; zeros behind the end of a text
+  Tensor x; ///< B, T, d_model; zeros in the padding
   std::size_t layer = 0;
   Tensor rollout = {}; ///< B, T, T: of the layers before, where a run rolls out
 };
 
-/// Puts a run's patches on a layer; `id` is empty for what follows the last one. Returns what
-/// is to be known of their values, such as of the text that they are from, once, and without what
-/// was `said` already.
+/// Puts a run's patches on a layer; `id` is empty for the model's end. Returns the notes about
+/// their values, such as about the texts that these are from, each once and without those
+/// `reported` already.
 using PatchLayer = std::function<std::vector<Note>(Layer& layer, const std::string& id,
-                                                   const std::vector<Note>& said)>;
+                                                   const std::vector<Note>& reported)>;
 
-/// A model's layers for some texts: weights, masks and sizes, each layer made once, and put
-/// together with the stream that it is to read.
+/// A model's layers for some texts: weights, masks and sizes. Each layer is made once, and given
+/// the stream that it reads.
 class TextLayers {
 public:
   /// `edits`: other weights. `patch`: what each layer gets when it is made. `keeps`: each layer is
@@ -48,21 +48,20 @@ public:
   /// Layer n, which reads `x` (B, T, d_model), after `past`: of as many tokens each time. Throws
   /// Error where it cannot be made.
   Layer layer(std::size_t n, const Tensor& x, const LayerPast& past = {}) const;
-  /// The same of a stream without numbers, with what is to be known of it.
+  /// The same with a stream without numbers, and the layer's notes.
   LoadedLayer outline(std::size_t n) const;
-  /// Layer n on `x`, not kept, with what is to be known of it; `parts`: gets its tensors as they
-  /// were read.
+  /// Layer n on `x`, not kept, with its notes; `parts`: gets its tensors as read from the files.
   LoadedLayer load(std::size_t n, const Tensor& x,
                    std::vector<Sources::SourceTensor>* parts = nullptr) const;
-  /// What follows the last layer: its last norm and its head read `x`.
+  /// The model's end, whose last norm and head read `x`.
   Layer ends(const Tensor& x) const;
-  /// The same, with what is to be known of it; `embedded`: what entered the first layer.
+  /// The same, with its notes; `embedded`: what entered the first layer.
   LoadedLayer load_ends(const Tensor& embedded, const Tensor& x) const;
-  /// How often layers were made and computed, by all runs over the model that was opened.
+  /// Counts of how often layers were made and computed, over all runs of the opened model.
   const std::shared_ptr<LayerCounts>& counts() const { return sources_.counts(); }
-  /// What is to be known about the texts and the layers that were made.
+  /// The notes about the texts and the layers that were made.
   std::vector<Note> notes() const;
-  /// The warnings about each layer that was made, beside those about the texts.
+  /// The warnings about each layer that was made, without those about the texts.
   std::vector<LayerWarnings> layer_warnings() const;
   /// Those since the last call.
   std::vector<LayerWarnings> take_layer_warnings() const;
@@ -85,14 +84,13 @@ private:
   mutable std::vector<LayerWarnings> layer_warnings_;
 };
 
-/// How long a layer took: to make it of the checkpoint's tensors, to compute it, and in which
-/// parts.
+/// How long it took to make a layer of the checkpoint's tensors and to compute it, and its phases.
 struct LayerTimes {
   double made_s = 0, computed_s = 0;
   PhaseTimes phases;
 };
 
-/// What happens while a stream moves on.
+/// Options of advance(), and callbacks while the stream moves from layer to layer.
 struct Advance {
   /// Puts patches on layer n before it is computed.
   std::function<void(Layer& layer, std::size_t n)> patch = {};
@@ -100,28 +98,28 @@ struct Advance {
   std::function<Observer*(const Layer& layer, std::size_t n)> observer = {};
   /// Gets the times of layer n.
   std::function<void(std::size_t n, const LayerTimes&)> timed = {};
-  /// Gets each stream behind a layer.
+  /// Gets the stream after each layer.
   std::function<void(const Residual&)> arrived = {};
   /// The positions, in ascending order, that are read of the last stream, whose other rows may be
   /// zeros then; empty: all.
   std::vector<std::size_t> positions = {};
-  /// Of each layer, what tokens before these were: gets that of these, too. A text that goes on
+  /// The keys and values of earlier tokens, by layer; those of this run are added. A continued text
   /// (Texts) begins with what the run before it left here. Null: nothing is kept.
   std::vector<LayerPast>* past = nullptr;
   std::size_t threads = 0; ///< 0: as many as pay
   bool rolls = false;      ///< keeps the rollout beside the stream
 };
 
-/// The stream after a layer, B, T, d_model, of these positions, in ascending order; zeros at the
-/// others. Empty: of all.
-Tensor stream_behind(const Layer& layer, const std::vector<std::size_t>& positions,
-                     std::size_t threads = 0);
+/// The stream after a layer, B, T, d_model, at these positions, in ascending order; zeros at the
+/// others. Empty: all positions.
+Tensor stream_after(const Layer& layer, const std::vector<std::size_t>& positions,
+                    std::size_t threads = 0);
 
 /// The stream before layer `to`: each layer from `from` on reads the stream of the one before it.
 Residual advance(const TextLayers& layers, Residual from, std::size_t to,
                  const Advance& advance = {});
 
-/// The streams between a model's layers, computed as far as they are asked for, and kept. May be
+/// The streams between a model's layers, computed on demand, and kept. May be
 /// used by several threads.
 class Streams {
 public:

@@ -1,5 +1,5 @@
 #pragma once
-// A command's question to a model: its layers, texts and patches.
+// What a command asks of a model: layers, texts and patches.
 
 #include <mha/load/load.hpp>
 #include <mha/model/text.hpp>
@@ -11,9 +11,9 @@ namespace mha {
 
 class Patcher;
 
-/// Layers of files, the texts that they are computed for, and what is changed on the way.
+/// Layers of files, the texts that they are computed for, and patches.
 struct RunRequest : Request {
-  /// What a whole model's layers are computed for; without a text, layers are read as files say.
+  /// The texts that a whole model's layers are computed for; without one, files give the inputs.
   Text text;
   std::shared_ptr<Patcher> patches; ///< null: none
   /// Bytes that the packed weights kept from one pass to the next may take; none: half of what is

@@ -30,25 +30,25 @@ void StageMeans::add(const Layer& layer, Stage stage, const Tensor& values, Sum&
 }
 
 void StageMeans::add(const TextLayers& texts, const StagesOfLayer& stages, std::size_t threads) {
-  Advance way;
-  way.threads = threads;
+  Advance pass;
+  pass.threads = threads;
   std::optional<Trace> kept;
   std::optional<Layer> layer;
   std::vector<Stage> wanted;
-  way.observer = [&](const Layer& of, std::size_t n) -> Observer* {
+  pass.observer = [&](const Layer& of, std::size_t n) -> Observer* {
     wanted.clear();
-    for (const Stage stage : stages(of, n)) // a map's keys differ in number: it has no mean
+    for (const Stage stage : stages(of, n)) // maps have no mean, since their keys differ in number
       if (const Kind kind = info_of(stage).kind; kind != Kind::map && kind != Kind::row)
         wanted.push_back(stage);
     layer = of;
     kept.emplace(of, wanted);
     return &*kept;
   };
-  way.arrived = [&](const Residual& at) {
+  pass.arrived = [&](const Residual& at) {
     for (const Stage stage : wanted)
       add(*layer, stage, with_batch_axis(*layer, kept->value(stage)), sums_[{at.layer - 1, stage}]);
   };
-  advance(texts, texts.embedded(), texts.count(), way);
+  advance(texts, texts.embedded(), texts.count(), pass);
 }
 
 Tensor StageMeans::mean(std::size_t layer, Stage stage) const {

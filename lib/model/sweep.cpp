@@ -24,37 +24,37 @@ bool is_over(const SweepRequest& request, SweepAxis axis) {
   return is_one_of(axis, request.over);
 }
 
-/// How many places a stage has along each axis, 1 along those that are patched whole.
-struct Extent {
+/// The number of places of a stage along each axis; 1 along axes that are patched whole.
+struct PlaceCounts {
   std::size_t heads = 1, queries = 1, keys = 1;
 };
 
-Extent extent_of(const StagePlace& place, const Layer& layer, const SweepRequest& request) {
+PlaceCounts place_counts(const StagePlace& place, const Layer& layer, const SweepRequest& request) {
   const StageInfo& info = info_of(stage_of_place(place, layer));
   const bool with_heads = info.letters.size() == 3 || info.kind == Kind::row;
   const bool of_keys = axis_of(info.letters.back()) == Axis::key && info.kind != Kind::row;
-  Extent extent;
+  PlaceCounts counts;
   if (is_over(request, SweepAxis::head)) {
     if (!with_heads) fail("<over> head: {} has no heads", info.name);
-    extent.heads = layer.dims.size_of(info.letters[0]);
+    counts.heads = layer.dims.size_of(info.letters[0]);
   }
   if (is_over(request, SweepAxis::query))
-    extent.queries = layer.dims.size_of(info.letters[with_heads ? 1 : 0]);
+    counts.queries = layer.dims.size_of(info.letters[with_heads ? 1 : 0]);
   if (is_over(request, SweepAxis::key)) {
     if (!of_keys) fail("<over> key: {} has no keys", info.name);
-    extent.keys = layer.dims.size_of(info.letters.back());
+    counts.keys = layer.dims.size_of(info.letters.back());
   }
-  return extent;
+  return counts;
 }
 
-/// A point, and the place of some layers that is patched for it.
+/// A point, and the edit that patches its place in some layers.
 struct SweepPlace {
   SweepPoint point;
   StageEdit edit;
   std::size_t first_layer = 0, last_layer = 0;
 };
 
-/// One pair of runs: their streams, and the metric of whatever follows a patch.
+/// One pair of runs: their streams, and the metric of this run with places patched.
 class PatchedPair {
 public:
   PatchedPair(const SweepPair& pair, std::size_t number, const SweepRequest& request)
@@ -102,9 +102,9 @@ public:
     std::vector<Metrics> metrics(places.size(), Metrics(places_.size()));
     const auto stream = [&](std::size_t r, std::size_t threads) {
       bool is_read = false;
-      Tensor behind = patched_stream(places[r], threads, is_read);
+      Tensor last_stream = patched_stream(places[r], threads, is_read);
       read[r] = is_read;
-      return behind;
+      return last_stream;
     };
     visit_passes(here_.layers(), {places.size(), stream, places_, request_.threads},
                  [&](std::size_t r, std::size_t i, const PredictionRow& row) {
@@ -119,12 +119,12 @@ public:
 private:
   using Metrics = std::vector<std::optional<double>>;
 
-  /// The stream behind the last layer with a place patched, and whether a step has read the patch.
+  /// The last stream with a place patched, and whether a step has read the patch.
   Tensor patched_stream(const SweepPlace& at, std::size_t threads, bool& read) {
-    Advance way;
+    Advance pass;
     std::vector<IsRead> is_read;
-    way.threads = threads;
-    way.patch = [&](Layer& layer, std::size_t n) {
+    pass.threads = threads;
+    pass.patch = [&](Layer& layer, std::size_t n) {
       if (n < at.first_layer || n > at.last_layer) return;
       ResolvedEdit patch = patch_of(at.edit, layer, n, [&](Stage stage, const std::string&) {
         return other_stage(n, stage);
@@ -133,7 +133,7 @@ private:
       layer.patches.add(std::move(patch));
     };
     const TextLayers& layers = here_.layers();
-    const Residual end = advance(layers, here_.before(at.first_layer), layers.count(), way);
+    const Residual end = advance(layers, here_.before(at.first_layer), layers.count(), pass);
     read = is_any_read(is_read);
     return end.x;
   }
@@ -152,8 +152,8 @@ private:
     const std::pair key{n, stage};
     const auto kept = std::ranges::find(others_, key, &OtherStage::first);
     if (kept != others_.end()) return kept->second;
-    // Layers that are tried one by one follow each other, and passes side by side are of two at
-    // most; else those of all layers are used together, for every place again.
+    // A sweep over layers needs the stages of at most two layers at a time. Otherwise every place
+    // needs those of all layers.
     if (is_over(request_, SweepAxis::layer) && others_.size() == 2) others_.pop_front();
     return others_.emplace_back(key, there_.stage(n, stage)).second;
   }
@@ -179,7 +179,7 @@ private:
             : versus         ? message("<versus> is what the other run predicts,")
                              : "both runs predict",
             text.plain(static_cast<int>(answer_[i])));
-      next_.push_back(token_foretold(text, places_[i]));
+      next_.push_back(next_token_at(text, places_[i]));
     }
     if (request_.metric == SweepMetric::loss &&
         std::ranges::none_of(next_, [](const auto& id) { return id.has_value(); }))
@@ -212,8 +212,7 @@ private:
   const SweepRequest& request_;
   std::vector<TextPosition> places_;
   PredictionRows clean_;
-  std::vector<Distribution>
-      predicted_; ///< of the clean rows, where others' divergence is asked for
+  std::vector<Distribution> predicted_; ///< of the clean rows, for SweepMetric::kl
   std::vector<std::size_t> answer_, versus_;
   std::vector<std::optional<std::size_t>> next_;
   using OtherStage = std::pair<std::pair<std::size_t, Stage>, Tensor>;
@@ -229,10 +228,10 @@ std::vector<SweepPlace> places_of(const SweepPair& pair, const SweepRequest& req
   const Tensor x = pair.here->embedded().x;
   for (std::size_t s = 0; s < request.stages.size(); ++s)
     for (std::size_t n = 0; n < (by_layer ? layers : 1); ++n) {
-      const Extent extent = extent_of(request.stages[s], pair.here->layer(n, x), request);
-      for (std::size_t h = 0; h < extent.heads; ++h)
-        for (std::size_t t = 0; t < extent.queries; ++t)
-          for (std::size_t j = 0; j < extent.keys; ++j) {
+      const PlaceCounts counts = place_counts(request.stages[s], pair.here->layer(n, x), request);
+      for (std::size_t h = 0; h < counts.heads; ++h)
+        for (std::size_t t = 0; t < counts.queries; ++t)
+          for (std::size_t j = 0; j < counts.keys; ++j) {
             SweepPlace& at = list.emplace_back();
             SweepPoint& point = at.point;
             point.stage = s;

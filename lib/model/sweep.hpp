@@ -15,7 +15,7 @@
 
 namespace mha {
 
-/// Along which axis places are tried one by one; along the others they are patched whole.
+/// An axis along which places are patched one by one; along the others they are patched whole.
 enum class SweepAxis : std::uint8_t {
   layer,
   head,  ///< key/value heads of k and v
@@ -24,7 +24,7 @@ enum class SweepAxis : std::uint8_t {
 };
 std::string_view name_of(SweepAxis axis);
 
-/// What is measured of a run.
+/// The metric M of a run.
 enum class SweepMetric : std::uint8_t {
   logit, ///< of the answer, less that of the other token
   loss,  ///< −log p of the text's next token
@@ -36,9 +36,9 @@ struct SweepRequest {
   std::vector<SweepAxis> over;
   SweepMetric metric = SweepMetric::logit;
   bool raw = false; ///< a point's value is M(patched) itself, not normalised by the two runs' M
-  /// Of SweepMetric::logit, by pairs; none: the most probable tokens of the other run and of this.
+  /// For SweepMetric::logit, by pairs; none: the most probable tokens of the other run and of this.
   TokenOfTexts answer, versus;
-  /// Of a text's positions, those whose predictions are measured.
+  /// The positions of a text whose predictions are measured.
   std::function<std::vector<TextPosition>(const Texts& text)> places;
   std::size_t threads = 0;
 };
@@ -53,7 +53,7 @@ struct SweepPoint {
   std::optional<double> spread; ///< standard deviation over pairs, of several
 };
 
-/// Where a point lies on an axis; nothing where it is patched whole.
+/// The index of a point along an axis; nothing where the axis is patched whole.
 std::optional<std::size_t> index_along(const SweepPoint& point, SweepAxis axis);
 
 struct SweepResult {
@@ -68,7 +68,7 @@ struct SweepPair {
   std::shared_ptr<const TextLayers> here, there;
 };
 
-/// How many runs a sweep takes, and how many whole passes their layers add up to.
+/// The number of runs of a sweep, and the whole passes that their layers add up to.
 struct SweepCost {
   std::size_t runs = 0;
   double passes = 0;

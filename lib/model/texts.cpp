@@ -42,9 +42,9 @@ Texts::Texts(const Texts& texts, std::size_t first, std::size_t count, std::stri
       of_rows_(texts.of_rows_) {
   std::vector<std::vector<int>> own;
   for (std::size_t b = first; b < first + count; ++b) {
-    const std::size_t one = b % texts.ids_.size();
-    const auto begin = texts.ids_[one].begin();
-    own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(texts.lengths_[one]));
+    const std::size_t source = b % texts.ids_.size();
+    const auto begin = texts.ids_[source].begin();
+    own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(texts.lengths_[source]));
   }
   TokenIds some = padded(std::move(own), batched, model().pad().value_or(0));
   ids_ = std::move(some.ids), lengths_ = std::move(some.lengths);
@@ -74,7 +74,8 @@ Texts::Texts(const Texts& texts, std::size_t from)
   }
 }
 
-/// Of token numbers, tokenizer files that cannot be read cost the labels alone.
+/// Reads the tokenizer. Token numbers need it for their labels alone, so they do without one that
+/// cannot be read.
 void Texts::read_tokenizer(bool needed) {
   if (!needed && !weights_->has_tokenizer()) return;
   try {
@@ -85,7 +86,7 @@ void Texts::read_tokenizer(bool needed) {
   }
 }
 
-/// Checks the token numbers, and marks what is padding.
+/// Checks the lengths of the texts, and notes what the model was not trained for.
 void Texts::take_tokens(const std::function<std::string(std::size_t)>& place_of) {
   const auto place = [&](std::size_t b) {
     return place_of ? place_of(b) : fmt::format("text {}", b);
@@ -100,8 +101,8 @@ void Texts::take_tokens(const std::function<std::string(std::size_t)>& place_of)
   const std::size_t B = ids_.size(), T = ids_[0].size();
   if (const auto trained = model().trained_positions(); trained && T > *trained)
     notes_.emplace_back(fmt::format(
-        "{} has {}, but config.json says positions for {}: what the model does "
-        "behind them was never trained",
+        "{} has {}, but config.json has positions for {}: what the model does "
+        "after them was never trained",
         B == 1 ? "the text"
                : fmt::format("text {}", std::ranges::find(lengths_, T) - lengths_.begin()),
         counted(T, "tokens"), *trained));
@@ -114,7 +115,7 @@ void Texts::take_tokens(const std::function<std::string(std::size_t)>& place_of)
   std::ranges::copy(weights_->notes_of_sources(), std::back_inserter(notes_));
 }
 
-/// Vectors are a table with a row for each token of each text.
+/// Reads vectors as a table with a row for each token of each text.
 void Texts::read_vectors(const Text& text) {
   source_ = setting_in_words("inputs_embeds", weights_->wording());
   const Tensor rows = read_embedding_rows(text.rows, model().embedding().tokens.shape()[1]);
@@ -138,14 +139,13 @@ void Texts::require_token_numbers(std::string_view what) const {
     fail("<inputs_embeds> are vectors, of which no token is known: {} needs <ids> or a text", what);
 }
 
-/// Numbers as they are; texts as the tokenizer beside the checkpoint cuts them.
+/// Takes token numbers, or cuts texts with the checkpoint's tokenizer.
 void Texts::read(const Text& text) {
   const bool of_text = !text.texts.empty() || !text.files.empty();
-  if (of_text && !text.ids.empty()) fail("<ids> and a text are both given; one of them is to go");
+  if (of_text && !text.ids.empty()) fail("<ids> and a text are both given; remove one of them");
   if (!text.rows.empty()) {
     if (of_text || !text.ids.empty())
-      fail("<inputs_embeds> stand in the place of tokens: {} is to go",
-           of_text ? "the text" : message("<ids>"));
+      fail("<inputs_embeds> replace tokens: remove {}", of_text ? "the text" : message("<ids>"));
     return read_vectors(text);
   }
   const int pad = model().pad().value_or(0);
@@ -158,8 +158,8 @@ void Texts::read(const Text& text) {
     std::vector<std::vector<int>> texts;
     const std::vector<std::string> given = texts_of(text.texts, text.files, text.each_line);
     std::ranges::move(notes_of_line_feeds(text, given), std::back_inserter(notes_));
-    for (const std::string& one : given) {
-      const tokenizers::Encoding encoding = tokenizer_->encode(one, text.special);
+    for (const std::string& typed : given) {
+      const tokenizers::Encoding encoding = tokenizer_->encode(typed, text.special);
       std::ranges::move(notes_of_text(encoding.notes, texts.size(), given.size() > 1),
                         std::back_inserter(notes_));
       texts.push_back(encoding.ids());
@@ -208,13 +208,13 @@ int Texts::token_of(const std::string& word, std::string_view option, std::strin
     const tokenizers::Encoding encoding = tokenizer_->encode(tried, {.none = true});
     const std::vector<int> ids = encoding.ids();
     const auto missing = std::ranges::find_if(encoding.notes, &Note::is_warning);
-    if (missing != encoding.notes.end()) // an unknown token stands for every word
-      fail("{} '{}': {}; say a token of the vocabulary{}", option, word, missing->text, cure);
+    if (missing != encoding.notes.end()) // unknown words all have this token
+      fail("{} '{}': {}; give a token of the vocabulary{}", option, word, missing->text, cure);
     if (ids.size() == 1) return ids[0];
     for (const int one : pieces.empty() ? ids : std::vector<int>())
       pieces += fmt::format("{}'{}' ({})", pieces.empty() ? "" : ", ", label(one), one);
   }
-  fail("{} '{}' is no single token: {}; say one of them{}", option, word, pieces, cure);
+  fail("{} '{}' is not a single token: {}; give one of them{}", option, word, pieces, cure);
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> Texts::hidden_positions() const {

@@ -1,9 +1,8 @@
 #pragma once
-// Texts that a whole model is run on: their tokens, and what they are for each layer.
+// Texts of a whole model's run: their tokens, and the inputs of the layers.
 
 #include <mha/load/layer_input.hpp>
 #include <mha/model/text.hpp>
-#include <mha/model/token_ids.hpp>
 #include <mha/model/weights.hpp>
 
 #include <functional>
@@ -21,14 +20,14 @@ class Fingerprint;
 /// place. Not changed once it is made; several threads may use it.
 class Texts {
 public:
-  /// What was typed: numbers as they are, texts as the tokenizer beside the checkpoint cuts them.
-  /// Throws Error for what cannot be read, and for tokens that the model has not.
+  /// Typed token numbers, or texts that the checkpoint's tokenizer cuts. Throws Error for what
+  /// cannot be read, and for tokens that the model does not have.
   Texts(std::shared_ptr<const Weights> weights, const Text& text);
   /// Token numbers; `source` is what messages call them. `labelled`: layers get the tokens' texts,
   /// for which the tokenizer is read where there is one.
   Texts(std::shared_ptr<const Weights> weights, TokenIds tokens, std::string source, bool labelled);
-  /// Some of other texts: `count` from `first` on, without the padding that the others need; behind
-  /// the last one comes the first. Their notes are those of all, and are not repeated.
+  /// Some of other texts: `count` from `first` on, without the padding that the others need; after
+  /// the last one comes the first. The notes about all texts are not repeated.
   Texts(const Texts& texts, std::size_t first, std::size_t count, std::string source, bool batched);
   /// The tokens of other texts from position `from` on, each where it is in its text. Throws Error
   /// where a text has no such token, and for texts of several lengths.
@@ -43,49 +42,48 @@ public:
 
   /// The token numbers of each text; padded at the end where they are not equally long.
   const std::vector<std::vector<int>>& ids() const { return ids_; }
-  /// How many of them are the text's own.
+  /// The lengths of the texts without padding.
   const std::vector<std::size_t>& lengths() const { return lengths_; }
-  /// How many tokens they have together.
+  /// The number of tokens of all texts.
   std::size_t tokens() const;
   bool batched() const { return batched_; }
   /// What the user should know about the texts and the model.
   const std::vector<Note>& notes() const { return notes_; }
-  /// A layer's warnings, without what is said of the texts.
+  /// A layer's warnings, without those about the texts.
   std::vector<Note> warnings_of(const std::vector<Note>& of_layer) const;
 
-  /// A token for eyes ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
+  /// A token as a label ("␣sun"), and as text (" sun"); its number where there is no tokenizer.
   std::string label(int id) const;
   std::string plain(int id) const;
-  /// The text of tokens that stand side by side, and whether a blank stands before one of them.
+  /// The text of tokens in a row.
   std::string plain(std::span<const int> ids) const;
+  /// Whether a token's text begins with a blank.
   bool begins_word(int id) const;
-  /// The number of a word that is one token, with a leading blank if it is none without. Throws
-  /// Error that shows its pieces, or that the vocabulary has none; `option` is what messages call
-  /// the word, `cure` ends them.
+  /// The number of a word that is one token, if need be with a leading blank. Throws Error with the
+  /// word's pieces, or for an unknown word; messages begin with `option` and end with `cure`.
   int token_of(const std::string& word, std::string_view option, std::string_view cure = "") const;
   /// As the vocabulary has it ("Ġsun"); "" where there is no tokenizer.
   std::string piece(int id) const;
   /// The places (text, position) of tokens that hide a word, as [MASK] does.
   std::vector<std::pair<std::size_t, std::size_t>> hidden_positions() const;
-  /// Whether a position is what predictions are made at where none is chosen: a text's last one, or
-  /// a hidden one.
+  /// Whether a position is predicted by default: a text's last one, or a hidden one.
   bool is_asked(std::size_t batch, std::size_t position) const;
   /// Throws Error where vectors are given: `what` asks which token comes next.
   void require_token_numbers(std::string_view what) const;
 
-  /// What enters the first layer, computed: B, T, d_model; zeros behind the end of a text.
+  /// What enters the first layer, computed: B, T, d_model; zeros in the padding.
   Tensor embedded() const;
-  /// A stream of these sizes without numbers. Throws Error where memory holds no such streams.
+  /// A stream of these sizes without numbers. Throws Error where memory does not suffice.
   Tensor zeros() const;
-  /// What layer `number` gets, which is to read `stream` (B, T, d_model), after `past`.
+  /// The input of layer `number`, which reads `stream` (B, T, d_model), after `past`.
   LayerInput input(std::size_t number, const Tensor& stream, const LayerPast& past = {}) const;
-  /// What stands around the layers gets; `ends`: the model's, with what embedded() gave and the
-  /// stream behind the last layer.
+  /// The input of the model's ends; `ends` gets these, with what embedded() gave and the last
+  /// stream.
   LayerInput input_of_ends(const Tensor& embedded, const Tensor& stream,
                            std::shared_ptr<const ModelEnds>& ends) const;
   /// The same as a layer.
   Layer ends(const Tensor& embedded, const Tensor& stream) const;
-  /// Where a layer stands in layers(). Throws Error where it does not.
+  /// The index of a layer in layers(). Throws Error for an unknown one.
   std::size_t place_of(const std::string& id) const;
   /// Everything that decides what enters the first layer.
   void add_to(Fingerprint& fingerprint) const;
@@ -94,7 +92,7 @@ private:
   void read(const Text& text);
   void read_vectors(const Text& text);
   void read_tokenizer(bool needed);
-  /// `place_of`: says where a text stands, in messages; empty: its number.
+  /// `place_of` names a text in messages; empty: its number does.
   void take_tokens(const std::function<std::string(std::size_t)>& place_of = {});
   void require_streams() const;
   LayerInput like_stream() const;
@@ -111,7 +109,7 @@ private:
   std::optional<Embedding> of_rows_;
 };
 
-/// What is said of one text; of several, of which.
+/// Notes about one text, which name it if there are several.
 std::vector<Note> notes_of_text(std::vector<Note> notes, std::size_t text, bool several);
 
 /// Throws Error for a tokenizer whose template puts a text's tokens into another segment than 0,

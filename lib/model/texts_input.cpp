@@ -1,4 +1,4 @@
-// What texts are for the layers of a model, and for what stands around them.
+// The inputs that texts give to the layers and the ends of a model.
 
 #include <mha/model/texts.hpp>
 
@@ -14,8 +14,8 @@
 
 namespace mha {
 
-/// Before the first vector of all tokens together is made. What is kept of a token at least,
-/// whatever is asked for: its vector, the stream, a layer's x and its output.
+/// Throws Error, before vectors are made, where memory cannot hold the least that is kept of each
+/// token: its vector, the stream, a layer's x and its output.
 void Texts::require_streams() const {
   const std::size_t B = ids_.size(), T = ids_[0].size(),
                     numbers = 4 * model().width() * size_of(weights_->dtype());
@@ -34,9 +34,9 @@ Tensor Texts::embedded() const {
     fail("{}: the model has no table of tokens; give what enters its embedding by <inputs_embeds>",
          source_);
   require_streams();
-  Embedding there = embedding();
-  there.first_position += first_position_;
-  return embed(there, ids_, weights_->dtype(), lengths_);
+  Embedding own = embedding();
+  own.first_position += first_position_;
+  return embed(own, ids_, weights_->dtype(), lengths_);
 }
 
 /// Everything but the numbers of X.
@@ -48,7 +48,7 @@ LayerInput Texts::like_stream() const {
   if (std::ranges::any_of(lengths_, [&](std::size_t n) { return n < ids_[0].size(); }))
     input.lengths = lengths_;
   if (!tokenizer_) return input;
-  // Several texts have different tokens at a place.
+  // Each of several texts has labels of its own.
   for (std::size_t b = 0; b < ids_.size(); ++b) {
     std::vector<std::string>& labels =
         ids_.size() == 1 ? input.labels : input.item_labels.emplace_back();

@@ -1,5 +1,5 @@
 #pragma once
-// Tokens whose logits are followed, by text.
+// A token whose logit is followed, which may differ from text to text.
 
 #include <optional>
 #include <utility>

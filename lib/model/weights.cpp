@@ -14,7 +14,7 @@ DType precision_of(const WholeModel& model, std::optional<DType> asked) {
   return precision;
 }
 
-/// Where a model's tokenizer is: in its folder or GGUF file, or beside its graph.
+/// The place of a model's tokenizer: its folder, its GGUF file, or the folder of its graph.
 std::string place_of(const io::Contents& file) {
   if (!file.graph) return file.name;
   const std::filesystem::path folder = std::filesystem::path(file.name).parent_path();

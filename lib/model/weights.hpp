@@ -16,24 +16,24 @@ namespace mha {
 
 class Weights {
 public:
-  /// Of the whole model that sources hold. They are computed in the precision that the request
-  /// says; else in float32, float64 weights in float64.
-  /// `memory`: bytes that the packed forms may take; none: half of what is free.
+  /// The weights of the whole model that sources hold. They are used in the precision of the
+  /// request, by default in float32, or float64 for float64 weights. `memory`: bytes that the
+  /// packed forms may take; none: half of what is free.
   explicit Weights(const Sources& sources, std::optional<std::size_t> memory = std::nullopt);
 
   const WholeModel& model() const { return *model_; }
-  /// What the sources say with every layer of a text, behind the model's own notes.
+  /// The sources' notes about every layer of a text, which follow the model's own.
   const std::vector<Note>& notes_of_sources() const { return notes_of_sources_; }
   /// The model's own notes and these.
   std::vector<Note> notes() const;
-  /// How a text says where it is from.
+  /// The wording of messages that name where a text is from.
   Wording wording() const { return wording_; }
   /// The precision of every pass.
   DType dtype() const { return dtype_; }
   /// The packed forms, which all passes share.
   const std::shared_ptr<KeptWeights>& kept() const { return kept_; }
 
-  /// Whether files of a tokenizer lie beside the weights.
+  /// Whether there are tokenizer files beside the weights.
   bool has_tokenizer() const { return tokenizers::has_tokenizer(folder_); }
   /// The tokenizer beside the weights, read at the first call. Throws Error where there is none, or
   /// it is not known here.

@@ -1,6 +1,5 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/roofline.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
@@ -14,7 +13,7 @@ std::string fraction_text(double rate, double peak_rate) {
   return rate == 0 ? "–" : fmt::format("{:.1f} %", 100 * rate / peak_rate);
 }
 
-/// What the numbers above it mean.
+/// The runs, threads and peak rate that the numbers above are based on.
 std::string speed_legend(const Speed& speed, std::string_view runs, const TextStyle& text_style) {
   const std::string how = fmt::format("{} · {} · kept: {}", runs, counted(speed.threads, "threads"),
                                       joined_names(speed.kept)),
@@ -49,7 +48,7 @@ void put_speed(JsonText& json, const Speed& speed) {
   });
 }
 
-std::string for_eyes(const Speed& speed, const TextStyle& text_style) {
+std::string speed_report(const Speed& speed, const TextStyle& text_style) {
   Table grid(
       {{"part"}, {"median", true}, {"best", true}, {"GFLOP/s", true}, {"of the peak", true}});
   const auto add = [&](std::string_view name, const PhaseSpeed& of) {
@@ -65,7 +64,7 @@ std::string for_eyes(const Speed& speed, const TextStyle& text_style) {
          machine_text(speed.roofline.machine, text_style);
 }
 
-/// A line a layer.
+/// One line per layer.
 Table speeds_table(const std::vector<SpeedRow>& rows) {
   using Row = SpeedRow;
   const auto seconds = [](std::string title, std::string field, auto of) {
@@ -118,7 +117,7 @@ Table speeds_table(const std::vector<SpeedRow>& rows) {
            [](const Row& row) { return Cell(row.speed.roofline.machine.unit); }}});
 }
 
-std::string as_json(const std::vector<SpeedRow>& rows) {
+std::string speeds_json(const std::vector<SpeedRow>& rows) {
   JsonText json;
   if (rows.size() == 1)
     put_speed(json, rows[0].speed);
@@ -136,8 +135,8 @@ std::string as_json(const std::vector<SpeedRow>& rows) {
 
 std::string speeds_text(const std::vector<SpeedRow>& rows, std::string_view form,
                         const TextStyle& text_style) {
-  if (form == "json") return as_json(rows);
-  if (form == "table" && rows.size() == 1) return for_eyes(rows[0].speed, text_style);
+  if (form == "json") return speeds_json(rows);
+  if (form == "table" && rows.size() == 1) return speed_report(rows[0].speed, text_style);
   return speeds_table(rows).as(form, text_style);
 }
 

@@ -1,6 +1,5 @@
 #include <mha/render/bench.hpp>
 
-#include <mha/render/roofline.hpp>
 #include <mha/render/table.hpp>
 
 #include <fmt/format.h>
@@ -11,7 +10,7 @@ namespace mha::render {
 
 namespace {
 
-/// A line a layer, and for eyes one of the logits.
+/// One line per layer; `with_logits` adds one for the logits.
 Table layers_table(const PassSpeed& speed, bool with_logits) {
   using In = Table::In;
   using Row = LayerSeconds;
@@ -52,7 +51,7 @@ std::string pass_sentence(const PassSpeed& speed) {
                      counted(speed.runs, "runs"));
 }
 
-std::string for_eyes(const PassSpeed& speed, const TextStyle& text_style) {
+std::string pass_report(const PassSpeed& speed, const TextStyle& text_style) {
   const Table table = layers_table(speed, true);
   std::string text =
       table.text(text_style) + "\n" + roofline_table(speed.roofline, speed.median_s, text_style);
@@ -66,7 +65,7 @@ std::string for_eyes(const PassSpeed& speed, const TextStyle& text_style) {
   return text + machine_text(speed.roofline.machine, text_style);
 }
 
-std::string as_json(const PassSpeed& speed) {
+std::string pass_json(const PassSpeed& speed) {
   JsonText json;
   json.object([&] {
     json.member("median_s", speed.median_s)
@@ -85,8 +84,8 @@ std::string as_json(const PassSpeed& speed) {
 } // namespace
 
 std::string pass_text(const PassSpeed& speed, std::string_view form, const TextStyle& text_style) {
-  if (form == "json") return as_json(speed);
-  if (form == "table") return for_eyes(speed, text_style);
+  if (form == "json") return pass_json(speed);
+  if (form == "table") return pass_report(speed, text_style);
   Table table = layers_table(speed, form == "markdown");
   table.note(pass_sentence(speed));
   return table.as(form, text_style);

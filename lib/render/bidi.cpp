@@ -1,4 +1,4 @@
-#include <mha/render/bidi.hpp>
+#include <mha/render/font.hpp>
 
 #include <mha/system/characters.hpp>
 
@@ -22,7 +22,8 @@ void compose(std::vector<std::uint32_t>& codes) {
   if (count > 0) codes.assign(all.begin(), all.begin() + count);
 }
 
-/// Whether a character may turn the order of a line: Hebrew, Arabic, their kin, and their forms.
+/// Whether a character may turn the order of a line: Hebrew, Arabic, similar scripts, and their
+/// forms.
 bool may_turn(std::uint32_t code) {
   return (code >= 0x590 && code < 0x900) || (code >= 0xfb1d && code < 0xfe00) ||
          (code >= 0xfe70 && code < 0xff00) || (code >= 0x10800 && code < 0x11000) ||
@@ -38,12 +39,12 @@ std::vector<std::uint32_t> in_drawing_order(std::string_view text) {
   if (std::none_of(codes.begin(), codes.end(), may_turn)) return codes;
   const auto length = static_cast<FriBidiStrIndex>(codes.size());
   std::vector<FriBidiChar> turned(codes.size() + 1);
-  FriBidiParType direction = FRIBIDI_PAR_ON; // as the first letter says
+  FriBidiParType direction = FRIBIDI_PAR_ON; // that of the first letter
   if (fribidi_log2vis(codes.data(), length, &direction, turned.data(), nullptr, nullptr, nullptr) ==
       0)
     return codes; // out of memory, or absurdly nested
   turned.pop_back();
-  // What is left where two letters became one.
+  // Fillers, left where two letters became one.
   std::erase(turned, static_cast<FriBidiChar>(FRIBIDI_CHAR_FILL));
   return {turned.begin(), turned.end()};
 }

@@ -8,7 +8,7 @@
 
 namespace mha::render {
 
-/// Which point of a text stands at its place: along the line.
+/// The point of a text, along its line, that is at its place.
 enum class Anchor : std::uint8_t { start, middle, end };
 
 /// Red, green, blue of every pixel, row after row; white at first.
@@ -22,9 +22,9 @@ public:
   Rgb at(std::size_t x, std::size_t y) const;
   void set(std::size_t x, std::size_t y, Rgb color);
 
-  /// Pixels [x, x + width) × [y, y + height), as far as they are in the picture.
+  /// Pixels [x, x + width) × [y, y + height), without those outside the picture.
   void fill(std::size_t x, std::size_t y, std::size_t width, std::size_t height, Rgb color);
-  /// What masked cells look like: grey, with slanted lines that run through cells side by side,
+  /// The look of masked cells: grey, with slanted lines that continue through neighbouring cells,
   /// `zoom` times as thick and as far apart.
   void hatch(std::size_t x, std::size_t y, std::size_t width, std::size_t height, double zoom = 1);
   /// Text whose baseline is at y; `vertical`: it runs upwards, its baseline at x.

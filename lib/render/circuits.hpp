@@ -8,15 +8,15 @@
 
 namespace mha::render {
 
-/// A line a head; columns that no head has are for programs alone, and JSON has the singular values
-/// of QK and OV and the eigenvalues of OV, [re, im]. The heads outlive the table.
+/// One line per head; columns that no head has are for programs alone, and JSON has the singular
+/// values of QK and OV and the eigenvalues of OV, [re, im]. The heads outlive the table.
 Table circuits_table(const std::vector<HeadCircuits>& heads);
-/// A line a singular value or eigenvalue.
+/// One line per singular value or eigenvalue.
 Table spectra_table(const std::vector<HeadCircuits>& heads);
-/// A line a pair, in the order given.
+/// One line per pair, in the order given.
 Table compositions_table(const std::vector<Composition>& pairs);
-/// A panel a kind: earlier heads downwards, later ones across, named layer.head. `beyond_random`:
-/// less what random matrices would have.
+/// One panel per kind: earlier heads downwards, later ones across, named layer.head.
+/// `beyond_random`: less what random matrices would have.
 std::vector<MapPanel> compositions_grid(const std::vector<Composition>& pairs, bool beyond_random);
 
 } // namespace mha::render

@@ -14,7 +14,7 @@ namespace mha::render {
 
 namespace {
 
-// Every fifteenth of the 256 published colours: in between at most 5 of 255 off.
+// Every fifteenth of the 256 published colours. Interpolated ones are at most 5 of 255 off.
 constexpr std::array<std::uint32_t, 18> viridis{
     0x440154, 0x481769, 0x472a7a, 0x433d84, 0x3d4e8a, 0x355e8d, 0x2e6d8e, 0x297b8e, 0x23898e,
     0x1f978b, 0x21a585, 0x2eb37c, 0x46c06f, 0x65cb5e, 0x89d548, 0xb0dd2f, 0xd8e219, 0xfde725};
@@ -26,16 +26,16 @@ constexpr std::array<std::uint32_t, 11> red_blue{0x053061, 0x2166ac, 0x4393c3, 0
                                                  0xd1e5f0, 0xf7f7f7, 0xfddbc7, 0xf4a582,
                                                  0xd6604d, 0xb2182b, 0x67001f};
 
-// Codes of the 256 colours of a terminal, chosen once: by lightness in order (a nearest colour is
-// not: #5f5f87 is nearest to a place before that of the darker #005f87), then by hue, and none of
-// them near the magenta of NaN.
+// Codes of the 256 colours of a terminal, ordered by lightness, then chosen by hue, and none near
+// the magenta of NaN. The nearest colours would not be ordered: #5f5f87 is nearest to a place
+// before that of the darker #005f87.
 constexpr std::array<std::uint8_t, 12> terminal_viridis{17, 18, 54,  55,  24,  30,
                                                         36, 77, 148, 184, 220, 227};
 constexpr std::array<std::uint8_t, 12> terminal_magma{232, 17,  18,  54,  90,  126,
                                                       161, 167, 209, 216, 222, 229};
 constexpr std::array<std::uint8_t, 14> terminal_greys{231, 255, 253, 251, 249, 247, 245,
                                                       243, 241, 239, 237, 235, 233, 16};
-// An odd number: the middle one is zero's.
+// An odd number, so that the middle one is zero's.
 constexpr std::array<std::uint8_t, 13> terminal_red_blue{18,  25,  67,  74,  117, 195, 231,
                                                          224, 216, 209, 167, 124, 52};
 

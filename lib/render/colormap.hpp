@@ -22,10 +22,10 @@ Rgb mixed(Rgb first, Rgb second, double share);
 struct ColorMap {
   std::string_view name;
   std::string_view title; ///< for help and docs
-  bool diverging = false; ///< its middle stands for zero
+  bool diverging = false; ///< its middle is zero
   std::span<const std::uint32_t> points;
-  /// Of the 256 colours of a terminal those that stand for the map, from its low end to its high
-  /// one: ordered in lightness as the map is.
+  /// The map in the 256 colours of a terminal, from its low end to its high one, ordered in
+  /// lightness like the map.
   std::span<const std::uint8_t> terminal;
 
   /// The colour of t, from 0 to 1; beyond, the ends.
@@ -40,9 +40,9 @@ std::span<const ColorMap> color_maps();
 /// By name; throws Error with "did you mean".
 const ColorMap& color_map_named(std::string_view name);
 
-/// Of the 240 colours beside the first 16 that terminals with 256 colours have, the nearest.
+/// The code of the nearest of the 240 fixed colours, 16 to 255, of terminals with 256 colours.
 std::uint8_t terminal_color(Rgb color);
-/// The colour behind one of their codes, 16 to 255. Throws Error for another.
+/// The colour of such a code. Throws Error for another.
 Rgb terminal_rgb(std::uint8_t code);
 
 } // namespace mha::render

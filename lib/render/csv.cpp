@@ -13,7 +13,6 @@ namespace mha::render {
 
 namespace {
 
-/// Text is handed on in pieces of about this size.
 class Csv : public Renderer {
 public:
   Csv(const Options& options, Sink sink, char separator)

@@ -1,6 +1,6 @@
 #include <mha/render/diagnose.hpp>
 
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/table.hpp>
 
@@ -15,10 +15,10 @@ std::string share_of_stage(double error) {
   return error == 0 ? "0" : std::isfinite(error) ? fmt::format("{:.2g}", error) : "∞";
 }
 
-/// Lines of text for eyes, wrapped.
-class Text {
+/// Lines of text for readers, wrapped.
+class Paragraphs {
 public:
-  explicit Text(const TextStyle& text_style) : text_style_(text_style) {}
+  explicit Paragraphs(const TextStyle& text_style) : text_style_(text_style) {}
 
   void paragraph(const std::string& text) {
     for (const std::string& line : wrapped(text, text_style_.width)) out_ += line + "\n";
@@ -46,7 +46,7 @@ private:
 };
 
 /// `proved`: with this option alone every stage agrees.
-void describe(const Change& change, bool proved, Text& text) {
+void describe(const Change& change, bool proved, Paragraphs& text) {
   text.title(change.id);
   text.entry("found", fmt::format("the reference {}.", change.did));
   if (!change.reproduction.empty())
@@ -81,7 +81,7 @@ std::string unexplained_text(const Diagnosis& d) {
       share_of_stage(worst->after.error), place_text(d.at), rounded(d.ours, 6),
       rounded(d.theirs, 6),
       d.changes.empty() && d.stages.back().after.agrees
-          ? fmt::format(" {} agrees again: the step may be right, and what was saved "
+          ? fmt::format(" {} agrees again. The step may be right, and what was saved "
                         "as {} is from another place, or was overwritten.",
                         mha::name_of(d.stages.back().stage), mha::name_of(*d.unexplained))
           : "");
@@ -96,7 +96,7 @@ bool is_rounding_alone(const Diagnosis& d) {
   return d.changes.size() == 1 && d.changes[0].id.starts_with("precision.");
 }
 
-/// What was found, in a sentence.
+/// The result in a sentence.
 std::string verdict(const Diagnosis& d) {
   const bool harmless = std::any_of(d.stages.begin(), d.stages.end(),
                                     [](const auto& one) { return !one.harmless.empty(); });
@@ -181,7 +181,7 @@ void put_diagnosis(JsonText& json, const Diagnosis& d) {
 } // namespace
 
 std::string diagnosis_text(const Diagnosis& d, const TextStyle& text_style) {
-  Text text(text_style);
+  Paragraphs text(text_style);
   if (!d.reading.empty()) text.paragraph(fmt::format("Read so that {}.", d.reading));
   for (const OtherStep& capture : d.captures)
     text.paragraph(fmt::format("{}. It is not compared.", capture.sentence()));
@@ -191,8 +191,8 @@ std::string diagnosis_text(const Diagnosis& d, const TextStyle& text_style) {
   const bool proved = d.explained && d.changes.size() == 1 && !d.rounded_to;
   for (const Change& change : d.changes) describe(change, proved, text), text.gap();
   if (!d.same_numbers.empty())
-    text.paragraph(fmt::format("The same numbers come from {}: nothing in the reference tells them "
-                               "apart.",
+    text.paragraph(fmt::format("The same numbers come from {}: nothing in the reference "
+                               "distinguishes them.",
                                joined(d.same_numbers, " or ")));
   if (d.unexplained) text.paragraph(unexplained_text(d));
   for (const std::string& hint : d.hints)

@@ -1,8 +1,12 @@
 #pragma once
-// Results of `diagnose`: sentences and a table for eyes, and JSON.
+// Results of `diagnose`, of one layer and of a whole model: sentences and tables, and JSON.
 
 #include <mha/diagnose/diagnose.hpp>
+#include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/render/text.hpp>
+
+#include <string>
+#include <string_view>
 
 namespace mha::render {
 
@@ -17,5 +21,10 @@ struct LayerDiagnosis {
 };
 /// One object; of several layers one keyed by layers.N.
 std::string diagnosis_json(const std::vector<LayerDiagnosis>& layers);
+
+/// A line for each run of places with the same verdict, then what was found in each. `title`: how
+/// the model is called.
+std::string model_diagnosis_text(const ModelDiagnosis& found, std::string_view title,
+                                 const TextStyle& text_style);
 
 } // namespace mha::render

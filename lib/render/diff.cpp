@@ -1,7 +1,6 @@
 #include <mha/render/diff.hpp>
 
-#include <mha/render/diff_exact.hpp>
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/words.hpp>
@@ -54,7 +53,7 @@ std::string tolerance_text(const Tolerance& tolerance) {
   return fmt::format("{:g} + {:g} · |reference|", tolerance.absolute, tolerance.relative);
 }
 
-/// What counts as a difference.
+/// The tolerances that decide what differs.
 std::string about_tolerance(const Diff& diff, bool heads) {
   const bool one_for_all = std::ranges::all_of(
       diff.stages, [&](const StageDiff& row) { return row.tolerance == diff.stages[0].tolerance; });
@@ -88,7 +87,7 @@ std::string after_rounding(const Diff& diff, const Layer& layer) {
   return type ? fmt::format(" (after rounding to {})", mha::name_of(*type)) : "";
 }
 
-/// Where nothing but the input was compared, or nothing at all.
+/// The sentence where nothing, or nothing but the input, was compared.
 std::string nothing_after_inputs(const Diff& diff, const Outcome& outcome) {
   if (outcome.compared.empty() && diff.stages.empty()) return "Nothing was compared.";
   if (outcome.compared.empty())
@@ -123,13 +122,12 @@ std::string agreement(const Layer& layer, const Diff& diff, const Outcome& outco
     text += " Where some elements are outside, the step itself is sound: computed from the "
             "reference's own stages before it, it agrees.";
   if (count_of(diff, [](const StageDiff& row) { return row.pass_rounding.has_value(); }) > 0)
-    text +=
-        " Where rounding is said, elements are outside by no more than a pass in this precision "
-        "is from one in float64.";
+    text += " Where the verdict is rounding, elements are outside by no more than a pass in this "
+            "precision is from one in float64.";
   return text;
 }
 
-/// What was not compared makes of the verdict.
+/// The effect on the verdict of what was not compared.
 std::string about_missing(const Outcome& outcome, const Reference& reference) {
   if (const std::string heads = reference.about_heads(); !heads.empty())
     return " T" + heads.substr(1) + ".";
@@ -147,7 +145,7 @@ std::string about_missing(const Outcome& outcome, const Reference& reference) {
   return text;
 }
 
-/// What the reference says about the inputs of the first step that differs.
+/// Whether the inputs of the first step that differs agree.
 std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& row,
                          const Reference& reference) {
   std::vector<Stage> between; // steps that only the reference has
@@ -165,9 +163,8 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
                                          "{}",
                                          joined(stage_names(row.between))));
   else if (row.stage == Stage::x && layer.settings.input_norm != InputNorm::none)
-    text =
-        " It is norm(X), the input behind the layer's norm: is X the same on both sides, and the "
-        "norm's kind, weight and epsilon?";
+    text = " It is norm(X), the input after the layer's norm: is X the same on both sides, and the "
+           "norm's kind, weight and epsilon?";
   else if (row.stage == Stage::x)
     text = " It is the input: a comparison needs the same one on both sides.";
   else if (!comes_before(Stage::v, row.stage) && !reference.find(Stage::x))
@@ -187,7 +184,7 @@ std::string about_inputs(const Layer& layer, const Diff& diff, const StageDiff& 
                info_of(one.stage).letters == info_of(row.stage).letters;
       });
   if (row.reference->doubtful && !settled)
-    text += typed(message(" Its shape fits tokens first, too; if that is meant, say so: <against> "
+    text += typed(message(" Its shape also fits tokens first; if that is meant, give <against> "
                           "{}=FILE@AXES.",
                           mha::name_of(row.stage)));
   return text;
@@ -202,7 +199,7 @@ std::string where_and_by_how_much(const Layer& layer, const StageDiff& row) {
                      ulp_sentence(found, coarser_of(layer.dtype, row.reference->stored)));
 }
 
-/// Of stages that agree, the one that is most units in the last place away.
+/// The stage with the largest distance in units of the last place, where all agree.
 std::string farthest(const Layer& layer, const Diff& diff) {
   const StageDiff* far = nullptr;
   for (const StageDiff& row : diff.stages)
@@ -227,7 +224,7 @@ std::string first_step(const Layer& layer, const Diff& diff, const Reference& re
                   mha::name_of(row->stage), rounded(found.ours, 6), rounded(found.theirs, 6),
                   place_text(coordinates_of(layer, row->stage, found.at)));
   text += where_and_by_how_much(layer, *row);
-  if (reference.has_misshapen()) // that says more than what is computed from what
+  if (reference.has_misshapen()) // a wrong shape explains more than the inputs do
     return text + missing;
   text += about_inputs(layer, diff, *row, reference) + missing;
   std::vector<std::string> own, sound, unknown;
@@ -244,39 +241,38 @@ std::string first_step(const Layer& layer, const Diff& diff, const Reference& re
                                                    joined(stage_names(one.from))));
   }
   if (!own.empty())
-    text += fmt::format(" {} differ{} by {}, too.", joined(own), own.size() == 1 ? "s" : "",
+    text += fmt::format(" {} also differ{} by {}.", joined(own), own.size() == 1 ? "s" : "",
                         own.size() == 1 ? "itself" : "themselves");
   if (!sound.empty())
     text += own.empty() && unknown.empty()
                 ? " The steps after it are sound: they follow from it."
                 : fmt::format(" {} {} sound.", joined(sound), sound.size() == 1 ? "is" : "are");
   if (!unknown.empty())
-    text += fmt::format(" Whether {} {} by {} cannot be told without the layer's tensors.",
+    text += fmt::format(" Whether {} {} by {} cannot be decided without the layer's tensors.",
                         joined(unknown), unknown.size() == 1 ? "differs" : "differ",
                         unknown.size() == 1 ? "itself" : "themselves");
   return text;
 }
 
-/// The stage of which it is said how far it is from float64: the first that differs, or the
-/// farthest.
-const StageDiff* exact_to_tell(const Diff& diff) {
-  const StageDiff* told = nullptr;
+/// The stage whose distance from float64 is reported: the first that differs, or the farthest.
+const StageDiff* stage_from_exact(const Diff& diff) {
+  const StageDiff* exact_row = nullptr;
   for (const StageDiff& row : diff.stages) {
     if (!row.exact) continue;
     if (row.stage == diff.first) return &row;
-    if (!told || row.exact->ratio > told->exact->ratio) told = &row;
+    if (!exact_row || row.exact->ratio > exact_row->exact->ratio) exact_row = &row;
   }
-  return told;
+  return exact_row;
 }
 
-/// What the rows of a table have.
+/// The kinds of columns that a table has.
 struct DiffColumns {
   bool heads = false, numbers = false;
-  const StageDiff* told = nullptr; ///< the stage whose distance from float64 is said
+  const StageDiff* exact_row = nullptr; ///< the stage whose distance from float64 is reported
 };
 
-DiffColumns columns_of(const Diff& diff) {
-  DiffColumns columns{.told = exact_to_tell(diff)};
+DiffColumns diff_columns(const Diff& diff) {
+  DiffColumns columns{.exact_row = stage_from_exact(diff)};
   for (const StageDiff& row : diff.stages) {
     const bool same = row.status == DiffStatus::equal || row.status == DiffStatus::same;
     columns.numbers = columns.numbers || !same;
@@ -287,11 +283,11 @@ DiffColumns columns_of(const Diff& diff) {
 
 std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns& has,
                         const TextStyle& text_style) {
-  const auto [heads, numbers, told] = has;
+  const auto [heads, numbers, exact_row] = has;
   std::vector<Table::Column> columns{{.names = true}, {.title = "stage", .names = true}, {""}};
-  if (told) std::ranges::copy(exact_columns(), std::back_inserter(columns));
+  if (exact_row) std::ranges::copy(exact_columns(), std::back_inserter(columns));
   if (numbers) columns.insert(columns.end(), {{"max abs", true}, {"ulp", true}});
-  if (numbers && !told)
+  if (numbers && !exact_row)
     columns.insert(columns.end(), {{"max rel", true}, {"differ", true}, {"cosine", true}});
   if (heads) columns.push_back({"head", true});
   if (numbers) columns.push_back({"where", false, true});
@@ -302,11 +298,11 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
     const bool same = row.status == DiffStatus::equal || row.status == DiffStatus::same;
     std::vector<std::string> cells{first ? "→" : "", std::string(mha::name_of(row.stage)),
                                    verdict_text(row)};
-    if (told) std::ranges::copy(exact_cells(row.exact), std::back_inserter(cells));
-    if (same && numbers) cells.insert(cells.end(), (told ? 3 : 6) + (heads ? 1 : 0), "");
+    if (exact_row) std::ranges::copy(exact_cells(row.exact), std::back_inserter(cells));
+    if (same && numbers) cells.insert(cells.end(), (exact_row ? 3 : 6) + (heads ? 1 : 0), "");
     if (!same) {
       cells.insert(cells.end(), {error_text(d.max_abs), ulp_text(d.ulp.largest)});
-      if (!told)
+      if (!exact_row)
         cells.insert(cells.end(), {error_text(d.max_rel), share_text(d), cosine_text(d.cosine)});
       if (heads) cells.push_back(d.worst_head ? std::to_string(*d.worst_head) : "");
       cells.push_back(short_place(layer, row.stage, d.at));
@@ -325,16 +321,17 @@ std::string stages_text(const Layer& layer, const Diff& diff, const DiffColumns&
 std::string diff_table(const Layer& layer, const Diff& diff, const Reference& reference,
                        const Outcome& outcome, const std::string& next,
                        const TextStyle& text_style) {
-  const DiffColumns has = columns_of(diff);
+  const DiffColumns has = diff_columns(diff);
   std::string out = diff.stages.empty() ? "" : stages_text(layer, diff, has, text_style) + "\n";
   const auto paragraph = [&](const std::string& text, bool dim) {
     for (const std::string& line : wrapped(text, text_style.width))
       out += (dim ? text_style.dim(line) : line) + "\n";
   };
   paragraph(first_step(layer, diff, reference, outcome) +
-                (has.told ? " " + exact_sentence(mha::name_of(has.told->stage), *has.told->exact,
-                                                 has.told->precision)
-                          : ""),
+                (has.exact_row
+                     ? " " + exact_sentence(mha::name_of(has.exact_row->stage),
+                                            *has.exact_row->exact, has.exact_row->precision)
+                     : ""),
             false);
   if (has.numbers) paragraph(about_tolerance(diff, has.heads), true);
   const auto list = [&](std::string_view title, const std::vector<std::string>& names) {
@@ -349,7 +346,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     for (const NotCompared& one : outcome.not_compared) left.push_back(one.text());
     list("not compared", left);
   }
-  list("passed over, no stage", reference.passed_over);
+  list("skipped, not a stage", reference.passed_over);
   return out + (next.empty() ? "" : "\n" + next);
 }
 

@@ -1,6 +1,6 @@
 #include <mha/render/diff.hpp>
 
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 #include <mha/render/json_text.hpp>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ void put_ranges(JsonText& json, std::string_view name, const IndexRanges& ranges
   });
 }
 
-/// Where a stage differs. Axes that it does not have are not named.
+/// The regions where a stage differs, with the axes that it has.
 void put_regions(JsonText& json, const Layer& layer, const StageDiff& row) {
   const Regions& regions = row.difference.regions;
   json.key("regions").open_list();
@@ -34,7 +34,7 @@ void put_regions(JsonText& json, const Layer& layer, const StageDiff& row) {
   json.member("regions_exact", regions.exact);
 }
 
-void put_stage(JsonText& json, const Layer& layer, const StageDiff& row) {
+void put_stage_diff(JsonText& json, const Layer& layer, const StageDiff& row) {
   const Difference& d = row.difference;
   json.object([&] {
     json.member("stage", mha::name_of(row.stage))
@@ -78,7 +78,8 @@ std::string diff_json(const Layer& layer, const Diff& diff, const Reference& ref
   json.object([&] {
     put_verdict(json, outcome.verdict);
     json.key("first").words_or_null(diff.first ? mha::name_of(*diff.first) : "");
-    json.key("stages").list(diff.stages, [&](const StageDiff& row) { put_stage(json, layer, row); },
+    json.key("stages").list(diff.stages,
+                            [&](const StageDiff& row) { put_stage_diff(json, layer, row); },
                             {"\n    ", "\n    ", "\n  "});
     json.begin_next_after("\n  ");
     json.key("compared").list(stage_names(outcome.compared));

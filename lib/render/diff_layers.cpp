@@ -1,6 +1,6 @@
-#include <mha/render/diff_layers.hpp>
+#include <mha/render/diff.hpp>
 
-#include <mha/render/diff_exact.hpp>
+#include <mha/render/diff_parts.hpp>
 
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ std::string layer_name(const LayerLine& line) {
   return line.layer.empty() ? "the model's end" : "layer " + line.layer;
 }
 
-/// Of layers whose stream was compared: from how much to how much of its rms the error grows.
+/// How far the error grows, as a share of the stream's rms, over the layers that were compared.
 std::string growth(const std::vector<LayerLine>& lines) {
   std::vector<const LayerLine*> stream;
   for (const LayerLine& line : lines)
@@ -43,7 +43,8 @@ std::string growth(const std::vector<LayerLine>& lines) {
       stream.back()->layer);
 }
 
-/// A reference may have some layers alone; the model's end is none.
+/// The verdict where all agrees. A reference may have some layers alone; the model's end is not
+/// one.
 std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_for,
                          const Coverage& coverage) {
   if (coverage.has_misshapen())
@@ -61,15 +62,15 @@ std::string agreement_of(const std::vector<LayerLine>& lines, std::size_t asked_
                      layers == 1 ? "s" : "", end ? ", and the model's end does" : "");
 }
 
-/// More layers than a screen has lines: equal ones are put together.
+/// Of more layers than a screen has lines, equal ones are put together.
 constexpr std::size_t most_lines = 16;
 
-bool says_the_same(const LayerLine& a, const LayerLine& b) {
+bool same_result(const LayerLine& a, const LayerLine& b) {
   return !a.layer.empty() && a.stages == b.stages && a.verdict == b.verdict && a.stage == b.stage;
 }
 
-/// What is known about the layers behind the first that differs.
-std::string behind_first(const std::vector<LayerLine>& lines, const LayerLine& first) {
+/// What is known about the layers after the first that differs.
+std::string after_first(const std::vector<LayerLine>& lines, const LayerLine& first) {
   std::vector<std::pair<Stage, std::vector<std::string>>> places; // layers with one stage wrong
   bool sound = false, unknown = false;
   std::size_t count = 0;
@@ -93,26 +94,26 @@ std::string behind_first(const std::vector<LayerLine>& lines, const LayerLine& f
                                                      : "layers " + ranges_of(layers),
                                 mha::name_of(stage)));
   if (!wrong.empty())
-    text += fmt::format(" Computed from the reference's own stream, {} {}, too.", joined(wrong),
+    text += fmt::format(" Computed from the reference's own stream, {} also {}.", joined(wrong),
                         count == 1 ? "differs by itself" : "differ by themselves");
   if (sound)
     text += wrong.empty() ? " What follows is sound: computed from the reference's own stream, it "
                             "agrees."
                           : " The others that follow are sound.";
   if (unknown)
-    text += " Where follows? is said, the reference has no stream before the layer, which would "
-            "tell whether it is wrong by itself.";
+    text += " Where the verdict is follows?, the reference has no stream before the layer, which "
+            "would show whether it is wrong by itself.";
   return text;
 }
 
-/// The line of which it is said how far it is from float64: the first layer that differs, or the
-/// one that is farthest.
-const LayerLine* exact_to_tell(const std::vector<LayerLine>& lines, const LayerLine* first) {
+/// The line whose distance from float64 is reported: the first layer that differs, or the farthest.
+const LayerLine* layer_from_exact(const std::vector<LayerLine>& lines, const LayerLine* first) {
   if (first) return first->exact ? first : nullptr;
-  const LayerLine* told = nullptr;
+  const LayerLine* exact_line = nullptr;
   for (const LayerLine& line : lines)
-    if (line.exact && (!told || line.exact->ratio > told->exact->ratio)) told = &line;
-  return told;
+    if (line.exact && (!exact_line || line.exact->ratio > exact_line->exact->ratio))
+      exact_line = &line;
+  return exact_line;
 }
 
 } // namespace
@@ -151,10 +152,11 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
     const bool differs = line.verdict == "differs";
     if (differs && !first) first = &line;
     rounding = rounding || line.verdict == "rounding";
-    // Of many layers, those that say the same are one line, with the last one's numbers.
+    // In a long table, neighbouring layers with the same result are one line, with the last one's
+    // numbers.
     std::size_t last = i;
     while (lines.size() > most_lines && last + 1 < lines.size() && !differs &&
-           says_the_same(lines[last + 1], line))
+           same_result(lines[last + 1], line))
       ++last;
     const LayerLine& shown = lines[last];
     std::string name = line.layer.empty() ? "model" : visible(line.layer);
@@ -173,15 +175,15 @@ std::string layers_table(const std::vector<LayerLine>& lines, std::size_t asked_
   }
   std::string text = first
                          ? fmt::format("{} is the first that differs, in {}.{}", layer_name(*first),
-                                       mha::name_of(first->stage), behind_first(lines, *first))
+                                       mha::name_of(first->stage), after_first(lines, *first))
                          : agreement_of(lines, asked_for, coverage) + growth(lines);
-  if (const LayerLine* told = exact_to_tell(lines, first))
-    text +=
-        " " + exact_sentence(fmt::format("{} of {}", mha::name_of(told->stage), layer_name(*told)),
-                             *told->exact, told->precision);
+  if (const LayerLine* exact_line = layer_from_exact(lines, first))
+    text += " " + exact_sentence(fmt::format("{} of {}", mha::name_of(exact_line->stage),
+                                             layer_name(*exact_line)),
+                                 *exact_line->exact, exact_line->precision);
   if (rounding)
-    text += " Where rounding is said, elements are outside the tolerance by no more than a pass in "
-            "this precision is from one in float64: it grows from layer to layer.";
+    text += " Where the verdict is rounding, elements are outside the tolerance by no more than a "
+            "pass in this precision is from one in float64: it grows from layer to layer.";
   std::string out = grid.text(text_style) + "\n";
   for (const std::string& line : wrapped(text, text_style.width)) out += line + "\n";
   return out;

@@ -1,4 +1,4 @@
-#include <mha/render/effects.hpp>
+#include <mha/render/studies.hpp>
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/rounding.hpp>
@@ -48,7 +48,8 @@ std::string units_text(const std::vector<EffectColumn>& columns, const std::stri
   return text;
 }
 
-/// What says which part a line is of: for programs part, layer and head first, for eyes the place.
+/// Adds the columns that name a line's part: for programs part, layer and head first, in tables the
+/// place.
 void add_names(ColumnsOf<EffectLine>& columns, const EffectsView& view, std::size_t width) {
   using Line = EffectLine;
   using In = Table::In;

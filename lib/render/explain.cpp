@@ -26,7 +26,7 @@ std::string in_dotted_lines(const std::vector<std::string>& parts, std::size_t w
   return text + line;
 }
 
-/// "sees keys 0–17", "sees 12 of 33 keys"; nothing where no stage tells.
+/// "sees keys 0–17", "sees 12 of 33 keys"; nothing where no stage shows it.
 std::string sees_text(const HeadExplanation& head) {
   if (head.masked.empty()) return "";
   std::vector<std::size_t> seen;
@@ -38,7 +38,7 @@ std::string sees_text(const HeadExplanation& head) {
   return fmt::format("sees key{} {}", seen.size() == 1 ? "" : "s", list);
 }
 
-/// What every head sees, where it is the same for all.
+/// The keys that heads see, if all see the same.
 std::string sees_text(const std::vector<HeadExplanation>& heads) {
   for (const HeadExplanation& head : heads)
     if (head.masked != heads.front().masked) return "";

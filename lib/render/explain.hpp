@@ -1,5 +1,5 @@
 #pragma once
-// An explanation as text for eyes, and as JSON.
+// An explanation as text, and as JSON.
 
 #include <mha/explain/explain.hpp>
 #include <mha/render/text.hpp>
@@ -10,10 +10,10 @@ struct ExplainStyle {
   TextStyle text_style;
   std::size_t top = 10;   ///< keys that a long row lists
   std::size_t digits = 4; ///< --precision: significant ones
-  std::string layer;      ///< put before the title where several layers are told
+  std::string layer;      ///< put before the title where several layers are explained
 };
 
-/// The whole story, ending in a line break.
+/// The whole explanation, ending in a line break.
 std::string explain_text(const Explanation& explanation, const ExplainStyle& style);
 
 /// One object with every number in full precision (docs/maths.md describes it), without a line

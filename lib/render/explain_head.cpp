@@ -29,7 +29,7 @@ public:
     add_token();
     add_values();
     add_output();
-    grid.lay_out();
+    grid.arrange();
   }
 
   std::string text() const {
@@ -199,7 +199,7 @@ private:
     return {place, fmt::format("times {}{} of W_o", columns ? "column" : "row", range)};
   }
 
-  /// How much of the output is this head's.
+  /// The head's share of the output.
   std::string closing() const {
     if (!head.relative_norm || !head.share || is_the_output()) return "";
     const double part = norm_of(head.values.at(Stage::head_result)),

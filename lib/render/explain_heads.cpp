@@ -26,10 +26,10 @@ struct TextColumn {
 /// One number per head; "" where a head has none.
 TextColumn number_column(std::string title, const std::vector<std::optional<double>>& values,
                          std::size_t digits) {
-  std::vector<double> there;
+  std::vector<double> known;
   for (const std::optional<double>& value : values)
-    if (value) there.push_back(*value);
-  const Rounding rounding(there, digits);
+    if (value) known.push_back(*value);
+  const Rounding rounding(known, digits);
   TextColumn column{std::move(title), {}};
   for (const std::optional<double>& value : values)
     column.cells.push_back(value ? rounding.text(*value) : "");
@@ -37,7 +37,7 @@ TextColumn number_column(std::string title, const std::vector<std::optional<doub
 }
 
 /// The heads' columns: number, key/value head, lengths, share of the output, what the sink takes.
-/// One more line for b_o, where there is one: the shares sum to 1 with it.
+/// A line for b_o, if there is one: the shares sum to 1 with it.
 std::vector<TextColumn> head_columns(const Explanation& explanation, const ExplainStyle& style) {
   const std::vector<HeadExplanation>& heads = explanation.heads;
   const bool bias = explanation.b_o_share.has_value();
@@ -73,7 +73,7 @@ std::vector<TextColumn> head_columns(const Explanation& explanation, const Expla
   return columns;
 }
 
-/// What each head looks at most: ranks side by side, as many as fit.
+/// The keys with each head's largest weights, ranks side by side, as many as fit.
 std::vector<std::vector<std::string>> top_weights(const Explanation& explanation,
                                                   const ExplainStyle& style, std::size_t room) {
   std::vector<std::vector<std::string>> rows(explanation.heads.size());
@@ -104,8 +104,8 @@ bool is_all_masked(const HeadExplanation& head) {
   return !head.masked.empty() && head.masked_count() == head.masked.size();
 }
 
-/// The columns some below others, in a window that is too narrow for what a head looks at beside
-/// its numbers.
+/// The columns in several blocks below each other, for a window that is too narrow for a head's
+/// keys beside its numbers.
 std::string head_parts(const Explanation& explanation, const ExplainStyle& style,
                        const std::vector<TextColumn>& columns) {
   const bool has_weights = explanation.heads.front().has(Stage::weights);
@@ -170,23 +170,23 @@ std::string head_table(const Explanation& explanation, const ExplainStyle& style
   return text;
 }
 
-/// The notes of all heads; one that several heads share is said once.
+/// The notes of all heads; one that several heads share appears once.
 std::vector<Message> all_notes(const Explanation& explanation) {
   std::vector<Message> notes;
   for (const HeadExplanation& head : explanation.heads)
     for (const Message& note : head.notes) {
-      std::vector<std::size_t> who;
+      std::vector<std::size_t> sharing;
       for (const HeadExplanation& other : explanation.heads)
-        if (is_one_of(note, other.notes)) who.push_back(other.head);
-      if (who.front() != head.head) continue;
-      const std::string list = ranges(who, 8);
-      notes.push_back(
-          who.size() == explanation.heads.size()
-              ? note
-              : message("head{} {}: {}", who.size() == 1 ? "" : "s",
-                        list.empty() ? fmt::format("{} of {}", who.size(), explanation.heads.size())
-                                     : list,
-                        note));
+        if (is_one_of(note, other.notes)) sharing.push_back(other.head);
+      if (sharing.front() != head.head) continue;
+      const std::string list = ranges(sharing, 8);
+      notes.push_back(sharing.size() == explanation.heads.size()
+                          ? note
+                          : message("head{} {}: {}", sharing.size() == 1 ? "" : "s",
+                                    list.empty() ? fmt::format("{} of {}", sharing.size(),
+                                                               explanation.heads.size())
+                                                 : list,
+                                    note));
     }
   return notes;
 }
@@ -205,7 +205,7 @@ std::string all_heads_text(const Explanation& explanation, const ExplainStyle& s
   if (!explanation.b_o.empty()) after.push_back(grid.add("b_o", explanation.b_o));
   add(after, Stage::output, "output");
   add(after, Stage::residual, "X + output");
-  grid.lay_out();
+  grid.arrange();
   const auto lines = [&](const std::vector<std::size_t>& part) {
     std::string text;
     for (std::size_t index : part) text += grid.line(index) + "\n";

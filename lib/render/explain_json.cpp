@@ -14,7 +14,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// JSON has no word for what is not finite: a string stands for it.
+/// A number, or a string where it is not finite, since JSON has no number for that.
 OrderedJson number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";

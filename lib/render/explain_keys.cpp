@@ -17,8 +17,7 @@ struct LogitColumn {
   std::string title;
 };
 
-/// Whether a step changed nothing that is not masked; in a row that is masked altogether, nothing
-/// at all.
+/// Whether a step changed no unmasked number; in a fully masked row, no number at all.
 bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
   const std::vector<double>&left = head.values.at(a), &right = head.values.at(b);
   const bool all_masked = head.masked_count() == left.size();
@@ -27,7 +26,7 @@ bool same_where_seen(const HeadExplanation& head, Stage a, Stage b) {
   return true;
 }
 
-/// The logits from q·k to what the exponentials see; a step that changed nothing is left out.
+/// The logits from q·k to the input of the exponentials, without steps that changed nothing.
 std::vector<LogitColumn> logit_columns(const Explanation& explanation,
                                        const HeadExplanation& head) {
   std::vector<LogitColumn> columns;
@@ -129,7 +128,7 @@ private:
     for (const std::optional<double>& extra : {summary, sink})
       if (extra) listed.push_back(*extra);
 
-    // The largest exponential is 1: a digit more, so that small ones differ as α does.
+    // One more digit, since the largest exponential is 1: small ones then differ like α.
     const std::size_t digits = style.digits + (is_exp && !naive ? 1 : 0);
     const Rounding rounding(listed, digits);
     for (std::size_t j : shown.keys) cells.keys.push_back(rounding.text(values[j]));

@@ -1,5 +1,5 @@
 #pragma once
-// The pieces that the text of an explanation is put together from.
+// Parts of the text of an explanation.
 
 #include <mha/render/explain.hpp>
 #include <mha/render/vectors.hpp>
@@ -34,7 +34,7 @@ std::string scale_text(const Explanation& explanation);
 std::string projection(const Explanation& explanation, std::string_view input, std::string_view W,
                        bool has_W, std::string_view b, bool has_b);
 
-/// A heading with formulas behind it, wrapped to the width.
+/// A heading with formulas after it, wrapped to the width.
 std::string heading(const TextStyle& text_style, std::string_view title,
                     const std::vector<std::string>& formulas);
 /// "note: …" lines, wrapped.

@@ -1,6 +1,5 @@
 #include <mha/render/font.hpp>
 
-#include <mha/render/bidi.hpp>
 #include <mha/system/error.hpp>
 
 #include <utf8proc.h>
@@ -38,7 +37,7 @@ const stbtt_fontinfo& font() {
   return info;
 }
 
-float scale_of(double size) {
+float font_scale(double size) {
   return stbtt_ScaleForMappingEmToPixels(&font(), static_cast<float>(size));
 }
 
@@ -70,18 +69,18 @@ std::vector<Glyph> glyphs_of(std::string_view text) {
   return glyphs;
 }
 
-/// Of the em square: a box, with what is left free on each side of it. It is as wide as a Chinese
-/// character, so that labels have the room that the fonts of an SVG's reader will take.
+/// A box and the margin on each side of it, in em squares. It is as wide as a Chinese character, so
+/// that labels have the room that the fonts of an SVG's reader will take.
 constexpr double box_width = 1, box_margin = 0.1, box_height = 0.73;
 
 double advance_of(int glyph, double size) {
   int advance = 0;
   stbtt_GetGlyphHMetrics(&font(), glyph, &advance, nullptr);
-  return advance * static_cast<double>(scale_of(size));
+  return advance * static_cast<double>(font_scale(size));
 }
 
 void draw_glyph(TextPixels& to, int glyph, double x, double baseline, double size) {
-  const float scale = scale_of(size);
+  const float scale = font_scale(size);
   const double whole = std::floor(x);
   const auto shift = static_cast<float>(x - whole);
   int left = 0, top = 0, right = 0, bottom = 0;
@@ -122,7 +121,7 @@ void draw_box(TextPixels& to, double from, double until, double top, double bott
 
 /// Calls glyph(index, x) and box(from, until) from left to right; returns the width.
 template <class DrawGlyph, class DrawBox>
-double lay_out(std::string_view text, double size, const DrawGlyph& glyph, const DrawBox& box) {
+double walk_glyphs(std::string_view text, double size, const DrawGlyph& glyph, const DrawBox& box) {
   double x = 0;
   for (const Glyph& one : glyphs_of(text)) {
     if (one.index == 0) {
@@ -148,7 +147,7 @@ const Font& Font::instance() {
 }
 
 double Font::width(std::string_view text, double size) const {
-  return lay_out(
+  return walk_glyphs(
       text, size, [](const Glyph&, double) {}, [](double, double) {});
 }
 
@@ -159,18 +158,18 @@ bool Font::draws(std::string_view text) const {
 double Font::ascent(double size) const {
   int ascent = 0, descent = 0, gap = 0;
   stbtt_GetFontVMetrics(&font(), &ascent, &descent, &gap);
-  return std::ceil(ascent * static_cast<double>(scale_of(size)));
+  return std::ceil(ascent * static_cast<double>(font_scale(size)));
 }
 
 double Font::descent(double size) const {
   int ascent = 0, descent = 0, gap = 0;
   stbtt_GetFontVMetrics(&font(), &ascent, &descent, &gap);
-  return std::ceil(-descent * static_cast<double>(scale_of(size)));
+  return std::ceil(-descent * static_cast<double>(font_scale(size)));
 }
 
 std::vector<GlyphMark> Font::glyphs(std::string_view text, double size) const {
   std::vector<GlyphMark> marks;
-  lay_out(
+  walk_glyphs(
       text, size,
       [&](const Glyph& glyph, double x) {
         marks.push_back({static_cast<std::uint16_t>(glyph.index), glyph.code, x, 0, 0});
@@ -192,7 +191,7 @@ TextPixels Font::draw(std::string_view text, double size) const {
   pixels.width = static_cast<std::size_t>(std::ceil(width(text, size))) + 2;
   pixels.height = static_cast<std::size_t>(baseline + descent(size));
   pixels.coverage.assign(pixels.width * pixels.height, 0);
-  lay_out(
+  walk_glyphs(
       text, size,
       [&](const Glyph& glyph, double x) { draw_glyph(pixels, glyph.index, x, baseline, size); },
       [&](double from, double until) {

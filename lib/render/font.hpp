@@ -17,8 +17,8 @@ struct TextPixels {
 /// A glyph of a text that is drawn, or a box (glyph 0) of so many pixels on the baseline.
 struct GlyphMark {
   std::uint16_t glyph = 0;
-  char32_t code = 0; ///< what it stands for, of a text from right to left its joined form
-  double x = 0;      ///< pixels from the start of the text
+  char32_t code = 0;            ///< its character, of a text from right to left in its joined form
+  double x = 0;                 ///< pixels from the start of the text
   double width = 0, height = 0; ///< of a box
 };
 
@@ -44,5 +44,10 @@ public:
 private:
   Font();
 };
+
+/// The characters of one line of UTF-8, composed (e + U+0301 is é), from left to right: Hebrew and
+/// Arabic turned, brackets in them mirrored, Arabic letters in their joined forms. Marks follow
+/// their letters. Invalid UTF-8 is U+FFFD.
+std::vector<std::uint32_t> in_drawing_order(std::string_view text);
 
 } // namespace mha::render

@@ -44,7 +44,7 @@ void set16(std::string& out, std::size_t at, std::size_t value) {
   out[at + 1] = static_cast<char>(value & 0xff);
 }
 
-/// Where the tables of a font are.
+/// The places of a font's tables.
 class FontTables {
 public:
   explicit FontTables(std::string_view font) : font_(font), bytes_(font) {}

@@ -9,7 +9,7 @@
 
 namespace mha::render {
 
-/// The numbers of a font that a PDF says of it, in units of the em square.
+/// The numbers about a font that a PDF contains, in units of the em square.
 struct FontFacts {
   int units_per_em = 1000, ascent = 0, descent = 0;
   int left = 0, bottom = 0, right = 0, top = 0; ///< around all glyphs
@@ -24,7 +24,7 @@ struct FontSubset {
 };
 
 /// `glyphs` of a TrueType font with `glyf` outlines, in their order (OpenType 1.9, "glyf", "loca",
-/// "hmtx"). Throws Error for a file that is none, or a glyph that it does not have.
+/// "hmtx"). Throws Error for a file that is not a font, or a glyph that it does not have.
 FontSubset subset_of(std::string_view font, std::span<const std::uint16_t> glyphs);
 
 } // namespace mha::render

@@ -40,7 +40,7 @@ MapAxis map_axis(const GridAxis& axis) {
   return to;
 }
 
-/// The means of cells of `down` × `along` numbers; those that are none do not count.
+/// The means of cells of `down` × `along` numbers; NaN does not count.
 MapPanel pooled(const MapPanel& panel, std::size_t down, std::size_t along) {
   const std::size_t rows = panel.map.rows, cols = panel.map.cols;
   MapPanel to = panel;
@@ -77,8 +77,7 @@ MapPicture grid_picture(const std::string& title, const std::vector<MapPanel>& p
                                     std::max<std::size_t>(factor(panel.map.cols, most_cols), 1)));
     range.add(picture.panels.back().map);
   }
-  // The stages stand for their colours: of scaled a scale symmetric around 0, of weights one from
-  // 0.
+  // The colours of these stages: scaled has a scale symmetric around 0, weights one from 0.
   picture.styles = {style_for(range.low < 0 ? Stage::scaled : Stage::weights, how.colors, range)};
   return picture;
 }

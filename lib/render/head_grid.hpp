@@ -1,5 +1,6 @@
 #pragma once
-// Numbers of heads as a picture: a cell a head, layers downwards; or a cell a pair of heads.
+// Numbers of heads as a picture: one cell per head, layers downwards; or one cell per pair of
+// heads.
 
 #include <mha/render/map.hpp>
 #include <mha/render/map_terminal.hpp>
@@ -11,11 +12,11 @@ struct GridAxis {
   std::string name;                ///< "layer"
   std::vector<std::string> labels; ///< of its rows or columns
   bool tokens = false;             ///< labels are tokens; else ticks may leave some numbers out
-  /// What is said where there is no room for the labels.
+  /// Shorter labels for where there is no room for all.
   std::vector<std::pair<std::size_t, std::string>> marks = {};
 };
 
-/// A panel of rows × columns numbers, NaN where there is none.
+/// A panel of rows × columns numbers; NaN is a missing one.
 MapPanel panel_of(std::string title, const GridAxis& rows, const GridAxis& cols,
                   std::vector<double> values);
 
@@ -28,10 +29,10 @@ struct GridHead {
 /// Layers in the order of the heads given, heads ascending.
 MapPanel grid_of(std::string title, const std::vector<GridHead>& heads);
 
-/// How panels become a picture.
+/// Options of the picture of some panels.
 struct GridLook {
   std::string none = "none"; ///< what a cell without a number is
-  std::size_t columns = 0;   ///< panels beside each other; 0: all
+  std::size_t columns = 0;   ///< panels side by side; 0: all
   MapColors colors;        ///< default: viridis from 0 where no number is negative, else diverging
   FigureStyle figure = {}; ///< of PNG, SVG and PDF
   CellRange others = {};   ///< the numbers of other pictures that share the colours

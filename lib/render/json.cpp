@@ -1,4 +1,5 @@
-// One object, {"weights": {"shape": […], "dtype": "float32", "data": […]}}; and one object a row.
+// One object, {"weights": {"shape": […], "dtype": "float32", "data": […]}}; as ndjson one object
+// per row.
 
 #include <mha/render/json_text.hpp>
 #include <mha/render/renderers.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// JSON is written in one way: brackets, commas, quotes and numbers.
+// A writer of JSON: brackets, commas, quotes and numbers.
 
 #include <mha/render/numbers.hpp>
 #include <mha/system/characters.hpp>
@@ -10,9 +10,10 @@
 
 namespace mha::render {
 
-/// What stands between brackets and elements: "" after the opening one, " " after a comma, ""
-/// before the closing one put all on one line. An empty object or list is "{}" or "[]" however it
-/// is spread.
+/// The space between brackets and elements. The default, "" after the opening one, " " after a
+/// comma and "" before the closing one, puts all on one line. An empty object or list is always
+/// "{}" or
+/// "[]".
 struct Spread {
   std::string_view first, between = " ", last;
 };
@@ -64,11 +65,11 @@ public:
   void value(const std::string& words) { value(std::string_view(words)); }
   void value(const char* words) { value(std::string_view(words)); }
   void null() { as_it_is("null"); }
-  /// What comes next has a line of its own, outside of every object and list.
+  /// Ends a line, outside of every object and list.
   void end_line() { text_ += '\n'; }
   /// JSON that is written already.
   void as_it_is(std::string_view json);
-  /// Null for what is not there, or for no words.
+  /// Null for a missing value, or for no words.
   template <class T> void value_or_null(const std::optional<T>& value_if_any) {
     value_if_any ? value(*value_if_any) : null();
   }
@@ -83,7 +84,7 @@ public:
   }
 
   std::size_t size() const { return text_.size(); }
-  /// What has been written since the last call.
+  /// Returns the text written since the last call.
   std::string take() { return std::exchange(text_, std::string()); }
 
 private:
@@ -93,7 +94,7 @@ private:
     bool empty = true;
   };
   void open(char opening, char closing, Spread spread);
-  /// What comes before an element: nothing after a key, else the comma and the space.
+  /// Writes what comes before an element: nothing after a key, else the comma and the space.
   void separate();
 
   NumberWriter numbers_;

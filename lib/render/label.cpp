@@ -35,8 +35,8 @@ std::string text_of(utf8proc_int32_t code) {
   return text;
 }
 
-/// The byte that a character of byte-level BPE stands for: printable ones for themselves, the
-/// other 68 (0–32, 127–160, 173) for U+0100 … U+0143 in their order.
+/// The byte that a character of byte-level BPE encodes. Printable bytes are their own characters,
+/// the other 68 (0–32, 127–160, 173) are U+0100 … U+0143 in their order.
 std::optional<unsigned char> byte_of(utf8proc_int32_t code) {
   const auto printable = [](utf8proc_int32_t byte) {
     return (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte <= 0xff && byte != 0xad);
@@ -49,8 +49,8 @@ std::optional<unsigned char> byte_of(utf8proc_int32_t code) {
   return 0xad;
 }
 
-/// Whether a line break or a tab stands beside a letter. Tokenizers keep them apart, but words are
-/// spelt with their signs: ĉu in Esperanto, čas in Czech.
+/// Whether a line break or a tab is next to a letter. Tokenizers keep those apart, so such a label
+/// is a word spelt with the same characters: ĉu in Esperanto, čas in Czech.
 bool breaks_a_word(std::string_view bytes) {
   const auto letter_at = [&](std::size_t i) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
@@ -64,8 +64,7 @@ bool breaks_a_word(std::string_view bytes) {
 }
 
 /// The text that a label of byte-level BPE spells: Ġ is a space, Ċ a line break, Ã© an é. Letters
-/// that stand for nothing of a text (ą for a control character) or for a part of a character (é)
-/// are themselves.
+/// that would be a control character (ą) or a part of a character (é) are themselves.
 std::string spelt(std::string_view label, const Codes& codes) {
   std::string bytes;
   bool known = true;
@@ -92,7 +91,7 @@ std::optional<std::string> byte_token(std::string_view label) {
   return std::string(1, static_cast<char>(*value));
 }
 
-/// The label with a tokenizer's marks as the text they stand for.
+/// The label with a tokenizer's marks replaced by their text.
 std::string without_marks(std::string_view label) {
   if (const std::optional<std::string> byte = byte_token(label)) return *byte;
   const std::optional<Codes> codes = codes_of(label);
@@ -118,7 +117,7 @@ bool is_blank(utf8proc_int32_t code) {
   return is_break(code) || is_space(code) || code == '\t';
 }
 
-/// A blank as a sign, or as it is within a text.
+/// A blank as a visible sign, or a plain space within a text.
 std::string blank_text(utf8proc_int32_t code, bool seen) {
   if (is_break(code)) return "⏎";
   if (code == '\t') return "⇥";
@@ -133,7 +132,7 @@ std::string readable(std::string_view label) {
   if (!all) return visible(text);
   Codes codes = *all;
   const bool only_blanks = std::all_of(codes.begin(), codes.end(), is_blank);
-  // What stands for the space before a word goes; a space of the text itself is seen.
+  // The mark for the space before a word is dropped; a space of the text itself is shown.
   const bool marked = !label.empty() && label.front() != ' ';
   if (!only_blanks && marked && codes.front() == ' ') codes.erase(codes.begin());
   // Format characters and marks have no width, or need a letter before them.

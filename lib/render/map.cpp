@@ -71,7 +71,7 @@ double MapStyle::place(double value) const {
   if (std::isnan(value)) return value;
   const double clamped = std::clamp(value, low, high);
   if (scale == ColorScale::log || !colors->diverging) return share_of(clamped);
-  // Zero is the middle, and both sides are told by the same measure.
+  // Zero is the middle, and both sides have the same scale.
   const double most = std::max(std::abs(low), std::abs(high));
   return 0.5 + clamped / most / 2;
 }
@@ -106,9 +106,9 @@ Pooling default_pooling(Stage stage) {
 
 namespace {
 
-/// The scale that was asked for, or the one that tells the numbers apart: log for long maps of
-/// weights, where nothing speaks against it.
-ColorScale scale_of(Stage stage, const MapColors& colors, const CellRange& range) {
+/// The scale that was asked for, or the one that distinguishes the numbers: log for long maps of
+/// weights that allow it.
+ColorScale color_scale_for(Stage stage, const MapColors& colors, const CellRange& range) {
   if (colors.scale) return *colors.scale;
   const bool positive = stage == Stage::weights || stage == Stage::exp;
   const bool ends = colors.low.value_or(1) > 0 && colors.high.value_or(1) > 0;
@@ -117,7 +117,7 @@ ColorScale scale_of(Stage stage, const MapColors& colors, const CellRange& range
   return colors.is_long && positive && fits ? ColorScale::log : ColorScale::linear;
 }
 
-/// Weights reach down to 1e-38; what is told apart are four decades below the largest.
+/// Weights reach down to 1e-38; the colours distinguish four decades below the largest.
 constexpr double log_share = 1e-4;
 
 MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range, MapStyle style) {
@@ -140,17 +140,18 @@ MapStyle log_style(Stage stage, const MapColors& colors, const CellRange& range,
   }
   style.high =
       colors.high.value_or(colors.low ? std::max(range.high, *colors.low * 10) : range.high);
-  // By default all four are there, as on a page: else the smallest weight would look like none.
+  // By default all four are shown, as on a page: otherwise the smallest weight would look like
+  // none.
   const double least = colors.scale ? range.least_positive : 0;
   style.low = colors.low.value_or(std::max(least, style.high * log_share));
   if (style.low >= style.high && !colors.low) style.low = style.high / 10;
   return style;
 }
 
-/// A lower end that nothing is above would leave one colour.
+/// Throws Error for a lower end above all numbers, which would leave one colour.
 void require_seen(const MapColors& colors, const CellRange& range) {
   if (range.any && colors.low && !colors.high && *colors.low >= range.high)
-    fail("<vmin> {}: no number is above it, the largest is {}; give a smaller one, or <vmax>, too",
+    fail("<vmin> {}: no number is above it, the largest is {}; give a smaller one, or add <vmax>",
          rounded(*colors.low), rounded(range.high));
 }
 
@@ -158,7 +159,7 @@ void require_seen(const MapColors& colors, const CellRange& range) {
 
 MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range) {
   MapStyle style;
-  style.scale = scale_of(stage, colors, range);
+  style.scale = color_scale_for(stage, colors, range);
   const bool log = style.scale == ColorScale::log;
   style.colors = &color_map_named(!colors.map.empty()        ? std::string_view(colors.map)
                                   : is_signed(stage) && !log ? "diverging"
@@ -178,7 +179,7 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
   if (colors.low) style.low = *colors.low;
   if (colors.high) style.high = *colors.high;
   if (style.low >= style.high && colors.high)
-    fail("<vmax> {}: the colours begin at {}; give a larger one, or <vmin>, too",
+    fail("<vmax> {}: the colours begin at {}; give a larger one, or add <vmin>",
          rounded(*colors.high), rounded(style.low));
   if (style.low >= style.high) { // one number everywhere
     constexpr double most = std::numeric_limits<double>::max();
@@ -196,8 +197,8 @@ bool MapPicture::has_masked() const {
 
 namespace {
 
-/// The share of a colour bar that each of 256 colours has: a number nearer to its end than that
-/// would look like the end on a longer bar, too.
+/// The share of a colour bar that each of 256 colours has. A number nearer to an end than that
+/// would also look like the end on a longer bar.
 constexpr double color_step = 1.0 / 256;
 
 /// Whether a cell that has a number holds for the style of its panel.

@@ -1,5 +1,5 @@
 #pragma once
-// Attention maps as pictures and as text: what is drawn, and with which colours.
+// Attention maps as pictures and as text: the contents of a picture, and its colours.
 
 #include <mha/observe/pool.hpp>
 #include <mha/render/colormap.hpp>
@@ -10,13 +10,13 @@
 
 namespace mha::render {
 
-/// One side of a map: which tokens its cells stand for.
+/// One side of a map: the tokens of its cells.
 struct MapAxis {
   std::string name;                   ///< "query", "key"
   std::vector<std::size_t> positions; ///< of the tokens, in the picture's order
   std::vector<std::string> labels;    ///< of the positions, or empty
   std::size_t factor = 1;             ///< tokens that a cell covers
-  /// Where numbers would say nothing: what begins at a place, "layer 3" at its first head.
+  /// Names of places, where numbers would mean nothing: "layer 3" at its first head.
   std::vector<std::pair<std::size_t, std::string>> marks = {};
 
   std::size_t cells() const { return (positions.size() + factor - 1) / factor; }
@@ -26,12 +26,12 @@ struct MapAxis {
 /// One map of the picture.
 struct MapPanel {
   std::string layer; ///< "" where the layer has no number
-  PooledMap map;     ///< rows and columns as they are drawn: keys × queries in `columns`
+  PooledMap map;     ///< rows and columns in drawing order: keys × queries in `columns`
   MapAxis rows, cols;
-  std::string title = {}; ///< ""; or what stands above it in the place of its layer and head
+  std::string title = {}; ///< written above it instead of its layer and head; "": none
 };
 
-/// The axes of a layer's map as they are drawn, a token a cell: keys × queries in `columns`.
+/// The axes of a layer's map in drawing order, one token per cell: keys × queries in `columns`.
 struct MapAxes {
   MapAxis rows, cols;
 };
@@ -48,31 +48,31 @@ struct MapStyle {
   ColorScale scale = ColorScale::linear;
   double low = 0, high = 1; ///< the numbers at the ends of the colour bar
 
-  /// Where a number stands on the colour bar: 0 is `low`, 1 is `high`.
+  /// A number's place on the colour bar: 0 is `low`, 1 is `high`.
   double share_of(double value) const;
-  /// Where a number stands on the colour map: 0 … 1, clamped. NaN for NaN.
+  /// A number's place on the colour map: 0 … 1, clamped. NaN for NaN.
   double place(double value) const;
   /// The number at a place of the colour bar: 0 is `low`, 1 is `high`.
   double value_at(double share) const;
   Rgb color(double value) const { return colors->at(place(value)); }
 };
 
-/// What the command line says about colours; what is not said follows from the numbers.
+/// The colours that options set; what they leave open follows from the numbers.
 struct MapColors {
   std::string map;                 ///< "" = viridis, or diverging for stages with signs
-  std::optional<ColorScale> scale; ///< none: as `is_long` says, where the numbers allow it
+  std::optional<ColorScale> scale; ///< none: by `is_long`, where the numbers allow it
   std::optional<double> low, high;
-  bool is_long = false; ///< the maps are; see is_long_map()
+  bool is_long = false; ///< is_long_map() of the maps
 };
 /// Beyond this many queries or keys most weights are small: a linear scale of them is nearly black.
 inline constexpr std::size_t longest_linear_map = 128;
-/// Whether `weights` and `exp` of so many queries and keys are drawn on a log scale by default, as
-/// a page draws them.
+/// Whether `weights` and `exp` of so many queries and keys have a log scale by default, also on
+/// pages.
 inline bool is_long_map(std::size_t queries, std::size_t keys) {
   return std::max(queries, keys) > longest_linear_map;
 }
-/// How cells of several numbers are made by default: the largest of weights, so that thin lines
-/// stay visible; the mean of what has signs.
+/// The default pooling of several numbers into a cell: the largest of weights, so that thin lines
+/// stay visible; the mean of stages with signs.
 Pooling default_pooling(Stage stage);
 
 /// Smallest and largest number among cells, not counting masked ones and what is not finite.
@@ -88,7 +88,7 @@ MapStyle style_for(Stage stage, const MapColors& colors, const CellRange& range)
 /// Whether a stage is drawn around zero by default: scores, scaled, capped, biased, masked.
 bool is_signed(Stage stage);
 
-/// How large a figure is, and what stands on it.
+/// The size of a figure, and whether it has numbers.
 struct FigureStyle {
   double zoom = 1;                  ///< of everything: twice as many pixels, or as large a page
   std::optional<std::size_t> width; ///< pixels before `zoom`: panels as large as fit into them
@@ -102,7 +102,7 @@ struct MapPicture {
   Pooling pooling = Pooling::mean;
   std::vector<MapPanel> panels;
   std::vector<MapStyle> styles; ///< one for all panels, or one each (--per-head-range)
-  std::size_t columns = 1;      ///< panels beside each other
+  std::size_t columns = 1;      ///< panels side by side
   bool several_layers = false, several_batches = false;
   bool batched = false;
   FigureStyle figure;            ///< of PNG, SVG and PDF
@@ -112,16 +112,16 @@ struct MapPicture {
   bool has_masked() const;
   bool has_nan() const;
   ///@{
-  /// Whether cells lie beyond the end of their colours, by a step of the colours or more: they look
-  /// as if they were at it.
+  /// Whether numbers are beyond the end of their colours by a step of the colours or more, so that
+  /// they look as if they were at it.
   bool has_below() const;
   bool has_above() const;
   ///@}
   std::size_t cells() const; ///< of all panels
 };
 
-/// How many panels stand beside each other: the heads of a layer in a row where there are several
-/// layers or batch items, else as near to a square as fills its rows.
+/// The number of panels side by side. With several layers or batch items a row has the heads of one
+/// layer; otherwise the rows are full and the grid is as near to a square as possible.
 std::size_t grid_columns(std::size_t panels, std::size_t heads);
 
 /// "head 3", "layer 1 head 3", "batch 0 head 3".
@@ -138,12 +138,12 @@ std::string pooling_text(const MapPicture& picture, std::size_t rows, std::size_
 /// Round numbers from `low` to `high` for a colour bar, about `count`: decades on a log scale; the
 /// two ends where they are too near each other for round numbers between them.
 std::vector<double> ticks(const MapStyle& style, std::size_t count);
-/// Ticks in the fewest decimals that tell them apart.
+/// Ticks in the fewest decimals that distinguish them.
 std::vector<std::string> tick_texts(const std::vector<double>& ticks, const MapStyle& style);
 /// 1, 2, 5, 10, 20 …: the smallest that is `least` or more.
 std::size_t round_step(std::size_t least);
 
-/// What masked cells and NaN look like.
+/// The colours of masked cells and NaN.
 inline constexpr Rgb masked_ground{0xec, 0xec, 0xec}, masked_line{0xc4, 0xc4, 0xc4},
     nan_color{0xff, 0x00, 0xff};
 
@@ -151,7 +151,7 @@ inline constexpr Rgb masked_ground{0xec, 0xec, 0xec}, masked_line{0xc4, 0xc4, 0x
 /// that leaves cells less than a pixel.
 std::string map_png(const MapPicture& picture);
 /// As SVG: cells are rectangles; in a picture of more than most_vector_cells panels are embedded
-/// pictures of a pixel a cell.
+/// pictures of one pixel per cell.
 std::string map_svg(const MapPicture& picture);
 /// As PDF of one page, 3/4 of a point a pixel: cells as in an SVG, text with its font.
 std::string map_pdf(const MapPicture& picture);

@@ -1,6 +1,5 @@
 // The size of maps in characters, so that they fit a window.
 
-#include <mha/render/map_labels.hpp>
 #include <mha/render/map_terminal.hpp>
 
 #include <algorithm>
@@ -12,7 +11,7 @@ namespace mha::render {
 namespace {
 
 constexpr std::size_t no_limit = 1 << 20;
-/// What a panel of many may shrink to: columns and lines; and where not even that fits the window.
+/// The least columns and lines of one of many panels, and the columns where not even these fit.
 constexpr std::size_t least_columns = 8, least_lines = 3, scrolled_columns = 12;
 
 std::size_t quotient_up(std::size_t a, std::size_t b) {
@@ -68,13 +67,13 @@ private:
   std::size_t strips(std::size_t beside) const {
     return quotient_up(needs_.panels, needs_.columns) * quotient_up(needs_.columns, beside);
   }
-  /// Of the whole picture: each strip has a title and what stands below it.
+  /// Lines of the whole picture: each strip has a title and its tokens or positions below.
   std::size_t lines_of_all(const MapText& text) const {
     const std::size_t strip = lines_of(text) + 1 + (text.stacked ? stack_of(text) : text.positions);
     return strips(text.across) * strip + around_ - 2;
   }
   MapText most_detailed() const;
-  /// A cell a column, in panels of at most so many columns and lines.
+  /// One cell per column, in panels of at most so many columns and lines.
   MapText narrow(std::size_t columns, std::size_t lines) const;
   MapText smaller(const MapText& text) const;
 
@@ -86,7 +85,7 @@ private:
 };
 
 MapText Fit::narrow(std::size_t columns, std::size_t lines) const {
-  // A column is half as wide as a line is high: one key by two lots of queries.
+  // A column is half as wide as a line is high, so a cell covers twice as many queries as keys.
   std::size_t down = quotient_up(rows_, 2 * lines), along = quotient_up(cols_, columns);
   if (rows_ < 2 * cols_ && cols_ < 2 * rows_)
     down = along = std::max(down, along); // square stays square
@@ -109,9 +108,9 @@ MapText Fit::most_detailed() const {
   return narrow(beside ? half : whole, height_);
 }
 
-/// The largest panels that are all in the window together; where there is none, small ones.
+/// The largest panels that all fit the window together; if none do, small ones.
 MapText Fit::smaller(const MapText& text) const {
-  const std::size_t labels = room(8); // of positions alone: lines stand for many tokens
+  const std::size_t labels = room(8); // positions alone: a line has many tokens
   const auto columns_of = [&](std::size_t beside) {
     const std::size_t slot = (labels + map_gap) / beside;
     return slot > map_gap + border_ ? slot - map_gap - border_ : 0;
@@ -127,19 +126,19 @@ MapText Fit::smaller(const MapText& text) const {
     for (const bool positions : {true, false}) {
       const std::size_t around = positions ? 2 : 1;
       if (lines < least_lines + around) continue;
-      std::vector<MapText> ways{narrow(columns, lines - around)};
-      // Characters have no halves: a line a query is higher than wide, but shows every number.
+      std::vector<MapText> candidates{narrow(columns, lines - around)};
+      // Characters have no halves: one line per query is higher than wide, but shows every number.
       if (!colors_ && cols_ <= columns && rows_ <= lines - around)
         for (const bool stacked : {true, false}) {
           MapText exact{.wide = false, .rows = rows_, .cols = cols_};
           exact.across = across(room(1), cols_);
-          ways.push_back(stacked ? with_stack(exact, rows_) : exact);
+          candidates.push_back(stacked ? with_stack(exact, rows_) : exact);
         }
-      for (MapText& way : ways) {
-        way.positions = positions;
-        if (lines_of_all(way) <= text_style_.height &&
-            (!best || way.rows * way.cols > best->rows * best->cols))
-          best = way;
+      for (MapText& candidate : candidates) {
+        candidate.positions = positions;
+        if (lines_of_all(candidate) <= text_style_.height &&
+            (!best || candidate.rows * candidate.cols > best->rows * best->cols))
+          best = candidate;
       }
     }
   }

@@ -1,4 +1,4 @@
-#include <mha/render/map_labels.hpp>
+#include <mha/render/map_terminal.hpp>
 
 #include <mha/render/label.hpp>
 #include <mha/system/one_of.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_letters = 6; ///< of a token below its column
 
-/// What stands before a line: its one or two tokens, or now and then a position.
+/// The label of a line: its one or two tokens, or every fourth line's position.
 std::string line_label(const MapAxis& axis, std::size_t line, std::size_t tokens_a_line) {
   const std::size_t first = line * tokens_a_line,
                     last = std::min(first + tokens_a_line, axis.positions.size());

@@ -1,10 +1,8 @@
 #include <mha/render/map_layout.hpp>
 
 #include <mha/render/font.hpp>
-#include <mha/render/map_cells.hpp>
-#include <mha/render/map_numbers.hpp>
-#include <mha/render/map_ticks.hpp>
-#include <mha/render/map_titles.hpp>
+#include <mha/render/map_texts.hpp>
+#include <mha/render/painter.hpp>
 #include <mha/system/error.hpp>
 
 #include <fmt/core.h>
@@ -19,9 +17,9 @@ namespace {
 // Sizes in pixels; of text the em square.
 constexpr double title_size = 15, axis_name_size = 12;
 constexpr std::size_t margin = 14, tick_length = 4, bar_width = 14, panel_gap = 16;
-constexpr std::size_t picture_width = 1120; ///< of all panels beside each other
-constexpr std::size_t widest_panel = 440;   ///< of several; a single map gets half as much again
-constexpr std::size_t small_panel = 320;    ///< a map of few cells is as large
+constexpr std::size_t picture_width = 1120; ///< of all panels side by side
+constexpr std::size_t widest_panel = 440;   ///< in a grid; a single map gets half as much again
+constexpr std::size_t small_panel = 320;    ///< the size of a map of few cells
 constexpr std::size_t largest_cell = 160;
 constexpr std::size_t thinnest_panel = 24;
 constexpr double title_line = 1.3;         ///< distance of a title's lines, in em squares
@@ -81,7 +79,7 @@ private:
   bool shared_axes_ = true;      ///< all panels have the same axes: labels at the outer panels only
   bool horizontal_cols_ = false; ///< the labels of columns run horizontally
   std::size_t row_labels_ = 0, col_labels_ = 0; ///< pixels beside and below a panel, for labels
-  /// Of each column of panels and of each row: where it begins, and how far its largest panel goes.
+  /// The begin and the size of each column and each row of panels.
   std::vector<GridTrack> across_, down_;
   std::size_t left_ = 0, top_ = 0, right_ = 0, bottom_ = 0; ///< of the panels
 };
@@ -261,7 +259,7 @@ void Layout::place_bar() {
   if (picture_.has_nan()) ++swatches;
   constexpr std::size_t swatch_step = 20;
   const std::size_t space = bottom_ - top_, below = swatches * swatch_step + (swatches > 0 ? 6 : 0);
-  // As high as the panels, but not a tower beside many of them.
+  // As high as the panels, up to a limit.
   const std::size_t height = std::clamp<std::size_t>(space > below ? space - below : 0, 48, 480);
   layout_.bar = {x, top_, bar_width, height};
   frame(x, top_, bar_width, height);
@@ -356,7 +354,8 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
   MapLayout best = std::move(narrowest);
   while (low + 1 < high) {
     const std::size_t middle = low + (high - low) / 2;
-    // A layout that is far too wide throws: wider cells than fit by themselves are not tried.
+    // A layout that is far too wide throws, so cells that do not fit even without margins are
+    // skipped.
     MapLayout tried;
     const bool fits = middle * most_cells_across(picture) <= width &&
                       (tried = Layout(picture, middle).run()).width <= width;
@@ -374,7 +373,7 @@ MapLayout fitted(const MapPicture& picture, std::size_t width) {
 
 } // namespace
 
-MapLayout lay_out(const MapPicture& picture) {
+MapLayout layout_of(const MapPicture& picture) {
   if (picture.panels.empty()) fail("a picture without a map");
   if (picture.figure.annotate)
     for (const MapPanel& panel : picture.panels)
@@ -387,7 +386,7 @@ MapLayout lay_out(const MapPicture& picture) {
 }
 
 std::size_t default_cells(std::size_t columns, std::optional<std::size_t> width) {
-  if (width) { // a cell has a pixel at least, beside labels and the colour bar
+  if (width) { // a cell has at least one pixel, and labels and the colour bar need room
     constexpr std::size_t around = 220;
     const std::size_t room = *width > around ? *width - around : 0;
     return std::clamp<std::size_t>(room / columns > panel_gap ? room / columns - panel_gap : 0, 16,

@@ -32,7 +32,7 @@ struct BoxMark {
   std::size_t x = 0, y = 0, width = 0, height = 0;
 };
 
-/// Where a panel's cells are.
+/// The box of a panel's cells.
 inline BoxMark box_of(const PanelMark& mark, const MapPanel& panel) {
   return {mark.x, mark.y, panel.map.cols * mark.cell_width, panel.map.rows * mark.cell_height};
 }
@@ -43,7 +43,7 @@ struct MapLayout {
   std::vector<LineMark> lines;
   std::vector<PanelMark> panels;
   BoxMark bar; ///< the colour bar: the largest number on top
-  /// Its pointed ends, each line of pixels a box, where cells lie beyond it.
+  /// The bar's pointed ends, each line of pixels a box, where cells are beyond it.
   std::vector<BoxMark> above, below;
   std::optional<BoxMark> masked, nan;
 };
@@ -51,14 +51,14 @@ struct MapLayout {
 inline constexpr Rgb ink{0x22, 0x22, 0x22}, faint_ink{0x66, 0x66, 0x66};
 
 /// Puts positions, "#3", in the place of the labels of tokens that the font of PNG and PDF lacks
-/// characters of. How many tokens of an axis they are, at most.
+/// characters of. Returns the most tokens of one axis that were replaced.
 std::size_t number_undrawn(MapPicture& picture);
 
 /// Throws Error for a picture that would be too large.
-MapLayout lay_out(const MapPicture& picture);
+MapLayout layout_of(const MapPicture& picture);
 
-/// Cells a side that a panel has at most, by default: by how many panels stand beside each other,
-/// and how wide the picture is to be.
+/// The default maximum of a panel's cells along a side, for so many panels side by side in a
+/// picture of this width.
 std::size_t default_cells(std::size_t columns, std::optional<std::size_t> width = {});
 
 } // namespace mha::render

@@ -1,9 +1,8 @@
-// A map as PDF. The writer is our own, of rectangles, lines and text: a library that draws PDF
-// (cairo) would be loaded at every start of the program, with pixman and fontconfig behind it.
+// A map as PDF, by a writer of our own for rectangles, lines and text: a library that draws PDF
+// (cairo) would be loaded at every start of the program, with pixman and fontconfig.
 
 #include <mha/render/font.hpp>
 #include <mha/render/font_subset.hpp>
-#include <mha/render/map_cells.hpp>
 #include <mha/render/painter.hpp>
 #include <mha/render/pdf.hpp>
 
@@ -27,7 +26,7 @@ std::string fill_color(Rgb color) {
                      pdf_number(color.green / 255.0), pdf_number(color.blue / 255.0));
 }
 
-/// The letters that a joined form of them stands for; any other character for itself.
+/// The letters of a joined form; any other character is itself.
 std::string plain_letters(char32_t code) {
   std::array<utf8proc_uint8_t, 5> bytes{};
   utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes.data());
@@ -58,7 +57,7 @@ private:
   std::vector<char32_t> codes_;
 };
 
-/// What the glyphs stand for, so that text can be searched for and copied.
+/// The map from glyphs to characters, so that text can be searched for and copied.
 std::string UsedGlyphs::to_unicode() const {
   std::string out = "/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n"
                     "/CMapName /mha def\n/CMapType 2 def\n"
@@ -214,7 +213,7 @@ void Pdf::embedded(const MapPanel& panel, const MapStyle& style, const BoxMark& 
                                                           " /ImageMask true /BitsPerComponent 1",
                                                       bits));
   images_ += fmt::format("/i{} {} 0 R ", images_count_, file_.add_stream(entries, pixels));
-  // An image stands on its feet in a square of 1 × 1; the page's y runs downwards.
+  // An image is a square of 1 × 1 with y upwards; the page's y runs downwards.
   add("{} 0 0 -{} {} {} cm /i{} Do", frame.width, frame.height, frame.x, frame.y + frame.height,
       images_count_++);
 }
@@ -246,12 +245,12 @@ void Pdf::text(const TextMark& mark) {
   const double before = mark.anchor == Anchor::start    ? 0
                         : mark.anchor == Anchor::middle ? length / 2
                                                         : length;
-  // Turned, so that glyphs stand upright on a page whose y runs downwards; or run upwards on it.
+  // Flipped, so that glyphs are upright on a page whose y runs downwards; or turned to run upwards.
   const double x = mark.vertical ? mark.x : mark.x - before,
                y = mark.vertical ? mark.y + before : mark.y;
   add("q {} {} {} cm", mark.vertical ? "0 -1 -1 0" : "1 0 0 -1", pdf_number(x), pdf_number(y));
   const std::vector<GlyphMark> glyphs = font.glyphs(mark.text, mark.size);
-  // Of boxes nothing could be read. What runs from right to left is put in order by viewers.
+  // Boxes alone could not be copied as text. Viewers reorder text that runs from right to left.
   const bool boxed = std::any_of(glyphs.begin(), glyphs.end(),
                                  [](const GlyphMark& one) { return one.glyph == 0; });
   if (boxed) add("/Span << /ActualText <FEFF{}> >> BDC", utf16_of(mark.text));
@@ -313,7 +312,7 @@ std::string Pdf::end() {
 } // namespace
 
 std::string map_pdf(const MapPicture& picture) {
-  const MapLayout layout = lay_out(picture);
+  const MapLayout layout = layout_of(picture);
   Pdf pdf(picture, layout);
   paint(picture, layout, pdf);
   return pdf.end();

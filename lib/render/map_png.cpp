@@ -1,6 +1,5 @@
-#include <mha/render/map_cells.hpp>
+#include <mha/render/encodings.hpp>
 #include <mha/render/painter.hpp>
-#include <mha/render/png.hpp>
 #include <mha/system/error.hpp>
 
 #include <algorithm>
@@ -86,7 +85,7 @@ void check_zoom(const MapLayout& layout, double zoom) {
 } // namespace
 
 std::string map_png(const MapPicture& picture) {
-  const MapLayout layout = lay_out(picture);
+  const MapLayout layout = layout_of(picture);
   check_zoom(layout, picture.figure.zoom);
   Zoomed canvas(layout, picture.figure.zoom);
   paint(picture, layout, canvas);

@@ -1,7 +1,5 @@
-#include <mha/render/base64.hpp>
-#include <mha/render/map_cells.hpp>
+#include <mha/render/encodings.hpp>
 #include <mha/render/painter.hpp>
-#include <mha/render/png.hpp>
 #include <mha/system/characters.hpp>
 
 #include <fmt/format.h>
@@ -141,7 +139,7 @@ void Svg::text(const TextMark& mark) {
 } // namespace
 
 std::string map_svg(const MapPicture& picture) {
-  const MapLayout layout = lay_out(picture);
+  const MapLayout layout = layout_of(picture);
   Svg svg(picture, layout);
   paint(picture, layout, svg);
   return svg.end();

@@ -1,6 +1,5 @@
 #include <mha/render/map_terminal.hpp>
 
-#include <mha/render/map_labels.hpp>
 #include <mha/render/numbers.hpp>
 
 #include <fmt/format.h>
@@ -16,7 +15,7 @@ namespace mha::render {
 namespace {
 
 constexpr std::array<std::string_view, 5> shades{" ", "░", "▒", "▓", "█"};
-// Of maps whose middle stands for zero, which is blank: strokes below it, shades above it.
+// For maps whose middle is zero: blank at zero, strokes below it, shades above it.
 constexpr std::array<std::string_view, 7> signed_shades{"≡", "=", "-", " ", "░", "▒", "█"};
 
 std::span<const std::string_view> shades_of(const MapStyle& style) {
@@ -24,7 +23,7 @@ std::span<const std::string_view> shades_of(const MapStyle& style) {
   return shades;
 }
 
-/// What stands for a number where no colour can.
+/// The character of a number, without colours.
 std::string_view sign_of(const MapStyle& style, double value) {
   const double place = style.place(value);
   if (std::isnan(place)) return "?";
@@ -86,11 +85,12 @@ public:
   std::string run() {
     if (!p_.title.empty())
       out_ = text_style_.bold(shortened(visible(p_.title), text_style_.width)) + "\n";
-    // Panels of one row of the grid stay together, `across` of them beside each other.
+    // Panels of one row of the grid stay together, `across` of them side by side.
     for (std::size_t row = 0; row < p_.panels.size(); row += p_.columns) {
       const std::size_t end = std::min(row + p_.columns, p_.panels.size());
       for (std::size_t first = row, last = row; first < end; first = last) {
-        // One list of labels stands beside a strip: panels of another text begin the next one.
+        // A strip has one list of labels at its left, so panels of another text begin the next
+        // strip.
         while (last < end && last - first < text_.across &&
                p_.panels[last].rows == p_.panels[first].rows)
           ++last;
@@ -284,7 +284,7 @@ void TextMaps::strip(std::size_t first, std::size_t last) {
 }
 
 /// "0 ▒▒▒ ≥ 0.99": colours, or shades, between the numbers that they begin and end with, and
-/// whether cells lie beyond these.
+/// whether cells are beyond these.
 std::string TextMaps::bar() const {
   const MapStyle& style = p_.styles[0];
   const bool own = p_.styles.size() > 1;
@@ -315,7 +315,7 @@ std::string TextMaps::bar() const {
   return fmt::format("{} {} {}", low, cells, high);
 }
 
-/// What a cell that is no number looks like.
+/// The look of a cell that is NaN.
 std::string TextMaps::nan_sign() const {
   if (!has_colors(text_style_)) return "?";
   std::string cells;

@@ -1,8 +1,6 @@
-#include <mha/render/model_diagnosis.hpp>
-
-#include <mha/render/coverage.hpp>
 #include <mha/render/diagnose.hpp>
-#include <mha/render/headline.hpp>
+#include <mha/render/diff_parts.hpp>
+#include <mha/render/overview.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/words.hpp>
 
@@ -28,7 +26,7 @@ std::string sentences_of(const std::vector<OtherStep>& captures) {
   return joined_texts(captures, "; ", &OtherStep::sentence);
 }
 
-/// "agrees", the causes' names, or that there is none.
+/// "agrees", the causes' names, or "nothing explains it".
 std::string verdict_of_place(const Diagnosis& diagnosis) {
   if (!diagnosis.captures.empty() && diagnosis.explained)
     return fmt::format("{}{}", sentences_of(diagnosis.captures),

@@ -1,4 +1,4 @@
-#include <mha/render/names.hpp>
+#include <mha/render/stages.hpp>
 
 #include <mha/layer/names.hpp>
 #include <mha/layer/settings.hpp>
@@ -14,7 +14,7 @@ namespace mha::render {
 
 namespace {
 
-/// A tensor, or a setting, whose values stand for its shape.
+/// A tensor, or a setting, which has values in place of a shape.
 struct NameRow {
   std::string_view kind;
   std::string_view name;
@@ -22,8 +22,8 @@ struct NameRow {
   std::string_view text, axes, aliases;
 };
 
-/// The tensors of a layer, and the labels of tokens: those are text, so that the list of tensors
-/// lacks them.
+/// The tensors of a layer, and the labels of tokens, which are text and thus not among
+/// tensor_names().
 std::vector<NameRow> tensor_rows() {
   std::vector<NameRow> rows;
   for (const TensorInfo& info : tensor_names())
@@ -44,10 +44,12 @@ std::vector<NameRow> setting_rows() {
 /// Which of the two kinds of rows a table is of: it has the columns of these.
 enum class Of : std::uint8_t { tensors, settings, both };
 
-Table rows_table(const std::vector<NameRow>& rows, Of of) {
+Table names_table(const std::vector<NameRow>& rows, Of of) {
   using In = Table::In;
-  const auto column = [](const char* title, bool there, std::function<Cell(const NameRow&)> get) {
-    return ColumnOf<NameRow>{{.title = title, .in = there ? In::fields : In::none}, std::move(get)};
+  const auto column = [](const char* title, bool is_shown,
+                         std::function<Cell(const NameRow&)> get) {
+    return ColumnOf<NameRow>{{.title = title, .in = is_shown ? In::fields : In::none},
+                             std::move(get)};
   };
   const bool tensors = of != Of::settings, settings = of != Of::tensors;
   const auto shape_of = [](std::string_view kind) {
@@ -71,11 +73,11 @@ constexpr std::string_view meanings_of_letters =
     "B batch · T queries · S keys · P past keys · H query heads · H_kv key/value heads · d_in, "
     "d_model widths of the inputs · d_k, d_v widths of one head";
 constexpr std::string_view spelling_rules =
-    "Small and capital letters, `_`, `-` and `.` are seen through where no other name differs by "
-    "them (WQ, Mask, keyPaddingMask); X, Q, K, V and q, k, v are told apart. Every stage may be "
-    "given, too: `mha-inspect stages` lists them.";
+    "Capitals, `_`, `-` and `.` do not matter where no other name differs by them (WQ, Mask, "
+    "keyPaddingMask); X, Q, K, V and q, k, v are different names. Every stage may also be given: "
+    "`mha-inspect stages` lists them.";
 
-std::string for_eyes(const TextStyle& text_style) {
+std::string names_report(const TextStyle& text_style) {
   const auto wrapped_column = [](std::string title) {
     return Table::Column{.title = std::move(title), .shrinks = true, .wraps = true};
   };
@@ -104,18 +106,18 @@ std::string for_eyes(const TextStyle& text_style) {
   return out;
 }
 
-std::string as_json() {
+std::string names_json() {
   constexpr Spread one_row_per_line{"\n    ", "\n    ", "\n  "};
   JsonText json;
   json.open_object(indented);
-  json.key("tensors"), rows_table(tensor_rows(), Of::tensors).put(json, one_row_per_line);
-  json.key("settings"), rows_table(setting_rows(), Of::settings).put(json, one_row_per_line);
+  json.key("tensors"), names_table(tensor_rows(), Of::tensors).put(json, one_row_per_line);
+  json.key("settings"), names_table(setting_rows(), Of::settings).put(json, one_row_per_line);
   json.close();
   json.end_line();
   return json.take();
 }
 
-std::string as_markdown() {
+std::string names_markdown() {
   std::string out = "| name | shape | meaning | also called |\n|---|---|---|---|\n";
   for (const NameRow& row : tensor_rows())
     out += fmt::format(
@@ -127,12 +129,12 @@ std::string as_markdown() {
 } // namespace
 
 std::string names_text(std::string_view form, const TextStyle& text_style) {
-  if (form == "json") return as_json();
-  if (form == "markdown") return as_markdown();
-  if (form == "table") return for_eyes(text_style);
+  if (form == "json") return names_json();
+  if (form == "markdown") return names_markdown();
+  if (form == "table") return names_report(text_style);
   std::vector<NameRow> rows = tensor_rows();
   std::ranges::move(setting_rows(), std::back_inserter(rows));
-  return rows_table(rows, Of::both).as(form, text_style);
+  return names_table(rows, Of::both).as(form, text_style);
 }
 
 } // namespace mha::render

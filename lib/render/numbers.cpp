@@ -20,27 +20,27 @@ std::string_view word_for(double value, Dialect dialect) {
 }
 
 /// The numbers with the most digits on either side of zero, and which words appear.
-struct Extent {
+struct NumberRange {
   double highest = 0, lowest = 0;
   bool infinite = false, negative_infinite = false, nan = false;
 };
 
-template <class T> Extent extent_of(std::span<const T> numbers) {
-  Extent extent;
+template <class T> NumberRange range_of_numbers(std::span<const T> numbers) {
+  NumberRange range;
   T highest = 0, lowest = 0;
   for (T number : numbers) {
     if (std::isfinite(number)) {
       highest = std::max(highest, number);
       lowest = std::min(lowest, number);
     } else if (std::isnan(number)) {
-      extent.nan = true;
+      range.nan = true;
     } else {
-      (number < 0 ? extent.negative_infinite : extent.infinite) = true;
+      (number < 0 ? range.negative_infinite : range.infinite) = true;
     }
   }
-  extent.highest = static_cast<double>(highest);
-  extent.lowest = static_cast<double>(lowest);
-  return extent;
+  range.highest = static_cast<double>(highest);
+  range.lowest = static_cast<double>(lowest);
+  return range;
 }
 
 } // namespace
@@ -90,10 +90,10 @@ std::string chance(double p) {
 }
 
 ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
-  const Extent extent = numbers.dtype() == DType::f64 ? extent_of(numbers.as<double>())
-                                                      : extent_of(numbers.as<float>());
+  const NumberRange range = numbers.dtype() == DType::f64 ? range_of_numbers(numbers.as<double>())
+                                                          : range_of_numbers(numbers.as<float>());
   digits = std::max<std::size_t>(digits, 1);
-  const double magnitude = largest_ = std::max(extent.highest, -extent.lowest);
+  const double magnitude = largest_ = std::max(range.highest, -range.lowest);
   scientific_ = magnitude != 0 && (magnitude < 1e-3 || magnitude >= 1e6);
   if (scientific_) {
     decimals_ = digits - 1;
@@ -108,11 +108,11 @@ ColumnFormat::ColumnFormat(const Tensor& numbers, std::size_t digits) {
     return scientific_ ? fmt::formatted_size("{:.{}e}", value, decimals_)
                        : fmt::formatted_size("{:.{}f}", value, decimals_);
   };
-  if (extent.highest != 0) width_ = std::max(width_, width(extent.highest));
-  if (extent.lowest != 0) width_ = std::max(width_, width(extent.lowest));
-  if (scientific_) width_ = std::max(width_, width(extent.lowest < 0 ? -1.0 : 1.0));
-  if (extent.nan || extent.infinite) width_ = std::max<std::size_t>(width_, 3);
-  if (extent.negative_infinite) width_ = std::max<std::size_t>(width_, 4);
+  if (range.highest != 0) width_ = std::max(width_, width(range.highest));
+  if (range.lowest != 0) width_ = std::max(width_, width(range.lowest));
+  if (scientific_) width_ = std::max(width_, width(range.lowest < 0 ? -1.0 : 1.0));
+  if (range.nan || range.infinite) width_ = std::max<std::size_t>(width_, 3);
+  if (range.negative_infinite) width_ = std::max<std::size_t>(width_, 4);
 }
 
 bool ColumnFormat::suits(const ColumnFormat& own) const {

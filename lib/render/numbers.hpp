@@ -1,5 +1,5 @@
 #pragma once
-// Numbers and words as text: for machines to read back, and rounded for eyes.
+// Numbers and words as text: exact for machines, and rounded for readers.
 
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/characters.hpp>
@@ -9,7 +9,7 @@
 
 namespace mha::render {
 
-/// How the words for what is not finite are written.
+/// The spelling of numbers that are not finite.
 enum class Dialect : std::uint8_t {
   csv,  ///< inf, -inf, nan
   json, ///< "Infinity", "-Infinity", "NaN": strings that every reader survives
@@ -35,7 +35,7 @@ private:
 std::string exact(const std::optional<double>& number, Dialect dialect,
                   std::optional<std::size_t> precision = {});
 
-/// One number for eyes, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
+/// One number for readers, with about `digits` significant ones: "0", "-6.213", "2.1e-05", "-inf".
 std::string rounded(double value, std::size_t digits = 4);
 
 /// With so many decimals; or as a power of ten where those would all be 0: "0.0312", "2e-05".
@@ -44,13 +44,13 @@ std::string fixed_or_power(double value, std::size_t decimals);
 /// A probability: 0.091, or 1.35e-04.
 std::string chance(double p);
 
-/// One format for many numbers that stand below each other, chosen by the largest of them.
+/// One format for a column of numbers, chosen by the largest of them.
 class ColumnFormat {
 public:
   /// Numbers of f32 or f64; `digits` significant ones of the largest.
   ColumnFormat(const Tensor& numbers, std::size_t digits);
   std::size_t width() const { return width_; }
-  /// Whether the numbers that `own` was made for may stand in this format: the largest of them
+  /// Whether this format also suits the numbers that `own` was made for: the largest of them
   /// keeps two digits and has no exponent that it does not need, or is next to nothing.
   bool suits(const ColumnFormat& own) const;
   /// Appends the number right-aligned in `width` columns.

@@ -9,13 +9,32 @@ namespace mha::render {
 
 namespace {
 
+std::string name_text(std::string_view title, const LayerWords& words) {
+  return visible(title) + (words.layer.empty() ? "" : " " + visible(words.layer));
+}
+
+} // namespace
+
+std::string headline(std::string_view title, const LayerWords& words, const TextStyle& text_style) {
+  const std::string name = name_text(title, words);
+  return text_style.bold(name) +
+         text_style.dim(fitted_facts(visible(words.facts), display_width(name), text_style.width)) +
+         "\n";
+}
+
+std::string headline_text(std::string_view title, const LayerWords& words) {
+  return name_text(title, words) + visible(words.facts);
+}
+
+namespace {
+
 Table overview_table(const std::vector<OverviewRow>& rows, std::size_t digits) {
   using In = Table::In;
   const auto some = [&](std::size_t Summary::*count) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const OverviewRow& row) { return row.summary.*count > 0; });
   };
-  // Of no finite numbers there is no smallest, largest and mean.
+  // Without finite numbers there is no smallest, largest or mean.
   const auto number = [digits](std::string title, auto of) {
     return ColumnOf<OverviewRow>{
         {.title = std::move(title),

@@ -1,4 +1,4 @@
-#include <mha/render/part_logits.hpp>
+#include <mha/render/studies.hpp>
 
 #include <mha/render/table.hpp>
 
@@ -45,7 +45,7 @@ TwoSides sides_of(const std::vector<double>& logits, std::size_t top) {
   return sides;
 }
 
-/// The tokens of both sides beside each other.
+/// The tokens of both sides side by side.
 Table two_sides(const PartLogits& part, const PartView& view, const TokenNames& names) {
   const TwoSides sides = sides_of(part.logits, view.top);
   Table grid({{"promotes"}, {"logit", true}, {"", false}, {"suppresses"}, {"logit", true}});
@@ -57,8 +57,9 @@ Table two_sides(const PartLogits& part, const PartView& view, const TokenNames& 
   return grid;
 }
 
-std::string for_eyes(const std::vector<PartLogits>& parts, const PartView& view,
-                     std::string_view form, const TokenNames& names, const TextStyle& text_style) {
+std::string parts_report(const std::vector<PartLogits>& parts, const PartView& view,
+                         std::string_view form, const TokenNames& names,
+                         const TextStyle& text_style) {
   const std::string heading = fmt::format("{}, {}", view.part, norm_in_words(view.norm));
   std::string text =
       (form == "markdown" ? markdown_text(heading) : in_lines(heading, text_style.width)) + "\n";
@@ -114,8 +115,8 @@ Table lines_of(const std::vector<PartLogits>& parts, const PartView& view,
           column("logit", [](const One& one) { return Cell::number(one.part->logits[one.id]); })});
 }
 
-std::string as_json(const std::vector<PartLogits>& parts, const PartView& view,
-                    const TokenNames& names) {
+std::string parts_json(const std::vector<PartLogits>& parts, const PartView& view,
+                       const TokenNames& names) {
   JsonText json(view.precision);
   const auto place = [&](std::size_t number) {
     return view.norm == PartNorm::gain ? std::nullopt : std::optional(number);
@@ -151,8 +152,8 @@ std::string as_json(const std::vector<PartLogits>& parts, const PartView& view,
 std::string part_logits_text(const std::vector<PartLogits>& parts, const PartView& view,
                              std::string_view form, const TokenNames& names,
                              const TextStyle& text_style) {
-  if (form == "json") return as_json(parts, view, names);
-  if (is_for_eyes(form)) return for_eyes(parts, view, form, names, text_style);
+  if (form == "json") return parts_json(parts, view, names);
+  if (is_for_eyes(form)) return parts_report(parts, view, form, names, text_style);
   return lines_of(parts, view, names).as(form, text_style, view.precision);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// PDF: objects to the bytes of a file. ISO 32000-1 (PDF 1.7), of which 1.4 suffices.
+// PDF: objects to the bytes of a file (ISO 32000-1; the features of PDF 1.4 suffice).
 
 #include <string>
 #include <string_view>
@@ -14,11 +14,11 @@ public:
   std::size_t reserve();
   std::size_t add(std::string body);
   void set(std::size_t object, std::string body);
-  /// A stream, deflated; `entries` of its dictionary stand before its length: "/Type /XObject".
+  /// A stream, deflated; `entries` of its dictionary come before its length: "/Type /XObject".
   std::size_t add_stream(std::string_view entries, const std::string& bytes);
   void set_stream(std::size_t object, std::string_view entries, const std::string& bytes);
 
-  /// The file; `root` and `info` are its catalogue and what it says of itself.
+  /// The file; `root` is its catalogue and `info` its information dictionary.
   std::string bytes(std::size_t root, std::size_t info) const;
 
 private:

@@ -34,7 +34,7 @@ std::vector<Ranked> ranked(const std::vector<Prediction>& predictions) {
   return list;
 }
 
-/// "' king' has rank 14: probability 0.002, logit 3.10; …": what follows the candidates for eyes.
+/// "' king' has rank 14: probability 0.002, logit 3.10; …": the line below the candidates.
 std::string followed_text(const Prediction& one, const TokenNames& names) {
   std::string text;
   for (const FollowedToken& token : one.followed)
@@ -80,7 +80,7 @@ template <class Row, class Of> void add_followed(ColumnsOf<Row>& columns, const 
                        }});
 }
 
-/// A line a candidate: for programs with its place, for eyes with a bar.
+/// One line per candidate: for programs with its place, for readers with a bar.
 Table candidates_table(const std::vector<Prediction>& predictions, const PredictView& view,
                        const TokenNames& names) {
   using In = Table::In;
@@ -109,7 +109,7 @@ Table candidates_table(const std::vector<Prediction>& predictions, const Predict
   return table_of(ranked(predictions), std::move(columns), view.form);
 }
 
-/// What the lines of positions are made of. The view and the names outlive it.
+/// The cells of positions_table. The view and the names outlive it.
 struct PositionColumns {
   using One = Prediction;
   using Get = std::function<Cell(const One&)>;
@@ -136,7 +136,7 @@ struct PositionColumns {
       return number ? Cell::words(spell(*number)) : Cell();
     };
   }
-  /// Of the token that came, where one did.
+  /// A cell of the actual next token; "–" where there is none.
   static Get of_came(Get get) {
     return [get = std::move(get)](const One& one) {
       return one.actual ? get(one) : Cell().shown_as("–");
@@ -156,8 +156,8 @@ struct PositionColumns {
   const TokenNames& names;
 };
 
-/// A line a position: the token there, the most probable one, the one that came. In a narrow window
-/// titles are short, and long tokens are cut.
+/// One line per position: the token there, the most probable one, the one that came. In a narrow
+/// window titles are short, and long tokens are cut.
 Table positions_table(const std::vector<Prediction>& predictions, const PredictView& view,
                       const TokenNames& names, std::size_t width) {
   using In = Table::In;

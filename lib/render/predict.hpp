@@ -14,7 +14,7 @@ namespace mha::render {
 
 struct PredictView {
   std::string form;     ///< one of `result_forms`
-  bool all = false;     ///< a line a position, and the mean loss
+  bool all = false;     ///< one line per position, and the mean loss
   bool lens = false;    ///< of the stream of each layer
   bool batched = false; ///< several texts
   bool causal = true;
@@ -24,8 +24,8 @@ struct PredictView {
   std::vector<std::string> followed = {};    ///< "answer", "versus": tokens that are followed
 };
 
-/// The mean of −log probability of the tokens that came, and how many they are: of the model's
-/// end, or of the stream of the last layer.
+/// The mean loss (−log probability of the actual next tokens) and their number: of the model's end,
+/// or of the stream of the last layer.
 class PredictionLoss {
 public:
   void add(const Prediction& one);
@@ -39,13 +39,13 @@ private:
 };
 
 /// Predictions as text, written while they come in, in the order of texts, positions and layers.
-/// The table of a line a position keeps its rows to the end: each decides how wide its columns are.
+/// A table with one line per position keeps its rows to the end, since each may widen the columns.
 class PredictionText {
 public:
   PredictionText(PredictView view, TokenNames names, TextStyle text_style);
-  /// What these add to the text.
+  /// Returns the text of these.
   std::string add(const std::vector<Prediction>& predictions);
-  /// What ends it.
+  /// Returns the end of the text.
   std::string finish();
 
 private:
@@ -59,7 +59,7 @@ private:
   PredictView view_;
   TokenNames names_;
   TextStyle text_style_;
-  std::vector<Prediction> kept_; ///< of a line a position, for eyes
+  std::vector<Prediction> kept_; ///< for a table with one line per position
   PredictionLoss loss_;
   TableStream rows_;
   JsonText json_;

@@ -21,15 +21,15 @@ struct Options {
 
 /// Digits of numbers in tables where no number is given.
 inline constexpr std::size_t default_digits = 4;
-/// As many bytes are handed on at once.
+/// Text is passed to the sink in blocks of about so many bytes.
 inline constexpr std::size_t flush_threshold = std::size_t{1} << 16;
 
-/// Turns values into text, one after the other; nothing is held back longer than a value.
+/// Writes values as text, one after the other, each at once.
 class Renderer {
 public:
   virtual ~Renderer() = default;
   virtual void add(const Value& value) = 0;
-  /// What closes the text.
+  /// Writes the end of the text.
   virtual void finish() {}
 };
 

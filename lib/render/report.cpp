@@ -1,10 +1,9 @@
 #include <mha/render/report.hpp>
 
-#include <mha/render/base64.hpp>
 #include <mha/render/colormap.hpp>
+#include <mha/render/encodings.hpp>
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
-#include <mha/render/report_template.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/references.hpp>
 
@@ -30,7 +29,7 @@ std::string for_html(std::string_view text) {
   return with_replaced(visible(text), {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
-/// A number, or null where it is none.
+/// A number, or null where it is missing or not finite.
 PageJson number_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? PageJson(*value) : PageJson(nullptr);
 }

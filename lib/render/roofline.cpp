@@ -1,4 +1,4 @@
-#include <mha/render/roofline.hpp>
+#include <mha/render/bench.hpp>
 
 #include <mha/render/table.hpp>
 
@@ -21,7 +21,7 @@ void put_bandwidths(JsonText& json, const MachineRates& machine, double Bandwidt
   });
 }
 
-void put_stage(JsonText& json, const StageSpeed& stage) {
+void put_stage_speed(JsonText& json, const StageSpeed& stage) {
   json.object([&] {
     json.member("seconds", stage.seconds)
         .member("operations", stage.work.operations)
@@ -92,7 +92,7 @@ void put_roofline(JsonText& json, const Roofline& roofline) {
   json.member("bound_s", roofline.bound_s);
   json.key("by_stage").object([&] {
     for (const StageSpeed& stage : roofline.stages)
-      json.key(mha::name_of(stage.stage)), put_stage(json, stage);
+      json.key(mha::name_of(stage.stage)), put_stage_speed(json, stage);
   });
   const MachineRates& machine = roofline.machine;
   json.key("machine").object([&] {

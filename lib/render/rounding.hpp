@@ -1,12 +1,12 @@
 #pragma once
-// Numbers rounded for eyes: one column is written alike, so that its decimal points line up.
+// Numbers rounded for readers, with aligned decimal points in each column.
 
 #include <string>
 #include <vector>
 
 namespace mha::render {
 
-/// How the numbers of one column are written: fixed decimals, or an exponent where they would not
+/// The format of the numbers of one column: fixed decimals, or an exponent where they would not
 /// fit.
 class Rounding {
 public:
@@ -23,8 +23,8 @@ private:
 /// A single number by itself.
 std::string rounded_alone(double number, std::size_t digits = 4);
 
-/// A bar of `width` columns for 1, in eighths of a column or whole ones: "███▌"; "" for what is not
-/// in (0, …).
+/// A bar of `width` columns for 1, in eighths of a column or whole ones: "███▌"; "" for numbers
+/// that are not positive.
 std::string bar(double part, std::size_t width, bool eighths = true);
 
 /// "0–3, 7" for sorted indices; "" where that takes more than `runs` runs.

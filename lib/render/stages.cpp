@@ -28,16 +28,16 @@ constexpr std::string_view letters_legend =
 constexpr std::string_view markdown_start =
     R"(# Stages
 
-Every step of multi-head attention, in the order of the computation. This page is what `mha-inspect stages --format markdown` prints; with a layer (`mha-inspect stages layer.npz`) the command also tells each stage's size there.
+Every step of multi-head attention, in the order of the computation. This page is what `mha-inspect stages --format markdown` prints; with a layer (`mha-inspect stages layer.npz`) the command also shows each stage's size there.
 
 - **T**, **S**: query tokens, key tokens. In self-attention they are the same. From `k_all` on, S counts every key: past, current, extra and zero ones.
 - **H**, **H_kv**: query heads, key/value heads. Query head h reads key/value head ⌊h · H_kv / H⌋.
 - **d_model**: the width of the input and of the output. **d_k**, **d_v**: the width of one head's queries and keys, of its values.
 - **r_q**, **r_kv**, **d_pe**: the widths of latent attention's compressed queries, of its compressed keys and values, of the part of the key that all heads share.
 
-A batch axis stands before all others exactly when the input has one. With `columns`, the last two axes of every stage are exchanged, but for `row_max`, `row_sum` and `logsumexp`.
+A batch axis comes before all others exactly when the input has one. With `columns`, the last two axes of every stage are exchanged, but for `row_max`, `row_sum` and `logsumexp`.
 
-A step that a layer does not have stands for what it is computed from: without rotary embedding, `scores` is computed from `q`; without latent attention, `q`, `k` and `v` from `x`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
+Where a layer lacks a step, the step's input takes its place: without rotary embedding, `scores` is computed from `q`; without latent attention, `q`, `k` and `v` from `x`. Any stage may be given as a tensor (`weights=patched.npy`); nothing before it is needed then, and everything after it follows.
 
 )";
 constexpr std::string_view markdown_derived = R"(
@@ -51,7 +51,7 @@ Made of whole stages, in float64, where they are named (`-s rollout`); never giv
 constexpr std::string_view markdown_names = R"(
 ## Names in other tools
 
-Understood wherever a stage or a tensor is named, also behind a prefix such as `blocks.0.attn.`, and never printed.
+Understood wherever a stage or a tensor is named, also after a prefix such as `blocks.0.attn.`, and never printed.
 
 | stage | also called |
 |---|---|
@@ -59,7 +59,7 @@ Understood wherever a stage or a tensor is named, also behind a prefix such as `
 constexpr std::string_view markdown_ambiguous = R"(
 ## Words that mean several things
 
-Tools disagree about these. They are refused with the choices named (`'attn_weights' means several things in the field: say scaled or weights`), unless the layer has only one of them and `--stage` asks for it. A tensor of such a name in a file is passed over with a note.
+Tools disagree about these. They are refused with a message that names the choices (`attn_weights` may be scaled or weights), unless the layer has only one of them and `--stage` asks for it. A tensor of such a name in a file is skipped with a note.
 
 | word | may be |
 |---|---|
@@ -67,7 +67,7 @@ Tools disagree about these. They are refused with the choices named (`'attn_weig
 constexpr std::string_view markdown_results = R"(
 ## Names of results
 
-What other code calls what it saves. `diff` and `diagnose` understand these in a reference, beside the names above; among the inputs of a layer they mean other things (`q_proj` is a weight there). A number behind a name (`Qcur-0`, as llama.cpp has it) is the layer's.
+Names under which other code saves its results. `diff` and `diagnose` understand these in a reference, beside the names above; among the inputs of a layer they mean other things (`q_proj` is a weight there). A number after a name (`Qcur-0`, as in llama.cpp) is the layer's.
 
 | stage | words |
 |---|---|
@@ -77,7 +77,7 @@ std::string either(const std::vector<Stage>& stages) {
   return "`" + joined_names(stages, "` or `") + "`";
 }
 
-/// The table of the names of results, a row a meaning.
+/// The table of the names of results, one row per meaning.
 std::string result_rows() {
   std::string out, words;
   std::vector<Stage> meaning;
@@ -94,7 +94,7 @@ std::string result_rows() {
   return out;
 }
 
-std::string for_eyes(const Layer* layer, const TextStyle& text_style) {
+std::string stages_report(const Layer* layer, const TextStyle& text_style) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   std::vector<Table::Column> columns{{"stage"}, {.title = "shape", .shrinks = true, .wraps = true}};
   if (layer) columns.push_back({.title = "here", .shrinks = true, .wraps = true});
@@ -128,7 +128,7 @@ std::string for_eyes(const Layer* layer, const TextStyle& text_style) {
   return out;
 }
 
-Table rows_table(const Layer* layer) {
+Table stages_table(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   std::vector<StageInfo> shown;
   for (const StageInfo& info : stages())
@@ -136,7 +136,7 @@ Table rows_table(const Layer* layer) {
   std::ranges::copy(derived_stages(), std::back_inserter(shown));
   const auto names = [](const auto& list) {
     std::vector<std::string> words;
-    for (const auto& one : list) words.emplace_back(mha::name_of(one));
+    for (const auto& item : list) words.emplace_back(mha::name_of(item));
     return Cell::list(std::move(words));
   };
   const auto column = [](const char* title, std::function<Cell(const StageInfo&)> get) {
@@ -147,9 +147,9 @@ Table rows_table(const Layer* layer) {
       column("letters", [&](const StageInfo& info) { return names(info.letters); })};
   if (layer)
     columns.push_back(column("shape", [&](const StageInfo& info) {
-      const bool there = is_derived(info.stage) ? can_compute(*layer, info.stage, available)
-                                                : contains(available, info.stage);
-      return there ? Cell::shape(layer->shape_of(info.stage)) : Cell();
+      const bool has_stage = is_derived(info.stage) ? can_compute(*layer, info.stage, available)
+                                                    : contains(available, info.stage);
+      return has_stage ? Cell::shape(layer->shape_of(info.stage)) : Cell();
     }));
   columns.insert(columns.end(),
                  {column("value", [](const StageInfo& info) { return Cell(info.value); }),
@@ -163,7 +163,7 @@ Table rows_table(const Layer* layer) {
   return table_of(shown, std::move(columns));
 }
 
-std::string as_markdown(const Layer* layer) {
+std::string stages_markdown(const Layer* layer) {
   const StageSet available = layer ? available_stages(*layer) : StageSet();
   const std::string_view here = layer ? " here |" : "", rule = layer ? "---|" : "";
   std::string out =
@@ -200,9 +200,9 @@ std::string as_markdown(const Layer* layer) {
 } // namespace
 
 std::string stages_text(const Layer* layer, std::string_view form, const TextStyle& text_style) {
-  if (form == "table") return for_eyes(layer, text_style);
-  if (form == "markdown") return as_markdown(layer);
-  return rows_table(layer).as(form, text_style, {}, indented);
+  if (form == "table") return stages_report(layer, text_style);
+  if (form == "markdown") return stages_markdown(layer);
+  return stages_table(layer).as(form, text_style, {}, indented);
 }
 
 } // namespace mha::render

@@ -9,14 +9,14 @@ namespace mha::render {
 
 namespace {
 
-/// The columns of a table without a choice: the most telling first.
-constexpr std::string_view telling[] = {
+/// The measures of a table where none are chosen, the most informative first.
+constexpr std::string_view default_measures[] = {
     "rows",           "previous",     "first",      "self",      "induction",
     "next",           "last",         "separator",  "distance",  "entropy_share",
     "result_share",   "one_key_rows", "uniformity", "duplicate", "diagonal",
     "effective_keys", "masked_rows",  "cond_q",     "cond_k",    "cond_v",
     "cond_o",         "stiefel_q",    "stiefel_k",  "stiefel_v", "stiefel_o"};
-/// Scores of the few rows whose token was there before: the number of rows stands beside them.
+/// Scores of the few rows whose token occurred before. The number of rows is shown beside them.
 constexpr std::string_view of_few_rows[] = {"induction", "duplicate"};
 
 constexpr std::size_t digits = 3;
@@ -27,7 +27,7 @@ bool some_have(const std::vector<StatsRow>& rows, const Measure& measure) {
                      [&](const StatsRow& row) { return measure.of(row.head).has_value(); });
 }
 
-/// layer (where there are some), head, kind (where weights tell).
+/// The columns layer (if there are numbers), head, and kind (if weights determine it).
 ColumnsOf<StatsRow> naming_columns(const std::vector<StatsRow>& rows) {
   using In = Table::In;
   const auto has_layer = [](const StatsRow& row) { return !row.layer.empty(); };
@@ -56,7 +56,7 @@ ColumnOf<StatsRow> column_of(const Measure& measure) {
           }};
 }
 
-ColumnsOf<StatsRow> columns_of(const std::vector<StatsRow>& rows, const StatsColumns& chosen) {
+ColumnsOf<StatsRow> stats_columns(const std::vector<StatsRow>& rows, const StatsColumns& chosen) {
   ColumnsOf<StatsRow> columns = naming_columns(rows);
   for (const Measure* measure : chosen) columns.push_back(column_of(*measure));
   return columns;
@@ -96,12 +96,12 @@ std::string measures_down(const Table& heads, const TextStyle& text_style) {
   return text;
 }
 
-/// Of the telling measures, those that fit the width, in the order of all measures, the number of
-/// rows of a score after it.
-StatsColumns telling_columns(const std::vector<StatsRow>& rows, bool above, std::size_t room) {
+/// The default measures that fit the width, in the order of all measures, each score followed by
+/// its number of rows.
+StatsColumns default_columns(const std::vector<StatsRow>& rows, bool above, std::size_t room) {
   std::size_t width = table_of(rows, naming_columns(rows)).width();
   StatsColumns chosen;
-  for (std::string_view name : telling) {
+  for (std::string_view name : default_measures) {
     const Measure& plain = measure_named(name);
     StatsColumns together{above ? &above_uniform(plain) : &plain};
     if (is_one_of(name, of_few_rows)) together.push_back(rows_behind(plain));
@@ -114,10 +114,10 @@ StatsColumns telling_columns(const std::vector<StatsRow>& rows, bool above, std:
   }
   StatsColumns order;
   for (const Measure& measure : measures()) {
-    const bool stands_beside = std::ranges::any_of(of_few_rows, [&](std::string_view few) {
+    const bool is_row_count = std::ranges::any_of(of_few_rows, [&](std::string_view few) {
       return rows_behind(measure_named(few)) == &measure;
     });
-    if (!is_one_of(&measure, chosen) || stands_beside) continue;
+    if (!is_one_of(&measure, chosen) || is_row_count) continue;
     order.push_back(&measure);
     for (std::string_view few : of_few_rows)
       if (measure.name == few || measure.name == std::string(few) + "_above")
@@ -129,13 +129,13 @@ StatsColumns telling_columns(const std::vector<StatsRow>& rows, bool above, std:
 } // namespace
 
 Table stats_table(const std::vector<StatsRow>& rows, const StatsColumns& columns) {
-  return table_of(rows, columns_of(rows, columns));
+  return table_of(rows, stats_columns(rows, columns));
 }
 
-std::string telling_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
+std::string default_stats(const std::vector<StatsRow>& rows, bool above, std::string_view form,
                           const TextStyle& text_style) {
   const StatsColumns shown =
-      telling_columns(rows, above, form == "markdown" ? TextStyle{}.width : text_style.width);
+      default_columns(rows, above, form == "markdown" ? TextStyle{}.width : text_style.width);
   std::size_t known = 0;
   for (const Measure& measure : measures()) known += some_have(rows, measure);
   std::string text = stats_table(rows, shown).as(form, text_style);

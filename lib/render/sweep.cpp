@@ -1,4 +1,4 @@
-#include <mha/render/sweep.hpp>
+#include <mha/render/studies.hpp>
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
@@ -50,8 +50,8 @@ Table two_axes(const std::vector<SweepPoint>& points, const SweepView& view) {
   return grid;
 }
 
-/// A line a point: for eyes the axes with their tokens; CSV has the axes, JSON all that there are.
-/// The pairs are CSV's as columns, which has no other place for them.
+/// One line per point: for readers the axes with their tokens; CSV has the axes of the sweep, JSON
+/// all axes. The pairs are columns of CSV, which has no other place for them.
 Table points_table(const std::vector<SweepPoint>& points, const SweepResult& sweep,
                    const SweepView& view) {
   using In = Table::In;

@@ -21,7 +21,7 @@ std::size_t part_width(const SubTable& part) {
   return width;
 }
 
-/// All columns for eyes, as wide as their widest cell.
+/// All columns for readers, as wide as their widest cell.
 SubTable natural_part(const std::vector<Table::Column>& columns,
                       const std::vector<std::vector<std::string>>& texts) {
   SubTable part{{}, std::vector<std::size_t>(columns.size())};
@@ -35,8 +35,8 @@ SubTable natural_part(const std::vector<Table::Column>& columns,
   return part;
 }
 
-/// What does not fit is taken from the widest of the columns that may shrink; `names`: of words
-/// that name a row, too.
+/// Takes what does not fit from the widest of the columns that may shrink; `names`: also from words
+/// that name a row.
 void shrink_to(SubTable& part, const std::vector<Table::Column>& columns, std::size_t room,
                bool names = false) {
   while (part_width(part) > room) {
@@ -65,14 +65,14 @@ SubTable fitted_part(const SubTable& natural, const std::vector<Table::Column>& 
   }
 }
 
-/// Parts that each fit the room, as far as their columns that name a row leave some.
+/// Parts that each fit the room, if the columns that name a row leave any.
 std::vector<SubTable> table_parts(const SubTable& natural,
                                   const std::vector<Table::Column>& columns, std::size_t room) {
   const SubTable whole = fitted_part(natural, columns, room);
   if (part_width(whole) <= room) return {whole};
   const bool some_name = std::ranges::any_of(columns, &Table::Column::names);
   SubTable names{{}, whole.widths};
-  std::vector<std::vector<std::size_t>> others; // a column, and those that say something of it
+  std::vector<std::vector<std::size_t>> others; // a column, and those that follow it
   for (const std::size_t c : whole.columns)
     if (some_name ? columns[c].names : c == whole.columns.front())
       names.columns.push_back(c);

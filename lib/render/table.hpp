@@ -23,13 +23,13 @@ constexpr bool is_for_eyes(std::string_view form) {
 /// Text as Markdown shows it: what would be markup there is escaped.
 std::string markdown_text(std::string_view text);
 
-/// What a row has in a column: for programs a value, for eyes a text.
+/// A cell of a row: for programs a value, for readers a text.
 class Cell {
 public:
   /// Nothing: no text, an empty field, null.
   Cell() = default;
   ///@{
-  /// Text that is shown as it is (it may hold escapes for bold and dim).
+  /// Text that is shown unchanged (it may hold escapes for bold and dim).
   Cell(std::string text) : value_(text), text_(std::move(text)) {} // NOLINT
   Cell(std::string_view text) : Cell(std::string(text)) {}         // NOLINT
   Cell(const char* text) : Cell(std::string(text)) {}              // NOLINT
@@ -42,20 +42,21 @@ public:
   /// A layer: its number where it is one, its name ("decoder.3.cross"), or nothing.
   static Cell layer(std::string_view id);
   static Cell count(const std::optional<std::size_t>& count);
-  /// A number; none is "–" for eyes.
+  /// A number; none is "–" for readers.
   static Cell number(const std::optional<double>& number);
   static Cell truth(bool flag);
   /// "4 × 33", "4x33" in CSV, a list in JSON.
   static Cell shape(const Shape& shape);
   /// Words between blanks, a list in JSON.
   static Cell list(std::vector<std::string> words);
-  /// What only JSON can have: objects, lists of numbers. `put` is called when the table is written.
+  /// A value that only JSON has: an object, a list of numbers. `put` is called when the table is
+  /// written.
   static Cell json(std::function<void(JsonText&)> put);
 
-  /// The same with another text for eyes.
+  /// The same with another text for readers.
   Cell shown_as(std::string text) const;
 
-  /// For eyes; numbers are written by `eyes`.
+  /// For readers; numbers are written by `eyes`.
   std::string text(const std::function<std::string(double)>& eyes) const;
   /// The number that it is, if it is one and has no text of its own.
   std::optional<double> shown_number() const;
@@ -74,25 +75,25 @@ private:
   std::optional<std::string> text_;
 };
 
-/// Rows of cells below titles. For eyes they are aligned by display width.
+/// Rows of cells below titles. For readers they are aligned by display width.
 class Table {
 public:
-  /// The forms that have a column: every one, the table and Markdown, CSV and JSON, one of these,
-  /// or none.
+  /// The forms that have a column. all: every form; eyes: the table and Markdown; fields: CSV, TSV
+  /// and JSON; lines: CSV and TSV; json: JSON alone; none: no form.
   enum class In : std::uint8_t { all, eyes, fields, lines, json, none };
   struct Column {
-    std::string title = {}; ///< for eyes
+    std::string title = {}; ///< for readers
     bool right = false;     ///< right-aligned: numbers
     bool shrinks = false;   ///< cut short where the lines would not fit
     bool dim = false;
-    bool wraps = false;   ///< where it shrinks, it goes on below instead of being cut
+    bool wraps = false;   ///< where it shrinks, its text continues below instead of being cut
     bool follows = false; ///< belongs to the column before it, and stays with it
     bool names = false;   ///< identifies a row: repeated in each part of a table that is split
     bool spare = false;   ///< shows again what another column has: left out where the lines would
                           ///< not fit
     In in = In::all;
     std::string field = {}; ///< its name in CSV and JSON; "": the title
-    /// How a number is shown; none: with four digits.
+    /// The text of a number for readers; none: with four digits.
     std::function<std::string(double)> eyes = {};
     /// Significant digits of the largest number, where all of the column are shown alike.
     std::size_t together = 0;
@@ -100,11 +101,11 @@ public:
     bool is_shown() const { return in == In::all || in == In::eyes; }
     bool is_line() const { return in == In::all || in == In::fields || in == In::lines; }
     bool is_member() const { return in == In::all || in == In::fields || in == In::json; }
-    bool stands_in(std::string_view form) const;
+    bool is_in(std::string_view form) const;
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> cells) { rows_.push_back(std::move(cells)); }
-  /// A sentence below the rows, for eyes.
+  /// A sentence below the rows, for readers.
   void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
   bool empty() const { return rows_.empty(); }
   std::size_t size() const { return rows_.size(); }
@@ -114,12 +115,12 @@ public:
   std::size_t width() const;
   /// Lines that fit `text_style`: columns shrink, then spare ones go, then the table is split into
   /// parts below each other, each led by the columns that name a row (else by the first); where
-  /// such a part does not fit, one blank stands between its columns, and names shrink.
+  /// such a part does not fit, its columns have one blank between them, and names shrink.
   /// Titles are bold.
   std::string text(const TextStyle& text_style, std::size_t indent = 0) const;
-  /// The columns for eyes as a table of Markdown, of any width.
+  /// The columns for readers as a table of Markdown, of any width.
   std::string markdown() const;
-  /// Lines of csv or tsv; without the line of titles where it stands above already. Numbers have
+  /// Lines of csv or tsv; without the line of titles where that is written already. Numbers have
   /// `precision` significant digits, or as many as read back to the same value.
   std::string lines(std::string_view form, std::optional<std::size_t> precision = {},
                     bool titles = true) const;
@@ -131,7 +132,7 @@ public:
   std::string as(std::string_view form, const TextStyle& text_style,
                  std::optional<std::size_t> precision = {}, Spread spread = on_lines) const;
 
-  /// The cells for eyes, row by row; "" where a column is not for eyes.
+  /// The cells for readers, row by row; "" where a column is not for readers.
   std::vector<std::vector<std::string>> texts() const;
 
 private:
@@ -140,15 +141,15 @@ private:
   std::vector<std::string> notes_;
 };
 
-/// Rows in a form of programs, written while they come in: csv, tsv, json (a list of objects) or
+/// Rows in a form for programs, written as they arrive: csv, tsv, json (a list of objects) or
 /// ndjson.
 class TableStream {
 public:
   TableStream(std::string_view form, std::optional<std::size_t> precision, Spread spread = on_lines)
       : form_(form), precision_(precision), spread_(spread) {}
-  /// What these rows add to the text.
+  /// Returns the text of these rows.
   std::string add(const Table& rows);
-  /// What ends it.
+  /// Returns the end of the text.
   std::string finish();
   /// Whether a line of titles, or a row, was written.
   bool is_begun() const { return is_begun_; }
@@ -167,7 +168,7 @@ inline Table::Column field_column(std::string name) {
   return {.title = std::move(name), .in = Table::In::fields};
 }
 
-/// A column, and what it has of a row.
+/// A column, and the function that gives its cell of a row.
 template <class Row> struct ColumnOf : Table::Column { std::function<Cell(const Row&)> get; };
 template <class Row> using ColumnsOf = std::vector<ColumnOf<Row>>;
 
@@ -175,7 +176,7 @@ template <class Row> using ColumnsOf = std::vector<ColumnOf<Row>>;
 template <class Rows, class Row>
 Table table_of(const Rows& rows, ColumnsOf<Row> columns, std::string_view form = {}) {
   if (!form.empty())
-    std::erase_if(columns, [&](const ColumnOf<Row>& column) { return !column.stands_in(form); });
+    std::erase_if(columns, [&](const ColumnOf<Row>& column) { return !column.is_in(form); });
   Table table(std::vector<Table::Column>(columns.begin(), columns.end()));
   for (const Row& row : rows) {
     std::vector<Cell> cells;

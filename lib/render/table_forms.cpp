@@ -1,4 +1,4 @@
-// The forms of a table beside the one for a terminal.
+// The forms of a table for files and programs: CSV, TSV, JSON, Markdown.
 
 #include <mha/render/numbers.hpp>
 #include <mha/render/table.hpp>
@@ -33,7 +33,7 @@ std::string markdown_text(std::string_view text) {
   return escaped;
 }
 
-bool Table::Column::stands_in(std::string_view form) const {
+bool Table::Column::is_in(std::string_view form) const {
   if (is_for_eyes(form)) return is_shown();
   return form == "csv" || form == "tsv" ? is_line() : is_member();
 }

@@ -176,7 +176,7 @@ std::string fitted_facts(std::string_view text, std::size_t used, std::size_t wi
     const std::string_view part = text.substr(0, text.find(between, 1));
     const std::size_t columns = display_width(part);
     const bool breaks = used + columns > width && part.starts_with(between) && used > 2;
-    if (breaks && columns + 1 > width) { // a fact that is wider than a line by itself
+    if (breaks && columns + 1 > width) { // a fact wider than a line
       std::string indent = "\n  ";
       for (const std::string& line : wrapped(part.substr(1), width > 24 ? width - 4 : 20)) {
         out += indent + line;

@@ -1,5 +1,5 @@
 #pragma once
-// Text for eyes: what it looks like on its reader's screen, widths of Unicode, padding.
+// Text for a reader's screen: style, widths of Unicode, padding and wrapping.
 
 #include <mha/system/message.hpp>
 
@@ -11,27 +11,27 @@
 
 namespace mha::render {
 
-/// Where rendered text goes, piece by piece.
+/// Takes rendered text, piece by piece.
 using Sink = std::function<void(std::string_view)>;
 
 /// The colours that a terminal shows, beyond bold and dim.
 enum class Depth : std::uint8_t { none, palette /* 256 */, truecolor /* 24 bits */ };
 
-/// What text is rendered for.
+/// The screen that text is rendered for.
 struct TextStyle {
   bool color = false;      ///< escapes for bold and dim may be used
   std::size_t width = 100; ///< columns that a line should fit
   bool terminal = false;
   std::size_t height = 0;    ///< lines of the window; 0: no limit
   Depth depth = Depth::none; ///< of pictures
-  bool window = false;       ///< the width is a terminal's, or was set: messages fit it, too
+  bool window = false;       ///< the width is a terminal's, or was set: messages also fit it
 
-  /// The text in bold, or dim; as it is without colour.
+  /// The text in bold, or dim; unchanged without colour.
   std::string bold(std::string_view text) const;
   std::string dim(std::string_view text) const;
 };
 
-/// A message in the words of the command line, whose user reads what is rendered.
+/// A message in the words of the command line.
 std::string typed(const Message& message);
 
 /// Columns that UTF-8 text takes on a terminal (wide characters two, combining ones none).
@@ -41,18 +41,18 @@ std::string pad_left(std::string_view text, std::size_t width);  ///< right-alig
 std::string pad_right(std::string_view text, std::size_t width); ///< left-aligned
 /// The text, cut to a display width with "…" at its end if it is longer.
 std::string shortened(std::string_view text, std::size_t width);
-/// Control characters, and bytes that are no UTF-8, as visible escapes ("\n", "\x1b"): a label may
+/// Control characters, and invalid UTF-8, as visible escapes ("\n", "\x1b"): a label may
 /// hold anything.
 std::string visible(std::string_view text);
 /// Words wrapped into lines of at most `width` columns.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
-/// The same, but words that are wider than a line are broken, too: after a "/", ".", ":", "," or
+/// The same, but words that are wider than a line are broken: after a "/", ".", ":", "," or
 /// "|" of their second half, else after a "_", else anywhere.
 std::vector<std::string> broken(std::string_view text, std::size_t width);
-/// The text as it is where it fits the width, else its words in lines.
+/// The text unchanged where it fits the width, else its words in lines.
 std::string in_lines(std::string_view text, std::size_t width);
-/// " · "-separated facts in lines of so many columns, of which `used` are taken: breaks stand
-/// before a "·".
+/// " · "-separated facts in lines of so many columns, of which `used` are taken. Lines
+/// break before a "·".
 std::string fitted_facts(std::string_view text, std::size_t used, std::size_t width);
 /// "a, b and c", or with another `last` before the last word.
 std::string joined(const std::vector<std::string>& words, std::string_view last = " and ");

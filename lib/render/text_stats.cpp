@@ -1,4 +1,4 @@
-#include <mha/render/text_stats.hpp>
+#include <mha/render/stats.hpp>
 
 #include <mha/render/label.hpp>
 #include <mha/render/numbers.hpp>
@@ -9,7 +9,7 @@ namespace {
 
 /// The columns in front of the measures: what a row is about, and how many texts or queries it is
 /// based on.
-ColumnsOf<TextStatsRow> naming_columns(TextRows rows) {
+ColumnsOf<TextStatsRow> text_naming_columns(TextRows rows) {
   using Row = TextStatsRow;
   const auto name = [](std::string title, bool right) {
     return Table::Column{.title = std::move(title), .right = right, .names = true};
@@ -42,7 +42,7 @@ ColumnsOf<TextStatsRow> naming_columns(TextRows rows) {
 } // namespace
 
 Table text_stats_table(const std::vector<TextStatsRow>& rows, const TextStatsView& view) {
-  ColumnsOf<TextStatsRow> columns = naming_columns(view.rows);
+  ColumnsOf<TextStatsRow> columns = text_naming_columns(view.rows);
   for (std::size_t i = 0; i < view.columns.size(); ++i) {
     const auto number = [i](std::optional<double> (MeanSpread::*of)() const) {
       return [i, of](const TextStatsRow& row) {

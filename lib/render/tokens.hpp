@@ -25,7 +25,7 @@ struct TokenNames {
   std::function<std::string(int)> label, text, piece;
 };
 
-/// One of `result_forms`: a row per token, for eyes a table per text; as json {"ids": […],
+/// One of `result_forms`: a row per token, for readers a table per text; as json {"ids": […],
 /// "tokens": […], "pieces": […], "offsets": [[begin, end], …]}, of several texts a list of these.
 void write_tokens(const std::vector<TokenList>& texts, const TokenNames& names,
                   std::string_view form, const TextStyle& text_style, const Sink& sink);

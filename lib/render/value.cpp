@@ -26,7 +26,7 @@ std::vector<std::string> labels_of(const Layer& layer, const Side& side, std::si
   return list;
 }
 
-/// How many positions of a side are left in one batch item without the padding at the end.
+/// The number of positions of a side in one batch item, without the padding at the end.
 std::size_t own_count(const Layer& layer, const Side& side, std::size_t count, std::size_t batch) {
   const Dims& dims = layer.dims;
   std::size_t end = count;
@@ -100,7 +100,7 @@ Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Se
   for (SelectedAxis& axis : selected_axes(layer, stage, selection)) {
     Side side = side_of(layer, std::move(axis), batches);
     if (side.axis == Axis::batch) batches = side.positions;
-    // Heads beside keys, or beside each other, are the rows of one matrix.
+    // Heads beside keys, or side by side, are the rows of one matrix.
     const bool of_each_head = !is_derived(stage) || info_of(stage).letters.size() == 3;
     if (side.axis == Axis::batch)
       value.batch = std::move(side);

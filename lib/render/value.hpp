@@ -1,13 +1,13 @@
 #pragma once
-// A stage's selected value as renderers get it: numbers, and where each of them stands.
+// A stage's selected value as renderers get it: numbers with their places.
 
 #include <mha/layer/layer.hpp>
 #include <mha/layer/select.hpp>
 
 namespace mha::render {
 
-/// One side of a value. A dropped axis (`--head 0`) still knows its one position. A side that the
-/// stage does not have is another thing than one of no tokens, whose positions are none.
+/// One side of a value. A dropped axis (`--head 0`) still knows its one position. An absent side
+/// differs from one of no tokens, which has no positions.
 struct Side {
   Axis axis = Axis::width;
   std::vector<std::size_t> positions;
@@ -17,8 +17,8 @@ struct Side {
   /// Labels of the positions for each position of the batch, where items are other texts; else
   /// empty.
   std::vector<std::vector<std::string>> of_items{};
-  /// Of texts of several lengths: how many positions each text has, those of its padding at the end
-  /// left out; else empty.
+  /// The number of positions of each text without the padding at its end, if lengths differ; else
+  /// empty.
   std::vector<std::size_t> own_counts{};
 
   bool exists() const { return !absent; }
@@ -28,9 +28,9 @@ struct Side {
   const std::vector<std::string>& labels_of(std::size_t b) const {
     return b < of_items.size() ? of_items[b] : labels;
   }
-  /// The side of one position of the batch by itself.
+  /// The side of one position of the batch.
   Side of_item(std::size_t b) const;
-  /// count() without the padding behind the text at one position of the batch.
+  /// count() without the padding after the text at one position of the batch.
   std::size_t count_of(std::size_t b) const {
     return b < own_counts.size() ? own_counts[b] : count();
   }
@@ -55,11 +55,11 @@ private:
   static Side absent() { return {Axis::width, {}, false, {}, true}; }
 };
 
-/// What Placement hands out, with the labels of the layer.
+/// The selected part of a stage with the positions of its axes, and the labels of the layer.
 Value make_value(const Layer& layer, std::string layer_id, Stage stage, const Selection& selection,
                  Tensor numbers);
 
-/// "query", "key", "head", "" for a width: how a side is called.
+/// The name of a side: "query", "key", "head"; "" for a width.
 std::string_view name_of(Axis axis);
 
 } // namespace mha::render

@@ -1,5 +1,5 @@
-// Numbers for eyes: titled matrices, rounded, labelled, in column groups that fit the width. Every
-// number is printed.
+// Numbers for readers: titled matrices, rounded, labelled, in column groups that fit the width.
+// Every number is printed.
 
 #include <mha/naming/tensor_names.hpp>
 #include <mha/render/label.hpp>
@@ -48,7 +48,7 @@ public:
                       heads = value.head.count();
     for (std::size_t b = 0; b < value.batch.count(); ++b) {
       const Side row = value.row.without_padding(b), col = value.col.without_padding(b);
-      // Of a row value such as row_max, the heads stand side by side.
+      // The heads of a row value such as row_max are columns.
       if (!value.col.exists() && value.head.exists()) {
         write_heading(value, b, std::nullopt);
         write(value.numbers, format, {row, value.head, b * heads * rows, 1, rows});
@@ -78,7 +78,7 @@ private:
              "\n";
   }
 
-  /// "batch 1 · head 0", as far as these axes are there.
+  /// "batch 1 · head 0", as far as these axes exist.
   void write_heading(const Value& value, std::size_t b, std::optional<std::size_t> h) {
     std::string heading;
     const auto part = [&](const Side& side, std::size_t i) {
@@ -92,7 +92,7 @@ private:
   }
 
   void write(const Tensor& numbers, const ColumnFormat& format, const Matrix& matrix) {
-    // The columns of a row value are heads, which the corner says.
+    // The columns of a row value are heads, which the corner names.
     const std::string_view corner =
         matrix.cols.axis == Axis::head || matrix.cols.axis == Axis::kv_head ? "head" : "";
     std::vector<std::string> row_names;
@@ -134,8 +134,8 @@ private:
     }
   }
 
-  /// All columns alike, but for dimensions whose numbers are of another size than the largest ones:
-  /// beside 10⁸ a column of 0.5 is no 5.000e-01, beside 362 one of 0.012 no 0.0.
+  /// One format for all columns, except dimensions whose numbers are much smaller than the largest
+  /// ones: beside 10⁸ a column of 0.5 is not 5.000e-01, and beside 362 one of 0.012 is not 0.0.
   std::vector<ColumnFormat> formats_of(const Tensor& numbers, const ColumnFormat& common,
                                        const Matrix& matrix) const {
     std::vector<ColumnFormat> formats(std::max<std::size_t>(matrix.cols.count(), 1), common);
@@ -166,7 +166,7 @@ private:
     text_ += options_.text_style.dim(line) + "\n";
   }
 
-  /// What says nothing (0, and −inf of a mask) is dim, so that the rest stands out.
+  /// 0, and −inf of a mask, are dim, so that the other numbers are prominent.
   template <class T> void write_row(std::span<const T> numbers,
                                     const std::vector<ColumnFormat>& formats, std::size_t at,
                                     std::size_t stride, std::size_t first, std::size_t last,

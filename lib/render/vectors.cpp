@@ -25,7 +25,7 @@ std::size_t VectorGrid::add(std::string label, std::vector<double> numbers, bool
   return lines_.size() - 1;
 }
 
-void VectorGrid::lay_out() {
+void VectorGrid::arrange() {
   std::size_t longest = 0, norm_width = 0;
   for (const Line& line : lines_) {
     // A row of large numbers takes no decimals from another.
@@ -39,7 +39,7 @@ void VectorGrid::lay_out() {
   }
 
   std::size_t norm = norm_width == 0 ? 0 : number_gap + 4 + norm_width; // "  ‖·‖ 2.31"
-  // One number at least stands beside a label.
+  // At least one number fits beside a label.
   std::size_t least = indent + number_gap + number_width_ + norm + (longest > 1 ? 2 : 0);
   if (least + std::min(label_width_, narrowest_label) > text_style_.width && norm > 0)
     least -= std::exchange(norm, 0), norms_below_ = true;

@@ -13,12 +13,11 @@ public:
   VectorGrid(const TextStyle& text_style, std::size_t digits)
       : text_style_(text_style), digits_(digits) {}
 
-  /// Takes part in the layout; `with_norm` puts ‖·‖ at the end. Returns the line's number.
+  /// Adds a line to the layout; `with_norm` puts ‖·‖ at the end. Returns the line's number.
   std::size_t add(std::string label, std::vector<double> numbers, bool with_norm = true);
   /// Call once all lines are added.
-  void lay_out();
-  /// The text of a line, without its end; where ‖·‖ does not fit beside one number, it stands
-  /// below.
+  void arrange();
+  /// The text of a line, without its end; ‖·‖ is below where it does not fit beside one number.
   std::string line(std::size_t index) const;
   /// Titles over groups of `per_group` numbers of a line: "head 0   head 1"; "" where they do not
   /// fit.
@@ -35,7 +34,7 @@ private:
   std::vector<Line> lines_;
   std::size_t label_width_ = 0, number_width_ = 0, shown_ = 0;
   bool cut_ = false;         ///< some line has more numbers than fit
-  bool norms_below_ = false; ///< ‖·‖ stands below its line, in a window too narrow for both
+  bool norms_below_ = false; ///< ‖·‖ is below its line, in a window too narrow for both
 };
 
 } // namespace mha::render

@@ -1,4 +1,4 @@
-#include <mha/render/weights.hpp>
+#include <mha/render/diff.hpp>
 
 #include <mha/render/table.hpp>
 
@@ -29,7 +29,7 @@ std::string status_text(const WeightDiff& one) {
   return one.status == WeightStatus::shape ? "another shape" : std::string(name_of(one.status));
 }
 
-/// What is known beyond the status: order, factor, shapes, how far.
+/// Details beyond the status: order, factor, shapes, distance.
 std::string detail_of(const WeightDiff& one) {
   std::string text = one.detail;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : " · ") + more; };
@@ -53,7 +53,7 @@ std::string summary(const WeightsDiff& diff) {
   return text;
 }
 
-/// A line a tensor: for eyes its name, what it is and how far; for programs both sides.
+/// One line per tensor: for readers its name, what it is and how far; for programs both sides.
 Table weights_lines(const WeightsDiff& diff) {
   using In = Table::In;
   using One = WeightDiff;
@@ -109,7 +109,7 @@ Table weights_lines(const WeightsDiff& diff) {
            [](const One& one) { return Cell(visible(detail_of(one))); }}});
 }
 
-std::string for_eyes(const WeightsDiff& diff, const TextStyle& text_style) {
+std::string weights_report(const WeightsDiff& diff, const TextStyle& text_style) {
   std::string out =
       text_style.bold(fmt::format("{} and {}", visible(diff.a), visible(diff.b))) + "\n";
   for (const std::string& line : wrapped(summary(diff), text_style.width)) out += line + "\n";
@@ -146,8 +146,8 @@ std::string as_object(const WeightsDiff& diff) {
           json.key("types").list(std::array{one.type_a, one.type_b},
                                  [&](const std::string& type) { json.words_or_null(type); });
           json.key("shapes").list(std::array{&one.shape_a, &one.shape_b}, [&](const Shape* shape) {
-            const bool there = !(shape == &one.shape_a ? one.type_a : one.type_b).empty();
-            there ? json.list(*shape) : json.null();
+            const bool has_side = !(shape == &one.shape_a ? one.type_a : one.type_b).empty();
+            has_side ? json.list(*shape) : json.null();
           });
           json.member("largest", one.largest).member("relative", one.relative);
           if (one.steps)
@@ -171,7 +171,8 @@ std::string as_object(const WeightsDiff& diff) {
 std::string weights_text(const WeightsDiff& diff, std::string_view form,
                          const TextStyle& text_style) {
   if (form == "json") return as_object(diff);
-  return form == "table" ? for_eyes(diff, text_style) : weights_lines(diff).as(form, text_style);
+  return form == "table" ? weights_report(diff, text_style)
+                         : weights_lines(diff).as(form, text_style);
 }
 
 } // namespace mha::render

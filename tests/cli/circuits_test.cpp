@@ -236,7 +236,7 @@ TEST_CASE("circuits: what changes nothing, or cannot be, is refused with the cur
            {"circuits data/bard-gpt2 --top 0", "at least 1 expected"},
            {"circuits data/qkv.json", "there are no projections"},
            {"map data/bard-gpt2 -s qk", "--vocab"},
-           {"map data/bard-gpt2 -s qk --vocab ' Elsinore'", "is no single token: "},
+           {"map data/bard-gpt2 -s qk --vocab ' Elsinore'", "is not a single token: "},
            {"map data/bard-gpt2 -s ov --vocab ' king' --query 1", "--query changes nothing"},
            {"map data/bard-gpt2 --vocab ' king' --text a", "-s qk or -s ov"},
            {"map data/quickstart.json -s ov --vocab a", "needs an embedding"},

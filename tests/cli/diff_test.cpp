@@ -166,7 +166,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: two dumps are compared without weights") {
   CHECK(row_of(object, "weights")["own"] == false);
   CHECK(row_of(object, "output")["own"].is_null());
   const Result table = run({"diff", a, "--against", b});
-  CHECK_THAT(flat(table.out), Contains("cannot be told without the layer's tensors"));
+  CHECK_THAT(flat(table.out), Contains("cannot be decided without the layer's tensors"));
   CHECK_THAT(table.out, Contains("mha-inspect show scaled=" + a + ":scaled -s scaled"));
   const std::size_t at = table.out.find("show ");
   CHECK(shell("$MHA " + table.out.substr(at, table.out.find('\n', at) - at)).code == 0);
@@ -237,7 +237,7 @@ TEST_CASE("diff: where tokens first would fit, too, the first difference says so
   CHECK(turned.code == 1);
   const std::string q = folder.write("q.json", R"({"q": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]})");
   CHECK_THAT(flat(run({"diff", layer, "--against", q}).out),
-             Contains("tokens first, too;") && Contains("--against q=FILE@AXES"));
+             Contains("also fits tokens first;") && Contains("--against q=FILE@AXES"));
 }
 
 TEST_CASE_METHOD(DiffLayer, "diff: fits a terminal of 80 columns, and highlights on one") {

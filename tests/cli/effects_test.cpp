@@ -160,7 +160,7 @@ TEST_CASE("effects: what cannot be told is refused, with the cure") {
   for (const auto& [arguments, expected] : {
            std::pair<std::string, std::string>("effects data/bard-gpt2", "effects needs a text"),
            {gpt2 + "--layer 1", "--layer chooses nothing"},
-           {gpt2 + "--answer 'wherefore art thou'", "is no single token"},
+           {gpt2 + "--answer 'wherefore art thou'", "is not a single token"},
            {gpt2 + "--answer-id 99999", "the vocabulary has 0 to"},
            {gpt2 + "--ablate resample", "this is one text; give several"},
            {gpt2 + "--query 99", "there are"},
@@ -248,7 +248,7 @@ TEST_CASE("effects: a patch that makes the run no numbers leaves no effects to t
                              "layers.0.mlp_out = nan", "--top", "30"});
   CHECK(result.code == 2);
   CHECK(one_line(result.err));
-  CHECK_THAT(result.err, Catch::Contains("are no numbers, though all weights are: a patch"));
+  CHECK_THAT(result.err, Catch::Contains("are not numbers, though all weights are: a patch"));
 }
 
 TEST_CASE("effects: pairs of a sweep that predict the same are left out, and counted") {

@@ -86,7 +86,7 @@ TEST_CASE("model: NaN and infinity in weights are named, not predicted with") {
     INFO(name << "\n" << result.err);
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
-    CHECK_THAT(result.err, Contains("are no numbers") && Contains("in " + name));
+    CHECK_THAT(result.err, Contains("are not numbers") && Contains("in " + name));
     // The stages are computed with it, as NaN everywhere: the overview counts them.
     CHECK(run({"show", copy.folder.path(), "--ids", "1,2,3", "--layer", "2"}).code == 0);
   }
@@ -105,8 +105,7 @@ TEST_CASE("model: effects, sweeps and circuits of weights that are no numbers sa
     INFO(result.err);
     CHECK(result.code == 2);
     CHECK(one_line(result.err));
-    CHECK_THAT(result.err,
-               Contains("the logits behind position 2 are no numbers") && Contains(why));
+    CHECK_THAT(result.err, Contains("the logits at position 2 are not numbers") && Contains(why));
   }
   const Result circuits = model.run_as("circuits", {}, {});
   CHECK(circuits.code == 0);
@@ -219,7 +218,7 @@ TEST_CASE("model: a text beyond the trained positions is computed and said") {
   copy.config["max_position_embeddings"] = 2;
   const Result result = copy.predict();
   CHECK(result.code == 0);
-  CHECK_THAT(result.err, Contains("the text has 3 tokens, but config.json says positions for 2"));
+  CHECK_THAT(result.err, Contains("the text has 3 tokens, but config.json has positions for 2"));
   copy.config["max_position_embeddings"] = 3;
   CHECK(copy.predict().err.empty());
 }

@@ -99,7 +99,7 @@ TEST_CASE("what cannot be predicted is said") {
   says({"predict", "data/bard-gpt2", "--ids", "x,y"}, "x,y: no such file");
   says({"predict", "data/induction", "--ids", "1,2"}, "X=FILE");
   says({"predict", "data/bard-gpt2", "--text", ""}, "no token");
-  says({"predict", "data/bard-gpt2", "--text", "a", "--ids", "1"}, "one of them is to go");
+  says({"predict", "data/bard-gpt2", "--text", "a", "--ids", "1"}, "remove one of them");
   says({"show", "data/bard-gpt2", "--text", "a", "X=data/induction/hidden.npz:layers.0"},
        "the text gives every layer its input");
 }
@@ -176,7 +176,7 @@ TEST_CASE("predict and effects: an answer for each text comes from a file") {
                                         " has 2 lines for 3 texts: a line for each "
                                         "text expected, in their order"},
            {"--answer-file " + empty, "line 2: it is empty; a token expected"},
-           {"--answer-file " + words, "line 3: 'wherefore art thou' is no single token"},
+           {"--answer-file " + words, "line 3: 'wherefore art thou' is not a single token"},
            {"--answer-file " + answers + " --answer ' the'", "give it without --answer"},
            {"--answer-file " + answers + " --answer-id 3", "give it without --answer-id"},
            {"--answer-file " + answers + " --versus ' the'",

@@ -135,7 +135,7 @@ TEST_CASE("vectors in the place of tokens: what is wrong is told") {
   message({"show", "--ids", "1,2", "-s", "final"},
           "the model has no table of tokens; give what enters its embedding by --inputs-embeds");
   message({"show", "--ids", "1,2", "--inputs-embeds", folder.path("right.json"), "-s", "final"},
-          "--inputs-embeds stand in the place of tokens: --ids is to go");
+          "--inputs-embeds replace tokens: remove --ids");
   message({"effects", "--inputs-embeds", folder.path("right.json")},
           "--inputs-embeds are vectors, of which no token is known: effects needs --ids or a text");
 }

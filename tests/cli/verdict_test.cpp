@@ -147,7 +147,7 @@ TEST_CASE_METHOD(VerdictLayer, "diff: the verdict, the code, and what was compar
        "equal",
        1,
        {},
-       "passed over, no stage: loss"},
+       "skipped, not a stage: loss"},
   };
   for (const Case& one : cases) {
     INFO(one.what);

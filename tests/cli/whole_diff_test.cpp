@@ -388,7 +388,7 @@ TEST_CASE("whole diff: one mistake is no second one, and a second one is told") 
   const Result two = compared(model, other);
   INFO(two.out);
   CHECK_THAT(flat(two.out), Contains("layer 1 is the first that differs, in mlp_act") &&
-                                Contains("layer 3 (in mlp_act) differs by itself, too"));
+                                Contains("layer 3 (in mlp_act) also differs by itself"));
 }
 
 TEST_CASE("whole diff: a forgotten text is the reference's own, or asked for") {

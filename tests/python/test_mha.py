@@ -372,7 +372,7 @@ class WholeModels(unittest.TestCase):
             self.assertAlmostEqual(losses[layer, head], without.loss() - run.loss(), 12)
             log_p, log_q = (z - np.log(np.exp(z).sum()) for z in (run.logits()[-1], without.logits()[-1]))
             self.assertAlmostEqual(kl[layer, head], (np.exp(log_p) * (log_p - log_q)).sum(), 12)
-        with self.assertRaisesRegex(mha.Error, "is no column"):
+        with self.assertRaisesRegex(mha.Error, "is not a column"):
             run.effects("nonsense")
         with self.assertRaisesRegex(mha.Error, "did you mean 'entropy'"):
             run.heads("entropi")

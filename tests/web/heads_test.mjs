@@ -170,7 +170,7 @@ test('two pages side by side: the same cell is marked and read in both', async (
   await page.locator('#beside-file').setInputFiles(write('no-page.html', '<script type="application/json" id="data">{"layers": 3}</script>'));
   await page.locator('#beside-note', { hasText: 'no-page.html: a page of another version' }).waitFor();
   await page.locator('#beside-file').setInputFiles(write('nothing.html', 'x'));
-  await page.locator('#beside-note', { hasText: 'no page of mha-inspect report' }).waitFor();
+  await page.locator('#beside-note', { hasText: 'not a page of mha-inspect report' }).waitFor();
   await page.done();
 });
 

@@ -12,10 +12,10 @@ const maximalChunks = 1e5;
 /// The pages that were opened, by name; the page itself is one.
 const runs = new Map([['this', { title: page.title, layers, measures: page.measures }]]);
 
-/// A page's text as a run. Throws where it is none.
+/// A page's text as a run. Throws for another text.
 function readRun(text) {
   const data = /<script type="application\/json" id="data">([^<]*)<\/script>/.exec(text);
-  if (!data) throw new Error('no page of mha-inspect report');
+  if (!data) throw new Error('not a page of mha-inspect report');
   const run = JSON.parse(data[1]);
   const ok = Array.isArray(run.layers) && run.layers.length > 0 && Array.isArray(run.measures)
     && run.layers.every((layer) => Number.isInteger(layer.T) && Number.isInteger(layer.S) && layer.stages

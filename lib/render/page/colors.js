@@ -1,5 +1,5 @@
-// Colours: viridis for weights (as `map` draws them), blue to red for signed numbers, one colour a head for lines. All of
-// them can be told apart by colour-blind eyes.
+// Colours: viridis for weights (as `map` draws them), blue to red for signed numbers, one colour a head for lines. Colour-blind
+// readers can distinguish all of them.
 
 const signedDark = ['7fbfff', '3f86c4', '24507a', '22262c', '7a3b2c', 'c4643f', 'ffa27a'];
 
@@ -75,7 +75,7 @@ function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/// How values become 0 … 255, and which colour that is. `signed` runs from −high to high.
+/// Maps values to 0 … 255 and to colours. `signed` runs from −high to high.
 function painter({ low, high, signed, log }) {
   const table = signed ? signedTables[currentTheme()] : viridisTable;
   const decades = 4; // logarithmic: from high · 10^−4

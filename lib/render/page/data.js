@@ -1,5 +1,5 @@
-// What the page holds: the layers as JSON, and the rows of their stages as packed chunks that are
-// unpacked when somebody looks at them (lib/observe/packed_rows.hpp describes the bytes).
+// The data of the page: the layers as JSON, and the rows of their stages as packed chunks, which are
+// unpacked when a view needs them (lib/observe/packed_rows.hpp describes the bytes).
 
 const page = JSON.parse($('data').textContent);
 const layers = page.layers;
@@ -14,7 +14,7 @@ async function inflated(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
-/// Elements that lie in planes, every first byte first, put together again.
+/// Elements from byte planes (every first byte first), put together again.
 function together(bytes, count, size) {
   const out = new Uint8Array(count * size);
   for (let byte = 0; byte < size; ++byte)
@@ -108,7 +108,7 @@ class LargestOfRows {
   }
 }
 
-/// A bit a key: whether it is hidden from the query.
+/// One bit per key, set where it is hidden from the query.
 class BitRows {
   constructor(stage, bytes) {
     this.rowBytes = Math.ceil(stage.cols / 8);
@@ -146,7 +146,7 @@ async function loadHead(layer, head) {
 }
 
 /// Whether a key is masked for a query: the one rule of thumbnails, matrix and steps. Pooled cells
-/// were told by the same one (lib/observe/hidden_keys.hpp).
+/// follow the same one (lib/observe/hidden_keys.hpp).
 function isHidden(layer, hidden, query, key) {
   if (layer.visible) return key < layer.visible[2 * query] || key >= layer.visible[2 * query + 1];
   return hidden !== null && hidden.at(query, key) === 1;

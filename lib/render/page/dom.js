@@ -1,4 +1,4 @@
-// Elements. Labels come from files that nobody vouches for: they are only ever text.
+// Elements. Labels come from files that are not trusted, so they are always text, never markup.
 
 const $ = (id) => document.getElementById(id);
 
@@ -27,8 +27,8 @@ function sized(canvas, width, height) {
   return context;
 }
 
-/// A box that scrolls sideways is faded at its right edge while something lies beyond it. Returns
-/// what looks again, for a box whose content has changed.
+/// Fades the right edge of a box that scrolls sideways while it has more content there. Returns a
+/// function that checks again, for when the content has changed.
 function fadeWhereCut(box) {
   const look = () => box.classList.toggle('more', box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
   box.addEventListener('scroll', look, { passive: true });
@@ -51,8 +51,8 @@ function hideTip() {
   $('tip').hidden = true;
 }
 
-/// Whether the last pointer was a finger: it leaves nothing, so what it touched is let go by the next
-/// touch, by scrolling, or after a while.
+/// Whether the last pointer was a finger. A finger never leaves an element, so what it touched is
+/// released by the next touch, by scrolling, or after a while.
 let touching = false, letGo = 0;
 const tipSeconds = 2.5;
 function watchTouch() {

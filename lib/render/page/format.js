@@ -22,7 +22,7 @@ function exact(value, dtype) {
   return String(number);
 }
 
-/// A number for eyes.
+/// A number for readers.
 function rounded(value, digits = 4) {
   if (value == null || Number.isNaN(value)) return 'nan';
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
@@ -61,8 +61,7 @@ function aligned(texts) {
     return text + (text.includes('.') ? '' : '\u2008') + '\u2007'.repeat(most - own);
   });
 }
-/// How numbers up to `high` are written with as many decimals as each other, about three digits of
-/// the largest.
+/// A format for numbers up to `high`: the same decimals for all, about three digits of the largest.
 function evenly(high) {
   const whole = high >= 1 && high < 1e6 ? Math.floor(Math.log10(high)) + 1 : 1;
   const decimals = Math.max(0, 3 - Math.max(0, whole - 1));

@@ -1,22 +1,22 @@
-// Layers × heads: a cell a head, coloured by a measure; the chosen head's map beside it.
+// Layers × heads: one cell per head, coloured by a measure; the chosen head's map beside it.
 
 const cells = new Map(); // "layer head" → its button
 
 /// The measures that some head has a number for.
 const knownMeasures = page.measures.filter((measure) =>
   layers.some((layer) => layer.heads.some((_, h) => measureOf(layer, h, measure.name) !== null)));
-/// A score of fewer rows says little: they make no kind.
+/// A score of fewer rows is not significant: it determines no kind.
 const fewRows = 6;
-/// Whether a measure tells most heads apart: it has a number of them, of rows enough.
-function isTelling(name) {
-  const told = layers.flatMap((layer) => layer.heads.map((_, h) => measureOf(layer, h, name) !== null
+/// Whether a measure has a number, of enough rows, for most heads.
+function isInformative(name) {
+  const measured = layers.flatMap((layer) => layer.heads.map((_, h) => measureOf(layer, h, name) !== null
     && (measureOf(layer, h, `${name}_rows`) ?? fewRows) >= fewRows));
-  return told.filter((one) => one).length * 2 > told.length;
+  return measured.filter((one) => one).length * 2 > measured.length;
 }
-/// What the grid is coloured by where nothing was chosen.
+/// The measure that colours the grid by default.
 function firstMeasure() {
   const known = knownMeasures.map(({ name }) => name);
-  return ['induction', 'entropy_share', ...known].find((name) => known.includes(name) && isTelling(name))
+  return ['induction', 'entropy_share', ...known].find((name) => known.includes(name) && isInformative(name))
     || known[0] || '';
 }
 
@@ -60,13 +60,13 @@ function setupGrid() {
   fadeWhereCut(box);
 }
 
-/// A measure of a head as text, with the rows behind it where they are few.
+/// A measure of a head as text, with its number of rows where they are few.
 function measureText(layer, h, name) {
   const value = measureOf(layer, h, name), measure = page.measures.find((one) => one.name === name);
   if (value === null) return '–';
   const rows = measureOf(layer, h, `${name}_rows`);
-  const behind = rows !== null && rows < fewRows ? ` (of ${rows} ${rows === 1 ? 'row' : 'rows'})` : '';
-  return (measure.count ? String(value) : rounded(value, 3)) + behind;
+  const basis = rows !== null && rows < fewRows ? ` (of ${rows} ${rows === 1 ? 'row' : 'rows'})` : '';
+  return (measure.count ? String(value) : rounded(value, 3)) + basis;
 }
 
 /// `names`: what has changed.

@@ -19,9 +19,9 @@ function sortedHeads() {
   });
 }
 
-/// The largest weight of all heads on the page, or null: where the common colours of small maps end.
-/// As in `stats`, queries that see one key do not count: they would make every causal page's 1. Where
-/// no query sees more, it is.
+/// The largest weight of all heads on the page, or null: the end of the small maps' common colours.
+/// As in `stats`, queries that see one key do not count, since they would make it 1 on every causal
+/// page. It is 1 where no query sees more.
 const everyHead = layers.flatMap((layer) => layer.heads.map((_, h) => (name) => measureOf(layer, h, name)));
 const commonHigh = everyHead.every((head) => head('rows') === 0) ? 1
   : everyHead.reduce((high, head) => (head('max') === null ? high : Math.max(high ?? 0, head('max'))), null);
@@ -41,7 +41,7 @@ function drawBar(canvas, paint) {
   }
 }
 
-/// What the colours of the small maps mean: a bar between two numbers, and whose they are.
+/// The legend of the small maps' colours: a bar between two numbers, and whose they are.
 function drawScale() {
   const log = state.colors === 'log', common = hasCommonRange();
   drawBar($('scale-bar'), painter({ low: 0, high: 1, log }));
@@ -53,7 +53,7 @@ function drawScale() {
     : `${log ? 'logarithmic, ' : ''}each small map by itself: colours of two heads do not compare`;
 }
 
-/// Draws rows into a small canvas: a pixel a cell, or the largest of the cells of a pixel.
+/// Draws rows into a small canvas: one pixel per cell, or the largest of the cells of a pixel.
 function drawSmall(canvas, layer, rows, hidden, log) {
   const most = 128;
   const height = Math.min(rows.rows, most), width = Math.min(rows.cols, most);
@@ -162,14 +162,14 @@ function drawHeads() {
   if (chosen && chosen !== revealed) revealCard(chosen);
 }
 
-/// How many heads there are, and in how many layers.
+/// The number of heads and of layers.
 function drawCount(count) {
   const all = layers.reduce((total, layer) => total + layer.heads.length, 0);
   const items = layers.some((layer) => layer.id !== layers[0].id) ? 'layers' : 'items';
   $('heads-count').textContent = count < all ? `${count} of ${all}`
     : layers.length > 1 ? `${all} in ${layers.length} ${items}` : String(all);
 }
-/// "L3", "L3 B0": what stands before a layer's row.
+/// "L3", "L3 B0": the title of a layer's row.
 function rowTitle(layer) {
   return `${layer.id === '' ? '' : `L${layer.id}`}${layer.batch === undefined ? '' : ` B${layer.batch}`}`.trim();
 }

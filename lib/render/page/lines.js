@@ -20,7 +20,7 @@ function setupLines() {
 function weightsWidth(heads) {
   return heads * (heads <= fewHeads ? 42 : 26);
 }
-/// Room for numbers, labels and weights beside each other; a third of the view at most, or more for
+/// Room for numbers, labels and weights side by side; a third of the view at most, or more for
 /// the weights of several heads.
 function columnWidth(labels, count, height, heads) {
   const measure = lines.measure || (lines.measure = el('canvas').getContext('2d'));
@@ -76,7 +76,7 @@ function drawLines() {
   const color = headColor(layer.heads[state.head]);
   const heads = headsWithNumbers();
   const none = heads.map(() => null);
-  /// A token's weights, and how its background tells that of the chosen head.
+  /// A token's weights; its background shows that of the chosen head.
   const weighed = (values) => ({ strength: values[0], values, strong: false, dim: !values.some((value) => value >= 0.01) });
   lines.queries.show(queryLabels(layer), first, Math.min(last, layer.T), height, (q) => {
     if (key !== undefined) return weighed(heads.map((head) => head.rows.at(q, key)));

@@ -74,7 +74,7 @@ function drawControls() {
   $('query-title').textContent = `Query ${named(state.query, queryLabels(layer))}`;
   $('footer').textContent = `${accuracy(layer)} Made by ${page.program}.`;
 }
-/// How exact the page's numbers are.
+/// The exactness of the page's numbers.
 function accuracy(layer) {
   const { weights, ...others } = layer.stages;
   const words = [{

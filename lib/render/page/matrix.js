@@ -5,7 +5,7 @@ const zooms = [0, 256, 64, 24];
 const longestLabel = 76; // pixels of a token beside the matrix, or above it
 
 class Matrix {
-  /// The ids of the element that it stands in and of its readout; layer(): what is drawn of.
+  /// The ids of the element that holds it and of its readout; layer(): the layer that is drawn.
   constructor(host, cell, layer) {
     this.host = host;
     this.cell = cell;
@@ -55,7 +55,7 @@ class Matrix {
     return isHidden(this.layer, this.head.hidden, query, key);
   }
 
-  /// The cell under the pointer; where a pixel stands for several, the largest of them.
+  /// The cell under the pointer; where a pixel covers several, the largest of them.
   cellAt(event) {
     const { place, window: view } = this;
     if (!place) return null;
@@ -187,7 +187,7 @@ class Matrix {
     drawLegend(context, paint, left, top + height + 16, Math.min(width, 240));
   }
 
-  /// A pixel a cell, then scaled; or the largest of the cells that a pixel stands for. `view` counts
+  /// One pixel per cell, then scaled; or the largest of the cells that a pixel covers. `view` counts
   /// the cells of `rows`, which may be pools of queries and keys.
   paintCells(context, rows, paint, view, { left, top, width, height, cell }, layer) {
     const ratio = window.devicePixelRatio || 1;

@@ -1,6 +1,6 @@
 // What the page shows, saved as SVG or PNG: the same drawing, once on a canvas and once as elements.
 
-/// What the drawing code uses of a canvas' context, as SVG.
+/// The part of a canvas context that the drawing code uses, as SVG.
 class SvgContext {
   constructor(width, height) {
     Object.assign(this, { fillStyle: '#000', strokeStyle: '#000', lineWidth: 1, lineCap: 'butt', font: '10px sans-serif',
@@ -77,7 +77,7 @@ class SvgContext {
   stroke() {
     this.put('path', { d: this.path, fill: 'none', stroke: this.strokeStyle, 'stroke-width': short(this.lineWidth), 'stroke-linecap': this.lineCap });
   }
-  /// Few cells are rectangles, as `map` draws them (lib/render/map.hpp); more are a picture of a pixel a cell.
+  /// Few cells are rectangles, as `map` draws them (lib/render/map.hpp); more are a picture of one pixel per cell.
   drawImage(picture, x, y, width, height) {
     if (picture.width * picture.height > 128 * 128) {
       this.put('image', { x: short(x), y: short(y), width: short(width), height: short(height), preserveAspectRatio: 'none',
@@ -135,7 +135,7 @@ function savePng({ name, width, height, paint }) {
   canvas.toBlob((blob) => download(blob, `${name}.png`), 'image/png');
 }
 
-/// "head-L1-H0": what a picture of a head is called.
+/// "head-L1-H0": the name of a head's picture.
 const pictureName = (what, layer, head) => `${what}-${shortName(layer, head)}`;
 const matrixPicture = (one, head) => ({ name: pictureName(state.stage, one.layer, head), ...one.size,
   paint: (context) => one.paint(context) });

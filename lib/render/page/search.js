@@ -17,8 +17,8 @@ function setupSearch() {
   $('search-field').hidden = !layers.some((layer) => queryLabels(layer) || keyLabels(layer));
 }
 
-/// Finds what the field says among the queries, or among the keys where queries have no labels; goes
-/// to the first from the chosen one on where `go`.
+/// Finds the field's text among the queries, or among the keys where queries have no labels. With
+/// `go`, goes to the first from the chosen one on.
 function findTokens(go) {
   const layer = layers[state.layer], text = $('search').value.toLowerCase();
   search.side = queryLabels(layer) ? 'query' : 'key';

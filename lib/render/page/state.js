@@ -1,4 +1,4 @@
-// What is looked at. It lies in the address behind the #, so that a view can be linked.
+// The state of the view. The address has it after the #, so that a view can be linked.
 
 const state = {
   layer: 0,       // place in `layers`

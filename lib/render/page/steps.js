@@ -1,4 +1,4 @@
-// One query of one head, step by step with its numbers, as `explain` tells it.
+// One query of one head, step by step with its numbers, like `explain`.
 
 const fewKeys = 10;
 let allKeys = false;
@@ -57,7 +57,7 @@ function keyNumbers(layer, head, query, key) {
   if (head.masked) value.masked = head.masked.at(query, key);
   if (value.hidden) return value;
   if (head.scores) value.score = head.scores.at(query, key);
-  else if (head.masked) value.score = value.masked / layer.scale; // nothing stands between them
+  else if (head.masked) value.score = value.masked / layer.scale; // no step is between them
   else if (head.q && head.k) value.score = dot(head.q.row(query), head.k.row(key));
   if (value.score !== undefined) value.scaled = value.score * layer.scale;
   return value;
@@ -107,7 +107,7 @@ function figureOf(one, name) {
 }
 /// α and its bar stay in view where the others do not fit.
 const figureClass = (name) => (name === 'weight' ? 'figure alpha' : 'figure');
-/// The texts of all rows, column by column: their points stand below each other.
+/// The texts of all rows, column by column, with their decimal points aligned.
 function figures(list, columns) {
   const texts = columns.map(([name]) => (name === 'key' ? [] : aligned(list.map((one) => figureOf(one, name)))));
   return (row, column) => texts[column][row];
@@ -190,7 +190,7 @@ function valueRows(head, listed, order, absent, labels, q) {
     `${fixed(one.weight, 3)} · v of ${named(one.key, labels)}`, values, null, high));
   const more = order.length + absent - list.length;
   if (more > 0) rows.push(el('div', { class: 'vector quiet' }, `… ${keysOf(more)}`));
-  if (!out) rows.push(el('p', { class: 'quiet' }, 'head_out is made of keys that are not in this page, too.'));
+  if (!out) rows.push(el('p', { class: 'quiet' }, 'head_out is also made of keys that are not in this page.'));
   if (out) {
     const row = vectorRow('head_out', out, head.head_out ? typeOf(head.head_out) : null, high);
     row.classList.add('total');

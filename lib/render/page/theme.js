@@ -1,4 +1,4 @@
-// Light and dark: as the system says, or as chosen.
+// Light and dark: the system's setting, or the chosen one.
 
 const darkSystem = window.matchMedia('(prefers-color-scheme: dark)');
 

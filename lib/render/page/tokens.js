@@ -1,6 +1,6 @@
 // A column of tokens that builds only what is in view.
 
-/// A weight beside its token: fewer digits where several heads have theirs there.
+/// The text of a weight beside its token, with fewer digits if several heads have one there.
 const fewHeads = 2;
 function shortWeight(value, heads) {
   if (value < (heads <= fewHeads ? 0.0005 : 0.005)) return '';
@@ -8,7 +8,7 @@ function shortWeight(value, heads) {
   return value >= 0.995 ? '1.0' : fixed(value, 2).replace(/^0\./, '.');
 }
 
-/// How high a row of the lines is: all tokens in one look while they can be read.
+/// The height of a row: small enough to show all tokens at once while these stay readable.
 function rowHeight(tokens) {
   return Math.max(12, Math.min(22, Math.floor(780 / tokens)));
 }

@@ -79,7 +79,7 @@ TEST_CASE("model: token numbers in braces, 0 among them, and of any integral typ
   CHECK(model.batch({ids, ids}).count() == 2);
   const std::string text = "To be";
   CHECK(model.batch({text, text}).ids(1) == model.tokens(text).ids());
-  CHECK(error_of([&] { model.batch({nullptr, "a"}); }) == "batch: a null pointer is no text");
+  CHECK(error_of([&] { model.batch({nullptr, "a"}); }) == "batch: a null pointer is not a text");
 }
 
 TEST_CASE("api: what was moved from is an error, and empty memory is nothing to read", "[api]") {
@@ -188,7 +188,7 @@ TEST_CASE("model: effects and measures of heads have a place for each head, and 
   const Run pair = model.run(model.tokens({5, 6}));
   CHECK(same_bits(pair.effects("loss_change", {}), pair.effects("loss_change", 0)));
   CHECK_THAT(error_of([&] { (void)clean.effects("loss_change"); }),
-             Contains("behind the last token nothing follows") && Contains("give positions"));
+             Contains("the last token has no next token") && Contains("give positions"));
   const Model encoder(data("bard-bert"));
   CHECK_THAT(
       error_of([&] { (void)encoder.run(encoder.tokens("The king")).effects("loss_change"); }),

@@ -309,7 +309,8 @@ TEST_CASE("model: layers, weights and another weight in one's place", "[api][mod
                   model.run(text, {.keep = {"layers.3.output"}}).tensor("output")));
   CHECK_THROWS_WITH(model.with("layers.1.W_o", model.weight("layers.1.W_k")), Contains("expected"));
   CHECK_THROWS_WITH(model.with("W_o", W), Contains("of which layer?"));
-  CHECK_THROWS_WITH(model.with("layers.1.weights", W), Contains("weights is a stage, no weight"));
+  CHECK_THROWS_WITH(model.with("layers.1.weights", W),
+                    Contains("weights is a stage, not a weight"));
   CHECK_THROWS_WITH(model.weight("layers.9.W_o"), Contains("the model has 4 layers"));
   CHECK_THROWS_WITH(model.weight("layers.1.b_o"), Contains("has no b_o"));
 }
@@ -411,7 +412,7 @@ TEST_CASE("model: what goes wrong is said in a program's words", "[api][model]")
       {[&] { run.with({"layers.0.q = zero"}, {.patches = {"layers.0.k = zero"}}); },
        "its first argument"},
       {[&] { model.tokens(std::vector<int>{}); }, "no token"},
-      {[&] { model.tokens({5000}); }, "5000 is no token: the vocabulary has 0 to"},
+      {[&] { model.tokens({5000}); }, "5000 is not a token: the vocabulary has 0 to"},
       {[&] { model.tokens({-1}); }, "-1 is no token"},
       {[&] { model.tokens(""); }, "no token"},
       {[&] { model.batch(std::vector<std::string>{}); }, "there is no text"},

@@ -172,7 +172,7 @@ TEST_CASE("long maps of weights are drawn on a log scale, their cells the larges
 TEST_CASE("a figure that is zoomed has all its parts so many times as large") {
   for (double zoom : {0.5, 1.5, 3.0}) {
     MapPicture picture = figure_of(2, 7, 11);
-    const MapLayout layout = lay_out(picture);
+    const MapLayout layout = layout_of(picture);
     picture.figure.zoom = zoom;
     const test::Pixels pixels = test::decode_png(map_png(picture));
     const auto scaled = [&](std::size_t at) {
@@ -213,7 +213,7 @@ TEST_CASE("a figure is as wide as asked for, its letters as large as always") {
           "a title that is very much longer than the picture could ever be wide, and "
           "still goes on and on, until it has to be cut somewhere in its middle, to fit";
       picture.figure.width = width;
-      const MapLayout layout = lay_out(picture);
+      const MapLayout layout = layout_of(picture);
       CHECK(layout.width == width);
       CHECK(test::decode_png(map_png(picture)).width == width);
       double right = 0;
@@ -231,13 +231,13 @@ TEST_CASE("a figure is as wide as asked for, its letters as large as always") {
     }
   MapPicture picture = figure_of(4, 200, 200);
   picture.figure.width = 300;
-  CHECK_THROWS_WITH(lay_out(picture), Contains("width 300") && Contains("fewer cells"));
+  CHECK_THROWS_WITH(layout_of(picture), Contains("width 300") && Contains("fewer cells"));
 }
 
 TEST_CASE("a picture of few cells is no stamp") {
   for (std::size_t size : {std::size_t{2}, std::size_t{3}, std::size_t{6}}) {
-    const MapLayout one = lay_out(figure_of(1, size, size)),
-                    two = lay_out(figure_of(2, size, size));
+    const MapLayout one = layout_of(figure_of(1, size, size)),
+                    two = layout_of(figure_of(2, size, size));
     INFO(size);
     CHECK(one.width > 420);
     CHECK(two.width > 700);
@@ -247,9 +247,9 @@ TEST_CASE("a picture of few cells is no stamp") {
 
 TEST_CASE("a picture without a title has no room for one") {
   MapPicture picture = figure_of(1, 4, 4);
-  const MapLayout titled = lay_out(picture);
+  const MapLayout titled = layout_of(picture);
   picture.title.clear();
-  const MapLayout bare = lay_out(picture);
+  const MapLayout bare = layout_of(picture);
   CHECK(bare.height + 20 < titled.height);
   CHECK(bare.texts.size() + 1 == titled.texts.size());
   CHECK_THAT(map_svg(picture), !Contains("<title>"));
@@ -262,7 +262,7 @@ TEST_CASE("annotated cells have their numbers, in a colour that can be read on t
     MapPicture picture = figure_of(2, 5, 6);
     picture.styles[0].colors = &color_map_named(name);
     picture.figure.annotate = true;
-    const MapLayout layout = lay_out(picture);
+    const MapLayout layout = layout_of(picture);
     std::size_t found = 0;
     for (const PanelMark& mark : layout.panels) {
       const PooledMap& map = picture.panels[mark.panel].map;
@@ -290,7 +290,7 @@ TEST_CASE("annotated cells have their numbers, in a colour that can be read on t
   }
   MapPicture large = figure_of(1, 65, 10);
   large.figure.annotate = true;
-  CHECK_THROWS_WITH(lay_out(large), Contains("annotate: 65 × 10 cells"));
+  CHECK_THROWS_WITH(layout_of(large), Contains("annotate: 65 × 10 cells"));
 }
 
 TEST_CASE("numbers of cells have as many decimals as tell the largest in three digits") {
@@ -299,7 +299,7 @@ TEST_CASE("numbers of cells have as many decimals as tell the largest in three d
     picture.panels[0].map.values = std::move(values);
     picture.figure.annotate = true;
     std::vector<std::string> list;
-    for (const TextMark& text : lay_out(picture).texts)
+    for (const TextMark& text : layout_of(picture).texts)
       if (text.anchor == Anchor::middle && text.size == 10 &&
           (text.color == Rgb{0, 0, 0} || text.color == Rgb{255, 255, 255}))
         list.push_back(text.text);

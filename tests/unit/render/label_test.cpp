@@ -1,8 +1,7 @@
 #include <mha/render/label.hpp>
 
-#include <mha/render/bidi.hpp>
 #include <mha/render/font.hpp>
-#include <mha/render/map_labels.hpp>
+#include <mha/render/map_terminal.hpp>
 
 #include <catch2/catch.hpp>
 

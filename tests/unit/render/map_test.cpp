@@ -1,8 +1,8 @@
 #include "support/picture.hpp"
+#include <mha/render/encodings.hpp>
 #include <mha/render/map.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/render/map_terminal.hpp>
-#include <mha/render/png.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -98,7 +98,7 @@ TEST_CASE("a PNG's cells have the colours of their numbers") {
   for (std::size_t panels : {std::size_t{1}, std::size_t{6}}) {
     const MapPicture picture = picture_of(panels, 9, 13);
     const test::Pixels pixels = test::decode_png(map_png(picture));
-    const MapLayout layout = lay_out(picture);
+    const MapLayout layout = layout_of(picture);
     REQUIRE(pixels.width == layout.width);
     REQUIRE(pixels.height == layout.height);
     REQUIRE(layout.panels.size() == panels);
@@ -121,7 +121,7 @@ TEST_CASE("a PNG's cells have the colours of their numbers") {
 
 TEST_CASE("a map of one query is high enough to be seen") {
   const MapPicture picture = picture_of(1, 1, 600);
-  const PanelMark mark = lay_out(picture).panels.at(0);
+  const PanelMark mark = layout_of(picture).panels.at(0);
   CHECK(mark.cell_width == 1);
   CHECK(mark.cell_height >= 20);
   const test::Pixels pixels = test::decode_png(map_png(picture));
@@ -135,7 +135,7 @@ TEST_CASE("nothing of a picture is drawn over its edge, and labels do not meet")
     for (MapPanel& panel : picture.panels)
       for (std::size_t i = 0; i < size; ++i)
         panel.cols.labels.push_back("token" + std::to_string(i));
-    const MapLayout layout = lay_out(picture);
+    const MapLayout layout = layout_of(picture);
     std::map<std::pair<bool, long>, std::vector<double>> lines; // upright labels by their row
     for (const TextMark& text : layout.texts) {
       INFO(text.text);
@@ -158,13 +158,13 @@ TEST_CASE("a colour bar is pointed where cells lie beyond its end, in every pict
   const MapText text{.wide = true, .across = 2, .rows = 5, .cols = 7};
   const TextStyle text_style{false, 80};
   const double as_far_as = style.high;
-  const MapLayout as_far = lay_out(picture);
+  const MapLayout as_far = layout_of(picture);
   CHECK(as_far.above.empty());
   CHECK(as_far.below.empty());
   CHECK_THAT(map_text(picture, text, text_style), !Contains("≤") && !Contains("≥"));
 
   style.low = 0.1, style.high = 0.9;
-  const MapLayout layout = lay_out(picture);
+  const MapLayout layout = layout_of(picture);
   const BoxMark &bar = layout.bar, &frame = as_far.bar;
   CHECK(std::tuple(bar.x, bar.y, bar.width, bar.height) ==
         std::tuple(frame.x, frame.y, frame.width, frame.height));
@@ -206,10 +206,10 @@ TEST_CASE("a colour bar is pointed where cells lie beyond its end, in every pict
              Contains("each head's smallest and below") && Contains("largest and above"));
 
   style.low = 0; // what is masked, or no number, is nowhere on the bar
-  CHECK(lay_out(picture).below.empty());
-  CHECK(lay_out(picture).above.size() == layout.above.size());
+  CHECK(layout_of(picture).below.empty());
+  CHECK(layout_of(picture).above.size() == layout.above.size());
   style.high = 0.998 * as_far_as; // nearer than a step of the colours
-  CHECK(lay_out(picture).above.empty());
+  CHECK(layout_of(picture).above.empty());
 }
 
 TEST_CASE("an SVG is XML whose rectangles have the colours of the numbers") {
@@ -273,7 +273,7 @@ TEST_CASE("a picture of too many pixels is refused") {
   PooledMap& map = picture.panels[0].map;
   map.rows = map.cols = 20000;
   picture.panels[0].rows = axis("query", 20000), picture.panels[0].cols = axis("key", 20000);
-  CHECK_THROWS_WITH(lay_out(picture), Contains("fewer cells"));
+  CHECK_THROWS_WITH(layout_of(picture), Contains("fewer cells"));
 }
 
 TEST_CASE("colours follow the stage, the scale and the ends that are given") {
@@ -377,7 +377,7 @@ TEST_CASE("panels of short texts take no more room than they need") {
       const MapPicture one = picture_of(1, sizes[i], sizes[i]);
       picture.panels[i] = one.panels[0];
     }
-    return lay_out(picture);
+    return layout_of(picture);
   };
   const MapLayout below = of_sizes({8, 2, 1}, 1), beside = of_sizes({8, 2, 1}, 3),
                   other = of_sizes({1, 2, 8}, 1);

@@ -57,7 +57,7 @@ TEST_CASE("titles fit their panels, and leave the colour bar alone") {
       Grid made = grid;
       made.own_ranges = own;
       const MapPicture picture = grid_of(made);
-      const MapLayout layout = lay_out(picture);
+      const MapLayout layout = layout_of(picture);
       INFO(grid.layers << " × " << grid.heads << " of " << grid.size
                        << (own ? ", own ranges" : ""));
       REQUIRE(layout.panels.size() == picture.panels.size());

@@ -4,7 +4,7 @@
 #include <mha/files/text.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text.hpp>
-#include <mha/render/weights.hpp>
+#include <mha/render/diff.hpp>
 
 #include <catch2/catch.hpp>
 

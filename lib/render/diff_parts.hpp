@@ -1,9 +1,16 @@
 #pragma once
-// Places of differences in words: stages, one element, or heads and rows.
+// Words and cells that the tables of comparisons share: places of differences, distances from
+// float64, and what of a reference was compared.
 
+#include <mha/compare/coverage.hpp>
 #include <mha/compare/diff.hpp>
+#include <mha/compare/from_exact.hpp>
 #include <mha/naming/coordinates.hpp>
+#include <mha/render/table.hpp>
+#include <mha/render/text.hpp>
+#include <mha/tensor/tensor.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,5 +37,17 @@ std::string ulp_text(double distance);
 /// "32 numbers beyond 1 ulp of bfloat16, 30 beyond 2, 12 beyond 8, at most 256."; "" where all are
 /// the same.
 std::string ulp_sentence(const Difference& difference, DType coarser);
+
+/// The columns of exact_cells.
+std::vector<Table::Column> exact_columns();
+/// Our distance, the reference's, and how many times as far as rounding it is; empty cells where
+/// that is not known.
+std::vector<std::string> exact_cells(const std::optional<FromExact>& exact);
+/// "Measured against float64, the reference's error in q is 0.3 times the most that float32
+/// rounding explains: rounding."
+std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision);
+
+/// "compared: …; not compared: …; skipped: …", wrapped, below a verdict on a whole model.
+std::string coverage_text(const Coverage& coverage, const TextStyle& text_style);
 
 } // namespace mha::render

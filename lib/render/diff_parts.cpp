@@ -1,4 +1,4 @@
-#include <mha/render/diff_places.hpp>
+#include <mha/render/diff_parts.hpp>
 
 #include <mha/render/label.hpp>
 #include <mha/render/text.hpp>
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace mha::render {
 
@@ -114,6 +115,47 @@ std::string ulp_sentence(const Difference& difference, DType coarser) {
     return fmt::format("{} number{} beyond 8 ulp of {}, at most {}.", one, s, type, most);
   return fmt::format("{} number{} beyond 1 ulp of {}, {} beyond 2, {} beyond 8, at most {}.", one,
                      s, type, two, eight, most);
+}
+
+namespace {
+
+std::string times_text(const FromExact& exact) {
+  return std::isfinite(exact.ratio) ? fmt::format("{:.2g}", exact.ratio) : "∞";
+}
+
+} // namespace
+
+std::vector<Table::Column> exact_columns() {
+  return {{"ours − f64", true}, {"ref − f64", true}, {"ratio", true}};
+}
+
+std::vector<std::string> exact_cells(const std::optional<FromExact>& exact) {
+  if (!exact) return {"", "", ""};
+  return {fmt::format("{:.2g}", exact->ours), fmt::format("{:.2g}", exact->theirs),
+          times_text(*exact)};
+}
+
+std::string exact_sentence(std::string_view stage, const FromExact& exact, DType precision) {
+  const bool beyond = exact.ratio > 1;
+  return fmt::format("Measured against float64, the reference's error in {} is {} times {} {} "
+                     "rounding explains{}.",
+                     stage, times_text(exact), beyond ? "what" : "the most that",
+                     mha::name_of(precision),
+                     exact.is_rounding ? ": rounding"
+                     : beyond          ? ": more than rounding"
+                                       : "");
+}
+
+std::string coverage_text(const Coverage& coverage, const TextStyle& text_style) {
+  std::string text = fmt::format("compared: {}", coverage.compared());
+  if (const std::vector<std::string> left = coverage.not_compared(); !left.empty())
+    text += fmt::format("; not compared: {}", fmt::join(left, ", "));
+  if (const std::vector<std::string> left = coverage.passed_over(); !left.empty())
+    text += fmt::format("; skipped: {}", fmt::join(left, ", "));
+  std::string out;
+  for (const std::string& line : wrapped(visible(text), text_style.width))
+    out += text_style.dim(line) + "\n";
+  return out;
 }
 
 } // namespace mha::render

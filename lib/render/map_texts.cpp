@@ -1,8 +1,10 @@
-#include <mha/render/map_ticks.hpp>
+#include <mha/render/map_texts.hpp>
 
 #include <mha/render/font.hpp>
 #include <mha/render/label.hpp>
 #include <mha/render/map_layout.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -105,6 +107,92 @@ std::size_t number_undrawn(MapPicture& picture) {
       most = std::max(most, count);
     }
   return most;
+}
+
+namespace {
+
+constexpr std::size_t longest_title = 32; ///< columns: a layer's name may be anything
+
+/// One way to write the titles.
+struct TitleForm {
+  bool brief = false;   ///< L1 H3
+  bool beside = true;   ///< the colours' ends in the same line
+  double smallest = 12; ///< letters may shrink to this
+};
+
+std::vector<std::string> title_lines(const MapPicture& picture, std::size_t panel,
+                                     const TitleForm& form) {
+  const MapPanel& one = picture.panels[panel];
+  std::string title = visible(form.brief ? short_title(picture, one) : panel_title(picture, one));
+  title = shortened(title, longest_title);
+  if (picture.styles.size() == 1) return {title};
+  const std::string range = range_text(picture.style(panel));
+  if (form.beside) return {title + " · " + range};
+  return {title, range};
+}
+
+} // namespace
+
+MapTitles fit_titles(const MapPicture& picture, double room) {
+  constexpr double largest = 12, readable_size = 10, least = 8;
+  MapTitles titles;
+  for (const TitleForm& form :
+       {TitleForm{false, true, largest}, TitleForm{false, false, readable_size},
+        TitleForm{true, false, least}}) {
+    titles.lines.clear();
+    double widest = 0; // of the largest letters: widths grow with the size
+    for (std::size_t i = 0; i < picture.panels.size(); ++i) {
+      titles.lines.push_back(title_lines(picture, i, form));
+      for (const std::string& line : titles.lines.back())
+        widest = std::max(widest, Font::instance().width(line, largest));
+    }
+    for (titles.size = largest; titles.size > form.smallest; --titles.size)
+      if (widest * titles.size / largest <= room) break;
+    titles.widest = widest * titles.size / largest;
+    if (titles.widest <= room) break;
+  }
+  return titles;
+}
+
+namespace {
+
+template <class Visit> void each_number(const MapPicture& picture, const Visit& visit) {
+  for (const MapPanel& panel : picture.panels)
+    for (std::size_t i = 0; i < panel.map.values.size(); ++i)
+      if (panel.map.masked[i] == 0) visit(panel.map.values[i]);
+}
+
+} // namespace
+
+CellNumbers::CellNumbers(const MapPicture& picture) {
+  double largest = 0;
+  each_number(picture, [&](double value) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  });
+  const int digits = largest > 0 ? static_cast<int>(std::floor(std::log10(largest))) : 0;
+  scientific_ = digits < -3 || digits > 5;
+  // 0.67 and 1.00 have two decimals, 0.067 has three: two are enough for a weight of 0.67.
+  decimals_ = std::clamp(digits < -1 ? 1 - digits : 2 - std::max(digits, 0), 0, 6);
+  double widest = 0;
+  each_number(picture,
+              [&](double value) { widest = std::max(widest, text_width(text(value), tick_size)); });
+  side_ = std::max<std::size_t>(whole(widest) + 6, 18);
+}
+
+std::string CellNumbers::text(double value) const {
+  if (std::isnan(value)) return "NaN";
+  if (!std::isfinite(value)) return value > 0 ? "∞" : "−∞";
+  const std::string number = scientific_ ? fmt::format("{:.1e}", std::abs(value))
+                                         : fmt::format("{:.{}f}", std::abs(value), decimals_);
+  const bool negative = value < 0 && number.find_first_of("123456789") != std::string::npos;
+  return negative ? "−" + number : number;
+}
+
+Rgb ink_on(Rgb ground) {
+  const auto linear = [](std::uint8_t channel) { return std::pow(channel / 255.0, 2.2); };
+  const double light =
+      0.2126 * linear(ground.red) + 0.7152 * linear(ground.green) + 0.0722 * linear(ground.blue);
+  return light > 0.18 ? Rgb{0, 0, 0} : Rgb{255, 255, 255};
 }
 
 } // namespace mha::render
