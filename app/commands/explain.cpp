@@ -1,5 +1,4 @@
 #include <mha/explain/explain.hpp>
-#include <mha/explain/explain_notes.hpp>
 #include <mha/observe/overflow.hpp>
 
 #include "commands/commands.hpp"

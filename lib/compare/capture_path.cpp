@@ -1,6 +1,5 @@
-#include <mha/compare/capture_path.hpp>
+#include <mha/compare/capture_names.hpp>
 
-#include <mha/compare/capture_table.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>

@@ -1,4 +1,4 @@
-#include <mha/compare/capture_table.hpp>
+#include <mha/compare/capture_names.hpp>
 
 #include <mha/system/words.hpp>
 

@@ -1,8 +1,6 @@
 #include <mha/compare/captures.hpp>
 
-#include <mha/compare/capture_path.hpp>
-#include <mha/compare/capture_table.hpp>
-#include <mha/compare/graph_nodes.hpp>
+#include <mha/compare/capture_names.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/named.hpp>

@@ -1,6 +1,7 @@
 #include <mha/compare/compare.hpp>
 
 #include <mha/compare/elements.hpp>
+#include <mha/compare/precision.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/place.hpp>
@@ -54,36 +55,6 @@ struct Comparison::Target {
   std::vector<std::size_t> strides;      ///< per axis of the table, without the batch
   std::size_t heads = 1, head_width = 0; ///< head_width: of the columns of concat
 };
-
-Tolerance default_tolerance(DType coarser) {
-  switch (coarser) {
-  case DType::f64:
-    return {1e-7, 1e-7};
-  case DType::f16:
-    return {1e-5, 1e-3};
-  case DType::bf16:
-    return {1e-5, 1.6e-2};
-  default:
-    return {1e-5, 1.3e-6};
-  }
-}
-
-int significand_bits(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 8;
-  case DType::f16:
-    return 11;
-  case DType::f32:
-    return 24;
-  default:
-    return 53;
-  }
-}
-
-DType coarser_of(DType a, DType b) {
-  return significand_bits(a) <= significand_bits(b) ? a : b;
-}
 
 void Comparison::add(const ReferenceStage& reference, Tolerance tolerance, const Tensor& allowed) {
   auto target = std::make_shared<Target>();
@@ -279,6 +250,14 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
     comparison.observe(block);
   }
   return comparison.of(stage);
+}
+
+bool may_be_rounding(const Difference& found, DType precision) {
+  constexpr double least_cosine = 0.9, least_cosine_in_float = 0.999;
+  constexpr float no_rounding_in_float = 0.02F;
+  if (!std::isfinite(found.max_abs)) return false;
+  if (is_short(precision)) return found.cosine >= least_cosine;
+  return found.cosine >= least_cosine_in_float && found.nearest < no_rounding_in_float;
 }
 
 } // namespace mha

@@ -1,6 +1,6 @@
 #include <mha/compare/coverage.hpp>
 
-#include <mha/compare/capture_path.hpp>
+#include <mha/compare/capture_names.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/system/characters.hpp>

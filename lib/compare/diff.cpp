@@ -1,6 +1,5 @@
 #include <mha/compare/diff.hpp>
 
-#include <mha/compare/likely_rounding.hpp>
 #include <mha/compare/other_readings.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>

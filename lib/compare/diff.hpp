@@ -1,23 +1,12 @@
 #pragma once
 // Which step of a computation is the first that differs from a reference, and which merely inherit.
 
-#include <mha/compare/compare.hpp>
-#include <mha/compare/from_exact.hpp>
-
 #include <functional>
 #include <string_view>
 
+#include <mha/compare/compare.hpp>
+
 namespace mha {
-
-/// Tolerances that were asked for; what is empty is default_tolerance of the coarser type.
-struct Tolerances {
-  std::optional<double> absolute, relative;
-  std::map<Stage, double> stage_absolute, stage_relative; ///< these win
-
-  Tolerance of(Stage stage, DType coarser) const;
-  /// Whether any of them speaks of a stage.
-  bool asked_for(Stage stage) const;
-};
 
 enum class DiffStatus : std::uint8_t {
   equal,     ///< the same bits
@@ -28,6 +17,14 @@ enum class DiffStatus : std::uint8_t {
 };
 /// "equal", "close", "first", "inherited", "same tensor".
 std::string_view name_of(DiffStatus status);
+
+/// Distances from float64.
+struct FromExact {
+  double ours = 0, theirs = 0; ///< the largest |difference| of the stage's elements
+  /// The reference's, number by number, in what rounding in its precision explains: at most 1.
+  double ratio = 0;
+  bool is_rounding = true; ///< that it explains all of them, and the stage does not differ
+};
 
 /// One compared stage.
 struct StageDiff {

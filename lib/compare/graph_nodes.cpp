@@ -1,4 +1,4 @@
-#include <mha/compare/graph_nodes.hpp>
+#include <mha/compare/capture_names.hpp>
 
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

@@ -4,6 +4,7 @@
 
 #include <mha/files/contents.hpp>
 #include <mha/layer/layer.hpp>
+#include <mha/load/source.hpp>
 
 #include <optional>
 #include <string>
@@ -41,5 +42,14 @@ bool holds_states(const std::string& name);
 /// weights of their layers.
 std::vector<HiddenState> hidden_states_of(const io::Contents& contents, const Layer& layer,
                                           const WholeModelOfLayer& model, const std::string& id);
+
+/// Names the arrays of a list that has no names but numbers by what their shapes say: three axes
+/// are a pass's hidden_states, four its attentions, pairs of four the keys and values of a cache.
+/// Other files stay as they are. Throws Error for lists of lists, as generate() returns them.
+void name_bare_list(io::Contents& contents);
+
+/// What `hidden_states=FILE` or `attentions=FILE` names: those of the file, a list without names,
+/// or the one array that it holds.
+io::Contents states_named(const io::Source& source);
 
 } // namespace mha

@@ -1,7 +1,6 @@
 #include <mha/compare/layer_reference.hpp>
 
 #include <mha/compare/names.hpp>
-#include <mha/compare/textbook_reference.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
@@ -126,7 +125,7 @@ Reference compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort
   return reference;
 }
 
-bool is_input(Stage stage) {
+bool is_layer_input(Stage stage) {
   return stage == Stage::x || stage == Stage::resid_pre;
 }
 
@@ -135,7 +134,7 @@ bool names_steps(const ReferenceFiles& against) {
   const auto is_step = [](const io::Entry& entry) {
     const std::vector<Stage> stages = result_stages(entry.name);
     return !is_weight(entry.name) && !find_tensor_name(last_part(entry.name)) &&
-           std::ranges::any_of(stages, [](Stage stage) { return !is_input(stage); });
+           std::ranges::any_of(stages, [](Stage stage) { return !is_layer_input(stage); });
   };
   return std::ranges::any_of(against.texts(), [&](const std::string& text) {
     return std::ranges::any_of(against.open(io::parse_source(text).path)->contents().tensors,
@@ -147,7 +146,7 @@ bool names_steps(const ReferenceFiles& against) {
 bool has_steps(const Reference& reference) {
   return !reference.ambiguous.empty() || !reference.not_compared.empty() ||
          std::ranges::any_of(reference.stages,
-                             [](const ReferenceStage& one) { return !is_input(one.stage); });
+                             [](const ReferenceStage& one) { return !is_layer_input(one.stage); });
 }
 
 } // namespace

@@ -17,4 +17,9 @@ bool holds_weights(const ReferenceFiles& against);
 Reference read_or_compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort& effort,
                           const WholeModelOfLayer* model);
 
+/// What the textbook computes of a layer: every stage of attention that it can, but those that are
+/// given. Throws Error that names what the textbook does not have, and where it would compute
+/// nothing of a lone layer.
+Reference textbook_reference(const LoadedLayer& ours, Effort& effort);
+
 } // namespace mha

@@ -20,10 +20,10 @@ struct OtherReading {
   bool one_of_heads = false;  ///< one head's, or their mean: each head's place has it
 };
 
-/// An output of head width is what the heads give (flash kernels have no other). A stage without its
-/// axis of heads is one head's; weights may be the heads' mean, as nn.MultiheadAttention hands them
-/// out. Row values may have columns of padding up to a multiple of 128. Nothing where none of these
-/// fits.
+/// An output of head width is what the heads give (flash kernels have no other). A stage without
+/// its axis of heads is one head's; weights may be the heads' mean, as nn.MultiheadAttention hands
+/// them out. Row values may have columns of padding up to a multiple of 128. Nothing where none of
+/// these fits.
 std::optional<OtherReading> other_reading(const Layer& layer, Stage stage, const io::Entry& entry);
 
 /// The head whose numbers those of all places of `reference` are nearest to; nothing where the mean

@@ -1,7 +1,6 @@
 #include <mha/compare/reader.hpp>
 
 #include <mha/compare/captures.hpp>
-#include <mha/compare/decimals.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/compare/not_saved.hpp>
 #include <mha/compare/other_readings.hpp>

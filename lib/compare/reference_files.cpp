@@ -1,6 +1,5 @@
 #include <mha/compare/reference_files.hpp>
 
-#include <mha/compare/bare_lists.hpp>
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/formats/formats.hpp>

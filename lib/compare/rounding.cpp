@@ -310,8 +310,8 @@ bool RoundingJudge::is_far(const Rounded& theirs, const Tensor& ours, const Grow
 namespace {
 
 /// The rows that are expected to be off by more where scores are rounded.
-std::vector<std::size_t> moved_rows(const RoundingVerdict& as_kept,
-                                    const RoundingVerdict& rounded) {
+std::vector<std::size_t> rows_moved_by_scores(const RoundingVerdict& as_kept,
+                                              const RoundingVerdict& rounded) {
   constexpr double more = 1.5;
   std::vector<std::size_t> moved;
   for (std::size_t row = 0; row < as_kept.rows.size(); ++row)
@@ -340,7 +340,7 @@ std::optional<RoundingVerdict> RoundingJudge::judge(const Rounded& theirs, const
                             contains(ancestors_of(layer_, stage, layer_.given_set), Stage::scores);
   if (found.within || !is_short(steps_.kept) || !makes_scores || found.scaled) return found;
   RoundingVerdict rounded = judged(theirs, ours, grown, true);
-  const std::vector<std::size_t> moved = moved_rows(found, rounded);
+  const std::vector<std::size_t> moved = rows_moved_by_scores(found, rounded);
   return middle_error(found, moved) >= more_than_shown &&
                  middle_error(rounded, moved) >= shown_by_scores
              ? rounded

@@ -2,7 +2,6 @@
 
 #include <mha/compare/captures.hpp>
 #include <mha/compare/parts.hpp>
-#include <mha/compare/text_tokens.hpp>
 #include <mha/files/text.hpp>
 #include <mha/load/source.hpp>
 

@@ -11,6 +11,9 @@
 
 namespace mha {
 
+/// A number for each element of a stage.
+using StageNumbers = std::vector<double>;
+
 /// What another implementation rounds.
 struct RoundedSteps {
   DType kept = DType::f32; ///< what it keeps its steps in; a half type's sums are float32's
@@ -50,44 +53,43 @@ struct KeptMaps {
 /// Given stages and weights whose numbers are of the kept type already are exact.
 class Variances {
 public:
-  using Numbers = std::vector<double>;
-
   /// `layer` in row form, with a batch axis; it must outlive this.
   Variances(const Layer& layer, RoundedSteps by, std::size_t threads);
 
   /// Of a stage that the layer has and can compute, in the form of Layer::given.
-  Numbers of(Stage stage);
+  StageNumbers of(Stage stage);
 
 private:
   void prepare(Stage last);
   void find(Stage stage);
-  Numbers found(Stage stage);
-  Numbers before_kept(Stage stage);
-  Numbers around_attention(Stage stage);
-  Numbers of_given(Stage stage) const;
-  Numbers of_stream(const Tensor& stream) const;
-  Numbers of_tensor(const Tensor& tensor) const;
-  Numbers of_embedding() const;
-  Numbers of_product(const Numbers& x, Numbers variance, const Tensor& W, const Numbers& y) const;
-  Numbers multiplied(const Numbers& x, const Tensor& W, const Tensor& b) const;
-  Numbers of_projection(Stage stage);
-  Numbers of_compressed(Stage stage);
-  Numbers of_keys(Numbers variance) const;
-  Numbers of_norm(const Norm& norm, const Numbers& x, Numbers variance) const;
-  Numbers of_head_norm(Stage stage);
-  Numbers of_rotation(Stage stage);
-  Numbers of_appended(Stage stage);
-  void through_activation(Activation activation, std::size_t n, Numbers& x,
-                          Numbers& variance) const;
-  Numbers of_activation();
-  Numbers of_sum(Stage stage);
-  Numbers of_logits();
+  StageNumbers found(Stage stage);
+  StageNumbers before_kept(Stage stage);
+  StageNumbers around_attention(Stage stage);
+  StageNumbers of_given(Stage stage) const;
+  StageNumbers of_stream(const Tensor& stream) const;
+  StageNumbers of_tensor(const Tensor& tensor) const;
+  StageNumbers of_embedding() const;
+  StageNumbers of_product(const StageNumbers& x, StageNumbers variance, const Tensor& W,
+                          const StageNumbers& y) const;
+  StageNumbers multiplied(const StageNumbers& x, const Tensor& W, const Tensor& b) const;
+  StageNumbers of_projection(Stage stage);
+  StageNumbers of_compressed(Stage stage);
+  StageNumbers of_keys(StageNumbers variance) const;
+  StageNumbers of_norm(const Norm& norm, const StageNumbers& x, StageNumbers variance) const;
+  StageNumbers of_head_norm(Stage stage);
+  StageNumbers of_rotation(Stage stage);
+  StageNumbers of_appended(Stage stage);
+  void through_activation(Activation activation, std::size_t n, StageNumbers& x,
+                          StageNumbers& variance) const;
+  StageNumbers of_activation();
+  StageNumbers of_sum(Stage stage);
+  StageNumbers of_logits();
   Layer with_tokens() const;
   std::pair<FactorRows, FactorRows> factors(Stage last);
-  Numbers of_maps(Stage stage);
-  Numbers of_heads();
-  Numbers of_results();
-  void keep(Numbers& variance, const Numbers& y) const;
+  StageNumbers of_maps(Stage stage);
+  StageNumbers of_heads();
+  StageNumbers of_results();
+  void keep(StageNumbers& variance, const StageNumbers& y) const;
   Stage input(Stage stage) const;
   bool holds(DType dtype) const;
   bool is_exact(const Tensor& tensor) const;
@@ -96,7 +98,8 @@ private:
   RoundedSteps by_;
   Spacing kept_, summed_;
   std::size_t threads_;
-  std::map<Stage, Numbers> values_, variances_; ///< of token stages; variances of small maps, too
+  std::map<Stage, StageNumbers> values_,
+      variances_; ///< of token stages; variances of small maps, too
   KeptMaps maps_;
 };
 

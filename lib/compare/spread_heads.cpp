@@ -11,7 +11,6 @@ namespace mha {
 
 namespace {
 
-using Numbers = Variances::Numbers;
 using Rows = MapVariances::Rows;
 
 void for_each_rows(const Dims& d, std::size_t together,
@@ -22,7 +21,7 @@ void for_each_rows(const Dims& d, std::size_t together,
         use({b, h, first, std::min(together, d.T - first)});
 }
 
-Tensor tensor_of(const Numbers& numbers, DType dtype, const Shape& shape) {
+Tensor tensor_of(const StageNumbers& numbers, DType dtype, const Shape& shape) {
   if (dtype == DType::f64) return Tensor::of<double>(shape, numbers);
   const std::vector<float> single(numbers.begin(), numbers.end());
   return Tensor::of<float>(shape, single);
@@ -65,13 +64,13 @@ std::pair<FactorRows, FactorRows> Variances::factors(Stage last) {
   return {q, vectors(inputs.at(1))};
 }
 
-Numbers Variances::of_maps(Stage stage) {
+StageNumbers Variances::of_maps(Stage stage) {
   const Dims& d = layer_.dims;
   const auto [q, k] = factors(stage);
   const Layer given = with_tokens();
   MapVariances maps(given, by_, stage, q, k, threads_, maps_);
   const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
-  Numbers result(d.B * d.H * d.T * cols);
+  StageNumbers result(d.B * d.H * d.T * cols);
   for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
     std::ranges::copy(maps.of(rows).variances.numbers,
                       &result[((rows.batch * d.H + rows.head) * d.T + rows.first) * cols]);
@@ -79,17 +78,17 @@ Numbers Variances::of_maps(Stage stage) {
   return result;
 }
 
-Numbers Variances::of_heads() {
+StageNumbers Variances::of_heads() {
   const Dims& d = layer_.dims;
   if (layer_.has_given(Stage::concat)) return of_given(Stage::concat); // the same numbers
   const Stage v_of = inputs_of(layer_, Stage::head_out).at(1);
   find(v_of);
   const auto [q, k] = factors(Stage::weights);
-  const Numbers &v = values_.at(v_of), &variance_of_v = variances_.at(v_of),
-                &y = values_.at(Stage::head_out);
+  const StageNumbers &v = values_.at(v_of), &variance_of_v = variances_.at(v_of),
+                     &y = values_.at(Stage::head_out);
   const Layer given = with_tokens();
   MapVariances maps(given, by_, Stage::weights, q, k, threads_, maps_);
-  Numbers result(y.size());
+  StageNumbers result(y.size());
   for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
     const std::size_t g = kv_head_of(layer_, rows.head);
     Squares squares(d.S_all, d.d_v), of_v(d.S_all, d.d_v);
@@ -111,12 +110,12 @@ Numbers Variances::of_heads() {
 }
 
 /// Each head's row of head_out times its rows of W_o.
-Numbers Variances::of_results() {
+StageNumbers Variances::of_results() {
   const Dims& d = layer_.dims;
   find(Stage::head_out);
-  const Numbers &z = values_.at(Stage::head_out), &of_z = variances_.at(Stage::head_out),
-                &y = values_.at(Stage::head_result);
-  Numbers result(y.size());
+  const StageNumbers &z = values_.at(Stage::head_out), &of_z = variances_.at(Stage::head_out),
+                     &y = values_.at(Stage::head_result);
+  StageNumbers result(y.size());
   for_each_rows(d, d.T, [&](const Rows& rows) {
     Squares a(d.T, d.d_v), variance(d.T, d.d_v), squares(d.d_v, d.d_out);
     for (std::size_t i = 0; i < d.T; ++i)

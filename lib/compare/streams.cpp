@@ -25,8 +25,8 @@ Layer with_stream(const Layer& layer, const Tensor& stream) {
 
 bool PassContext::has_agreed(const Tensor& resid_pre) const {
   return agreed && agreed->dtype() == resid_pre.dtype() && agreed->count() == resid_pre.count() &&
-         std::memcmp(agreed->raw(), resid_pre.raw(), resid_pre.count() * size_of(resid_pre.dtype())) ==
-             0;
+         std::memcmp(agreed->raw(), resid_pre.raw(),
+                     resid_pre.count() * size_of(resid_pre.dtype())) == 0;
 }
 
 std::optional<Tensor> ReferenceStream::before(const Reference& reference) const {

@@ -1,4 +1,4 @@
-#include <mha/compare/text_tokens.hpp>
+#include <mha/compare/same_text.hpp>
 
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>

@@ -1,4 +1,4 @@
-#include <mha/compare/textbook_reference.hpp>
+#include <mha/compare/layer_reference.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/system/clock.hpp>

@@ -1,6 +1,6 @@
 #include <mha/compare/ulp.hpp>
 
-#include <mha/compare/compare.hpp>
+#include <mha/compare/tolerances.hpp>
 
 #include <algorithm>
 #include <bit>

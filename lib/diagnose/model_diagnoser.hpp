@@ -1,7 +1,6 @@
 #pragma once
 // The course of a whole model's diagnosis: layer by layer, each on the reference's own stream.
 
-#include <mha/compare/other_layers.hpp>
 #include <mha/compare/readings.hpp>
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/best_reading.hpp>

@@ -1,6 +1,5 @@
 #include <mha/explain/explain.hpp>
 
-#include <mha/explain/explain_notes.hpp>
 #include <mha/layer/first_tokens.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>

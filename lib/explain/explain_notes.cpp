@@ -1,4 +1,4 @@
-#include <mha/explain/explain_notes.hpp>
+#include <mha/explain/explain.hpp>
 
 #include <algorithm>
 #include <cmath>

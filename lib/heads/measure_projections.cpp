@@ -1,4 +1,4 @@
-#include <mha/heads/measure_projections.hpp>
+#include <mha/heads/measuring.hpp>
 
 #include <mha/kernels/lapack.hpp>
 #include <mha/observe/share_bytes.hpp>

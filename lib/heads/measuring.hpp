@@ -3,9 +3,10 @@
 
 #include <mha/heads/measure_results.hpp>
 #include <mha/heads/measures.hpp>
-#include <mha/observe/kept_tokens.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
+#include <mha/observe/trace.hpp>
+#include <mha/ranks/ranks.hpp>
 
 #include <optional>
 
@@ -47,5 +48,12 @@ private:
   Layer rest_;
   std::optional<ResultMeasures> results_;
 };
+
+/// Computes the measures q, k, v and o of each head whose weights the layer has. The processes of
+/// a parallel run (`ranks`, not ranks of matrices) share the work: each calls this function with
+/// the same heads and computes some of them, and the first process receives all results. Returns
+/// false, and leaves `heads` unchanged, if the computation needs LAPACK and LAPACK is missing.
+bool measure_projections(const Layer& layer, std::span<HeadMeasures> heads, std::size_t threads,
+                         Ranks& ranks);
 
 } // namespace mha

@@ -1,9 +1,6 @@
 #include <mha/lint/lint.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/lint/lint_masks.hpp>
-#include <mha/lint/lint_overflow.hpp>
-#include <mha/lint/lint_rotary.hpp>
 
 #include <fmt/format.h>
 
@@ -22,7 +19,7 @@ const LintTensor* find(const LintSubject& subject, std::string_view name) {
 }
 
 /// W_qkv holds queries', keys' and values' columns: three equal parts only where H_kv = H.
-void find_thirds(const LintSubject& subject, Texts& texts) {
+void find_thirds(const LintSubject& subject, LintTexts& texts) {
   const LintTensor* fused = find(subject, "W_qkv");
   if (!fused || fused->tensor.rank() != 2) return;
   const bool columns = subject.loaded && subject.loaded->layer.settings.columns;
@@ -48,7 +45,7 @@ void find_thirds(const LintSubject& subject, Texts& texts) {
 }
 
 /// A square matrix from elsewhere: (in, out) and (out, in) both fit, and nn.Linear has the latter.
-void find_unproven_squares(const LintSubject& subject, Texts& texts) {
+void find_unproven_squares(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   for (const Origin& origin : subject.loaded->origins) {
     if (!origin.name.starts_with("W_") || !origin.orientation_unknown) continue;
@@ -68,7 +65,7 @@ bool may_be_infinite(std::string_view name) {
   return false;
 }
 
-void find_not_finite(const LintSubject& subject, Texts& texts) {
+void find_not_finite(const LintSubject& subject, LintTexts& texts) {
   for (const LintTensor& entry : subject.tensors) {
     const Summary& s = entry.summary;
     const std::size_t infinite = may_be_infinite(entry.name) ? 0 : s.infinite;
@@ -93,7 +90,7 @@ void find_not_finite(const LintSubject& subject, Texts& texts) {
 }
 
 /// Weights that are given must be rows of a softmax: without sinks they sum to 1, or are all 0.
-void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
+void find_rows_that_do_not_sum(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   if (!layer.has_given(Stage::weights) || !layer.sinks.empty()) return;
@@ -120,9 +117,17 @@ void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
       worst_row % T, worst));
 }
 
+/// g² of latent attention: DeepSeek multiplies the scale by (0.1 mscale_all_dim ln factor + 1)²; 1
+/// where the layer's rotary scaling has none.
+double scale_of_mscale(const Settings& s) {
+  if (s.rope_scaling != RopeScaling::yarn || s.rope_factor <= 1) return 1;
+  const double g = 0.1 * s.rope_mscale_all_dim * std::log(s.rope_factor) + 1;
+  return g * g;
+}
+
 /// Mistakes are factors: √d_k, √H, 2. A scale a hair beside 1/√d_k was chosen, and a family knows
 /// its own.
-void find_other_scale(const LintSubject& subject, Texts& texts) {
+void find_other_scale(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const LoadedLayer& loaded = *subject.loaded;
   const Layer& layer = loaded.layer;
@@ -141,8 +146,28 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
                   scale, origin->second, layer.dims.d_k, usual, factor));
 }
 
+/// A frequency scaling that scales nothing, or by a length that is not given.
+void find_idle_rope_scaling(const LintSubject& subject, LintTexts& texts) {
+  if (!subject.loaded) return;
+  const Settings& s = subject.loaded->layer.settings;
+  if (s.rope == Rope::none || s.rope_scaling == RopeScaling::none) return;
+  const std::string kind = find_setting("rope_scaling")->get(s);
+  if (s.rope_factor == 1 && s.rope_scaling != RopeScaling::longrope)
+    texts.emplace_back(fmt::format(
+        "rope_scaling {} with rope_factor 1 scales nothing: give the factor of the model's "
+        "rope_scaling, or leave it out",
+        kind));
+  const bool by_length = // llama3's default is Llama 3.1's own
+      s.rope_scaling != RopeScaling::linear && s.rope_scaling != RopeScaling::llama3;
+  if (by_length && s.origins.count("rope_original_length") == 0)
+    texts.emplace_back(fmt::format(
+        "rope_scaling {} goes by the length that the model was trained on, and nothing says it: "
+        "{:g} is taken; give rope_original_length (original_max_position_embeddings)",
+        kind, s.rope_original_length));
+}
+
 /// A score beyond the type's range is not masked, and its row is lost.
-void find_overflow_of_scores(const LintSubject& subject, Texts& texts) {
+void find_overflow_of_scores(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   if (Message text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
     texts.push_back(std::move(text));
@@ -175,7 +200,7 @@ std::span<const Check> checks() {
 std::vector<Suspicion> lint(const LintSubject& subject) {
   std::vector<Suspicion> findings;
   for (const Check& check : all_checks) {
-    Texts texts;
+    LintTexts texts;
     check.run(subject, texts);
     for (Message& text : texts) findings.push_back({check.name, std::move(text)});
   }

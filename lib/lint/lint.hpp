@@ -1,10 +1,12 @@
 #pragma once
 // Likely mistakes in a layer, found before anything is computed: one list of checks.
 
+#include <mha/layer/layer.hpp>
 #include <mha/load/load.hpp>
 #include <mha/observe/summary.hpp>
 
 #include <span>
+#include <string>
 
 namespace mha {
 
@@ -29,15 +31,28 @@ struct Suspicion {
   Message text;
 };
 
+using LintTexts = std::vector<Message>;
+
 /// One check: adds a text for each thing that it finds.
 struct Check {
   std::string_view name;
   std::string_view looks_for; ///< in words, for docs
-  void (*run)(const LintSubject& subject, std::vector<Message>& texts);
+  void (*run)(const LintSubject& subject, LintTexts& texts);
 };
 
 /// Every check, in the order in which findings are listed.
 std::span<const Check> checks();
 std::vector<Suspicion> lint(const LintSubject& subject);
+
+/// Where numbers of the layer overflow on the way to its weights, in words ("overflow: 3 of scores
+/// are inf (head 0, query 2), …"), or "". Nothing is computed where the sizes of the inputs rule it
+/// out: |q kᵀ| ≤ d_k · |q| · |k|, and |q| ≤ d_in · |x| · |W_q| + |b_q|, by the largest numbers.
+Message overflow_of(const Layer& layer, std::size_t threads = 0);
+
+// The checks of masks (lint_masks.cpp).
+void find_mask_named_bias(const LintSubject& subject, LintTexts& texts);
+void find_inverted_mask(const LintSubject& subject, LintTexts& texts);
+void find_masked_rows(const LintSubject& subject, LintTexts& texts);
+void find_small_mask_constant(const LintSubject& subject, LintTexts& texts);
 
 } // namespace mha

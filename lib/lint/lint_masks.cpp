@@ -1,4 +1,4 @@
-#include <mha/lint/lint_masks.hpp>
+#include <mha/lint/lint.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
@@ -81,7 +81,7 @@ std::vector<std::size_t> masked_rows(const Layer& layer, std::size_t b, std::siz
 } // namespace
 
 /// GPT-2's `attn.bias` is a buffer: the lower triangle of ones that its causal mask is made of.
-void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
+void find_mask_named_bias(const LintSubject& subject, LintTexts& texts) {
   for (const LintTensor& entry : subject.tensors) {
     if (entry.name != "bias" || !is_square_map(entry.tensor)) continue;
     if (!only_zeros_and_ones(entry.tensor)) continue;
@@ -93,7 +93,7 @@ void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
   }
 }
 
-void find_inverted_mask(const LintSubject& subject, Texts& texts) {
+void find_inverted_mask(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   for (const Broadcast& mask : layer.blocked)
@@ -104,7 +104,7 @@ void find_inverted_mask(const LintSubject& subject, Texts& texts) {
           mask.origin));
 }
 
-void find_masked_rows(const LintSubject& subject, Texts& texts) {
+void find_masked_rows(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   const Dims& d = layer.dims;
@@ -135,7 +135,7 @@ void find_masked_rows(const LintSubject& subject, Texts& texts) {
 
 /// A mask of zeros and one finite number, which must lie far below the scores (a hidden key with a
 /// high score can beat a visible one otherwise).
-void find_small_mask_constant(const LintSubject& subject, Texts& texts) {
+void find_small_mask_constant(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   constexpr double negligible = 16; // e^−16: below what float32 weights show

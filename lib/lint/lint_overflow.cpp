@@ -1,4 +1,4 @@
-#include <mha/lint/lint_overflow.hpp>
+#include <mha/lint/lint.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/observe/compute.hpp>

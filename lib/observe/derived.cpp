@@ -1,4 +1,4 @@
-#include <mha/observe/derived.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <mha/kernels/dense.hpp>
 #include <mha/layer/graph.hpp>

@@ -1,8 +1,10 @@
 #pragma once
 // An observer that keeps stages in memory.
 
+#include <mha/layer/layer.hpp>
 #include <mha/observe/mergeable.hpp>
 #include <mha/observe/placement.hpp>
+#include <mha/schedule/observer.hpp>
 
 #include <map>
 
@@ -41,5 +43,18 @@ Trace trace(const Layer& layer, const std::vector<Stage>& wanted, const Selectio
 Tensor whole_stage(const Layer& layer, Stage stage, std::size_t threads = 0);
 /// A stage's value, with a batch axis in front where the layer's input has none.
 Tensor with_batch_axis(const Layer& layer, const Tensor& value);
+
+/// Keeps token stages as a layer can be given them: B, T, width; zeros where nothing is planned.
+class KeptTokens : public Observer {
+public:
+  KeptTokens(const Layer& layer, const StageSet& wanted);
+  StageSet wants() const override { return wanted_; }
+  void observe(const Slice& block) override;
+  const Tensor& tensor(Stage stage) const { return kept_.at(stage); }
+
+private:
+  StageSet wanted_;
+  std::map<Stage, Tensor> kept_;
+};
 
 } // namespace mha

@@ -1,6 +1,6 @@
 // The one file that knows MPI.
 
-#include <mha/ranks/mpi.hpp>
+#include <mha/ranks/ranks.hpp>
 
 #include <mha/system/parallel.hpp>
 

@@ -1,7 +1,5 @@
 #include <mha/ranks/ranks.hpp>
 
-#include <mha/ranks/mpi.hpp>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

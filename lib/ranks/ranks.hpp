@@ -81,10 +81,7 @@ bool launched_by_mpi();
 /// Whether mpirun started several processes of this program, which is built without MPI.
 bool mpirun_without_mpi();
 
-/// Together: a writer for one file in which every rank writes its part of the elements; finish()
-/// makes it appear when all are through. One rank writes as io::create() does, in any format;
-/// several write .npy or .safetensors.
-std::unique_ptr<io::Writer> create_together(Ranks& ranks, const std::string& path,
-                                            std::string_view format, const io::Output& output);
+/// Joins the processes that mpirun started. Null in a program without MPI.
+std::unique_ptr<Ranks> join_mpi();
 
 } // namespace mha

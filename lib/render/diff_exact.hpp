@@ -1,7 +1,7 @@
 #pragma once
 // Distances of ours and the reference's from float64, in words and cells of a table.
 
-#include <mha/compare/from_exact.hpp>
+#include <mha/compare/diff.hpp>
 #include <mha/render/table.hpp>
 #include <mha/tensor/tensor.hpp>
 

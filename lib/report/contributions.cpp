@@ -1,4 +1,6 @@
-#include <mha/report/contributions.hpp>
+#include <mha/report/report.hpp>
+
+#include <mha/heads/measuring.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,6 @@
 #include <mha/observe/pool.hpp>
 #include <mha/observe/row_peaks.hpp>
 #include <mha/observe/several.hpp>
-#include <mha/report/contributions.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

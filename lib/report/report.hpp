@@ -9,6 +9,8 @@
 
 namespace mha {
 
+class HeadMeasuring;
+
 /// How much of a layer a report may keep.
 struct ReportRequest {
   std::size_t batch = 0; ///< the item
@@ -67,5 +69,15 @@ struct LayerReport {
 /// whole, only packed. Throws Error where it has no weights, or not even the largest of each row
 /// fit.
 LayerReport report(const Layer& layer, const ReportRequest& request);
+
+/// What the heads add. head_result needs the output beside it, so this is a second pass, which
+/// starts at what the first one kept; the measures look on.
+std::vector<HeadContribution> contributions_of(const Layer& layer,
+                                               const std::vector<std::size_t>& heads,
+                                               const ReportRequest& request,
+                                               HeadMeasuring& measuring, const Tensor* output);
+
+/// Lengths of a batch item's rows of a kept stage.
+std::vector<float> row_norms(const Tensor& kept, std::size_t batch);
 
 } // namespace mha

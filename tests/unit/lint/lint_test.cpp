@@ -1,5 +1,4 @@
 #include <mha/lint/lint.hpp>
-#include <mha/lint/lint_overflow.hpp>
 
 #include "support/files.hpp"
 #include "support/run.hpp"

@@ -3,7 +3,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/pool.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 
 #include <catch2/catch.hpp>
 
