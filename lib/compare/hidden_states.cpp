@@ -18,14 +18,13 @@ namespace mha {
 
 namespace {
 
-/// The word that a name ends with, and what stands behind it: "" or ".3".
-struct Word {
+/// A name that ends with hidden_states or attentions, and perhaps a number: `rest` is "" or ".3".
+struct StatesName {
   bool attentions = false;
   std::string_view rest;
 };
 
-/// Nothing where no such word ends the name.
-std::optional<Word> word_of(std::string_view name) {
+std::optional<StatesName> states_name(std::string_view name) {
   for (const auto& [word, attentions] :
        {std::pair<std::string_view, bool>("hidden_states", false), {"attentions", true}}) {
     const std::size_t at = name.rfind(word);
@@ -34,7 +33,7 @@ std::optional<Word> word_of(std::string_view name) {
     const bool whole = before.empty() || before.ends_with("all_") || before.ends_with("decoder_") ||
                        before.ends_with('.');
     if (whole && !naming::layer_number(before))
-      return Word{attentions, name.substr(at + word.size())};
+      return StatesName{attentions, name.substr(at + word.size())};
   }
   return std::nullopt;
 }
@@ -59,7 +58,7 @@ io::Entry state_of(const io::Entry& stack, std::size_t i) {
 } // namespace
 
 bool holds_states(const std::string& name) {
-  const std::optional<Word> word = word_of(name);
+  const std::optional<StatesName> word = states_name(name);
   return word && (word->rest.empty() || state_number(word->rest));
 }
 
@@ -75,7 +74,7 @@ States states_in(const io::Contents& contents, std::size_t layers) {
   States found;
   for (const io::Entry& entry : contents.tensors) {
     if (!holds_states(entry.name)) continue;
-    const Word word = *word_of(entry.name);
+    const StatesName word = *states_name(entry.name);
     auto& list = word.attentions ? found.maps : found.states;
     const std::optional<std::size_t> number = state_number(word.rest);
     const std::size_t n = entry.shape.empty() ? 0 : entry.shape[0];
@@ -84,8 +83,8 @@ States states_in(const io::Contents& contents, std::size_t layers) {
            io::shown(entry.name), to_string(entry.shape), layers);
     if (!word.attentions &&
         (number ? *number > layers : entry.shape.size() < 3 || (n != layers && n != layers + 1)))
-      fail("{}: {} is {}: {} states are expected, what enters each of the {} layers and what the "
-           "last one hands on",
+      fail("{}: {} is {}: {} states are expected, the input of each of the {} layers and the "
+           "output of the last",
            io::shown(contents.name), io::shown(entry.name), to_string(entry.shape), layers + 1,
            layers);
     if (number) {
@@ -98,8 +97,8 @@ States states_in(const io::Contents& contents, std::size_t layers) {
   return found;
 }
 
-/// What the states are of a layer, where the first of them is state `first` of the model; `normed`:
-/// the last one is the model's norm of it.
+/// The states as stages of a layer, if the first one in the file is state `first` of the model.
+/// `normed`: the last state has passed the model's last norm.
 std::vector<HiddenState> read_from(const States& there, std::size_t first, bool normed,
                                    const WholeModelOfLayer& model, const std::string& id) {
   std::vector<HiddenState> found;
@@ -118,10 +117,10 @@ std::vector<HiddenState> read_from(const States& there, std::size_t first, bool 
   return found;
 }
 
-/// Sums of squares: of what two tensors differ by, and of the first.
+/// Sums of squares of two tensors' difference, and of the first tensor.
 struct Apart {
   double apart = 0, size = 0;
-  /// Of as many numbers.
+  /// Both tensors have the same count.
   void add(const Tensor& ours, const Tensor& theirs) {
     for (std::size_t i = 0; i < ours.count(); ++i) {
       const double here = value_at(ours, i), difference = here - value_at(theirs, i);
@@ -149,8 +148,8 @@ std::optional<double> distance_from_layer(const Layer& layer,
   return sums.relative();
 }
 
-/// Whether the last of a list without a name is what the last layer hands on, as hooks save it, not
-/// its norm: of the last layer, and of the model's ends.
+/// Whether the last state of an unnamed list is the last layer's output before the last norm, as
+/// hooks save it. Asked for the last layer and for the model's ends.
 bool ends_before_norm(const States& there, const Layer& layer, const WholeModelOfLayer& model,
                       const std::string& id) {
   constexpr double alike = 0.05; // a norm changes more, rounding less
@@ -168,7 +167,7 @@ bool ends_before_norm(const States& there, const Layer& layer, const WholeModelO
   return apart && *apart < alike;
 }
 
-/// Of L states, which of the two that can be missing is.
+/// Decides which state is missing where there are only L.
 std::vector<HiddenState> read_by_numbers(const States& there, const Layer& layer,
                                          const WholeModelOfLayer& model, const std::string& id) {
   const bool open =
@@ -200,7 +199,7 @@ std::vector<HiddenState> hidden_states_of(const io::Contents& contents, const La
 
 namespace {
 
-/// {3, 1} of "3.1"; empty for a name that is no numbers.
+/// {3, 1} of "3.1"; empty if a part of the name is not a number.
 std::vector<std::size_t> numbers_in_name(std::string_view name) {
   std::vector<std::size_t> numbers;
   for (std::string_view word : split_at(name, '.')) {
@@ -211,8 +210,7 @@ std::vector<std::size_t> numbers_in_name(std::string_view name) {
   return numbers;
 }
 
-/// How deep the lists of a file are, all of whose arrays are alike and have numbers for names; 0:
-/// they are not.
+/// How deep the lists of a file are nested; 0 if its arrays are not all alike and named by numbers.
 std::size_t depth_of(const io::Contents& contents) {
   if (contents.tensors.size() < 2) return 0;
   const io::Entry& first = contents.tensors[0];
@@ -249,7 +247,7 @@ void name_bare_list(io::Contents& contents) {
   const Shape& shape = contents.tensors[0].shape;
   const bool same = std::ranges::all_of(
       contents.tensors, [&](const io::Entry& entry) { return entry.shape == shape; });
-  if (!pairs && !same) return; // what a module returns: its output, weights …
+  if (!pairs && !same) return; // a module's return value: its output, weights …
   const char* word = pairs ? "past_key_values" : axes == 4 ? "attentions" : "hidden_states";
   for (io::Entry& entry : contents.tensors) {
     entry.own_name = entry.name;

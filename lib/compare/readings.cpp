@@ -44,16 +44,16 @@ void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) 
          "in the path; or choose one with <layer>",
          io::shown(where), io::shown(stage), layers, io::shown(stage));
   };
-  const auto says = [](const std::string& name) {
+  const auto names_layer = [](const std::string& name) {
     return naming::layer_number(name) || without_layer_suffix(name).second;
   };
   for (const std::string& text : against.texts()) {
     const io::Source source = io::parse_source(text);
     if (io::mentions_layer(source) || source.axes.find('L') != std::string::npos) continue;
-    if (!source.name.empty() && !says(source.name)) refuse(text, source.name);
+    if (!source.name.empty() && !names_layer(source.name)) refuse(text, source.name);
     if (!source.name.empty()) continue;
     for (const io::Entry& entry : against.open(source.path)->contents().tensors)
-      if (!says(entry.name) && !result_stages(entry.name).empty() &&
+      if (!names_layer(entry.name) && !result_stages(entry.name).empty() &&
           !is_of_model(result_stages(entry.name).front()))
         refuse(text, entry.name);
   }
@@ -61,13 +61,14 @@ void require_layer_of_stages(const ReferenceFiles& against, std::size_t layers) 
 
 namespace {
 
-/// Leaves out what is made of steps, by which no step is judged.
-void set_derived_aside(Reference& reference) {
-  for (const ReferenceStage& one : reference.stages)
-    if (is_derived(one.stage))
-      reference.not_compared.push_back({std::string(name_of(one.stage)),
+/// Takes derived stages out of the comparison: they are made of steps, and do not judge any.
+void remove_derived(Reference& reference) {
+  for (const ReferenceStage& theirs : reference.stages)
+    if (is_derived(theirs.stage))
+      reference.not_compared.push_back({std::string(name_of(theirs.stage)),
                                         "it is made of steps, which are judged; diff compares it"});
-  std::erase_if(reference.stages, [](const ReferenceStage& one) { return is_derived(one.stage); });
+  std::erase_if(reference.stages,
+                [](const ReferenceStage& theirs) { return is_derived(theirs.stage); });
 }
 
 } // namespace
@@ -75,7 +76,7 @@ void set_derived_aside(Reference& reference) {
 std::vector<Reference> load_readings(const LoadedLayer& loaded, const ReferenceFiles& against,
                                      Effort& effort, const WholeModelOfLayer* model) {
   Reference reference = read_or_compute(loaded, against, effort, model);
-  set_derived_aside(reference);
+  remove_derived(reference);
   if (!model && reference.stages.empty() && reference.ambiguous.empty())
     fail("<against>: no stage of this layer's shape is in it: {}",
          joined_texts(reference.not_compared, "; ", &NotCompared::text));
@@ -101,13 +102,13 @@ bool has_value_of(const Layer& layer, const ReferenceStage& known, std::size_t t
 std::string other_layer_in(OpenedModel& model, const std::vector<std::string>& layers,
                            const std::string& layer, const ReferenceStage& known,
                            std::size_t threads) {
-  std::size_t looked = 0;
+  std::size_t searched = 0;
   for (const std::string& id : layers) {
     if (id == layer) continue;
-    if (++looked > most_layers) break;
+    if (++searched > most_layers) break;
     try {
       if (has_value_of(model.load(id).layer, known, threads)) return id;
-    } catch (const Error&) { // a layer of another kind, or one that the files do not hold whole
+    } catch (const Error&) { // a layer of another kind, or an incomplete one
     }
   }
   return "";
@@ -124,7 +125,7 @@ std::string other_layer_of(const RunRequest& request, const std::string& layer,
   try {
     OpenedModel model(all);
     return other_layer_in(model, model.chosen(), layer, *known, threads);
-  } catch (const Error&) { // what was typed is one layer's
+  } catch (const Error&) { // the options fit a single layer only
     return "";
   }
 }

@@ -6,10 +6,10 @@ namespace mha {
 
 namespace {
 
-/// More than a reader takes in at once.
+/// A reader cannot take in more at once.
 constexpr std::size_t most_regions = 16, most_ranges = 64;
 
-/// Of one batch item: heads with the same rows together.
+/// The regions of one batch item, heads with the same rows grouped.
 std::vector<Region> with_heads_together(const RowsByHead& rows, std::size_t item,
                                         std::size_t heads) {
   std::vector<Region> list;
@@ -30,21 +30,21 @@ std::vector<Region> with_heads_together(const RowsByHead& rows, std::size_t item
   return list;
 }
 
-/// The numbers that any region has of one kind.
+/// The union of all regions' ranges of one kind.
 IndexRanges all_of(const std::vector<Region>& list, IndexRanges Region::*kind) {
-  std::vector<bool> there;
+  std::vector<bool> present;
   for (const Region& one : list)
     for (const IndexRange& range : one.*kind) {
-      if (there.size() <= range.last) there.resize(range.last + 1);
-      for (std::size_t i = range.first; i <= range.last; ++i) there[i] = true;
+      if (present.size() <= range.last) present.resize(range.last + 1);
+      for (std::size_t i = range.first; i <= range.last; ++i) present[i] = true;
     }
   IndexRanges ranges;
-  for (std::size_t i = 0; i < there.size(); ++i)
-    if (there[i]) append(ranges, {i, i});
+  for (std::size_t i = 0; i < present.size(); ++i)
+    if (present[i]) append(ranges, {i, i});
   return ranges;
 }
 
-/// One region around all.
+/// A region that encloses all.
 Region around(const std::vector<Region>& list) {
   Region all;
   all.items = all_of(list, &Region::items), all.heads = all_of(list, &Region::heads);
@@ -72,7 +72,7 @@ Regions regions_of(const RowsByHead& rows, std::size_t items, std::size_t heads)
   Regions found;
   for (std::size_t item = 0; item < items; ++item)
     for (Region& one : with_heads_together(rows, item, heads)) {
-      const bool too_many = found.list.size() > most_regions; // whatever is put together
+      const bool too_many = found.list.size() > most_regions; // grouping no longer helps
       const auto same = std::ranges::find_if(found.list, [&](const Region& known) {
         return !too_many && known.heads == one.heads && known.rows == one.rows &&
                known.all_rows == one.all_rows;

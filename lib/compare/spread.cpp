@@ -53,7 +53,7 @@ void Variances::keep(StageNumbers& variance, const StageNumbers& y) const {
   for (std::size_t i = 0; i < y.size(); ++i) variance[i] += kept_.of(y[i]);
 }
 
-/// The token stages that stages up to `last` are made of, with their values.
+/// Computes the token stages that `last` is made of.
 void Variances::prepare(Stage last) {
   StageSet needed = ancestors_of(layer_, last, layer_.given_set);
   needed.add(last);
@@ -101,7 +101,7 @@ StageNumbers Variances::of_given(Stage stage) const {
   return variance;
 }
 
-/// Of numbers that an implementation has, too, but for their rounding.
+/// The variance of numbers that another implementation has with its own rounding.
 StageNumbers Variances::of_tensor(const Tensor& tensor) const {
   if (holds(tensor.dtype())) return StageNumbers(tensor.count());
   StageNumbers variance = values_in_double(tensor);
@@ -109,15 +109,15 @@ StageNumbers Variances::of_tensor(const Tensor& tensor) const {
   return variance;
 }
 
-/// Of what enters the layer.
+/// The variance of the layer's input.
 StageNumbers Variances::of_stream(const Tensor& stream) const {
   StageNumbers variance = of_tensor(stream);
   for (std::size_t i = 0; i < by_.stream.size(); ++i) variance[i] += by_.stream[i];
   return variance;
 }
 
-/// Of tokens, positions and types, scaled or normed: no stage shows the steps between, which are
-/// taken to round each number by so many units of its row.
+/// The variance of the embedding (tokens, positions and types, scaled or normed). Its inner steps
+/// are not stages; each number is taken to be rounded by a few units of its row.
 StageNumbers Variances::of_embedding() const {
   constexpr double units = 4;
   StageNumbers variance = of_stream(layer_.ends->embed), steps(variance.size());
@@ -129,7 +129,7 @@ StageNumbers Variances::of_embedding() const {
   return variance;
 }
 
-/// The stage that a step with one input is computed from.
+/// The input of a step that has one.
 Stage Variances::input(Stage stage) const {
   const std::vector<Stage> inputs = inputs_of(layer_, stage);
   return inputs.empty() ? Stage::embed : inputs.front();
@@ -163,7 +163,7 @@ StageNumbers Variances::found(Stage stage) {
   return variance;
 }
 
-/// Of steps before scores, before the result is kept.
+/// The variance of a step before scores, without the rounding of its result.
 StageNumbers Variances::before_kept(Stage stage) {
   using enum Stage;
   switch (stage) {
@@ -193,7 +193,7 @@ StageNumbers Variances::before_kept(Stage stage) {
   }
 }
 
-/// The same of steps from output on.
+/// The same for steps from output on.
 StageNumbers Variances::around_attention(Stage stage) {
   using enum Stage;
   if (stage == residual || stage == resid_post) return of_sum(stage);

@@ -1,6 +1,6 @@
 #pragma once
-// Variances of each number of a stage by rounding: what another right computation of a layer may be
-// off by, to first order, from the stages that the layer is given on.
+// Variances of the numbers of a stage by rounding: the first-order error of another correct
+// computation of the layer, from its given stages on.
 
 #include <mha/compare/spread_steps.hpp>
 #include <mha/layer/layer.hpp>
@@ -14,49 +14,50 @@ namespace mha {
 /// A number for each element of a stage.
 using StageNumbers = std::vector<double>;
 
-/// What another implementation rounds.
+/// The roundings of another implementation.
 struct RoundedSteps {
-  DType kept = DType::f32; ///< what it keeps its steps in; a half type's sums are float32's
-  double coarsest = 0;     ///< what it rounds to at least, as `half` of a Spacing
-  bool scores = true; ///< scores … masked, too; else those are float32's, as in fused kernels
-  /// Given stages that are off already: by their storing, and by so much relative to the stage.
+  DType kept = DType::f32; ///< the type of its steps; in a half type, sums are float32
+  double coarsest = 0;     ///< the least rounding, as `half` of a Spacing
+  bool scores =
+      true; ///< scores … masked are also kept in that type, not in float32 as in fused kernels
+  /// Given stages with an error of their own: of their storing, and this much relative to the
+  /// stage.
   std::map<Stage, double> off = {};
-  /// Given stages that were typed: half of their last digit.
+  /// Given stages that were typed, with half of their last digit.
   std::map<Stage, double> typed = {};
-  /// The variance of what enters the layer (X, or the model's stream), as it lies there; empty: 0.
+  /// The variance of the layer's input (X, or the model's stream), in its order; 0 if empty.
   std::vector<double> stream = {};
 };
 
-/// Of what steps are kept in, and of sums.
+/// The spacings of kept steps and of sums.
 std::pair<Spacing, Spacing> spacings_of(const RoundedSteps& steps);
 
-/// Queries or keys as the products read them (B, T or S, heads · width), and their variances; null:
-/// no product reads them.
+/// Queries or keys in the order in which products read them (B, T or S, heads · width), and their
+/// variances; null if no product reads them.
 struct FactorRows {
   const std::vector<double>*values = nullptr, *variances = nullptr;
 };
 
-/// What maps of a small layer have in common: their values, and the variances of queries times
-/// keys.
+/// Values shared by the maps of a small layer: the maps, and the variances of queries times keys.
 struct KeptMaps {
   std::map<Stage, Tensor> values;
   std::vector<double> products;
 };
 
-/// The variances of a layer's stages. Every rounding is at random, so errors add as squares:
+/// The variances of a layer's stages. Roundings are independent, so variances add:
 ///
-///   y = Σ a b          σ² = Σ σ_a² b² + a² σ_b², and what the sum itself is off by
+///   y = Σ a b          σ² = Σ σ_a² b² + a² σ_b², plus the sum's own rounding
 ///   y = f(a)           σ² = f′(a)² σ_a²
 ///   norms, softmax     by their derivatives, which tie a row's numbers together
 ///   y is kept          σ² + u² ⌊y⌋² / 3, ⌊y⌋ the power of two at or below |y|
 ///
-/// Given stages and weights whose numbers are of the kept type already are exact.
+/// Given stages and weights whose numbers the kept type holds are exact.
 class Variances {
 public:
   /// `layer` in row form, with a batch axis; it must outlive this.
   Variances(const Layer& layer, RoundedSteps by, std::size_t threads);
 
-  /// Of a stage that the layer has and can compute, in the form of Layer::given.
+  /// The variances of a stage that the layer can compute, in the form of Layer::given.
   StageNumbers of(Stage stage);
 
 private:
@@ -99,7 +100,7 @@ private:
   Spacing kept_, summed_;
   std::size_t threads_;
   std::map<Stage, StageNumbers> values_,
-      variances_; ///< of token stages; variances of small maps, too
+      variances_; ///< of token stages, and variances of small maps
   KeptMaps maps_;
 };
 

@@ -1,4 +1,4 @@
-// The variances of maps and of what heads make of them, gone through in rows.
+// Variances of maps and of the heads' results, computed by rows.
 
 #include <mha/compare/spread_maps.hpp>
 #include <mha/layer/forms.hpp>
@@ -27,7 +27,7 @@ Tensor tensor_of(const StageNumbers& numbers, DType dtype, const Shape& shape) {
   return Tensor::of<float>(shape, single);
 }
 
-/// weights v of some rows of a head: y of them is n wide.
+/// The variance of weights · v in some rows of a head.
 Squares of_products(const MapVariances::Found& weights, const Squares& squares, const Squares& of_v,
                     const Spacing& summed, std::size_t threads) {
   Squares a = weights.values;
@@ -37,7 +37,7 @@ Squares of_products(const MapVariances::Found& weights, const Squares& squares, 
 
 } // namespace
 
-/// The layer with what maps are made of given, so that rows of them are computed alone.
+/// The layer with the maps' inputs given, so that some rows of a map can be computed alone.
 Layer Variances::with_tokens() const {
   Layer given = layer_;
   for (const auto& [stage, numbers] : values_)
@@ -49,7 +49,7 @@ Layer Variances::with_tokens() const {
   return given;
 }
 
-/// What scores are products of; nothing where a later map is given.
+/// The factors of scores; nothing if a later map is given.
 std::pair<FactorRows, FactorRows> Variances::factors(Stage last) {
   if (layer_.has_given(last) || layer_.has_given(Stage::scores) ||
       (last != Stage::scores &&
@@ -101,7 +101,7 @@ StageNumbers Variances::of_heads() {
     for (std::size_t i = 0; i < rows.count; ++i)
       for (std::size_t c = 0; c < d.d_v; ++c) {
         const std::size_t at = ((rows.batch * d.T + rows.first + i) * d.H + rows.head) * d.d_v + c;
-        // Weights that are alike are rounded alike.
+        // Equal weights are rounded equally.
         result[at] = out.row(i)[c] + mha::of_sum(summed_, d.S_all, 0, y[at]) +
                      kept_.at_worst(y[at]) + kept_.of(y[at]);
       }

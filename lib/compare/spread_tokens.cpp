@@ -1,4 +1,4 @@
-// The variances of steps that see each token by itself.
+// Variances of the steps that treat each token by itself.
 
 #include <mha/compare/spread.hpp>
 #include <mha/forward/feed_forward.hpp>
@@ -32,12 +32,12 @@ void add_each(StageNumbers& to, const StageNumbers& other) {
 
 } // namespace
 
-/// x W of rows of x; without W, x itself.
+/// The variance of x W; without W, of x.
 StageNumbers Variances::of_product(const StageNumbers& x, StageNumbers variance, const Tensor& W,
                                    const StageNumbers& y) const {
   if (W.empty()) return variance;
   const std::size_t n = W.shape()[0], width = W.shape()[1], rows = x.size() / n;
-  // Of wide weights, such as the vocabulary's, some columns at a time.
+  // Wide weights, such as the vocabulary's, are multiplied some columns at a time.
   constexpr std::size_t most = std::size_t{1} << 23;
   const std::size_t at_once = std::max<std::size_t>(1, std::min(width, most / n));
   if (x.size() != rows * n || variance.size() != x.size() || y.size() != rows * width)
@@ -66,7 +66,7 @@ StageNumbers Variances::of_product(const StageNumbers& x, StageNumbers variance,
   return result;
 }
 
-/// x W + b, where no stage is it: a layer that has it for queries computes it.
+/// x W + b for products that are not stages, as the queries of a small layer.
 StageNumbers Variances::multiplied(const StageNumbers& x, const Tensor& W, const Tensor& b) const {
   Layer bare;
   const std::size_t n = W.shape()[0], rows = x.size() / n;
@@ -91,7 +91,7 @@ StageNumbers Variances::of_projection(Stage stage) {
   return variance;
 }
 
-/// Keys of latent attention: the last part of every head is the shared one.
+/// Keys of latent attention: the last part of every head is the shared k_pe.
 StageNumbers Variances::of_keys(StageNumbers variance) const {
   const Dims& d = layer_.dims;
   const StageNumbers& shared = variances_.at(Stage::k_pe);
@@ -116,7 +116,7 @@ StageNumbers Variances::of_compressed(Stage stage) {
                  product, std::move(variance));
 }
 
-/// A row a token.
+/// The variance of a norm with a row for each token.
 StageNumbers Variances::of_norm(const Norm& norm, const StageNumbers& x,
                                 StageNumbers variance) const {
   if (!norm.present()) return variance;
@@ -142,8 +142,8 @@ StageNumbers Variances::of_head_norm(Stage stage) {
   return variance;
 }
 
-/// A pair (a, b) turns to a cos − b sin, b cos + a sin: at most both variances are in each. Cosines
-/// and sines are kept, too, and an angle is a position times a frequency.
+/// A pair (a, b) becomes a cos − b sin, b cos + a sin: each has at most both variances. Cosines and
+/// sines are also rounded, and so is an angle, a position times a frequency.
 StageNumbers Variances::of_rotation(Stage stage) {
   const Dims& d = layer_.dims;
   const Settings& s = layer_.settings;
@@ -169,7 +169,7 @@ StageNumbers Variances::of_rotation(Stage stage) {
   return variance;
 }
 
-/// Past, current, learned extra and zero keys or values.
+/// The variance of past, current, learned extra and zero keys or values.
 StageNumbers Variances::of_appended(Stage stage) {
   const Dims& d = layer_.dims;
   const bool is_k = stage == Stage::k_all;
@@ -188,7 +188,7 @@ StageNumbers Variances::of_appended(Stage stage) {
   return variance;
 }
 
-/// Rows of n numbers become what the activation makes of them, and so do their variances.
+/// Replaces rows of n numbers by their activations, and their variances accordingly.
 void Variances::through_activation(Activation activation, std::size_t n, StageNumbers& x,
                                    StageNumbers& variance) const {
   const std::size_t rows = x.size() / n;
@@ -208,7 +208,7 @@ void Variances::through_activation(Activation activation, std::size_t n, StageNu
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double slope = of_row ? (x[i] == 0 ? 0 : y[i] / x[i]) * (1 + std::fabs(x[i]))
                                 : (above[i] - below[i]) / (2 * step[i]);
-    // 1 + erf and 1 + tanh cancel far below 0.
+    // Far below 0, 1 + erf and 1 + tanh cancel.
     variance[i] = slope * slope * variance[i] + summed_.at_worst(x[i]);
   }
   x = y;
@@ -231,7 +231,7 @@ StageNumbers Variances::of_activation() {
   return of_norm(mlp.inner, act, std::move(variance));
 }
 
-/// X + output, and the sums after a block. After a post-norm block it is normed.
+/// The variance of X + output and of the sums after a block; a post-norm block norms its sum.
 StageNumbers Variances::of_sum(Stage stage) {
   StageNumbers sum = stage == Stage::residual ? values_in_double(layer_.X) : StageNumbers(),
                variance = stage == Stage::residual ? of_stream(layer_.X) : StageNumbers();
@@ -239,7 +239,7 @@ StageNumbers Variances::of_sum(Stage stage) {
     if (from == Stage::resid_pre && stage == Stage::residual) continue;
     sum.resize(values_.at(from).size()), variance.resize(sum.size());
     add_each(sum, values_.at(from)), add_each(variance, variances_.at(from));
-    keep(variance, sum); // each of several sums
+    keep(variance, sum); // each partial sum is stored
   }
   if (stage == Stage::resid_post && layer_.block && layer_.block->shape == BlockShape::post)
     return of_norm(layer_.block->post_block_norm, sum, std::move(variance));
@@ -260,7 +260,7 @@ StageNumbers Variances::of_logits() {
     keep(variance, product);
     variance = of_norm(head.norm, product, std::move(variance));
     x = std::move(product);
-    if (head.norm.present()) // its result, as wide as its weight
+    if (head.norm.present()) // x becomes the norm's result
       for (std::size_t first = 0, n = head.dense.out(); first < x.size(); first += n)
         norm_rows<double>(in_precision(head.norm, DType::f64), {&x[first], 1, n, n},
                           {&x[first], 1, n, n});

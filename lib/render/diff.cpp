@@ -349,7 +349,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     for (const NotCompared& one : outcome.not_compared) left.push_back(one.text());
     list("not compared", left);
   }
-  list("passed over, no stage", reference.passed_over);
+  list("passed over, no stage", reference.skipped);
   return out + (next.empty() ? "" : "\n" + next);
 }
 
