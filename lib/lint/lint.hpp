@@ -10,7 +10,7 @@
 
 namespace mha {
 
-/// A tensor of the layer under its canonical name, as it was read.
+/// A tensor of the layer under its canonical name, before any change.
 struct LintTensor {
   std::string name;   ///< "W_q"
   std::string source; ///< "data/layer.npz: W_q"
@@ -18,14 +18,14 @@ struct LintTensor {
   Summary summary;
 };
 
-/// What the checks look at.
+/// The input of the checks.
 struct LintSubject {
   std::vector<LintTensor> tensors;
-  const LoadedLayer* loaded = nullptr; ///< nullptr where the layer could not be made
+  const LoadedLayer* loaded = nullptr; ///< null if the layer could not be made
   std::size_t threads = 0;
 };
 
-/// Something worth a look: what was found, and what to do.
+/// A likely mistake: what was found, and what to do.
 struct Suspicion {
   std::string_view check; ///< "mask.inverted"
   Message text;
@@ -33,7 +33,7 @@ struct Suspicion {
 
 using LintTexts = std::vector<Message>;
 
-/// One check: adds a text for each thing that it finds.
+/// A check: adds a text for each mistake that it finds.
 struct Check {
   std::string_view name;
   std::string_view looks_for; ///< in words, for docs
@@ -44,9 +44,9 @@ struct Check {
 std::span<const Check> checks();
 std::vector<Suspicion> lint(const LintSubject& subject);
 
-/// Where numbers of the layer overflow on the way to its weights, in words ("overflow: 3 of scores
-/// are inf (head 0, query 2), …"), or "". Nothing is computed where the sizes of the inputs rule it
-/// out: |q kᵀ| ≤ d_k · |q| · |k|, and |q| ≤ d_in · |x| · |W_q| + |b_q|, by the largest numbers.
+/// Describes overflow on the way to the layer's weights ("overflow: 3 of scores are inf (head 0,
+/// query 2), …"), or "". Computes nothing if the largest inputs rule it out: |q kᵀ| ≤ d_k · |q| ·
+/// |k|, and |q| ≤ d_in · |x| · |W_q| + |b_q|.
 Message overflow_of(const Layer& layer, std::size_t threads = 0);
 
 // The checks of masks (lint_masks.cpp).
