@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// What was measured in each run.
+/// The times of each run.
 struct Timings {
   std::vector<double> all, logits;
   std::vector<std::vector<PhaseTimes>> layers;

@@ -1,5 +1,5 @@
 #pragma once
-// Time of a whole model's pass: from token numbers to the logits behind the last token.
+// Time of a whole model's pass: from token numbers to the logits of the last token.
 
 #include <mha/bench/roofline.hpp>
 #include <mha/model/opened_model.hpp>
@@ -28,9 +28,9 @@ struct PassSpeed {
   double tokens_per_second() const { return static_cast<double>(tokens) / median_s; }
 };
 
-/// Runs the whole pass again and again over layers that are made once, after one pass that is not
-/// timed: as many times as fit into two seconds and at least five, or `repeat`. Throws Error if a
-/// run gives other bits than the first.
+/// Runs the whole pass on layers that are made once, after one pass that is not timed: as many
+/// times as fit into two seconds and at least five, or `repeat` times. Throws Error if a run gives
+/// other bits than the first.
 PassSpeed bench_pass(const OpenedModel& model, std::optional<std::size_t> repeat);
 
 } // namespace mha

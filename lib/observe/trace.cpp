@@ -38,7 +38,7 @@ std::optional<std::size_t> Trace::batch() const {
 }
 
 void Trace::observe(const Slice& block) {
-  if (block.token >= block.length) return; // zeros, as its memory
+  if (block.token >= block.length) return; // padding stays zero
   Kept& kept = kept_.at(block.stage);
   const std::size_t element = size_of(kept.value.dtype());
   std::byte* to = kept.value.raw_mutable();

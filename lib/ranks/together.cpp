@@ -17,7 +17,7 @@ namespace mha {
 
 PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
                             std::size_t threads, const ComputeLayer& by) {
-  // What is made of whole stages has no parts: each rank computes it, and the first uses it.
+  // Derived stages are made of whole stages: each rank computes them, and the first uses its own.
   if (std::ranges::any_of(plan.wanted, is_derived)) return by(layer, plan, observer, threads);
   const PhaseTimes seconds = by(layer, shard_of(layer, plan, ranks.part()), observer, threads);
   gather(ranks, layer, plan, observer);
@@ -46,6 +46,8 @@ void require_same_input(Ranks& ranks, const std::string& fingerprint) {
 
 namespace {
 
+/// Writes one file from all ranks: the first rank makes it under a temporary name and renames it at
+/// the end, and every rank writes its elements in place.
 class SharedWriter : public io::Writer {
 public:
   SharedWriter(Ranks& ranks, std::string path, std::string_view format, const io::Output& output)
@@ -63,7 +65,7 @@ public:
       whole_->resize(layout_.size);
     }
     file_ = ranks.open(ranks.from_first(temporary));
-    ranks.meet(); // all have it open
+    ranks.meet(); // all ranks have opened it
   }
 
   void write(std::size_t item, std::size_t offset, const std::byte* data,
@@ -86,7 +88,7 @@ public:
       fail("{}: {} elements were written, not {}: do all ranks read the same files?",
            io::shown(path_), written, all);
     if (whole_) whole_->commit();
-    ranks_.meet(); // it is there
+    ranks_.meet(); // the file has its final name
   }
 
 private:

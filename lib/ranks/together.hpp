@@ -1,5 +1,5 @@
 #pragma once
-// One computation, shared out over ranks.
+// One computation and its output, shared by all ranks.
 
 #include <mha/files/writer.hpp>
 #include <mha/observe/mergeable.hpp>
@@ -7,17 +7,17 @@
 
 namespace mha {
 
-/// Together: each rank computes its part of the plan; the first rank's observer gets what all the
-/// others have seen, with the bits that one rank alone would have. `by`: how (ComputeLayer).
-/// One rank alone computes the whole plan, and nothing else happens.
+/// Together: each rank computes its part of the plan, and the first rank's observer gets the
+/// results of all others, with the bits that a single rank would have. `by`: how the layer is
+/// computed. A single rank computes the whole plan, and nothing else happens.
 PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
                             std::size_t threads = 0, const ComputeLayer& by = compute);
 
-/// Together: the second half of that. `observer` was shown this rank's part of the plan.
+/// Together: only gathers the results. `observer` has observed this rank's part of the plan.
 void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer);
 
-/// Together: throws Error where ranks start from something else, of which `fingerprint` tells.
-/// Those whose hosts have other files under the same names would make a mixture.
+/// Together: throws Error if the ranks' fingerprints of their input differ: hosts may have other
+/// files under the same names.
 void require_same_input(Ranks& ranks, const std::string& fingerprint);
 
 /// Together: a writer for one file in which every rank writes its part of the elements; finish()
