@@ -15,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// What numbered layers are called.
+/// The names of numbered layers.
 constexpr std::string_view layer_words = "layers layer h blocks block blk decoder_layer "
                                          "encoder_layer decoder_layers encoder_layers l";
 
@@ -114,7 +114,7 @@ CapturePath path_of(std::string_view name) {
 
 namespace {
 
-/// A word without its separators, in small letters: "LayerNorm" is "layer_norm".
+/// A word without separators, in lower case, so that "LayerNorm" equals "layer_norm".
 std::string squeezed(std::string_view word) {
   std::string letters;
   for (char c : word)
@@ -174,7 +174,7 @@ KnownWords words_from(const std::vector<std::string>& parts, const Vocabulary& k
   return result;
 }
 
-/// The longest of a table's paths that the parts end with, in its own spelling; empty: none.
+/// The longest path of a table that the parts end with, in the table's spelling, or empty.
 std::vector<std::string> path_at_end(const std::vector<std::string>& parts, bool of_layer) {
   using Paths = std::map<std::string, std::string_view, std::less<>>;
   const auto paths_of = [](const std::vector<CaptureMeaning>& table) {

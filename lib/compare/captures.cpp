@@ -91,7 +91,7 @@ bool take_cache(const std::vector<std::string>& words, Capture& capture) {
   return true;
 }
 
-/// What a path's words mean.
+/// The meaning of a path.
 Capture meaning_of_path(const CapturePath& path, const Surroundings& model) {
   Capture capture;
   std::vector<std::string> words = path.words;

@@ -1,6 +1,7 @@
 #pragma once
-// Porters' names of a whole model's steps: nodes of llama.cpp's graph, hooks of modules,
-// stacks of states. The module above is part of a name: mlp.c_proj is no attention.
+// Names that other programs give a whole model's steps: nodes of llama.cpp's graph, hooks of
+// modules, stacks of states. The module above is part of a name: mlp.c_proj does not belong to
+// attention.
 
 #include <mha/layer/block.hpp>
 
@@ -12,7 +13,7 @@
 
 namespace mha {
 
-/// What decides between the meanings of a name.
+/// Properties of the model that decide between the meanings of a name.
 struct Surroundings {
   const TransformerBlock* block = nullptr; ///< of the layers; null: not known
   bool bare_embedding = true;              ///< embed is the tokens' rows, nothing is added

@@ -45,7 +45,7 @@ struct Comparison::Partial : ComparedElements {
   RowsOfHead rows;
 };
 
-/// One stage of the reference, and how to walk through it.
+/// One stage of the reference, and its layout.
 struct Comparison::Target {
   Tensor value, allowed;
   Tolerance tolerance;
@@ -93,7 +93,7 @@ StageSet Comparison::wants() const {
 
 namespace {
 
-/// What the layer's float masks add at one place.
+/// The sum of the layer's float masks at one place.
 double added_mask(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
   double sum = 0;
   for (const Broadcast& mask : layer.added) {

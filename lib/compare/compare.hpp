@@ -1,5 +1,5 @@
 #pragma once
-// One stage against the same stage of another implementation, element by element.
+// Comparison of a stage with the same stage of another implementation, element by element.
 
 #include <mha/compare/reference.hpp>
 #include <mha/compare/regions.hpp>

@@ -153,7 +153,7 @@ void Differ::compare_all() {
   }
 }
 
-/// The reference's distance from float64 beside ours.
+/// Our distance from float64, and the reference's.
 FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& exact) {
   FromExact found;
   found.ours = ours;

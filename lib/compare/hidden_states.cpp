@@ -48,11 +48,11 @@ std::optional<std::size_t> state_number(std::string_view rest) {
 
 /// State `i` of a stack.
 io::Entry state_of(const io::Entry& stack, std::size_t i) {
-  io::Entry one = stack;
-  one.name = fmt::format("{}[{}]", stack.name, i);
-  one.shape.erase(one.shape.begin());
-  one.read = [read = stack.read, i] { return read().at(i); };
-  return one;
+  io::Entry state = stack;
+  state.name = fmt::format("{}[{}]", stack.name, i);
+  state.shape.erase(state.shape.begin());
+  state.read = [read = stack.read, i] { return read().at(i); };
+  return state;
 }
 
 } // namespace
@@ -99,12 +99,12 @@ States states_in(const io::Contents& contents, std::size_t layers) {
 
 /// The states as stages of a layer, if the first one in the file is state `first` of the model.
 /// `normed`: the last state has passed the model's last norm.
-std::vector<HiddenState> read_from(const States& there, std::size_t first, bool normed,
+std::vector<HiddenState> read_from(const States& saved, std::size_t first, bool normed,
                                    const WholeModelOfLayer& model, const std::string& id) {
   std::vector<HiddenState> found;
   const auto take = [&](Stage stage, std::size_t number) {
     if (number < first) return;
-    if (const auto state = there.states.find(number - first); state != there.states.end())
+    if (const auto state = saved.states.find(number - first); state != saved.states.end())
       found.push_back({stage, state->second});
   };
   if (id.empty()) {
@@ -127,7 +127,7 @@ struct Apart {
       apart += difference * difference, size += here * here;
     }
   }
-  /// ‖ours − theirs‖ / ‖ours‖; nothing where there is nothing to compare.
+  /// ‖ours − theirs‖ / ‖ours‖; nothing if the first is zero.
   std::optional<double> relative() const {
     if (!(size > 0) || !std::isfinite(apart)) return std::nullopt;
     return std::sqrt(apart / size);
@@ -150,10 +150,10 @@ std::optional<double> distance_from_layer(const Layer& layer,
 
 /// Whether the last state of an unnamed list is the last layer's output before the last norm, as
 /// hooks save it. Asked for the last layer and for the model's ends.
-bool ends_before_norm(const States& there, const Layer& layer, const WholeModelOfLayer& model,
+bool ends_before_norm(const States& saved, const Layer& layer, const WholeModelOfLayer& model,
                       const std::string& id) {
   constexpr double alike = 0.05; // a norm changes more, rounding less
-  const io::Entry& last = there.states.rbegin()->second;
+  const io::Entry& last = saved.states.rbegin()->second;
   const bool bare = !last.own_name.empty();
   const bool at_end = id.empty() || naming::layer_number(id) == model.layers - 1;
   if (!model.last_norm || !bare || !at_end) return false;
@@ -168,18 +168,18 @@ bool ends_before_norm(const States& there, const Layer& layer, const WholeModelO
 }
 
 /// Decides which state is missing where there are only L.
-std::vector<HiddenState> read_by_numbers(const States& there, const Layer& layer,
+std::vector<HiddenState> read_by_numbers(const States& saved, const Layer& layer,
                                          const WholeModelOfLayer& model, const std::string& id) {
   const bool open =
-      there.states.size() == model.layers && there.states.rbegin()->first + 1 == model.layers;
-  std::vector<HiddenState> whole = read_from(there, 0, model.last_norm, model, id);
+      saved.states.size() == model.layers && saved.states.rbegin()->first + 1 == model.layers;
+  std::vector<HiddenState> whole = read_from(saved, 0, model.last_norm, model, id);
   if (!open) return whole;
-  const bool normed = model.last_norm && !ends_before_norm(there, layer, model, id);
-  std::vector<HiddenState> later = read_from(there, 1, normed, model, id), evidence = whole;
-  if (id.empty()) evidence = {{Stage::embed, there.states.at(0)}};
+  const bool normed = model.last_norm && !ends_before_norm(saved, layer, model, id);
+  std::vector<HiddenState> later = read_from(saved, 1, normed, model, id), evidence = whole;
+  if (id.empty()) evidence = {{Stage::embed, saved.states.at(0)}};
   const std::optional<double> with = distance_from_layer(layer, evidence),
                               without = distance_from_layer(layer, later);
-  const bool first_missing = with && without ? *without < *with : there.stacked;
+  const bool first_missing = with && without ? *without < *with : saved.stacked;
   return first_missing ? later : whole;
 }
 
@@ -187,12 +187,12 @@ std::vector<HiddenState> read_by_numbers(const States& there, const Layer& layer
 
 std::vector<HiddenState> hidden_states_of(const io::Contents& contents, const Layer& layer,
                                           const WholeModelOfLayer& model, const std::string& id) {
-  const States there = states_in(contents, model.layers);
+  const States saved = states_in(contents, model.layers);
   std::vector<HiddenState> found;
-  if (!there.states.empty()) found = read_by_numbers(there, layer, model, id);
+  if (!saved.states.empty()) found = read_by_numbers(saved, layer, model, id);
   if (id.empty()) return found;
-  if (const auto map = there.maps.find(naming::layer_number(id).value_or(0));
-      map != there.maps.end())
+  if (const auto map = saved.maps.find(naming::layer_number(id).value_or(0));
+      map != saved.maps.end())
     found.push_back({Stage::weights, map->second});
   return found;
 }

@@ -65,13 +65,13 @@ std::optional<OtherReading> padded_rows(const Layer& layer, Stage stage, const i
   constexpr std::size_t tile = 128;
   const std::size_t T = layer.dims.T;
   if (info_of(stage).kind != Kind::row || entry.shape.empty()) return std::nullopt;
-  const std::size_t there = entry.shape.back();
+  const std::size_t columns = entry.shape.back();
   Shape shape = entry.shape;
   shape.back() = T;
-  if (there <= T || there != (T + tile - 1) / tile * tile || !fits(layer, stage, shape))
+  if (columns <= T || columns != (T + tile - 1) / tile * tile || !fits(layer, stage, shape))
     return std::nullopt;
-  OtherReading reading{stage, entry,
-                       fmt::format("the first {} of {} columns; the others are padding", T, there)};
+  OtherReading reading{
+      stage, entry, fmt::format("the first {} of {} columns; the others are padding", T, columns)};
   reading.entry.shape = shape;
   reading.entry.read = [read = entry.read, axis = shape.size() - 1, T] {
     return part_of_axis(read(), axis, 0, T);

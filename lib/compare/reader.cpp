@@ -58,7 +58,7 @@ bool is_llama_cpp_name(std::string_view name) {
 }
 
 /// Each row's rotated pairs in the other order: neighbours (2j, 2j + 1) as halves (j, j + n/2), or
-/// back. Converters to GGUF permute LLaMA's rows so.
+/// back, as converters to GGUF permute LLaMA's rows.
 Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
   const std::size_t d = value.shape().back(), first = settings.rope_first,
                     n = settings.rope_dims > 0 ? settings.rope_dims : d - first;
@@ -358,12 +358,13 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
     std::vector<std::string> names;
     for (const NotCompared& one : reference_.not_compared) names.push_back(one.text());
     names.insert(names.end(), reference_.skipped.begin(), reference_.skipped.end());
-    std::string there;
+    std::string contents;
     for (const std::string& name : names)
-      if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
+      if (contents.size() < 200) contents += (contents.empty() ? "" : ", ") + io::shown(name);
     fail("<against> {}: no stage of this layer is in it{}; its stages are {}: bind one, "
          "<against> <STAGE=FILE:TENSOR>",
-         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, joined_names(available_));
+         fmt::join(sources, " "), contents.empty() ? "" : ", but " + contents,
+         joined_names(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
             [](const auto& a, const auto& b) { return comes_before(a.stage, b.stage); });

@@ -32,13 +32,13 @@ std::size_t heads_in(Stage stage, const Shape& shape) {
 
 /// The numbers of heads in the reference and in this layer, by misshapen stages that agree on them.
 struct HeadCounts {
-  std::size_t there = 0, here = 0;
-  bool differ() const { return there != 0 && there != here; }
+  std::size_t saved = 0, ours = 0;
+  bool differ() const { return saved != 0 && saved != ours; }
   /// Returns false if this stage contradicts the stages before.
-  bool add(const NotCompared& one) {
-    const std::size_t heads = heads_in(*one.misshapen, one.shape);
-    if (heads == 0 || (there != 0 && there != heads)) return false;
-    there = heads, here = heads_in(*one.misshapen, one.expected);
+  bool add(const NotCompared& tensor) {
+    const std::size_t heads = heads_in(*tensor.misshapen, tensor.shape);
+    if (heads == 0 || (saved != 0 && saved != heads)) return false;
+    saved = heads, ours = heads_in(*tensor.misshapen, tensor.expected);
     return true;
   }
 };
@@ -56,8 +56,8 @@ std::string Reference::about_heads() const {
   const HeadCounts& counts = of_keys ? key : query;
   if (!counts.differ()) return "";
   return fmt::format("the reference has {} {}head{}, this layer {}: give --num-{}heads {}",
-                     counts.there, of_keys ? "key/value " : "", counts.there == 1 ? "" : "s",
-                     counts.here, of_keys ? "kv-" : "", counts.there);
+                     counts.saved, of_keys ? "key/value " : "", counts.saved == 1 ? "" : "s",
+                     counts.ours, of_keys ? "kv-" : "", counts.saved);
 }
 
 std::string NotCompared::text() const {

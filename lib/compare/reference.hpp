@@ -60,14 +60,13 @@ struct NotCompared {
 struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
   std::vector<AmbiguousStage> ambiguous; ///< until settle() has chosen
-  std::vector<std::string> skipped;      ///< tensors that are no stage of this layer, and why
-  /// Tensors that were to be compared: stages by any of their names, or nearly, and layers that the
-  /// model does not have; of a whole model those that are steps by their shape, too.
+  std::vector<std::string> skipped;      ///< tensors that are not stages of this layer, and why
+  /// Tensors that should have been compared: stages by any of their names, or nearly, and layers
+  /// that the model does not have; in a whole model also tensors with a step's shape.
   std::vector<NotCompared> not_compared;
-  StageSet lacking;               ///< stages of the reference that this layer does not compute
-  std::vector<std::string> notes; ///< rearranged tensors, and choices among readings
-  std::vector<std::string>
-      doubts; ///< those of the notes that are warnings: one of several readings
+  StageSet lacking;                ///< stages of the reference that this layer does not compute
+  std::vector<std::string> notes;  ///< rearranged tensors, and choices among readings
+  std::vector<std::string> doubts; ///< the notes that are warnings: one of several readings
 
   const ReferenceStage* find(Stage stage) const;
   /// Whether a stage has another shape than in this layer.

@@ -43,7 +43,7 @@ inline bool is_textbook(std::string_view source) {
 /// The files of a reference, each opened once for all layers.
 class ReferenceFiles {
 public:
-  /// SOURCES as read_reference takes them, or the textbook alone. Throws Error where there is none.
+  /// SOURCES as read_reference takes them, or only the textbook. Throws Error if there is none.
   explicit ReferenceFiles(std::vector<std::string> sources);
   /// The same with a program's own tensors; messages name them by the name of `memory`.
   ReferenceFiles(std::vector<std::string> sources, io::Contents memory);

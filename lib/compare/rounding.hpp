@@ -1,5 +1,5 @@
 #pragma once
-// Whether a difference is rounding, number by number.
+// Decides number by number whether a difference is rounding.
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/reference.hpp>

@@ -126,12 +126,12 @@ std::optional<std::vector<std::size_t>> first_rows_of(const TokensOfReference& t
   std::vector<std::size_t> firsts;
   for (std::size_t b = 0; b < text.ids.size(); ++b) {
     const Ids own = own_tokens(text, b);
-    TokensOfReference one;
-    one.ids = {theirs.ids[b]};
-    if (masked) one.mask = {theirs.mask[b]};
+    TokensOfReference text_alone;
+    text_alone.ids = {theirs.ids[b]};
+    if (masked) text_alone.mask = {theirs.mask[b]};
     std::optional<int> pad = text.pad;
-    if (!pad && some_begin && !one.ids[0].empty()) pad = one.ids[0][0];
-    const std::optional<TextPlace> place = place_in(one, own, pad);
+    if (!pad && some_begin && !text_alone.ids[0].empty()) pad = text_alone.ids[0][0];
+    const std::optional<TextPlace> place = place_in(text_alone, own, pad);
     if (!place) return std::nullopt;
     const bool alone =
         masked ? static_cast<std::size_t>(std::ranges::count(theirs.mask[b], 1)) == own.size()

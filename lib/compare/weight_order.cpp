@@ -99,7 +99,7 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
   std::vector<Sketch> of_a, of_b;
   for (std::size_t i = 0; i < a.rows; ++i)
     of_a.push_back(sketch_of(a.row(i))), of_b.push_back(sketch_of(b.row(i)));
-  // By the first sum, so that only neighbours are looked at where rows are exactly alike.
+  // Sorted by the first sum, so that only near rows are compared when rows match exactly.
   RowPermutation sorted(a.rows);
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   std::ranges::sort(sorted, {}, [&](std::size_t i) { return of_a[i][0]; });

@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// Masks and tables that files hold beside weights.
+/// Whether a tensor is a mask or a table that files hold besides weights.
 bool is_buffer(std::string_view name) {
   for (const std::string_view ending :
        {"rotary_emb.inv_freq", "attn.masked_bias", "attention.masked_bias", "position_ids",
