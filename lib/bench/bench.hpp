@@ -1,7 +1,9 @@
 #pragma once
-// Time of a layer's computation in memory, compared with the machine's bounds.
+// Times of a layer's computation in memory and of a whole model's pass, from token numbers to the
+// logits of the last token, compared with the machine's bounds.
 
 #include <mha/bench/roofline.hpp>
+#include <mha/model/opened_model.hpp>
 #include <mha/ranks/ranks.hpp>
 
 #include <optional>
@@ -50,5 +52,29 @@ struct BenchRequest {
 /// than the first. Ranks compute a part each and begin together; the slowest decides the time of a
 /// phase.
 Speed bench(const Layer& layer, const BenchRequest& request);
+
+/// One layer of the pass; medians of the runs, in seconds.
+struct LayerSeconds {
+  std::string layer;
+  double read_s = 0; ///< to make the layer's tensors, once before the runs
+  ByPhase<double> phases;
+};
+
+/// The times of a whole model's pass.
+struct PassSpeed {
+  double median_s = 0, best_s = 0;
+  std::size_t runs = 0;
+  std::size_t tokens = 0; ///< of all texts, without padding
+  std::vector<LayerSeconds> layers;
+  double logits_s = 0; ///< last norm and logits of each text's last token; 0 without a head
+  Roofline roofline;   ///< of all layers together, and of the logits
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / median_s; }
+};
+
+/// Runs the whole pass on layers that are made once, after one pass that is not timed: as many
+/// times as fit into two seconds and at least five, or `repeat` times. Throws Error if a run gives
+/// other bits than the first.
+PassSpeed bench_pass(const OpenedModel& model, std::optional<std::size_t> repeat);
 
 } // namespace mha

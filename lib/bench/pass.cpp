@@ -1,4 +1,4 @@
-#include <mha/bench/pass.hpp>
+#include <mha/bench/bench.hpp>
 
 #include <mha/bench/runs.hpp>
 #include <mha/model/run.hpp>

@@ -2,7 +2,6 @@
 // Results of `bench` as text: seconds, and floating-point operations a second.
 
 #include <mha/bench/bench.hpp>
-#include <mha/bench/pass.hpp>
 #include <mha/render/text.hpp>
 
 namespace mha::render {
