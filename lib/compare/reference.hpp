@@ -47,8 +47,8 @@ struct AmbiguousStage {
 /// A tensor with a stage's name, or nearly one, that is not compared.
 struct NotCompared {
   std::string name; ///< the name in the reference
-  std::string
-      reason; ///< "this layer has no q_rope"; for a misshapen one "is (2, 2): k is (3, 4) …"
+  /// "this layer has no q_rope"; for a misshapen tensor "is (2, 2): k is (3, 4) …".
+  std::string reason;
   /// The stage if the tensor has another shape, which is a difference.
   std::optional<Stage> misshapen = std::nullopt;
   Shape shape = {}, expected = {}; ///< of a misshapen one: its shape, and the one in this layer

@@ -27,8 +27,8 @@ struct RoundedRow {
 /// The judgement of a difference as rounding.
 struct RoundingVerdict {
   bool within = true; ///< all of the difference is rounding
-  double farthest =
-      0; ///< the largest |ours − theirs| in units of the allowed error; infinite for NaN
+  /// The largest |ours − theirs| in units of the allowed error; infinite for NaN.
+  double farthest = 0;
   std::vector<RoundedRow> rows; ///< without padding
   /// Among few rows, one is off by a factor, and by little else.
   bool scaled = false;

@@ -18,8 +18,8 @@ using StageNumbers = std::vector<double>;
 struct RoundedSteps {
   DType kept = DType::f32; ///< the type of its steps; in a half type, sums are float32
   double coarsest = 0;     ///< the least rounding, as `half` of a Spacing
-  bool scores =
-      true; ///< scores … masked are also kept in that type, not in float32 as in fused kernels
+  /// Whether scores … masked are also kept in that type, not in float32 as in fused kernels.
+  bool scores = true;
   /// Given stages with an error of their own: of their storing, and this much relative to the
   /// stage.
   std::map<Stage, double> off = {};
@@ -99,8 +99,8 @@ private:
   RoundedSteps by_;
   Spacing kept_, summed_;
   std::size_t threads_;
-  std::map<Stage, StageNumbers> values_,
-      variances_; ///< of token stages, and variances of small maps
+  std::map<Stage, StageNumbers> values_;    ///< of token stages
+  std::map<Stage, StageNumbers> variances_; ///< of token stages and small maps
   KeptMaps maps_;
 };
 
