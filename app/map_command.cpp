@@ -9,7 +9,7 @@
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/sink_watch.hpp>
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 #include <mha/render/font.hpp>
 #include <mha/render/map_layout.hpp>
 #include <mha/system/references.hpp>

@@ -98,7 +98,7 @@ void CircuitsCommand::note_what_is_left_out(const LayerProjections& layer) {
   if (layer.has_qk_norm)
     note("queries and keys are normalised: no matrix QK stands between two tokens, so it has no "
          "measures");
-  if (layer.normalises_behind)
+  if (layer.normalises_output)
     note("blocks normalise what attention writes, or the sum after it: these norms are left out");
   if (layer.has_ov() && layer.width == 0)
     note("what is read and what is written differ in width: OV has no eigenvalues");

@@ -9,10 +9,10 @@
 #include "proof.hpp"
 #include "retype.hpp"
 #include "work_count.hpp"
-#include <mha/compare/other_layers.hpp>
+#include <mha/compare/readings.hpp>
 #include <mha/diagnose/best_reading.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
-#include <mha/lint/lint_overflow.hpp>
+#include <mha/lint/lint.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/render/diagnose.hpp>
 #include <mha/system/named.hpp>

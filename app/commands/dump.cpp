@@ -11,7 +11,7 @@
 #include <mha/observe/not_finite.hpp>
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,5 +1,4 @@
 #include <mha/explain/explain.hpp>
-#include <mha/explain/explain_notes.hpp>
 #include <mha/observe/overflow.hpp>
 
 #include "commands/commands.hpp"
@@ -68,7 +67,7 @@ void Explain::note_last(std::size_t query, std::size_t count) {
 void Explain::report_strange(const Layer& layer, const Explanation& explanation) const {
   if (!layer.block) return;
   for (const HeadExplanation& head : explanation.heads) {
-    if (!has_strange_numbers(explanation, head)) continue;
+    if (!has_not_finite(explanation, head)) continue;
     const std::string of_layer = not_finite_text(layer);
     const std::optional<Overflow> found =
         of_layer.empty() ? find_overflow(layer, explanation.batch, head.head, explanation.query)

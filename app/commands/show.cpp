@@ -10,7 +10,7 @@
 #include <mha/observe/overflow.hpp>
 #include <mha/observe/several.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 #include <mha/render/overview.hpp>
 
 #include <algorithm>

@@ -57,7 +57,7 @@ private:
   std::size_t threads_;
 };
 
-/// One run, from the layer to what is kept of it.
+/// One run, from the layer to the kept stages.
 template <class T> Trace Bench<T>::run_once(Seconds& seconds) {
   std::optional<Trace> kept;
   PhaseTimes times;
@@ -87,7 +87,7 @@ void Bench<T>::require_same_bits(const Trace& first, const Trace& run, std::size
   }
 }
 
-/// The stages, `seconds` of one thread each, beside what the machine allows.
+/// The stages, each with `seconds` of one thread, compared with the machine.
 template <class T> Roofline Bench<T>::roofline_of(Machine<T>& machine, const StageSeconds& seconds,
                                                   const Trace& kept) const {
   const StageWork work = work_of(layer_, make_plan(layer_, kept.wants()));

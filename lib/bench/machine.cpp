@@ -22,14 +22,14 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// Many short tasks a thread, so that all threads end together, and how long one takes.
+/// Threads get many short tasks each, so that all threads end together. A task takes this long.
 constexpr std::size_t tasks_per_thread = 8;
 constexpr auto task_duration = std::chrono::milliseconds(2);
 /// How often each rate is measured; the best counts.
 constexpr std::size_t rounds = 5;
 
-/// Bytes of a level of the cache as the kernel says, else as the C library does, which counts the
-/// third one of a virtual machine several times; else `usual`.
+/// The size of a level of the cache by the kernel, else by the C library, which counts the third
+/// one of a virtual machine several times; else `usual`.
 double cache_bytes(int level, int name, double usual) {
   std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level));
   double kibibytes = 0;
@@ -90,7 +90,7 @@ template <class T> double Machine<T>::bytes_in(MemoryLevel level) const {
   const double second =
       cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20) * static_cast<double>(threads_);
   const double third = std::max(second, cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 32 << 20));
-  // Half of a cache, since other programs use the rest; of memory more than the caches hold.
+  // Half of a cache, since other programs use the rest; for memory, more than the caches hold.
   return level == MemoryLevel::cache_2   ? second / 2
          : level == MemoryLevel::cache_3 ? third / 2
                                          : 4 * third;

@@ -1,4 +1,4 @@
-#include <mha/bench/pass.hpp>
+#include <mha/bench/bench.hpp>
 
 #include <mha/bench/runs.hpp>
 #include <mha/model/run.hpp>
@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// What was measured in each run.
+/// The times of each run.
 struct Timings {
   std::vector<double> all, logits;
   std::vector<std::vector<PhaseTimes>> layers;

@@ -1,5 +1,6 @@
 #pragma once
-// The stages of a computation beside the least that they can take on this machine.
+// The time of a computation's stages, compared with the least time that this machine needs for
+// them.
 
 #include <mha/bench/machine.hpp>
 #include <mha/bench/work.hpp>
@@ -14,19 +15,19 @@ namespace mha {
 
 struct StageSpeed {
   Stage stage{};
-  double seconds = 0; ///< of a run, on average, of one thread: all workers' together by threads
+  double seconds = 0; ///< of a run: the time of all workers divided by the number of threads
   Work work;
   double kept_bytes = 0;
-  double bound_s = 0;   ///< of the work, 0 for a stage without any: see bound_of()
+  double bound_s = 0;   ///< see bound_of(); 0 for a stage without work
   std::string bound_by; ///< "multiply-adds", "exponentials", "reading from L3" …: the largest part
   /// The share of the bound that was reached.
   double reached() const { return bound_s / seconds; }
 };
 
-/// The seconds that a machine needs for some work at least, and what most of it goes to: products
-/// at the rate of multiply-adds, eleven multiply-adds of the vector unit for an exponential, or,
-/// where that takes longer, reading at the bandwidth of the place where the bytes lie; what is kept
-/// is written beside that, at the bandwidth of a copy.
+/// The least seconds that a machine needs for some work, and the largest part of them. Products run
+/// at the rate of multiply-adds, an exponential counts as eleven multiply-adds of the vector unit,
+/// and reading is bound by the bandwidth of the memory that holds the bytes; the longer of
+/// computing and reading counts. Kept stages are written in addition, at the bandwidth of a copy.
 std::pair<double, std::string> bound_of(const Work& work, double kept_bytes, MemoryLevel read_from,
                                         MemoryLevel kept_in, const MachineRates& rates);
 
@@ -39,8 +40,8 @@ struct Roofline {
   MachineRates machine;
 };
 
-/// Measures what the stages need of the machine, and holds them against it. Called by all ranks
-/// together, whose rates are added up.
+/// Measures the machine's rates that the stages need, and compares the stages with them. Called by
+/// all ranks together, whose rates are added.
 template <class T>
 Roofline roofline(Machine<T>& machine, std::vector<StageSpeed> stages, Ranks& ranks);
 

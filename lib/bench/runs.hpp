@@ -8,18 +8,18 @@
 
 namespace mha {
 
-/// Runs go on for this long, unless their number is given, and there are at least so many.
+/// Runs go on for this long and are at least this many, unless their number is given.
 inline constexpr double enough_seconds = 2;
 inline constexpr std::size_t fewest_runs = 5;
 
-/// Of at least one value; of an even number the mean of the middle two.
+/// The median of at least one value; of an even number, the mean of the middle two.
 inline double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/// Stage by stage.
+/// The medians of each stage.
 inline StageSeconds median_of(const std::vector<StageSeconds>& runs) {
   StageSeconds median{};
   std::vector<double> of_stage(runs.size());

@@ -30,7 +30,7 @@ double visible_pairs(const Layer& layer, const Plan& plan) {
   return static_cast<double>(all);
 }
 
-/// The rows of some tiles, each counted once a head.
+/// The rows of some tiles, counted once for each head.
 double rows_of_heads(const std::vector<Tile>& tiles) {
   std::size_t rows = 0;
   for (const Tile& tile : tiles) rows += tile.count * (tile.heads.last - tile.heads.first);
@@ -60,7 +60,7 @@ private:
   double bytes_of(double numbers) const {
     return numbers * static_cast<double>(size_of(layer_.dtype));
   }
-  /// x W, where W is given: no weight is the identity.
+  /// x W if there is a W; without one, it is the identity.
   void project(Stage stage, const Tensor& W, double rows_of_heads, std::size_t heads) {
     linear(stage, W, rows_of_heads / static_cast<double>(std::max<std::size_t>(1, heads)));
   }

@@ -10,11 +10,11 @@ namespace mha {
 
 /// The least that a stage needs, however it is computed.
 struct Work {
-  /// Floating point operations of products, 2 m n k each. Keys that causal, window_left,
-  /// window_right or kv_lengths hide from a query are not counted, whether or not a tile computes
-  /// them along, except in the product for scores that are kept.
+  /// Floating-point operations of products, 2 m n k each. Keys that causal, window_left,
+  /// window_right or kv_lengths hide from a query are not counted, even if a tile computes them,
+  /// except in the product for scores that are kept.
   double operations = 0;
-  double exponentials = 0; ///< one a visible (query, key) pair
+  double exponentials = 0; ///< one for each visible (query, key) pair
   double read_bytes = 0;   ///< weights, keys and values in the layer's dtype, each read once
 };
 using StageWork = std::array<Work, stage_count>;

@@ -22,7 +22,7 @@ constexpr std::array<CircuitMeasure, 6> measure_list{{
     {"copying", "Re Σλ / Σ|λ| of W_E OV W_U", &HeadCircuits::copying},
 }};
 
-/// Singular values of a bᵀ: those of R_a R_bᵀ, whose sides are the heads' widths.
+/// Singular values of a bᵀ, computed from R_a R_bᵀ, whose sides are the heads' widths.
 std::vector<double> singular_values_of_product(Matrix<const double> a, Matrix<const double> b) {
   const auto thin = [](Matrix<const double> m) -> std::optional<DenseMatrix> {
     std::optional<std::vector<double>> factor = triangular_factor(m);
@@ -37,7 +37,8 @@ std::vector<double> singular_values_of_product(Matrix<const double> a, Matrix<co
       .value_or(std::vector<double>());
 }
 
-/// Eigenvalues of a b, largest first, from the smaller of a b and b a: the others are zero.
+/// Eigenvalues of a b, largest first, computed from the smaller of a b and b a; the others are
+/// zero.
 std::vector<std::complex<double>> eigenvalues_of_product(Matrix<const double> a,
                                                          Matrix<const double> b) {
   const DenseMatrix smaller = a.rows <= a.cols ? product(a, b) : product(b, a);
@@ -81,7 +82,7 @@ std::span<const CircuitMeasure> circuit_measures() {
 
 const CircuitMeasure& circuit_measure_named(std::string_view name) {
   if (const CircuitMeasure* measure = find_named(measure_list, name)) return *measure;
-  fail("'{}' is no measure of circuits{}", name, choices_for(name, names_of_rows(measure_list)));
+  fail("'{}' is not a measure of circuits{}", name, choices_for(name, names_of_rows(measure_list)));
 }
 
 std::optional<double> effective_rank(const std::vector<double>& singular_values) {
@@ -95,20 +96,21 @@ std::optional<double> effective_rank(const std::vector<double>& singular_values)
 
 std::optional<double> positive_share(const std::vector<std::complex<double>>& eigenvalues) {
   double sum = 0, sizes = 0;
-  for (const std::complex<double>& one : eigenvalues) sum += one.real(), sizes += std::abs(one);
+  for (const std::complex<double>& lambda : eigenvalues)
+    sum += lambda.real(), sizes += std::abs(lambda);
   if (!(sizes > 0)) return std::nullopt;
   return sum / sizes;
 }
 
 void require_lapack(std::string_view what) {
-  if (!has_lapack()) fail("{} needs LAPACK, which is not there; install {}", what, lapack_package);
+  if (!has_lapack()) fail("{} needs LAPACK, which is missing; install {}", what, lapack_package);
 }
 
 std::vector<HeadCircuits> circuits_of(const LayerProjections& layer,
                                       const std::vector<std::size_t>& heads,
                                       const VocabularyProduct& vocabulary, std::size_t threads) {
   require_lapack("circuits");
-  DenseMatrix W_o_UE; // of all heads: their rows of W_o share the product
+  DenseMatrix W_o_UE; // computed for all heads together
   if (layer.has_ov() && layer.width > 0 && !vocabulary.W.empty())
     W_o_UE = product_together(layer.W_o.view(), vocabulary.W.view(), threads);
   std::vector<HeadCircuits> list(heads.size());

@@ -15,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// R of a thin factorisation; NaN where there is none.
+/// R of a thin QR factorisation; NaN if it fails.
 DenseMatrix factor_of(Matrix<const double> matrix) {
   DenseMatrix R(std::min(matrix.rows, matrix.cols), matrix.cols);
   std::optional<std::vector<double>> numbers = triangular_factor(matrix);
@@ -26,7 +26,7 @@ DenseMatrix factor_of(Matrix<const double> matrix) {
   return R;
 }
 
-/// The columns of parts side by side, or their rows below each other.
+/// Puts a head's part beside the others, or below them.
 void put(const DenseMatrix& part, std::size_t head, bool below, DenseMatrix& to) {
   for (std::size_t i = 0; i < part.rows; ++i)
     std::copy_n(part.numbers.data() + i * part.cols, part.cols,
@@ -103,7 +103,7 @@ std::vector<Composition> compositions(const std::vector<ComposedLayer>& layers,
     pairs[p].norms = norms_of(layers[pairs[p].earlier], layers[pairs[p].later],
                               static_cast<std::size_t>(pairs[p].kind));
   });
-  // A head's pairs together: the later heads of one layer after the other.
+  // The pairs of a head follow each other, by later layer and head.
   std::vector<Composition> list;
   for (std::size_t first = 0; first < pairs.size();) {
     std::size_t last = first;

@@ -9,12 +9,12 @@ namespace mha {
 
 namespace {
 
-/// A weight's numbers; one that is absent is the identity of `identity` rows (0: stays absent).
+/// A weight's numbers. An absent weight is the identity with `identity` rows (0: stays absent).
 DenseMatrix matrix_of(const Tensor& W, std::size_t identity = 0) {
   if (W.empty()) {
-    DenseMatrix one(identity, identity);
-    for (std::size_t i = 0; i < identity; ++i) one.row(i)[i] = 1;
-    return one;
+    DenseMatrix unit(identity, identity);
+    for (std::size_t i = 0; i < identity; ++i) unit.row(i)[i] = 1;
+    return unit;
   }
   const Tensor numbers = convert(W, DType::f64);
   DenseMatrix matrix(W.shape()[0], W.shape()[1]);
@@ -22,14 +22,14 @@ DenseMatrix matrix_of(const Tensor& W, std::size_t identity = 0) {
   return matrix;
 }
 
-/// W_c diag(gain) W: through compressed rows, whose norm has a gain.
+/// W_c diag(gain) W, where compressed rows have a norm with a gain.
 DenseMatrix through_compressed(const Tensor& W_c, const Tensor& gain, DenseMatrix W) {
   if (W_c.empty()) return W;
   fold_norm(W, InputNorm::rms, values_in_double(gain));
   return product(matrix_of(W_c).view(), W.view());
 }
 
-/// Adds the part of the key that every head shares to the last columns of each.
+/// Adds the part of the key that all heads share to the last columns of each head.
 void add_shared_key(const Layer& layer, DenseMatrix& W_k) {
   if (layer.W_k_pe.empty()) return;
   const DenseMatrix shared = matrix_of(layer.W_k_pe);
@@ -40,7 +40,7 @@ void add_shared_key(const Layer& layer, DenseMatrix& W_k) {
         W_k.row(i)[(h + 1) * d_k - shared.cols + j] += shared.numbers[i * shared.cols + j];
 }
 
-/// Each head's columns of every row turned as a query or key at `position`.
+/// Rotates each head's columns in every row as a query or key at `position`.
 void turn(const Layer& layer, std::int64_t position, std::size_t heads, DenseMatrix& W) {
   const RotaryTable<double> table = rotary_table<double>(layer, 1, position);
   const std::size_t d_k = W.cols / heads, before = layer.settings.rope_first;
@@ -54,8 +54,8 @@ void turn(const Layer& layer, std::int64_t position, std::size_t heads, DenseMat
     }
 }
 
-/// Whether blocks put a norm between what a head writes and the stream that is read next.
-bool has_norm_behind(const Layer& layer) {
+/// Whether a norm follows the output or the block, between a head's result and the next reader.
+bool has_norm_after(const Layer& layer) {
   return layer.block &&
          (layer.block->post_attention_norm.present() || layer.block->post_block_norm.present() ||
           layer.block->shape == BlockShape::post);
@@ -81,7 +81,7 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
   to.heads = dims.H, to.key_value_heads = dims.H_kv;
   for (std::size_t h = 0; h < dims.H; ++h) to.kv_heads.push_back(kv_head_of(layer, h));
   to.has_qk_norm = !layer.q_norm_weight.empty() || !layer.k_norm_weight.empty();
-  to.normalises_behind = has_norm_behind(layer);
+  to.normalises_output = has_norm_after(layer);
 
   const bool some_qk = !layer.W_q.empty() || !layer.W_k.empty(),
              some_ov = !layer.W_v.empty() || !layer.W_o.empty();
@@ -101,7 +101,7 @@ LayerProjections projections_of(const Layer& layer, const std::string& id, std::
   }
   if (layer.settings.rope != Rope::none && to.has_qk()) {
     Layer at = layer;
-    at.positions = {}; // those of a text, if it has any
+    at.positions = {}; // the text's do not matter
     turn(at, offset, dims.H, to.W_q), turn(at, 0, dims.H_kv, to.W_k);
     to.is_rotary = true;
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t tokens_together = 2048;
 
-/// The gain of a norm as it multiplies.
+/// The factors of a norm's gain.
 std::vector<double> gain_of(const Norm& norm) {
   std::vector<double> gain(norm.weight.count());
   for (std::size_t i = 0; i < gain.size(); ++i)

@@ -1,6 +1,5 @@
-#include <mha/compare/capture_path.hpp>
+#include <mha/compare/capture_names.hpp>
 
-#include <mha/compare/capture_table.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
@@ -16,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// What numbered layers are called.
+/// The names of numbered layers.
 constexpr std::string_view layer_words = "layers layer h blocks block blk decoder_layer "
                                          "encoder_layer decoder_layers encoder_layers l";
 
@@ -32,8 +31,8 @@ bool is_step_word(const std::string& word) {
   return (row && !row->output.empty()) || !result_stages(word).empty();
 }
 
-/// {"layer", 3} of "layer_3" and "layer3", {"attn_out", 3} of "attn_out_3"; no number where the
-/// word before it is neither a layer nor a step or cache of one: "fc_1", "transformer_h_0_ln_1".
+/// {"layer", 3} of "layer_3" and "layer3", {"attn_out", 3} of "attn_out_3"; no number if the word
+/// before it is neither a layer nor a layer's step or cache: "fc_1", "transformer_h_0_ln_1".
 std::pair<std::string_view, std::optional<std::size_t>> numbered_word(std::string_view part) {
   std::size_t digits = part.size();
   while (digits > 0 && is_digit(part[digits - 1])) --digits;
@@ -45,7 +44,7 @@ std::pair<std::string_view, std::optional<std::size_t>> numbered_word(std::strin
   return {word, counts ? number_in(part.substr(digits)) : std::nullopt};
 }
 
-/// Whether the words before a number are one of the model's ends: lm_head.output.0 is of no layer.
+/// Whether the words before a number are one of the model's ends: lm_head.output.0 has no layer.
 bool is_end_of_model(std::vector<std::string> words, std::size_t count) {
   words.resize(count);
   return !words.empty() && meaning_of(model_meanings(), words, {}) != nullptr;
@@ -66,7 +65,7 @@ void take_graph_node(std::vector<std::string>& words, GraphNode& node) {
   words.pop_back();
 }
 
-/// Flax keeps what a module's call returns under "__call__", in a tuple of one for each call.
+/// Flax keeps the results of a module's calls under "__call__", in a tuple with an item a call.
 void drop_calls(std::vector<std::string>& words) {
   const auto call = std::ranges::find(words, "__call__");
   if (call == words.end()) return;
@@ -99,14 +98,14 @@ CapturePath path_of(std::string_view name) {
     if (!number || is_end_of_model(words, i)) continue;
     path.layer = number;
     path.own_form = words.size() == 3 && words[0] == "layers" && i == 1;
-    // "attn_out_3" says a step of layer 3, "layer_3" the layer; what holds caches says which.
-    std::vector<std::string> behind(words.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                    words.end());
+    // "attn_out_3" is a step of layer 3, "layer_3" the layer; a container of caches names the
+    // cache.
+    std::vector<std::string> after(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
     std::string before(word.empty() && i > 0 ? std::string_view(words[i - 1]) : word);
     if (before.ends_with("_l")) before.resize(before.size() - 2); // llama.cpp's "cache_k_l3"
-    if (is_cache(before) || (!word.empty() && behind.empty() && is_step_word(before)))
-      behind.insert(behind.begin(), before);
-    words = std::move(behind);
+    if (is_cache(before) || (!word.empty() && after.empty() && is_step_word(before)))
+      after.insert(after.begin(), before);
+    words = std::move(after);
     break;
   }
   path.words = std::move(words);
@@ -115,7 +114,7 @@ CapturePath path_of(std::string_view name) {
 
 namespace {
 
-/// A word without its separators, in small letters: "LayerNorm" is "layer_norm".
+/// A word without separators, in lower case, so that "LayerNorm" equals "layer_norm".
 std::string squeezed(std::string_view word) {
   std::string letters;
   for (char c : word)
@@ -139,7 +138,7 @@ const Vocabulary& module_words() {
   return words;
 }
 
-/// Those, and the names of results.
+/// The module words and the names of results.
 const Vocabulary& all_words() {
   static const Vocabulary words = [] {
     Vocabulary list = module_words();
@@ -155,7 +154,7 @@ std::string joined(const std::vector<std::string>& parts, std::size_t first, std
                                      parts.begin() + static_cast<std::ptrdiff_t>(last), "_"));
 }
 
-/// The parts put together to words, each as long as a known one can be; whether all are known.
+/// Parts joined into the longest known words, and whether every word is known.
 struct KnownWords {
   std::vector<std::string> words;
   bool all_known = true;
@@ -175,7 +174,7 @@ KnownWords words_from(const std::vector<std::string>& parts, const Vocabulary& k
   return result;
 }
 
-/// The longest of a table's paths that the parts end with, in its own spelling; empty: none.
+/// The longest path of a table that the parts end with, in the table's spelling, or empty.
 std::vector<std::string> path_at_end(const std::vector<std::string>& parts, bool of_layer) {
   using Paths = std::map<std::string, std::string_view, std::less<>>;
   const auto paths_of = [](const std::vector<CaptureMeaning>& table) {
@@ -240,7 +239,7 @@ std::vector<CapturePath> flat_paths_of(std::string_view name) {
   const KnownWords modules = words_from(parts, module_words());
   const std::vector<std::string> module = path_at_end(parts, path.layer.has_value());
   if (path.layer && has_word("out output hidden hidden_state hidden_states", whole))
-    add({}); // what the layer hands on
+    add({}); // the layer's output
   else if (path.layer && !cache.empty())
     add(parts);
   else if (!module.empty())

@@ -1,4 +1,4 @@
-#include <mha/compare/capture_table.hpp>
+#include <mha/compare/capture_names.hpp>
 
 #include <mha/system/words.hpp>
 
@@ -17,8 +17,7 @@ constexpr std::string_view no_step = "no step of the model";
 
 // Found in Transformers' modules (hooks, nnsight), llama.cpp's graph, vLLM, SGLang,
 // TransformerLens, MLX, candle, TensorRT-LLM, ONNX Runtime GenAI, nanoGPT, LitGPT and LLaMA's own
-// code. The first row that holds wins; longer
-// words before shorter ones.
+// code. The first row that holds wins; longer endings are tried before shorter ones.
 // clang-format off
 const std::vector<CaptureMeaning>& layer_meanings() {
   using enum Stage;

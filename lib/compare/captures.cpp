@@ -1,8 +1,6 @@
 #include <mha/compare/captures.hpp>
 
-#include <mha/compare/capture_path.hpp>
-#include <mha/compare/capture_table.hpp>
-#include <mha/compare/graph_nodes.hpp>
+#include <mha/compare/capture_names.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/named.hpp>
@@ -20,7 +18,7 @@ std::optional<Stage> own_name(std::string_view word) {
   return info ? std::optional(info->stage) : std::nullopt;
 }
 
-/// What a path ends with besides its module: the side, and an element of what it returns.
+/// The end of a path after its module: input or output, and an element of a returned tuple.
 struct Side {
   bool input = false;
   std::optional<std::size_t> element;
@@ -41,7 +39,7 @@ Side take_side(std::vector<std::string>& words) {
   return side;
 }
 
-/// What a module of the table returns.
+/// Reads the output of a module in the table.
 void take_output(const CaptureMeaning& row, const Side& side, const Surroundings& model,
                  Capture& capture) {
   capture.stages = row.output, capture.why = row.why;
@@ -60,7 +58,7 @@ void take_output(const CaptureMeaning& row, const Side& side, const Surroundings
     capture.stages = {Stage::resid_post}, capture.of_last = true;
 }
 
-/// A name that no row of the table has.
+/// Reads a name that no row of the table has.
 void take_name(const std::vector<std::string>& words, Capture& capture) {
   if (has_word("c_attn qkv_proj Wqkv wqkv qkv", words.back()))
     capture.side_by_side = {Stage::q, Stage::k, Stage::v};
@@ -75,8 +73,7 @@ void take_name(const std::vector<std::string>& words, Capture& capture) {
   capture.anywhere = !capture.layer && (!capture.stages.empty() || !capture.side_by_side.empty());
 }
 
-/// What stands behind a layer's number is one of its caches: keys as attention reads them, or
-/// values.
+/// Reads a layer's cache: values, or keys as attention reads them.
 bool take_cache(const std::vector<std::string>& words, Capture& capture) {
   const auto cache = std::ranges::find_if(words, is_cache);
   if (!capture.layer || cache == words.end()) return false;
@@ -94,7 +91,7 @@ bool take_cache(const std::vector<std::string>& words, Capture& capture) {
   return true;
 }
 
-/// What a path's words mean.
+/// The meaning of a path.
 Capture meaning_of_path(const CapturePath& path, const Surroundings& model) {
   Capture capture;
   std::vector<std::string> words = path.words;
@@ -125,10 +122,10 @@ Capture meaning_of_path(const CapturePath& path, const Surroundings& model) {
   }
   if (!capture.layer && words.size() == 1 &&
       has_word("model transformer gpt_neox bert roberta distilbert", words[0]))
-    words[0] = "last_hidden_state"; // what the module of all layers returns
+    words[0] = "last_hidden_state"; // the output of the module of all layers
   const CaptureMeaning* row =
       meaning_of(capture.layer ? layer_meanings() : model_meanings(), words, model);
-  // What a norm that also adds returns beside its result is what it normed.
+  // A norm that also adds the residual returns its input beside its result.
   const bool norms = row && is_norm(*row);
   if (side.input || (norms && (side.element == 1 || path.node.result == 3))) {
     if (row) capture.stages = row->input;

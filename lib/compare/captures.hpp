@@ -1,6 +1,7 @@
 #pragma once
-// Porters' names of a whole model's steps: nodes of llama.cpp's graph, hooks of modules,
-// stacks of states. The module above is part of a name: mlp.c_proj is no attention.
+// Names that other programs give a whole model's steps: nodes of llama.cpp's graph, hooks of
+// modules, stacks of states. The module above is part of a name: mlp.c_proj does not belong to
+// attention.
 
 #include <mha/layer/block.hpp>
 
@@ -12,32 +13,32 @@
 
 namespace mha {
 
-/// What decides between the meanings of a name.
+/// Properties of the model that decide between the meanings of a name.
 struct Surroundings {
   const TransformerBlock* block = nullptr; ///< of the layers; null: not known
   bool bare_embedding = true;              ///< embed is the tokens' rows, nothing is added
   bool last_norm = true;
-  /// What the modules of attention and of the feed-forward return, where a family's add the
-  /// residual or norm, or do not where others do.
+  /// The stages that a family's attention and feed-forward modules return, where those differ from
+  /// the usual: the module adds the residual or norms, or leaves out what others do.
   std::optional<Stage> attention_returns, mlp_returns;
-  bool one_layer = false; ///< one is chosen: a stage without a number is its
+  bool one_layer = false; ///< one layer is chosen: stages without a number belong to it
 };
 
-/// What a name says.
+/// The meaning of a captured tensor's name.
 struct Capture {
-  std::optional<std::size_t> layer; ///< its number; none: the model's ends
-  bool of_last = false;             ///< what enters the last norm: a stage of the last layer
-  std::vector<Stage> stages;        ///< that it may mean; empty: none
-  std::vector<Stage> side_by_side;  ///< columns of several stages in one: q, k, v
-  bool by_group = false; ///< their columns go by key/value head: its queries, its key, its value
-  std::string why;       ///< why it is no stage, where the name is known
-  /// An element of what a layer's module returns: `.0` and `.1` of a pair.
+  std::optional<std::size_t> layer; ///< nothing: the model's ends
+  bool of_last = false;             ///< the input of the last norm: a stage of the last layer
+  std::vector<Stage> stages;        ///< the possible stages
+  std::vector<Stage> side_by_side;  ///< columns of several stages in one tensor: q, k, v
+  bool by_group = false;            ///< grouped by key/value head: its queries, its key, its value
+  std::string why;                  ///< why a known name is not a stage
+  /// An element of a module's tuple: `.0` and `.1` of a pair.
   std::optional<std::size_t> element;
   bool is_layer = false; ///< the layer's module itself
-  bool cached = false;   ///< keys or values of a cache: keys as attention reads them
+  bool cached = false;   ///< keys or values of a cache; keys are those that attention reads
   bool of_node = false;  ///< a node of an exported graph
-  bool product = false;  ///< of a linear module, before its bias is added
-  bool anywhere = false; ///< a layer's stage without its number
+  bool product = false;  ///< a linear module's product, before its bias is added
+  bool anywhere = false; ///< a layer's stage without a layer number
 };
 
 /// The meaning of a name among a whole model's captures: "model.layers.3.mlp.down_proj.input",
@@ -45,8 +46,7 @@ struct Capture {
 /// "/model/layers.3/mlp/Mul_output_0", "present.3.key", "model_layers_3_mlp_down_proj".
 Capture capture_of(std::string_view name, const Surroundings& model);
 
-/// The stage of a name whose last words are a module and its parent ("mlp.c_proj"); empty: no such
-/// pair is known.
+/// The stages of a name that ends with a known module and its parent ("mlp.c_proj").
 std::vector<Stage> stages_below_module(std::string_view name);
 
 /// The rows of the table, for docs and tests: words, and the stages that they mean as the output
@@ -58,7 +58,7 @@ struct CaptureRow {
 };
 std::vector<CaptureRow> capture_rows();
 
-/// Whether a dump says it of its text, beside the stages.
+/// Whether a tensor beside the stages of a dump describes its text.
 inline bool is_of_text(std::string_view name) {
   return name == "ids" || name == "lengths" || name == "input_ids" || name == "token_ids" ||
          name == "attention_mask" || name == "position_ids";

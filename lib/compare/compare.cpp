@@ -1,6 +1,7 @@
 #include <mha/compare/compare.hpp>
 
 #include <mha/compare/elements.hpp>
+#include <mha/compare/precision.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/tensor/place.hpp>
@@ -13,17 +14,17 @@ namespace mha {
 
 namespace {
 
-/// Where a stage holds −inf or a mask's constant at masked places.
+/// Whether a stage holds −inf or a mask's constant at masked places.
 bool shows_masks(Stage stage) {
   return stage == Stage::masked || stage == Stage::shifted || stage == Stage::row_max ||
          stage == Stage::logsumexp;
 }
 
-/// A thousandth of the root mean square of the finite numbers but mask constants; of many, of some
-/// that lie evenly.
+/// A thousandth of the root mean square of the finite numbers, mask constants excluded. In a large
+/// tensor, evenly spaced numbers are a sample of all.
 double near_zero(const Tensor& tensor) {
   constexpr double share = 1e-3;
-  constexpr std::size_t most = std::size_t{1} << 16; // few beside what is compared
+  constexpr std::size_t most = std::size_t{1} << 16;
   double sum = 0;
   std::size_t n = 0;
   const std::size_t step = tensor.count() / most + 1;
@@ -44,46 +45,16 @@ struct Comparison::Partial : ComparedElements {
   RowsOfHead rows;
 };
 
-/// One stage of the reference, and how to walk through it.
+/// One stage of the reference, and its layout.
 struct Comparison::Target {
   Tensor value, allowed;
   Tolerance tolerance;
   DType bits = DType::f32;               ///< the coarser type
   double small = 0;                      ///< numbers below are near zero
   std::size_t batch_stride = 0;          ///< in elements; 0 where there is no batch axis
-  std::vector<std::size_t> strides;      ///< per axis of the table, without the batch
+  std::vector<std::size_t> strides;      ///< by axis of the stage table, without the batch
   std::size_t heads = 1, head_width = 0; ///< head_width: of the columns of concat
 };
-
-Tolerance default_tolerance(DType coarser) {
-  switch (coarser) {
-  case DType::f64:
-    return {1e-7, 1e-7};
-  case DType::f16:
-    return {1e-5, 1e-3};
-  case DType::bf16:
-    return {1e-5, 1.6e-2};
-  default:
-    return {1e-5, 1.3e-6};
-  }
-}
-
-int significand_bits(DType dtype) {
-  switch (dtype) {
-  case DType::bf16:
-    return 8;
-  case DType::f16:
-    return 11;
-  case DType::f32:
-    return 24;
-  default:
-    return 53;
-  }
-}
-
-DType coarser_of(DType a, DType b) {
-  return significand_bits(a) <= significand_bits(b) ? a : b;
-}
 
 void Comparison::add(const ReferenceStage& reference, Tolerance tolerance, const Tensor& allowed) {
   auto target = std::make_shared<Target>();
@@ -122,7 +93,7 @@ StageSet Comparison::wants() const {
 
 namespace {
 
-/// What the layer's float masks add at one place.
+/// The sum of the layer's float masks at one place.
 double added_mask(const Layer& layer, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
   double sum = 0;
   for (const Broadcast& mask : layer.added) {
@@ -143,14 +114,14 @@ void Comparison::observe(const Slice& block) {
   const bool with_heads = begins_with_heads(block.stage);
   const bool rows = info_of(block.stage).kind == Kind::row,
              of_keys = !rows && axis_of(letters.back()) == Axis::key;
-  // What a head has of keys, or of other heads, is one row.
+  // Numbers of keys, or of other heads, that belong to a head are one row.
   const std::size_t n = has_rows(block.stage) ? shape[with_heads ? 1 : 0] : 1,
                     width = rows ? 1 : shape.back();
   const std::size_t head_parts = target->head_width > 0 ? target->heads : 1;
   const auto stride = [&](std::size_t axis) { return target->strides[axis]; };
   const auto strides = [&](std::size_t axis) { return block.values.strides[axis]; };
-  const std::size_t tokens = with_heads ? 1 : 0, // the axis that counts them
-      numbers = shape.size() - 1;                // that of a row's own
+  const std::size_t tokens = with_heads ? 1 : 0, // the axis of tokens
+      numbers = shape.size() - 1;                // the axis of a row's numbers
 
   const auto work = [&](auto a_type, auto r_type) {
     using A = decltype(a_type);
@@ -160,7 +131,8 @@ void Comparison::observe(const Slice& block) {
       for (std::size_t part = 0; part < head_parts; ++part) {
         auto partial = std::make_shared<Partial>();
         const std::size_t head = block.head + h, columns = width / head_parts;
-        // Other implementations leave what they will behind the end of a shorter text.
+        // Rows after the end of a shorter text are not compared: implementations leave anything
+        // there.
         for (std::size_t i = 0; i < n && block.token + i < block.length; ++i) {
           const std::size_t token = block.token + i, wrong = partial->mismatched;
           Elements<A, R> some{};
@@ -235,7 +207,7 @@ Difference Comparison::of(Stage stage) const {
   else
     result.cosine = total.finite > 0 && total.aa == 0 && total.rr == 0 ? 1 : 0;
   if (target->heads > 1 && total.count > 0 && worst.abs > 0) {
-    std::size_t head = 0; // with the most wrong elements; of as many, the largest error
+    std::size_t head = 0; // the most wrong elements, then the largest error
     for (std::size_t h = 1; h < heads.size(); ++h) {
       const std::size_t wrong = heads[h].mismatched, most = heads[head].mismatched;
       if (wrong != most ? wrong > most : of_interest(heads[h]).abs > of_interest(heads[head]).abs)
@@ -253,11 +225,12 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
          to_string(layer.shape_of(stage)));
   Comparison comparison(layer);
   const bool floating = is_floating(reference.dtype());
-  ReferenceStage one{stage, reference, stored.value_or(floating ? reference.dtype() : layer.dtype),
-                     "the reference", ""};
-  if (reference.dtype() != DType::f64) one.value = convert(reference, DType::f32);
-  comparison.add(one, tolerance, allowed);
-  // As the computation would show it: one block a batch item, in the table's order of axes.
+  ReferenceStage theirs{stage, reference,
+                        stored.value_or(floating ? reference.dtype() : layer.dtype),
+                        "the reference", ""};
+  if (reference.dtype() != DType::f64) theirs.value = convert(reference, DType::f32);
+  comparison.add(theirs, tolerance, allowed);
+  // Observed as in a computation: one block a batch item, axes in the order of the stage table.
   ArrayView whole = view_of(ours.dtype() == DType::f64 ? ours : convert(ours, DType::f32));
   if (layer.settings.columns && info_of(stage).kind != Kind::row) {
     std::swap(whole.shape.end()[-1], whole.shape.end()[-2]);
@@ -279,6 +252,14 @@ Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Te
     comparison.observe(block);
   }
   return comparison.of(stage);
+}
+
+bool may_be_rounding(const Difference& found, DType precision) {
+  constexpr double least_cosine = 0.9, least_cosine_in_float = 0.999;
+  constexpr float no_rounding_in_float = 0.02F;
+  if (!std::isfinite(found.max_abs)) return false;
+  if (is_short(precision)) return found.cosine >= least_cosine;
+  return found.cosine >= least_cosine_in_float && found.nearest < no_rounding_in_float;
 }
 
 } // namespace mha

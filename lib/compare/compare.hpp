@@ -1,8 +1,9 @@
 #pragma once
-// One stage against the same stage of another implementation, element by element.
+// Comparison of a stage with the same stage of another implementation, element by element.
 
 #include <mha/compare/reference.hpp>
 #include <mha/compare/regions.hpp>
+#include <mha/compare/tolerances.hpp>
 #include <mha/compare/ulp.hpp>
 #include <mha/observe/placement.hpp>
 
@@ -13,55 +14,44 @@
 
 namespace mha {
 
-/// Elements a of ours and r of the reference agree where |a − r| ≤ absolute + relative · |r|.
-struct Tolerance {
-  double absolute = 0, relative = 0;
-
-  friend bool operator==(const Tolerance&, const Tolerance&) = default;
-};
-
-/// torch.testing.assert_close's for the coarser of two types: f64 1e-7 + 1e-7 |r|, f32 1e-5 +
-/// 1.3e-6 |r|, f16 1e-5 + 1e-3 |r|, bf16 1e-5 + 1.6e-2 |r|.
-Tolerance default_tolerance(DType coarser);
-/// The bits of a floating type's significand, with the one that is not stored: 24 of float32.
-int significand_bits(DType dtype);
-/// Of two floating types the one with fewer of them.
-DType coarser_of(DType a, DType b);
-
-/// What a comparison finds. NaN equals NaN, infinities equal themselves; in masked, shifted,
+/// The result of a comparison. NaN equals NaN, infinities equal themselves; in masked, shifted,
 /// row_max and logsumexp −inf equals a finite mask constant (at most −5000: −1e4, −1e9, finfo.min),
 /// and two such constants are equal where the layer's own mask adds one.
 struct Difference {
-  bool same_bits = true; ///< in the coarser of the two types; any NaN is any other
+  bool same_bits = true; ///< in the coarser of the two types; any NaN equals any other
   bool within = true;    ///< no element disagrees
-  /// |ours − theirs| in |theirs|, of the row with elements that disagree where that is least.
+  /// The least ‖ours − theirs‖ / ‖theirs‖ of a row with elements that disagree.
   float nearest = 0;
-  /// The largest |a − r| and |a − r| / |r|, of the elements that disagree; where none does, of all.
-  /// |r| counts as a thousandth of what is typical of the stage at least, so that a number near
-  /// zero makes no error look large. Infinite where only one of them is NaN or infinite.
+  /// The largest |a − r| and |a − r| / |r| of the elements that disagree, or of all if none does.
+  /// |r| counts as at least a thousandth of the stage's typical size, so that a number near zero
+  /// does not make its error look large. Infinite if only one of a and r is NaN or infinite.
   double max_abs = 0, max_rel = 0;
   std::vector<std::size_t> at; ///< the element of max_abs, in the stage's own axes
-  double ours = 0, theirs = 0; ///< its values
+  double ours = 0, theirs = 0; ///< the values of that element
   std::size_t mismatched = 0, count = 0;
   double rms = 0;    ///< of the reference's finite elements
-  double cosine = 1; ///< of the elements that are finite on both sides; 0 where there is none
-  /// Of stages with several (concat's widths too): the one with the most elements that disagree; of
-  /// as many, with the largest error.
+  double cosine = 1; ///< of the elements that are finite on both sides; 0 if there are none
+  /// In stages with several heads (and concat): the head with the most elements that disagree, and
+  /// among equals the one with the largest error.
   std::optional<std::size_t> worst_head;
-  /// Of every element, in the coarser of the two types; a mask's constant is as far from −inf as 0.
+  /// Distances in the coarser of the two types; a mask's constant is as far from −inf as 0 is.
   UlpCounts ulp;
-  Regions regions; ///< of the elements that disagree
+  Regions regions; ///< where elements disagree
 };
 
 /// Compares whole values of the shape layer.shape_of(stage). `stored`: the type that the reference
-/// was stored in; default: its tensor's. `allowed`: what each number of the reference may be off by
-/// where that is more than the tolerance, float32 and of its shape; empty: nothing.
+/// was stored in, by default its tensor's. `allowed`: the error allowed to each number of the
+/// reference where that is more than the tolerance (float32, of the reference's shape), or empty.
 Difference compare(const Layer& layer, Stage stage, const Tensor& ours, const Tensor& reference,
                    Tolerance tolerance, std::optional<DType> stored = std::nullopt,
                    const Tensor& allowed = {});
 
-/// Compares stages while they are computed, so that maps are not held. The same numbers as compare,
-/// whatever the threads.
+/// Whether an error can be rounding at all. Rounding hardly changes a stage's direction, and in
+/// float32 it does not move every differing row by 2 % of itself, some hundred thousand units.
+bool may_be_rounding(const Difference& found, DType precision);
+
+/// Compares stages while they are computed, so that no whole map is kept in memory. Finds the same
+/// numbers as compare(), for any number of threads.
 class Comparison : public Observer {
 public:
   /// `reference` and `layer` must outlive it.
@@ -72,7 +62,7 @@ public:
   void observe(const Slice& block) override;
   Difference of(Stage stage) const;
 
-  /// What one head of one block comes to.
+  /// The result of one head of one block.
   struct Partial;
 
 private:

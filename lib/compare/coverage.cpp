@@ -1,6 +1,6 @@
 #include <mha/compare/coverage.hpp>
 
-#include <mha/compare/capture_path.hpp>
+#include <mha/compare/capture_names.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/system/characters.hpp>
@@ -15,22 +15,22 @@ namespace mha {
 
 namespace {
 
-/// "layers.N.mlp" of "layers.3.mlp", "Qcur-N" of "Qcur-3": one line for what all layers have. Sizes
-/// and files stay ("out.3/ref.npz: …").
+/// "layers.N.mlp" of "layers.3.mlp", "Qcur-N" of "Qcur-3", so that tensors of all layers share a
+/// line. Numbers in sizes and file names stay ("out.3/ref.npz: …").
 std::string without_numbers(const std::string& text) {
   const auto digit_at = [&](std::size_t i) { return i < text.size() && is_digit(text[i]); };
   const auto one_of_at = [&](std::size_t i, std::string_view these) {
     return i < text.size() && these.find(text[i]) != std::string_view::npos;
   };
-  const auto behind_layer_word = [&](std::size_t i) { // "model_layers_3_mlp"
+  const auto follows_layer_word = [&](std::size_t i) { // "model_layers_3_mlp"
     const std::size_t word = text.find_last_not_of("abcdefghijklmnopqrstuvwxyz", i - 2) + 1;
     return text[i - 1] == '_' && i > 1 && is_layer_word(text.substr(word, i - 1 - word));
   };
   std::string out;
-  bool file = false; // the word is one
+  bool file = false; // whether the word is a file's name
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (i == 0 || text[i - 1] == ' ') file = text.substr(i, text.find(' ', i) - i).ends_with(':');
-    if (file || !digit_at(i) || i == 0 || (!one_of_at(i - 1, ".-[/") && !behind_layer_word(i))) {
+    if (file || !digit_at(i) || i == 0 || (!one_of_at(i - 1, ".-[/") && !follows_layer_word(i))) {
       out += text[i];
       continue;
     }
@@ -67,9 +67,9 @@ void Coverage::add(const std::string& id, const std::vector<Stage>& compared,
   lacks_steps_ = lacks_steps_ || !reference.not_compared.empty();
   misshapen_ = misshapen_ || reference.has_misshapen();
   std::vector<std::string> meant;
-  for (const NotCompared& one : reference.not_compared) meant.push_back(one.text());
-  count(meant, left_);
-  count(reference.passed_over, passed_over_);
+  for (const NotCompared& tensor : reference.not_compared) meant.push_back(tensor.text());
+  count(meant, not_compared_);
+  count(reference.skipped, skipped_);
   count(reference.notes, notes_);
 }
 
@@ -81,12 +81,12 @@ void Coverage::remove(const std::string& id, Stage stage) {
 }
 
 void Coverage::count(const std::vector<std::string>& texts, Counts& counts) {
-  for (const std::string& one : texts) {
-    const std::string text = without_numbers(one);
+  for (const std::string& original : texts) {
+    const std::string text = without_numbers(original);
     const auto at =
         std::ranges::find_if(counts, [&](const Counted& known) { return known.text == text; });
     if (at == counts.end())
-      counts.push_back({text, one});
+      counts.push_back({text, original});
     else
       ++at->times;
   }
@@ -94,8 +94,8 @@ void Coverage::count(const std::vector<std::string>& texts, Counts& counts) {
 
 std::vector<std::string> Coverage::counted(const Counts& counts) {
   std::vector<std::string> list;
-  for (const Counted& one : counts)
-    list.push_back(one.times == 1 ? one.first : fmt::format("{} × {}", one.text, one.times));
+  for (const Counted& text : counts)
+    list.push_back(text.times == 1 ? text.first : fmt::format("{} × {}", text.text, text.times));
   return list;
 }
 
@@ -119,9 +119,9 @@ std::string Coverage::compared() const {
   return text;
 }
 
-std::string Coverage::what_is_left() const {
+std::string Coverage::rest_in_words() const {
   std::vector<std::string> left = not_compared();
-  std::ranges::copy(passed_over(), std::back_inserter(left));
+  std::ranges::copy(skipped(), std::back_inserter(left));
   if (left.empty()) return "";
   return fmt::format(", but {}{}", io::shown(left[0]),
                      left.size() > 1 ? fmt::format(" and {} more", left.size() - 1) : "");
@@ -131,7 +131,7 @@ void fail_without_stage(const std::string& against, std::string_view of, const C
   fail("<against> {}: no stage of this {} is in it{}: layers.N.STAGE, hidden_states, embed, final "
        "or "
        "logits expected, of this text",
-       against, of, coverage.what_is_left());
+       against, of, coverage.rest_in_words());
 }
 
 } // namespace mha

@@ -1,6 +1,5 @@
 #include <mha/compare/diff.hpp>
 
-#include <mha/compare/likely_rounding.hpp>
 #include <mha/compare/other_readings.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>
@@ -15,10 +14,10 @@ namespace mha {
 
 namespace {
 
-/// How much larger the error of a later step must be for an earlier one to pass for rounding.
+/// How much larger a later step's error must be for an earlier error to count as rounding.
 constexpr double much_larger = 20;
 
-/// The value of one stage of an edited layer; nothing where that cannot be computed.
+/// The value of one stage of an edited layer, if it can be computed.
 std::optional<Tensor> value_in(const Layer& layer, Stage stage, std::size_t threads) {
   if (!contains(available_stages(layer), stage)) return std::nullopt;
   return trace(layer, {stage}, {}, threads).value(stage);
@@ -81,16 +80,16 @@ private:
   std::size_t threads_;
   const PassContext* pass_;
   std::map<DType, ShownRoundingJudge>
-      judges_;                    ///< of the layer's own steps, by what they are kept in
-  std::map<Stage, Tensor> exact_; ///< where every stage is compared with float64
+      judges_;                    ///< of the layer's own steps, by the type they are kept in
+  std::map<Stage, Tensor> exact_; ///< float64 values, if every stage is compared with them
   Diff result_;
 };
 
-/// The coarsest type that a stage of the reference, and what it was computed from, are of: a step
-/// that is stored in float32 inherits the rounding of bfloat16 inputs. What is gathered, not
-/// computed (the stream before the first layer, x of a layer without a norm) has the precision of
-/// the checkpoint and says nothing about the computation. A row's one number is float32 in kernels
-/// of every type: of queries and keys that were computed, what was saved after it has theirs.
+/// The coarsest type of a reference's stage and of the stages it was computed from: a step stored
+/// in float32 inherits the rounding of bfloat16 inputs. Stages that are gathered, not computed (the
+/// stream before the first layer, x of a layer without a norm) have the checkpoint's precision, not
+/// the computation's. Row values are float32 in kernels of every type; if queries and keys were
+/// computed, the stages saved after them show their precision.
 DType Differ::precision_of_chain(Stage stage) const {
   StageSet chain = ancestors_of(layer_, stage);
   if (info_of(stage).kind == Kind::row && contains(chain, Stage::q) && !layer_.has_given(Stage::q))
@@ -104,7 +103,7 @@ DType Differ::precision_of_chain(Stage stage) const {
   return coarsest;
 }
 
-/// The stage's, and what typed numbers may be off by.
+/// The stage's tolerance, plus the error of typed numbers.
 Tolerance Differ::tolerance_for(const ReferenceStage& theirs, DType coarser) const {
   if (info_of(theirs.stage).kind == Kind::row) coarser = coarser_of(layer_.dtype, theirs.stored);
   Tolerance tolerance = tolerances_.of(theirs.stage, coarser);
@@ -112,7 +111,7 @@ Tolerance Differ::tolerance_for(const ReferenceStage& theirs, DType coarser) con
   return tolerance;
 }
 
-/// One value of a stage against the reference's.
+/// Compares a value of the stage with the reference's.
 Difference Differ::against(const StageDiff& row, const Tensor& ours, Tolerance tolerance) const {
   const ReferenceStage& theirs = *row.reference;
   Difference found =
@@ -136,7 +135,7 @@ void Differ::compare_all() {
     if (!theirs.mean_of_heads) comparison.add(theirs, row.tolerance);
     result_.stages.push_back(std::move(row));
   }
-  Comparison own(layer_); // with float64, in the same computation
+  Comparison own(layer_); // ours with float64, in the same computation
   if (pass_ && pass_->every_stage) exact_ = exact_stages();
   for (const auto& [stage, exact] : exact_) own.add({stage, exact, DType::f64, "float64", ""}, {});
   Several both;
@@ -154,7 +153,7 @@ void Differ::compare_all() {
   }
 }
 
-/// The reference's distance from float64 beside ours.
+/// Our distance from float64, and the reference's.
 FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& exact) {
   FromExact found;
   found.ours = ours;
@@ -169,8 +168,8 @@ FromExact Differ::from_exact(const StageDiff& row, double ours, const Tensor& ex
   return found;
 }
 
-/// What implementations in the precision of a stage's reference round; where it is computed from
-/// the reference's own stages, those were rounded when they were saved, or typed.
+/// The roundings of implementations in the precision of the stage's reference. If the stage is
+/// computed from the reference's own stages, those were rounded when they were saved or typed.
 RoundedSteps Differ::steps_of(const StageDiff& row, bool from_theirs) const {
   RoundedSteps steps{.kept = coarser_of(layer_.dtype, row.precision)};
   for (const Stage stage : row.from) {
@@ -188,8 +187,8 @@ ShownRoundingJudge& Differ::own_judge(const StageDiff& row) {
   return judges_.try_emplace(kept, layer_, std::move(steps), threads_).first->second;
 }
 
-/// The difference `with` of a stage of a layer, beyond what rounding allows each number; nothing
-/// where that is not known. `allowed` is the most of it.
+/// The part of a difference that exceeds what rounding allows each number; nothing if rounding
+/// cannot be judged. `allowed` becomes the most that a number is allowed.
 std::optional<Difference> Differ::without_rounding(const StageDiff& row, Difference with,
                                                    ShownRoundingJudge& judge, const Tensor& ours,
                                                    double& allowed,
@@ -208,7 +207,7 @@ std::optional<Difference> Differ::without_rounding(const StageDiff& row, Differe
   return with;
 }
 
-/// What the layer computes of these stages: of those that are available, and of large ones nothing.
+/// The layer's values of these stages, without unavailable and large ones.
 std::map<Stage, Tensor> Differ::values_of(const std::vector<Stage>& stages) const {
   constexpr std::size_t most_together = std::size_t{1} << 26;
   const StageSet available = available_stages(layer_);
@@ -226,8 +225,8 @@ std::map<Stage, Tensor> Differ::values_of(const std::vector<Stage>& stages) cons
   return values;
 }
 
-/// Leaves of a stage that is outside the tolerance what rounding does not allow. Where the
-/// tolerance was asked for, it stays.
+/// Subtracts allowed rounding from the differences of stages out of tolerance, unless the caller
+/// asked for a tolerance.
 void Differ::allow_rounding() {
   std::vector<StageDiff*> rows;
   std::vector<Stage> stages;
@@ -249,14 +248,14 @@ void Differ::allow_rounding() {
   }
 }
 
-/// The error of a step that is wrong by itself, relative to its stage.
+/// The error of a step by itself, relative to its stage.
 double Differ::size_of_error(const StageDiff& row) const {
   const double unit = row.difference.rms;
   return (row.recomputed ? *row.recomputed : row.difference).max_abs / (unit > 0 ? unit : 1);
 }
 
-/// The first step that is wrong by itself. One that is off by rounding gives way to a later one
-/// whose error is of another size: a rounded scale is not why the softmax runs over the queries.
+/// Chooses the first step that is wrong by itself. A step that is off by rounding gives way to a
+/// later step with a far larger error: a rounded scale does not explain a softmax over queries.
 void Differ::choose_first() {
   StageDiff* first = nullptr;
   for (StageDiff& row : result_.stages) {
@@ -275,13 +274,13 @@ void Differ::choose_first() {
   if (!first) return;
   result_.first = first->stage;
   first->status = DiffStatus::first;
-  if (first->exact) first->exact->is_rounding = false; // a tolerance that was asked for is narrower
+  if (first->exact) first->exact->is_rounding = false; // the caller asked for a narrower tolerance
   for (StageDiff& row : result_.stages)
     if (comes_before(first->stage, row.stage) && !row.difference.within)
       row.status = DiffStatus::inherited;
 }
 
-/// Stages in float64: all of them, or those that may have grown out of tolerance by rounding.
+/// Stages in float64: all, or those whose difference may be rounding.
 std::map<Stage, Tensor> Differ::exact_stages() const {
   std::vector<Stage> wanted;
   for (const StageDiff& row : result_.stages)
@@ -292,9 +291,9 @@ std::map<Stage, Tensor> Differ::exact_stages() const {
   return wanted.empty() || !pass_->exact ? std::map<Stage, Tensor>{} : pass_->exact(wanted);
 }
 
-/// Where what differs is what rounding makes of a whole model's pass up to a stage, which grows
-/// from layer to layer: in the precision of the reference as this pass has grown from one in
-/// float64.
+/// Decides which differences are rounding that has grown in a whole model's pass up to the stage.
+/// Rounding in the reference's precision is taken to grow as this pass's has, measured against a
+/// pass in float64.
 void Differ::measure_pass() {
   if (!pass_ || !pass_->whole) return;
   const std::map<Stage, Tensor> exact = pass_->every_stage ? exact_ : exact_stages();
@@ -318,7 +317,7 @@ void Differ::measure_pass() {
   }
 }
 
-/// Whether a step of results alone, recomputed by the settings there are, gives what is there.
+/// Whether a given step, recomputed by the layer's settings, gives the given value.
 bool Differ::follows_own_settings(Stage stage) const {
   if (!layer_.has_given(stage)) return true;
   const std::optional<Tensor> again = value_in(without_given(layer_, stage), stage, threads_);
@@ -336,10 +335,10 @@ void Differ::recompute(StageDiff& row) {
     (contains(whole, before) ? row.from : row.between).push_back(before);
   const bool same_inputs = std::all_of(row.from.begin(), row.from.end(), [&](Stage stage) {
     const auto input = std::find_if(result_.stages.begin(), result_.stages.end(),
-                                    [&](const StageDiff& one) { return one.stage == stage; });
+                                    [&](const StageDiff& other) { return other.stage == stage; });
     return input != result_.stages.end() && input->difference.within && input->difference.same_bits;
   });
-  if (same_inputs) { // that is what was compared already
+  if (same_inputs) { // the comparison already used them
     row.own = true;
     return;
   }
@@ -363,9 +362,10 @@ void Differ::recompute(StageDiff& row) {
   row.own = !row.recomputed->within;
 }
 
-/// What rounding along the whole chain allows may be too much for one step: where the reference has
-/// what a step of a half type is computed from, the step's own rounding is all that it is allowed.
-/// Which of the scores a kernel rounds on the way to its weights is not seen, nor is what it adds.
+/// Rounding along the whole chain may allow a single step too much. If the reference has the inputs
+/// of a step in a half type, the step is allowed its own rounding only. Steps with scores on the
+/// way are exempt, because it is not known which of them a kernel rounds, nor are biased scores
+/// judged.
 void Differ::judge_by_itself(StageDiff& row) {
   if (!row.difference.within || row.rounding == 0 || !is_short(row.precision) ||
       row.stage == Stage::biased)

@@ -19,8 +19,8 @@ bool same_bits(double a, double r, DType dtype) {
   }
 }
 
-// Its loops have neither a branch nor a sum of floating numbers, so that a compiler makes vectors
-// of them; what has to be summed in order, or kept of a few elements, is apart.
+// The loops of ElementBlock have neither branches nor floating-point sums, so that compilers
+// vectorise them. Ordered sums and work on few elements have loops of their own.
 
 ElementBlock::ElementBlock(const Elements<float, float>& some, const Judge& by)
     : some_(some), by_(by), n_(some.count) {
@@ -73,7 +73,7 @@ void ElementBlock::compare(ComparedRow& sums, ComparedElements& to) {
   for (std::size_t i = 0; i < most; ++i)
     different += static_cast<int>(std::bit_cast<std::int32_t>(ours_[i]) !=
                                   std::bit_cast<std::int32_t>(theirs_[i]));
-  if (different == 0 && to.all.any) return; // no error, and nothing apart
+  if (different == 0 && to.all.any) return; // no error and no distance
   find_errors();
   for (std::size_t i = 0; i < most; ++i) wrong += wrong_[i];
   if (different > 0) to.same_bits = false, add_ulp(sums.ulp);
@@ -81,7 +81,7 @@ void ElementBlock::compare(ComparedRow& sums, ComparedElements& to) {
   if (is_beyond(to.all) || (wrong > 0 && is_beyond(to.wrong))) add_worst(to);
 }
 
-/// Whether one of them is larger than what is kept.
+/// Whether an error here is larger than the worst so far.
 bool ElementBlock::is_beyond(const ComparedElements::Worst& worst) const {
   const double abs = worst.abs, rel = worst.rel;
   int larger = 0;
@@ -99,7 +99,7 @@ void ElementBlock::add_worst(ComparedElements& to) const {
   }
 }
 
-/// Equal bits are 0 apart, and count nowhere.
+/// Equal bits have a distance of 0, and count nowhere.
 void ElementBlock::add_ulp(UlpCounts& ulp) const {
   std::array<std::uint32_t, most> distance;
   for (std::size_t i = 0; i < most; ++i) distance[i] = ulp_distance(ours_[i], theirs_[i]);

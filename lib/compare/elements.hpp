@@ -1,5 +1,5 @@
 #pragma once
-// Two rows of numbers held against each other, element by element: private to compare.cpp.
+// Comparison of two rows of numbers, element by element. Private to compare.cpp.
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/not_saved.hpp>
@@ -17,18 +17,18 @@ namespace mha {
 /// Scores end far above this, mask constants far below.
 inline bool is_mask(double value) {
   constexpr double mask_constant = -5000;
-  return value <= mask_constant; // −inf, too
+  return value <= mask_constant; // includes −inf
 }
 
-/// What was found of some elements.
+/// The comparison of some elements.
 struct ComparedElements {
-  /// The largest error of some elements, and where.
+  /// The largest error, and its place.
   struct Worst {
     double abs = 0, rel = 0, ours = 0, theirs = 0;
     std::size_t index = 0; ///< in the reference's memory
     bool any = false;
 
-    /// `size`: what the error is relative to.
+    /// `size`: the number that the error is relative to.
     void add(double error, double size, double a, double r, std::size_t at) {
       if (!any || error > abs) abs = error, ours = a, theirs = r, index = at;
       if (error > rel * size) rel = error / size;
@@ -45,11 +45,11 @@ struct ComparedElements {
 
   bool same_bits = true;
   std::size_t count = 0, mismatched = 0;
-  Worst all, wrong; ///< of every element, of those that disagree
+  Worst all, wrong; ///< of all elements, of those that disagree
   UlpCounts ulp;
   double dot = 0, aa = 0, rr = 0;
   std::size_t finite = 0;
-  /// Of the nearest row with some that disagree, |a − r|² in |r|².
+  /// The least ‖a − r‖² / ‖r‖² of a row with elements that disagree.
   double nearest = std::numeric_limits<double>::infinity();
 
   void add(const ComparedElements& other) {
@@ -61,15 +61,15 @@ struct ComparedElements {
   }
 };
 
-/// Elements of both sides.
+/// A row's elements on both sides.
 template <class A, class R> struct Elements {
   const A* ours;
   std::ptrdiff_t our_step;
   const R* theirs;      ///< the whole tensor
-  const float* allowed; ///< likewise; null: the tolerance alone
+  const float* allowed; ///< the whole tensor, or null: only the tolerance is allowed
   std::size_t first, step, count;
 
-  /// Those from `begin` on.
+  /// `n` elements from `begin` on.
   Elements part(std::size_t begin, std::size_t n) const {
     return {ours + static_cast<std::ptrdiff_t>(begin) * our_step,
             our_step,
@@ -85,11 +85,11 @@ template <class A, class R> struct Elements {
 struct Judge {
   Tolerance tolerance;
   DType bits = DType::f32; ///< the coarser type
-  double small = 0;        ///< numbers below are near zero
-  bool masks = false;      ///< of a stage that holds −inf or a mask's constant
+  double small = 0;        ///< smaller numbers are near zero
+  bool masks = false;      ///< the stage holds −inf or a mask's constant
 };
 
-/// Of the elements of a row, what is summed in their order.
+/// Sums over a row, added in the order of its elements.
 struct ComparedRow {
   double dot = 0, aa = 0, rr = 0;
   UlpCounts ulp;
@@ -101,9 +101,9 @@ public:
   static constexpr std::size_t most = 16;
 
   ElementBlock(const Elements<float, float>& some, const Judge& by);
-  /// Whether all are finite, and none is a mask's constant.
+  /// Whether all numbers are finite and none is a mask's constant.
   bool is_plain() const { return plain_; }
-  /// Adds plain ones, as compare_one_by_one would.
+  /// Compares plain numbers, with the results of compare_one_by_one.
   void compare(ComparedRow& sums, ComparedElements& to);
 
 private:
@@ -117,14 +117,14 @@ private:
   const std::size_t n_;
   bool plain_ = true;
   std::array<float, most> ours_, theirs_;
-  std::array<double, most> error_, size_; ///< |a − r|, and what it is relative to
+  std::array<double, most> error_, size_; ///< |a − r|, and the number it is relative to
   std::array<int, most> wrong_;
 };
 
-/// Whether both are the same number of a type.
+/// Whether both are the same number in a type.
 bool same_bits(double a, double r, DType dtype);
 
-/// Compares them one by one; both_masked(i) says whether the layer masks element i.
+/// Compares elements one by one; both_masked(i) is whether the layer masks element i.
 template <class A, class R, class Masked>
 void compare_one_by_one(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
                         ComparedRow& sums, ComparedElements& to) {
@@ -163,7 +163,7 @@ void compare_one_by_one(const Elements<A, R>& some, const Judge& by, const Maske
   }
 }
 
-/// Compares a row. Most rows are of float32, and plain: they are looked at in blocks.
+/// Compares a row. Most rows are plain float32 numbers, which are compared in blocks.
 template <class A, class R, class Masked>
 void compare_elements(const Elements<A, R>& some, const Judge& by, const Masked& both_masked,
                       ComparedElements& to) {

@@ -1,4 +1,4 @@
-// Layers of which some stages are a reference's.
+// Layers with some of a reference's stages given.
 
 #include <mha/compare/diff.hpp>
 
@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// Files that hold stages and no weights: nothing says how what is missing was computed.
+/// Whether files hold stages and no weights: then the settings of the missing steps are not known.
 bool holds_results_only(const Layer& layer) {
   return layer.given_set.any() && layer.W_q.empty() && layer.W_k.empty() && layer.W_v.empty() &&
          layer.W_o.empty();
@@ -32,7 +32,7 @@ Layer with_given(Layer layer, Stage stage, const Tensor& value) {
   Tensor own = convert(value, layer.dtype);
   if (layer.settings.columns && info_of(stage).kind != Kind::row) own = transposed(own);
   own = stored(stage, own, layer.dims);
-  if (stage == Stage::resid_pre) layer.X = own; // what the norm and the residual read
+  if (stage == Stage::resid_pre) layer.X = own; // the norm and the residual read X
   layer.given[index_of(stage)] = own;
   layer.given_set.add(stage);
   return layer;

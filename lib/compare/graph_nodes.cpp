@@ -1,4 +1,4 @@
-#include <mha/compare/graph_nodes.hpp>
+#include <mha/compare/capture_names.hpp>
 
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 using Stages = std::vector<Stage>;
 
-void leave(Capture& capture, const char* why = "a node within its module") {
+void clear(Capture& capture, const char* why = "a node within its module") {
   capture.stages.clear(), capture.side_by_side.clear();
   capture.why = why;
 }
@@ -32,7 +32,7 @@ bool is_norm_word(std::string_view word) {
   return word.find("orm") != std::string_view::npos || word.find("ln") != std::string_view::npos;
 }
 
-/// The module of attention, or of what it does between the projections.
+/// Whether a row is the module of attention, or the part of it between the projections.
 bool is_attention(const CaptureMeaning* row) {
   return row && (has(row->output, Stage::weights) || row->output == Stages{Stage::concat}) &&
          row->input != Stages{Stage::weights};
@@ -54,18 +54,18 @@ void take_node_of_attention(const GraphNode& node, const std::vector<std::string
       {"GroupQueryAttention MultiHeadAttention Attention PagedAttention", {concat}},
   };
   const bool sums = model.block && model.block->shape == BlockShape::post && !words.empty() &&
-                    words.back() == "output"; // BERT's attention.output adds what entered the layer
+                    words.back() == "output"; // BERT's attention.output adds the layer's input
   if (sums && node.name == "Add") {
     capture.stages = {residual};
     return;
   }
   const auto row = std::ranges::find_if(
       rows, [&](const Row& one) { return !sums && has_word(one.nodes, node.name); });
-  if (row == std::end(rows)) return leave(capture);
+  if (row == std::end(rows)) return clear(capture);
   capture.stages = row->stages, capture.why.clear();
 }
 
-/// The node whose result is the activation's; "": several, by the exporter.
+/// The node whose result is the activation; "" where it depends on the exporter.
 std::string_view activation_node(const Surroundings& model) {
   if (!model.block) return "";
   switch (model.block->mlp.activation) {
@@ -99,7 +99,7 @@ void take_node_of_layer(const GraphNode& node, bool named, const Surroundings& m
   else if (node.name == "Add_1" && !post)
     capture.stages = {Stage::resid_post};
   else
-    leave(capture);
+    clear(capture);
 }
 
 void take_node_of_module(const GraphNode& node, const CaptureMeaning* row,
@@ -113,15 +113,15 @@ void take_node_of_module(const GraphNode& node, const CaptureMeaning* row,
       "SkipSimplifiedLayerNormalization LayerNorm SkipLayerNorm SimplifiedLayerNorm Mul_1 Add_1";
   constexpr std::string_view sums = "Add Gemm FusedGemm Reshape_1 Reshape_2 Reshape_3";
   const bool qk_norm = capture.stages == Stages{q_norm} || capture.stages == Stages{k_norm};
-  if (node.result > 0) return leave(capture);
+  if (node.result > 0) return clear(capture);
   if (is_attention(row)) return take_node_of_attention(node, words, model, capture);
   if (row && row->input == Stages{mlp_pre}) { // an activation
     if (name != activation_node(model) && !has_word("Gelu FastGelu QuickGelu Relu", name))
-      leave(capture);
+      clear(capture);
     return;
   }
   if (row && row->output == Stages{mlp_out} && row->input == Stages{mlp_x}) {
-    if (name != "Mul" || !model.block || !model.block->mlp.gated()) return leave(capture);
+    if (name != "Mul" || !model.block || !model.block->mlp.gated()) return clear(capture);
     capture.stages = {mlp_act};
     return;
   }
@@ -132,17 +132,17 @@ void take_node_of_module(const GraphNode& node, const CaptureMeaning* row,
                                      ? (is_norm_word(words.back()) ? norms : "Gather")
                                      : "";
   if (!alone.empty()) {
-    if (!has_word(alone, name)) leave(capture);
+    if (!has_word(alone, name)) clear(capture);
     return;
   }
   if (!capture.layer && (capture.stages == Stages{final} || capture.of_last)) { // the whole model
-    if (model.bare_embedding || !has_word("Add Mul", name)) return leave(capture);
+    if (model.bare_embedding || !has_word("Add Mul", name)) return clear(capture);
     capture.stages = {embed}, capture.of_last = false;
     return;
   }
-  if (!is_linear(capture)) return leave(capture);
+  if (!is_linear(capture)) return clear(capture);
   capture.product = name.starts_with("MatMul") && name.find('_') == std::string_view::npos;
-  if (!capture.product && !has_word(sums, name)) leave(capture);
+  if (!capture.product && !has_word(sums, name)) clear(capture);
 }
 
 } // namespace mha

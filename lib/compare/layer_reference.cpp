@@ -1,7 +1,6 @@
 #include <mha/compare/layer_reference.hpp>
 
 #include <mha/compare/names.hpp>
-#include <mha/compare/textbook_reference.hpp>
 #include <mha/files/text.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
@@ -25,7 +24,7 @@ bool is_weight(const std::string& name) {
   return word == "weight" || (info && info->role == TensorRole::weight);
 }
 
-/// What of our layer a reference's layer is computed with, since it has none of its own.
+/// The parts of our layer that a reference's layer lacks and is computed with.
 struct Lent {
   bool X = false, heads = false;
 };
@@ -50,22 +49,23 @@ RunRequest request_of(const LoadedLayer& ours, const ReferenceFiles& against, co
   return request;
 }
 
-/// The layer of the reference; throws the first Error where it cannot be computed, whatever it is
-/// lent.
+/// Opens the reference's layer, with as little lent as possible. Throws the first Error if it
+/// cannot be computed with anything lent.
 LoadedLayer open_layer(const LoadedLayer& ours, const ReferenceFiles& against, Lent& lent) {
   std::optional<Error> why;
   const bool has_X = !ours.layer.X.empty() && !ours.layer.settings.columns;
-  for (const Lent& one : {Lent{}, Lent{true, false}, Lent{false, true}, Lent{true, true}})
+  for (const Lent& tried : {Lent{}, Lent{true, false}, Lent{false, true}, Lent{true, true}})
     for (const std::string& layer : {ours.id, std::string()}) {
-      if ((one.X && !has_X) || (layer.empty() && !ours.id.empty() && one.X && one.heads)) continue;
+      if ((tried.X && !has_X) || (layer.empty() && !ours.id.empty() && tried.X && tried.heads))
+        continue;
       try {
-        OpenedModel model(request_of(ours, against, one, layer));
+        OpenedModel model(request_of(ours, against, tried, layer));
         LoadedLayer loaded = model.load(model.chosen().front());
         if (loaded.layer.W_q.empty() && loaded.layer.W_k.empty() && loaded.layer.W_v.empty() &&
             loaded.layer.W_o.empty())
           fail("no projection of a layer is in it");
         if (!available_stages(loaded.layer).any()) fail("X is not in it");
-        lent = one;
+        lent = tried;
         return loaded;
       } catch (const Error& error) {
         if (!why) why = error;
@@ -74,7 +74,7 @@ LoadedLayer open_layer(const LoadedLayer& ours, const ReferenceFiles& against, L
   throw *why;
 }
 
-/// A stage of the computed layer as a reference has it.
+/// Adds a stage of the computed layer to the reference.
 void take(const Layer& ours, Stage stage, const Tensor& value, const std::string& file,
           Reference& reference) {
   const std::string name(name_of(stage));
@@ -127,16 +127,16 @@ Reference compute(const LoadedLayer& ours, const ReferenceFiles& against, Effort
   return reference;
 }
 
-bool is_input(Stage stage) {
+bool is_layer_input(Stage stage) {
   return stage == Stage::x || stage == Stage::resid_pre;
 }
 
-/// Whether a tensor beside the weights is a stage after the input by its name.
+/// Whether a tensor beside the weights has the name of a stage after the input.
 bool names_steps(const ReferenceFiles& against) {
   const auto is_step = [](const io::Entry& entry) {
     const std::vector<Stage> stages = result_stages(entry.name);
     return !is_weight(entry.name) && !find_tensor_name(last_part(entry.name)) &&
-           std::ranges::any_of(stages, [](Stage stage) { return !is_input(stage); });
+           std::ranges::any_of(stages, [](Stage stage) { return !is_layer_input(stage); });
   };
   return std::ranges::any_of(against.texts(), [&](const std::string& text) {
     return std::ranges::any_of(against.open(io::parse_source(text).path)->contents().tensors,
@@ -144,11 +144,11 @@ bool names_steps(const ReferenceFiles& against) {
   });
 }
 
-/// Whether a reference has a stage after the input, or a tensor that was meant as one.
+/// Whether a reference has a stage after the input, or a tensor that seems meant as one.
 bool has_steps(const Reference& reference) {
   return !reference.ambiguous.empty() || !reference.not_compared.empty() ||
          std::ranges::any_of(reference.stages,
-                             [](const ReferenceStage& one) { return !is_input(one.stage); });
+                             [](const ReferenceStage& one) { return !is_layer_input(one.stage); });
 }
 
 } // namespace

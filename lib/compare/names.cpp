@@ -58,12 +58,12 @@ const std::vector<Meaning>& meanings() {
 }
 // clang-format on
 
-/// What people put before or after a step's name to say whose it is, or in which type it was made.
+/// Marks that people put before or after a step's name for its origin or its type.
 constexpr std::string_view before_names[]{"ref_", "reference_", "expected_", "gold_", "golden_"},
     after_names[]{"_ref",   "_reference", "_expected", "_gold", "_golden", "_torch", "_fp32",
                   "_float", "_f32",       "_fp16",     "_f16",  "_bf16",   "_fp64",  "_f64"};
 
-/// A name without one such word; "" where it has none.
+/// The name without such a mark; "" if it has none.
 std::string_view undecorated(std::string_view word) {
   for (const std::string_view before : before_names)
     if (word.starts_with(before)) return word.substr(before.size());

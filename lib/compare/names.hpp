@@ -1,6 +1,6 @@
 #pragma once
-// Other implementations' names of saved stages: a name means another thing among
-// results than among inputs (q_proj: what the projection gave, not its weight).
+// Other implementations' names of saved stages. A name means something else among results than
+// among inputs: q_proj is the projection's result, not its weight.
 
 #include <mha/layer/stage.hpp>
 
@@ -11,12 +11,12 @@
 
 namespace mha {
 
-/// The stages that the name of a result may mean, in the order of the computation; none: it is no
-/// stage. Prefixes ("blocks.0.attn.") and what llama.cpp appends ("Qcur-0", "k (view)") are seen
-/// through.
+/// The stages that the name of a result may mean, in the order of the computation; none if it is
+/// not a stage. Ignores prefixes ("blocks.0.attn.") and suffixes of llama.cpp ("Qcur-0", "k
+/// (view)").
 std::vector<Stage> result_stages(std::string_view name);
 
-/// Whether the name is the one that the table of stages prints: "weights", not "attn_probs".
+/// Whether the name is the one in the stage table: "weights", not "attn_probs".
 bool is_stage_name(std::string_view name);
 
 /// "Qcur-7" → {"Qcur", 7}, as llama.cpp names the nodes of a layer; other names have no number.

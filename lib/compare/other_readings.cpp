@@ -15,14 +15,14 @@ namespace mha {
 
 namespace {
 
-/// Where a stage's heads are counted; nothing where they are side by side, or there are none.
+/// The axis of a stage's heads; nothing if they are side by side, or there are none.
 std::optional<std::size_t> axis_of_heads(const Layer& layer, Stage stage) {
   const Axis first = axis_of(info_of(stage).letters[0]);
   if (first != Axis::head && first != Axis::kv_head) return std::nullopt;
   return layer.dims.batched ? 1 : 0;
 }
 
-/// What the heads give before they stand side by side.
+/// An output that is the heads' own, before they are concatenated.
 std::optional<OtherReading> of_head_width(const Layer& layer, Stage stage, const io::Entry& entry) {
   const std::size_t axes = info_of(Stage::head_out).letters.size();
   if (stage != Stage::output || entry.shape.size() < axes || entry.shape.back() != layer.dims.d_v ||
@@ -31,8 +31,8 @@ std::optional<OtherReading> of_head_width(const Layer& layer, Stage stage, const
   return OtherReading{Stage::head_out, entry, "of head width: head_out"};
 }
 
-/// What is in the place of each head, of one for all: (B, 1, T, S) of (B, T, S), and so on. Of
-/// weights with keepdim, too; another stage's axis of one counts its heads.
+/// A stage without its axis of heads, copied to each head: (B, H, T, S) from (B, T, S). Weights may
+/// have an axis of one in its place (keepdim); in other stages such an axis is one of heads.
 std::optional<OtherReading> without_heads(const Layer& layer, Stage stage, const io::Entry& entry) {
   const std::optional<std::size_t> heads = axis_of_heads(layer, stage);
   if (!heads) return std::nullopt;
@@ -65,13 +65,13 @@ std::optional<OtherReading> padded_rows(const Layer& layer, Stage stage, const i
   constexpr std::size_t tile = 128;
   const std::size_t T = layer.dims.T;
   if (info_of(stage).kind != Kind::row || entry.shape.empty()) return std::nullopt;
-  const std::size_t there = entry.shape.back();
+  const std::size_t columns = entry.shape.back();
   Shape shape = entry.shape;
   shape.back() = T;
-  if (there <= T || there != (T + tile - 1) / tile * tile || !fits(layer, stage, shape))
+  if (columns <= T || columns != (T + tile - 1) / tile * tile || !fits(layer, stage, shape))
     return std::nullopt;
-  OtherReading reading{stage, entry,
-                       fmt::format("the first {} of {} columns; the others are padding", T, there)};
+  OtherReading reading{
+      stage, entry, fmt::format("the first {} of {} columns; the others are padding", T, columns)};
   reading.entry.shape = shape;
   reading.entry.read = [read = entry.read, axis = shape.size() - 1, T] {
     return part_of_axis(read(), axis, 0, T);
@@ -89,14 +89,14 @@ std::optional<OtherReading> other_reading(const Layer& layer, Stage stage, const
 
 namespace {
 
-/// How far apart numbers are: first those that one side alone hides, then the sum of squares.
+/// The distance of numbers: the count of those that only one side masks, then the sum of squares.
 struct Distance {
   std::size_t hidden = 0;
   double squares = 0;
 
   void add(double a, double b) {
     constexpr double mask_constant = -1e3;
-    const bool ours = !(a > mask_constant), theirs = !(b > mask_constant); // NaN, too
+    const bool ours = !(a > mask_constant), theirs = !(b > mask_constant); // NaN counts as masked
     if (ours || theirs)
       hidden += ours != theirs ? 1 : 0;
     else

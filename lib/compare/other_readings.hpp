@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of another shape than that of the stage whose name they have, as what they are.
+// Tensors whose shape does not fit the stage of their name, read as other stages or as parts.
 
 #include <mha/files/contents.hpp>
 #include <mha/layer/layer.hpp>
@@ -11,30 +11,30 @@ namespace mha {
 
 struct ReferenceStage;
 
-/// What a tensor is by its shape, where that is not its stage's.
+/// A tensor read by its shape instead of its name.
 struct OtherReading {
   Stage stage;
   io::Entry entry;            ///< in a shape that fits the stage
   std::string how;            ///< "of head width: head_out"
-  bool mean_of_heads = false; ///< weights that a module may have averaged
-  bool one_of_heads = false;  ///< one head's, or their mean: each head's place has it
+  bool mean_of_heads = false; ///< weights that a module may have averaged over the heads
+  bool one_of_heads = false;  ///< one head's numbers, or the heads' mean, copied to each head
 };
 
-/// An output of head width is what the heads give (flash kernels have no other). A stage without its
-/// axis of heads is one head's; weights may be the heads' mean, as nn.MultiheadAttention hands them
-/// out. Row values may have columns of padding up to a multiple of 128. Nothing where none of these
-/// fits.
+/// An output of head width is head_out (flash kernels have no other output). A stage without its
+/// axis of heads belongs to one head; weights may also be the mean over heads that
+/// nn.MultiheadAttention returns. Row values may have columns of padding up to a multiple of 128.
+/// Nothing if none of these fits.
 std::optional<OtherReading> other_reading(const Layer& layer, Stage stage, const io::Entry& entry);
 
-/// The head whose numbers those of all places of `reference` are nearest to; nothing where the mean
-/// over the heads is nearer, which weights may be.
+/// The head whose numbers are nearest to the reference's; nothing if the mean over the heads is
+/// nearer.
 std::optional<std::size_t> nearest_head(const Layer& layer, const ReferenceStage& reference,
                                         const Tensor& ours);
-/// A stage of which this head's numbers alone were saved.
+/// The stage with this head's numbers only, the others not saved.
 Tensor of_head_alone(const Layer& layer, Stage stage, const Tensor& value, std::size_t head);
 
-/// A stage of the layer, as a reference has it: the mean over the heads in the place of each, where
-/// that was saved; else as it is.
+/// The layer's stage in the form of the reference: with the mean over heads in each head's place if
+/// the reference has the mean, else unchanged.
 Tensor as_saved(const ReferenceStage& reference, const Tensor& ours);
 
 } // namespace mha

@@ -39,22 +39,22 @@ io::Entry cut(const io::Entry& entry, const std::vector<Cut>& parts) {
   return result;
 }
 
-/// Whether a name is one tensor of all layers' states: its first axis counts them.
+/// Whether an entry is a stack of all layers' states, with an axis of layers first.
 bool is_stack(const io::Entry& entry) {
   return holds_states(entry.name) &&
          entry.name.find_first_of("0123456789", entry.name.find("s")) == std::string::npos;
 }
 
-/// Whether an array may be a map. What is as wide as there are tokens has the shape of one, too:
-/// its name says what it is, where it says anything.
+/// Whether an array may be a map. A token stage as wide as the text is long has a map's shape; the
+/// name decides if it is known.
 bool may_be_map(const io::Entry& entry) {
   if (holds_states(entry.name)) return entry.name.find("attentions") != std::string::npos;
   const std::vector<Stage> stages = capture_of(entry.name, {}).stages;
   return stages.size() != 1 || info_of(stages[0]).kind == Kind::map;
 }
 
-/// The axis of a stage's tokens in an array under the stage's own name, which lies as the table of
-/// stages says; nothing for other names.
+/// The axis of tokens in an array under a stage's own name, whose axes are the stage table's;
+/// nothing for other names.
 std::optional<std::size_t> axis_of_own_name(const io::Entry& entry) {
   const std::string_view name = last_part(entry.name);
   const std::optional<Stage> stage = find_stage(name);
@@ -67,8 +67,9 @@ std::optional<std::size_t> axis_of_own_name(const io::Entry& entry) {
   return entry.shape.size() - static_cast<std::size_t>(letters.end() - tokens);
 }
 
-/// The axis of `rows` tokens behind `from`: a map's first; where the stage has it, since there may
-/// be as many heads as tokens; else the first of that size.
+/// The axis of `rows` tokens, not before `from`. In maps it is the axis of queries; in stages known
+/// by name it is the stage table's, since there may be as many heads as tokens; else the first axis
+/// of that size.
 std::optional<std::size_t> axis_of_rows(const io::Entry& entry, std::size_t from,
                                         std::size_t rows) {
   const Shape& shape = entry.shape;
@@ -83,12 +84,12 @@ std::optional<std::size_t> axis_of_rows(const io::Entry& entry, std::size_t from
   return std::nullopt;
 }
 
-/// Whether the tokens' axis is a map's, with one of keys behind it.
+/// Whether the axis of tokens is a map's, followed by one of keys.
 bool is_map_of(const io::Entry& entry, std::size_t tokens, std::size_t rows) {
   return tokens + 2 == entry.shape.size() && entry.shape[tokens + 1] == rows && may_be_map(entry);
 }
 
-/// Where the rows of each batch item begin on an axis; T of them are kept.
+/// Moves the rows of each batch item to the front of an axis and keeps T of them.
 struct MovedRows {
   std::size_t items, axis;
   std::vector<std::size_t> firsts;
@@ -105,15 +106,15 @@ Tensor moved_rows(const Tensor& tensor, const MovedRows& move) {
   Tensor result = Tensor::uninitialised(tensor.dtype(), shape);
   for (std::size_t i = 0; i < outer; ++i) {
     const std::size_t first = move.firsts[i / of_item % move.firsts.size()];
-    for (std::size_t t = 0; t < move.T; ++t) // rows behind a shorter text are padding, too
+    for (std::size_t t = 0; t < move.T; ++t) // rows after a shorter text are padding
       std::memcpy(result.raw_mutable() + (i * move.T + t) * inner,
                   tensor.raw() + (i * move.rows + (first + t) % move.rows) * inner, inner);
   }
   return result;
 }
 
-/// A part's value in float64 among elements that were not saved. `place` says where a saved
-/// element lies.
+/// A saved part in the whole shape, among elements that were not saved. place(i) is the place of
+/// element i of the part.
 template <class F> Tensor among_not_saved(const Tensor& part, const Shape& shape, F place) {
   Tensor whole = Tensor::uninitialised(part.dtype() == DType::f64 ? DType::f64 : DType::f32, shape);
   const auto fill = [&](auto values) {
@@ -132,7 +133,7 @@ Shape without_ones(Shape shape) {
   return shape;
 }
 
-/// The last token alone, of rows; of a batch, each text's.
+/// Only the last token of a token stage; in a batch, each text's.
 std::optional<PartOfStage> last_token(const Layer& layer, Stage stage, const io::Entry& entry) {
   const StageInfo& info = info_of(stage);
   if (layer.dims.T < 2 || layer.settings.columns || info.kind != Kind::token ||
@@ -164,7 +165,7 @@ std::optional<PartOfStage> fewer_logits(const Layer& layer, Stage stage, const i
   const Shape own = layer.shape_of(stage), theirs = without_ones(entry.shape);
   const std::size_t columns = theirs.back(), all = own.back(), T = own[0];
   const bool last = theirs.size() == 1 && T > 1;
-  // Half of a vocabulary may be a rank's; a word's few are no logits.
+  // A part of the vocabulary may be a rank's share, but fewer than a quarter are not logits.
   if (columns >= all || 4 * columns < all || (theirs.size() == 2 && theirs[0] != T) ||
       theirs.size() > 2)
     return std::nullopt;
@@ -179,7 +180,7 @@ std::optional<PartOfStage> fewer_logits(const Layer& layer, Stage stage, const i
   return part;
 }
 
-/// How far an item of a batch is from what the layer computes.
+/// The distance of a batch item from the layer's own value.
 double distance_from(const Tensor& ours, const Tensor& theirs) {
   if (ours.count() != theirs.count()) return std::numeric_limits<double>::infinity();
   double sum = 0;
@@ -190,7 +191,7 @@ double distance_from(const Tensor& ours, const Tensor& theirs) {
   return sum;
 }
 
-/// One item of a batch whose others are other texts.
+/// One item of a batch; the others are other texts.
 std::optional<PartOfStage> one_item(const Layer& layer, Stage stage, const io::Entry& entry) {
   if (layer.dims.batched || entry.shape.size() < 3 || entry.shape[0] < 2 ||
       !contains(available_stages(layer), stage))
@@ -208,7 +209,7 @@ std::optional<PartOfStage> one_item(const Layer& layer, Stage stage, const io::E
   return part;
 }
 
-/// Keys or values of a cache that is larger than the text: what stands behind it is zero.
+/// Keys or values of a cache that is larger than the text: the rows after the text are zero.
 std::optional<PartOfStage> filled_rows(const Layer& layer, Stage stage, const io::Entry& entry) {
   const StageInfo& info = info_of(stage);
   const std::size_t T = layer.dims.T;
@@ -220,9 +221,9 @@ std::optional<PartOfStage> filled_rows(const Layer& layer, Stage stage, const io
     Shape shape = entry.shape;
     shape[axis] = T;
     if (rows <= T || !fits(layer, stage, shape)) continue;
-    const Tensor behind = cut(entry, {{axis, T, rows - T}}).read();
-    for (std::size_t i = 0; i < behind.count(); ++i)
-      if (value_at(behind, i) != 0) return std::nullopt;
+    const Tensor rest = cut(entry, {{axis, T, rows - T}}).read();
+    for (std::size_t i = 0; i < rest.count(); ++i)
+      if (value_at(rest, i) != 0) return std::nullopt;
     return PartOfStage{cut(entry, {{axis, 0, T}}),
                        fmt::format("the first {} rows of {}; the others are 0", T, rows)};
   }

@@ -1,7 +1,6 @@
 #include <mha/compare/reader.hpp>
 
 #include <mha/compare/captures.hpp>
-#include <mha/compare/decimals.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/compare/not_saved.hpp>
 #include <mha/compare/other_readings.hpp>
@@ -28,13 +27,13 @@ namespace mha {
 
 namespace {
 
-/// A message about "ref.npz: layers.0.k", of the tensor alone.
+/// A message without the file of its tensor.
 std::string without_place(const std::string& message, const std::string& where,
                           const std::string& name) {
   return message.starts_with(where) ? name + message.substr(where.size()) : message;
 }
 
-/// −inf or a mask's constant is among the numbers: scores behind the mask.
+/// Whether −inf or a mask's constant is among the numbers: the scores are masked.
 bool shows_masking(const Tensor& tensor) {
   if (!is_floating(tensor.dtype())) return false;
   for (std::size_t i = 0; i < tensor.count(); ++i)
@@ -60,7 +59,7 @@ bool is_llama_cpp_name(std::string_view name) {
 }
 
 /// Each row's rotated pairs in the other order: neighbours (2j, 2j + 1) as halves (j, j + n/2), or
-/// back. Converters to GGUF permute LLaMA's rows so.
+/// back, as converters to GGUF permute LLaMA's rows.
 Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
   const std::size_t d = value.shape().back(), first = settings.rope_first,
                     n = settings.rope_dims > 0 ? settings.rope_dims : d - first;
@@ -73,7 +72,7 @@ Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
   };
   for (std::size_t row = 0; row < value.count() / d; ++row)
     for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t half = i % 2 * (n / 2) + i / 2; // where neighbour i stands among halves
+      const std::size_t half = i % 2 * (n / 2) + i / 2; // the place of neighbour i among halves
       if (settings.rope == Rope::half)
         copy(row, half, i);
       else
@@ -82,11 +81,11 @@ Tensor with_other_pairs(const Tensor& value, const Settings& settings) {
   return other;
 }
 
-/// Rows (B, T, …) behind the end of a shorter text become 0, as they are here.
+/// Sets rows (B, T, …) after the end of a shorter text to 0, as in this program's stages.
 void clear_padding(Tensor& rows, const std::vector<std::size_t>& lengths) {
   const std::size_t T = rows.shape()[1];
   if (std::ranges::all_of(lengths, [T](std::size_t n) { return n >= T; })) return;
-  Tensor kept = Tensor::uninitialised(rows.dtype(), rows.shape()); // the file's own stays
+  Tensor kept = Tensor::uninitialised(rows.dtype(), rows.shape()); // the file's tensor is shared
   std::memcpy(kept.raw_mutable(), rows.raw(), rows.bytes());
   const std::size_t row = rows.bytes() / (rows.shape()[0] * T);
   for (std::size_t b = 0; b < lengths.size(); ++b)
@@ -96,17 +95,18 @@ void clear_padding(Tensor& rows, const std::vector<std::size_t>& lengths) {
 
 } // namespace
 
-/// What is not read is listed; `meant`: it is a stage by its name, and was to be compared.
-void Reader::pass_over(const Named& named, const std::string& why, bool meant) {
+/// Lists a tensor that is not read. `meant`: its name is a stage's, so it should have been
+/// compared.
+void Reader::skip(const Named& named, const std::string& why, bool meant) {
   if (named.bound) fail("{}: {}", named.where, why);
   if (meant)
     reference_.not_compared.push_back({named.name, why});
   else
-    reference_.passed_over.push_back(why.empty() ? named.name
-                                                 : fmt::format("{} ({})", named.name, why));
+    reference_.skipped.push_back(why.empty() ? named.name
+                                             : fmt::format("{} ({})", named.name, why));
 }
 
-/// What a name may mean in this layer. Bindings must mean something.
+/// The stages that a name may mean in this layer. Throws Error for a binding that means none.
 std::vector<Stage> Reader::possible(const Named& named) {
   Capture capture;
   if (named.stage)
@@ -117,24 +117,24 @@ std::vector<Stage> Reader::possible(const Named& named) {
     capture.stages = result_stages(named.name);
   std::vector<Stage>& stages = capture.stages;
   if (stages.empty() && !capture.why.empty()) {
-    pass_over(named, capture.why, false);
+    skip(named, capture.why, false);
     return {};
   }
   if (stages.empty()) {
     const std::vector<std::string_view> names = names_of_rows(mha::stages());
     if (named.bound)
-      fail("{}: '{}' is no stage{}", named.where, named.name, did_you_mean(named.name, names));
-    // A weight of that name, or a setting, is no misspelt stage.
+      fail("{}: '{}' is not a stage{}", named.where, named.name, did_you_mean(named.name, names));
+    // A weight or a setting is not a misspelt stage.
     const std::string_view word = last_part(named.name);
     const bool weight =
         find_tensor_name(word) || find_setting(word) || word == "weight" || word == "bias";
     const std::string meant = weight ? "" : closest(word, names);
     const bool step = model_ && !weight && looks_like_step(layer_.dims, *named.entry);
-    pass_over(named,
-              !meant.empty() ? fmt::format("is it {}?", meant)
-              : step         ? "its name is not known, its shape is a step's"
-                             : "",
-              !meant.empty() || step);
+    skip(named,
+         !meant.empty() ? fmt::format("is it {}?", meant)
+         : step         ? "its name is not known, its shape is a step's"
+                        : "",
+         !meant.empty() || step);
     return {};
   }
   std::string why;
@@ -142,7 +142,7 @@ std::vector<Stage> Reader::possible(const Named& named) {
   std::erase_if(stages, [&](Stage stage) {
     if (contains(available_, stage)) return false;
     if (is_derived(stage)) {
-      // What another program made of them is not in a layer that begins with its weights.
+      // A layer that begins with weights has no derived stages: its weights come from elsewhere.
       why = layer_.has_given(Stage::weights) ? "it is made of weights, which are given here"
                                              : why_not_derived(layer_, stage, available_);
       return !why.empty();
@@ -154,17 +154,17 @@ std::vector<Stage> Reader::possible(const Named& named) {
   });
   if (stages.empty()) {
     reference_.lacking |= lacking;
-    pass_over(named, why, true);
+    skip(named, why, true);
     return {};
   }
   if (stages.size() == 1 || !named.axes.empty()) return stages;
   std::vector<Stage> fitting;
   for (Stage stage : stages)
     if (fits(layer_, stage, named.entry->shape)) fitting.push_back(stage);
-  return fitting.empty() ? std::vector{stages.back()} : fitting; // whose message is as good as any
+  return fitting.empty() ? std::vector{stages.back()} : fitting; // any of them gives a message
 }
 
-/// What numbers that were typed with few decimals may be off by, and says so; 0 for others.
+/// The error of numbers that were typed with few decimals, with a note; 0 for other numbers.
 double Reader::resolution_as_typed(const Named& named, const Tensor& tensor) {
   const int decimals = typed_decimals(tensor);
   const double resolution = resolution_of(decimals);
@@ -206,7 +206,7 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   if (layer_.dims.batched && !layer_.settings.columns && info_of(stage).letters.size() == 2 &&
       info_of(stage).kind == Kind::token)
     clear_padding(result.value, layer_.lengths);
-  const std::string_view word = last_part(named.name); // Q, K and V are packed by their names
+  const std::string_view word = last_part(named.name); // Q, K and V are packed by definition
   const bool packed_name =
       (word == "Q" || word == "K" || word == "V") && arranged.axes.ends_with('C');
   if (!arranged.axes.empty() && !packed_name) result.rearranged = "read as " + arranged.axes;
@@ -218,27 +218,27 @@ ReferenceStage Reader::value_of(const Named& named, Stage stage, const Tensor& t
   return result;
 }
 
-/// Whether a stage is in the same file by another name ("q", "q_proj"): its own name wins, and of
-/// others the first, if the numbers are the same.
-bool Reader::is_same_again(ReferenceStage& there, ReferenceStage& again, const std::string& name) {
-  const std::string file = there.source.substr(0, there.source.rfind(": ") + 2);
-  if (!again.source.starts_with(file)) return false;
-  const std::string other = there.source.substr(file.size());
-  if (is_stage_name(name) == is_stage_name(other) && !same_numbers(there.value, again.value))
+/// Whether a file has the same stage by two names ("q", "q_proj"). The stage's own name wins; of
+/// other names the first, if the numbers are the same.
+bool Reader::is_duplicate(ReferenceStage& first, ReferenceStage& second, const std::string& name) {
+  const std::string file = first.source.substr(0, first.source.rfind(": ") + 2);
+  if (!second.source.starts_with(file)) return false;
+  const std::string other = first.source.substr(file.size());
+  if (is_stage_name(name) == is_stage_name(other) && !same_numbers(first.value, second.value))
     return false;
   const bool replaces = is_stage_name(name) && !is_stage_name(other);
   const std::string left = replaces ? other : io::shown(name);
-  const bool same = same_numbers(there.value, again.value);
+  const bool same = same_numbers(first.value, second.value);
   if (model_ && same)
     twice_.push_back(left);
   else if (same)
-    reference_.passed_over.push_back(
-        fmt::format("{} ({} is there by another name)", left, name_of(there.stage)));
+    reference_.skipped.push_back(
+        fmt::format("{} ({} is there by another name)", left, name_of(first.stage)));
   else
     reference_.not_compared.push_back(
         {left,
-         fmt::format("{} is there by its own name, with other numbers", name_of(there.stage))});
-  if (replaces) there = std::move(again);
+         fmt::format("{} is there by its own name, with other numbers", name_of(first.stage))});
+  if (replaces) first = std::move(second);
   return true;
 }
 
@@ -246,7 +246,7 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
   const auto at =
       std::find_if(reference_.stages.begin(), reference_.stages.end(),
                    [&](const ReferenceStage& other) { return other.stage == stage.stage; });
-  // A hidden state and the same stage by its name: the name wins.
+  // The same stage as a hidden state and by its name: the name wins.
   if (at != reference_.stages.end() && model_ && !bound &&
       at->source.find("hidden_states") != std::string::npos) {
     *at = std::move(stage);
@@ -259,12 +259,12 @@ void Reader::add(ReferenceStage stage, const std::string& name, bool bound) {
     return;
   }
   if (!bound && contains(bound_, stage.stage)) return; // a binding wins
-  if (!bound && is_same_again(*at, stage, name)) return;
+  if (!bound && is_duplicate(*at, stage, name)) return;
   fail("{} and {} both are {}; bind the one that is meant: <against> <{}=FILE:TENSOR>", at->source,
        stage.source, name_of(stage.stage), name_of(stage.stage));
 }
 
-/// A stage of another shape ends no run: it is a difference, and a note says what was expected.
+/// Records a stage of another shape, which is a difference and does not end the run.
 void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
   reference_.not_compared.push_back(
       {named.name,
@@ -274,7 +274,7 @@ void Reader::misfit(const Named& named, Stage stage, const Tensor& tensor) {
        stage, tensor.shape(), layer_.shape_of(stage)});
 }
 
-/// A stage of which the tensor holds a part, in its whole shape.
+/// A stage in its whole shape, from a tensor that holds a part of it.
 std::optional<ReferenceStage> Reader::part_of(const Named& named, Stage stage) {
   if (!model_ || named.bound) return std::nullopt;
   const std::optional<PartOfStage> part = part_of_stage(layer_, stage, *named.entry);
@@ -288,7 +288,7 @@ std::optional<ReferenceStage> Reader::part_of(const Named& named, Stage stage) {
   return result;
 }
 
-/// A tensor that is not of its stage's shape, as what people save under that name.
+/// A tensor with another shape than its stage's, read as something that people save by that name.
 std::optional<ReferenceStage> Reader::read_otherwise(const Named& named, Stage stage) {
   if (!named.axes.empty()) return std::nullopt;
   const std::optional<OtherReading> reading = other_reading(layer_, stage, *named.entry);
@@ -303,8 +303,8 @@ std::optional<ReferenceStage> Reader::read_otherwise(const Named& named, Stage s
   return result;
 }
 
-/// The stage of axes that a binding names: with heads and their width, an output is what the heads
-/// give, not what W_o makes of it.
+/// The stage by the axes of a binding: an output with axes of heads and head width is head_out, not
+/// the result of W_o.
 Stage Reader::stage_of_axes(const Named& named, Stage stage) const {
   const auto names = [&](char axis) { return named.axes.find(axis) != std::string::npos; };
   return stage == Stage::output && !layer_.W_o.empty() && names('H') && names('D') ? Stage::head_out
@@ -316,13 +316,12 @@ void Reader::take(const Named& named) {
   if (stages.empty()) return;
   if (stages.size() == 1 && stages[0] == Stage::x && find_tensor_name(last_part(named.name)) &&
       layer_.settings.input_norm != InputNorm::none) {
-    reference_.passed_over.push_back(
-        fmt::format("{} (x is the normalised input here)", named.name));
+    reference_.skipped.push_back(fmt::format("{} (x is the normalised input here)", named.name));
     return;
   }
   const Tensor tensor = named.entry->read();
   if (model_ && !named.bound && tensor.count() > 1 && is_zero(tensor)) {
-    pass_over(named, "all zeros: it was not computed, or not copied", true);
+    skip(named, "all zeros: it was not computed, or not copied", true);
     return;
   }
   if (stages.size() > 1 && shows_masking(tensor)) {
@@ -338,11 +337,11 @@ void Reader::take(const Named& named) {
     if (named.bound || fits(layer_, stage, tensor.shape())) try {
         ambiguous.readings.push_back(value_of(named, stage, tensor));
       } catch (const Error& error) {
-        if (named.bound || !model_) throw; // of a whole model, one tensor ends no run
-        const std::string said = without_place(error.what(), named.where, named.name);
-        reference_.not_compared.push_back({named.name, said.starts_with(named.name + ": ")
-                                                           ? said.substr(named.name.size() + 2)
-                                                           : said});
+        if (named.bound || !model_) throw; // in a whole model, one tensor does not end the run
+        const std::string text = without_place(error.what(), named.where, named.name);
+        reference_.not_compared.push_back({named.name, text.starts_with(named.name + ": ")
+                                                           ? text.substr(named.name.size() + 2)
+                                                           : text});
       }
     else if (std::optional<ReferenceStage> part = part_of(named, stage))
       ambiguous.readings.push_back(std::move(*part));
@@ -359,13 +358,14 @@ Reference Reader::finish(const std::vector<std::string>& sources) {
       !reference_.has_misshapen()) {
     std::vector<std::string> names;
     for (const NotCompared& one : reference_.not_compared) names.push_back(one.text());
-    names.insert(names.end(), reference_.passed_over.begin(), reference_.passed_over.end());
-    std::string there;
+    names.insert(names.end(), reference_.skipped.begin(), reference_.skipped.end());
+    std::string contents;
     for (const std::string& name : names)
-      if (there.size() < 200) there += (there.empty() ? "" : ", ") + io::shown(name);
+      if (contents.size() < 200) contents += (contents.empty() ? "" : ", ") + io::shown(name);
     fail("<against> {}: no stage of this layer is in it{}; its stages are {}: bind one, "
          "<against> <STAGE=FILE:TENSOR>",
-         fmt::join(sources, " "), there.empty() ? "" : ", but " + there, joined_names(available_));
+         fmt::join(sources, " "), contents.empty() ? "" : ", but " + contents,
+         joined_names(available_));
   }
   std::sort(reference_.stages.begin(), reference_.stages.end(),
             [](const auto& a, const auto& b) { return comes_before(a.stage, b.stage); });

@@ -22,7 +22,7 @@ bool Reference::has_misshapen() const {
 
 namespace {
 
-/// The heads of a shape of the stage; 0: it has none.
+/// The number of heads in a shape of the stage; 0 if it has no axis of heads.
 std::size_t heads_in(Stage stage, const Shape& shape) {
   const std::vector<Dim>& letters = info_of(stage).letters;
   const Axis first = axis_of(letters[0]);
@@ -30,15 +30,15 @@ std::size_t heads_in(Stage stage, const Shape& shape) {
   return shape[shape.size() - letters.size()];
 }
 
-/// How many heads there are there and here, by all stages that have so many.
+/// The numbers of heads in the reference and in this layer, by misshapen stages that agree on them.
 struct HeadCounts {
-  std::size_t there = 0, here = 0;
-  bool differ() const { return there != 0 && there != here; }
-  /// Whether a stage says nothing else.
-  bool add(const NotCompared& one) {
-    const std::size_t heads = heads_in(*one.misshapen, one.shape);
-    if (heads == 0 || (there != 0 && there != heads)) return false;
-    there = heads, here = heads_in(*one.misshapen, one.expected);
+  std::size_t saved = 0, ours = 0;
+  bool differ() const { return saved != 0 && saved != ours; }
+  /// Returns false if this stage contradicts the stages before.
+  bool add(const NotCompared& tensor) {
+    const std::size_t heads = heads_in(*tensor.misshapen, tensor.shape);
+    if (heads == 0 || (saved != 0 && saved != heads)) return false;
+    saved = heads, ours = heads_in(*tensor.misshapen, tensor.expected);
     return true;
   }
 };
@@ -53,11 +53,11 @@ std::string Reference::about_heads() const {
     if (!(of_keys ? key : query).add(one)) return "";
   }
   const bool of_keys = !query.differ();
-  const HeadCounts& told = of_keys ? key : query;
-  if (!told.differ()) return "";
+  const HeadCounts& counts = of_keys ? key : query;
+  if (!counts.differ()) return "";
   return fmt::format("the reference has {} {}head{}, this layer {}: give --num-{}heads {}",
-                     told.there, of_keys ? "key/value " : "", told.there == 1 ? "" : "s", told.here,
-                     of_keys ? "kv-" : "", told.there);
+                     counts.saved, of_keys ? "key/value " : "", counts.saved == 1 ? "" : "s",
+                     counts.ours, of_keys ? "kv-" : "", counts.saved);
 }
 
 std::string NotCompared::text() const {
@@ -73,7 +73,8 @@ Reference read_reference(const Layer& layer, const ReferenceFiles& sources,
     const bool own = io::mentions_layer(source);
     if (own && layer_id.empty() && model) continue; // of no layer
     if (own && layer_id.empty())
-      fail("<against> {}: {{layer}} stands for a number, and this layer has none", io::shown(text));
+      fail("<against> {}: {{layer}} needs a layer number, and this layer has none",
+           io::shown(text));
     if (source.name.empty() || (model && !own && sources.file_of(source)))
       files.emplace_back(here, own);
     else

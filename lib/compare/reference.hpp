@@ -1,6 +1,6 @@
 #pragma once
-// Stages that another implementation computed, read in the layer's own form: what `diff` and
-// `diagnose` compare with.
+// Stages of another implementation in the layer's own form, for `diff` and `diagnose` to compare
+// with.
 
 #include <mha/compare/hidden_states.hpp>
 #include <mha/compare/reference_files.hpp>
@@ -15,28 +15,26 @@ namespace mha {
 /// One stage of the reference.
 struct ReferenceStage {
   Stage stage = Stage::x;
-  /// Of the shape layer.shape_of(stage): f64 where the reference stores f64, else f32, which holds
-  /// f16 and bf16 exactly. Numbers without a type (JSON lists) are in the layer's.
+  /// Has the shape layer.shape_of(stage). Float64 if the reference stores float64, else float32,
+  /// which holds float16 and bfloat16 exactly. Numbers without a type (JSON lists) get the layer's.
   Tensor value;
-  /// The precision of its numbers: as the reference stores them, or the shorter type that all of
-  /// them are of (precision_of); integers count as the layer's type.
+  /// The precision of the numbers: the stored type, or a shorter one that holds them all
+  /// (precision_of). Integers count as the layer's type.
   DType stored = DType::f32;
-  std::string source;     ///< "ref.npz: attn.hook_z", or the binding as it was typed
-  std::string rearranged; ///< "read as BTHD", or "" where its axes were those of the table
-  bool doubtful = false;  ///< its shape would fit tokens first, too
-  bool in_part = false;   ///< some of its elements are not_saved(): nothing is computed from it
-  /// Half of the last digit of numbers that were typed with few: each may be off by so much.
+  std::string source;     ///< "ref.npz: attn.hook_z", or the binding as typed
+  std::string rearranged; ///< "read as BTHD", or "" if the axes are the stage table's
+  bool doubtful = false;  ///< the shape would also fit with tokens first
+  bool in_part = false;   ///< some elements are not_saved(): nothing is computed from it
+  /// The error of numbers that were typed with few decimals: half of the last one.
   double resolution = 0;
-  /// The values in other axes that its shape fits, and what those are: until settle() has chosen.
+  /// The other orders of axes that fit the shape, with their values, until settle() chooses.
   std::vector<std::pair<std::string, Tensor>> other_axes{};
-  std::string origin{}; ///< "ref.npz: attn.hook_z" of a binding, too, as Origin has it
-  /// The mean over the heads, which stands in the place of each: nothing is computed from it.
+  std::string origin{}; ///< "ref.npz: attn.hook_z", even for a binding, as in Origin
+  /// The mean over the heads, copied to each head: nothing is computed from it.
   bool mean_of_heads = false;
-  /// Numbers without an axis of heads are in the place of each: until settle() has chosen whose
-  /// they are.
+  /// Numbers without an axis of heads, copied to each head until settle() chooses the head.
   bool one_of_heads = false;
-  /// Key/value heads that came once per query head, in another order than this layer's queries
-  /// share them in.
+  /// Key/value heads that were repeated for the query heads in another order than this layer's.
   bool tiled = false;
 };
 
@@ -46,13 +44,14 @@ struct AmbiguousStage {
   std::vector<ReferenceStage> readings; ///< at least two, in the order of the computation
 };
 
-/// A tensor that has a stage's name, or nearly, and is not compared.
+/// A tensor with a stage's name, or nearly one, that is not compared.
 struct NotCompared {
-  std::string name;   ///< as the reference has it
-  std::string reason; ///< "this layer has no q_rope"; of misshapen ones "is (2, 2): k is (3, 4) …"
-  /// The stage, which is of another shape there: that is a difference.
+  std::string name; ///< the name in the reference
+  /// "this layer has no q_rope"; for a misshapen tensor "is (2, 2): k is (3, 4) …".
+  std::string reason;
+  /// The stage if the tensor has another shape, which is a difference.
   std::optional<Stage> misshapen = std::nullopt;
-  Shape shape = {}, expected = {}; ///< of misshapen ones: there, and in this layer
+  Shape shape = {}, expected = {}; ///< of a misshapen one: its shape, and the one in this layer
 
   /// "q_rope (this layer has no q_rope)", "k is (2, 2): k is (3, 4) in this layer".
   std::string text() const;
@@ -61,36 +60,35 @@ struct NotCompared {
 struct Reference {
   std::vector<ReferenceStage> stages;    ///< in the order of the computation, none twice
   std::vector<AmbiguousStage> ambiguous; ///< until settle() has chosen
-  std::vector<std::string> passed_over;  ///< tensors that are no stage of this layer, and why
-  /// Tensors that were to be compared: stages by any of their names, or nearly, and layers that the
-  /// model does not have; of a whole model those that are steps by their shape, too.
+  std::vector<std::string> skipped;      ///< tensors that are not stages of this layer, and why
+  /// Tensors that should have been compared: stages by any of their names, or nearly, and layers
+  /// that the model does not have; in a whole model also tensors with a step's shape.
   std::vector<NotCompared> not_compared;
-  StageSet lacking; ///< stages that the reference has and this layer's computation has not
-  std::vector<std::string> notes; ///< what was rearranged, or taken of several readings
-  std::vector<std::string>
-      doubts; ///< those of the notes that are warnings: one of several readings
+  StageSet lacking;                ///< stages of the reference that this layer does not compute
+  std::vector<std::string> notes;  ///< rearranged tensors, and choices among readings
+  std::vector<std::string> doubts; ///< the notes that are warnings: one of several readings
 
   const ReferenceStage* find(Stage stage) const;
-  /// Whether a stage is there in another shape than this layer's.
+  /// Whether a stage has another shape than in this layer.
   bool has_misshapen() const;
-  /// Why a reference of another number of heads has hardly a stage of this layer's shapes: "the
-  /// reference has 2 heads, this layer 1: give --num-heads 2"; "" where that is not why.
+  /// A hint if the stages are misshapen because the reference has another number of heads: "the
+  /// reference has 2 heads, this layer 1: give --num-heads 2"; else "".
   std::string about_heads() const;
 };
 
-/// Reads the stages that SOURCES (files, folders, NAME=FILE[:TENSOR][@AXES], raw bytes) hold. A
-/// tensor is found by its stage's name, any alias or a name that other code has for it
-/// (result_stages), behind any prefix; `layers.N.` (llama.cpp: `-N` behind it) must be `layer_id`,
-/// and `{layer}` stands for it. Axes may be the table's, with or without a batch of one; tokens
-/// first; heads packed, or one axis with the batch; transposed. What fits in several ways is left
-/// to settle(). A binding wins over a file, a stage's own name over another in the same file.
-/// A tensor of a file that fits no stage is passed over, and why. Throws Error for a binding that
-/// does not fit, for two tensors of one stage, and where no stage of the layer is there at all.
-/// In a whole model (`model`), `layers.N.` is taken for layer N alone, what has no layer for the
-/// model's ends, and hidden_states for both; nothing need be there for a layer.
+/// Reads the stages in SOURCES (files, folders, NAME=FILE[:TENSOR][@AXES], raw bytes). A tensor is
+/// found by its stage's name, an alias or another implementation's name (result_stages), after any
+/// prefix. A layer number in it (`layers.N.`, or llama.cpp's suffix `-N`) must be `layer_id`, which
+/// also replaces `{layer}`. Axes may be the stage table's, with or without a batch of one; tokens
+/// first; heads packed, or joined with the batch; transposed. If several fit, settle() decides. A
+/// binding wins over a file, and a stage's own name over another name in the same file. A tensor
+/// that fits no stage is skipped, with the reason. Throws Error for a binding that does not fit,
+/// for two tensors of one stage, and if there is no stage of the layer. In a whole model (`model`),
+/// `layers.N.` belongs to layer N only, names without a layer to the model's ends, and
+/// hidden_states to both; a layer may have no stage.
 Reference read_reference(const Layer& layer, const ReferenceFiles& sources,
                          const std::string& layer_id, const WholeModelOfLayer* model = nullptr);
-/// The same, of files that are opened for it alone.
+/// The same for files that are opened for this call only.
 Reference read_reference(const Layer& layer, const std::vector<std::string>& sources,
                          const std::string& layer_id, const WholeModelOfLayer* model = nullptr);
 

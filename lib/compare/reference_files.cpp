@@ -1,6 +1,5 @@
 #include <mha/compare/reference_files.hpp>
 
-#include <mha/compare/bare_lists.hpp>
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
 #include <mha/formats/formats.hpp>
@@ -31,7 +30,7 @@ ReferenceFile::ReferenceFile(io::Contents contents) : contents_(std::move(conten
 
 namespace {
 
-/// The textbook has every stage: nothing that is given beside it would be compared.
+/// The textbook has every stage, so that no other source would be compared.
 void require_textbook_alone(const std::vector<std::string>& sources) {
   if (sources.size() > 1 && std::ranges::any_of(sources, is_textbook))
     fail("<against> textbook: the textbook has every stage, so it is compared alone; a file of "

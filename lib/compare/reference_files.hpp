@@ -1,6 +1,5 @@
 #pragma once
-// The files of a reference: opened once for all layers, their tensors by the layers that they are
-// of.
+// The files of a reference, opened once for all layers, and their tensors by layer.
 
 #include <mha/compare/parts.hpp>
 #include <mha/files/contents.hpp>
@@ -16,7 +15,7 @@
 
 namespace mha {
 
-/// One file of a reference, its tensors by the layers that their names speak of.
+/// One file of a reference, with its tensors by the layer in their names.
 class ReferenceFile {
 public:
   explicit ReferenceFile(io::Contents contents);
@@ -25,7 +24,7 @@ public:
 
   using Entries = std::vector<const io::Entry*>;
   const io::Contents& contents() const { return contents_; }
-  /// hidden_states and attentions, read once.
+  /// Its hidden_states and attentions, each read once.
   const io::Contents& stacks() const { return stacks_; }
   const std::map<std::size_t, Entries>& layers() const { return layers_; }
   const Entries& without_layer() const { return without_layer_; }
@@ -44,24 +43,24 @@ inline bool is_textbook(std::string_view source) {
 /// The files of a reference, each opened once for all layers.
 class ReferenceFiles {
 public:
-  /// SOURCES as read_reference takes them, or the textbook alone. Throws Error where there is none.
+  /// SOURCES as read_reference takes them, or only the textbook. Throws Error if there is none.
   explicit ReferenceFiles(std::vector<std::string> sources);
-  /// The same with a program's own tensors, which messages call by the name of `memory`.
+  /// The same with a program's own tensors; messages name them by the name of `memory`.
   ReferenceFiles(std::vector<std::string> sources, io::Contents memory);
 
   const std::vector<std::string>& texts() const { return sources_; }
-  /// Whether it is the textbook, which is no file.
+  /// Whether the reference is the textbook, which has no file.
   bool is_textbook() const { return mha::is_textbook(sources_.front()); }
   std::shared_ptr<const ReferenceFile> open(const std::string& path) const;
-  /// What open() takes for a source that is a file, or names the states in one
+  /// The path to pass to open() for a source that is a file, or that binds the states in one
   /// (`hidden_states=FILE`); nothing for other bindings.
   std::optional<std::string> file_of(const io::Source& source) const;
-  /// Whether some tensor, or binding, has a stage's own name in its; `layers` are those that files
-  /// of a layer each are of.
+  /// Whether the name of a tensor or binding contains a stage's own name. `layers`: the layers of
+  /// sources with {layer} in their path.
   bool names(Stage stage, const std::vector<std::string>& layers) const;
-  /// From now on, of the file at `path` the rows of one text alone are read.
+  /// From now on only the rows of one text are read from the file at `path`.
   void keep_text(const std::string& path, const TextPlace& place, std::size_t T) const;
-  /// The same of several texts of a batch, each from a row of its own on.
+  /// The same for several texts of a batch, each with its own first row.
   void keep_texts(const std::string& path, const std::vector<std::size_t>& firsts, std::size_t rows,
                   std::size_t T) const;
 
@@ -84,10 +83,10 @@ struct StageColumns {
   Stage stage = Stage::q;
   io::Entry entry;
 };
-/// How wide some stages are side by side.
+/// The width of some stages side by side.
 std::size_t width_side_by_side(const Layer& layer, const std::vector<Stage>& stages);
-/// The stages whose columns lie side by side in an entry, or `by_group` within the columns of each
-/// key/value head; empty where it is not as wide as they are.
+/// The stages whose columns are side by side in an entry, or `by_group` within the columns of each
+/// key/value head. Empty if the entry does not have their width.
 std::vector<StageColumns> stages_side_by_side(const Layer& layer, const std::vector<Stage>& stages,
                                               const io::Entry& entry, bool by_group);
 

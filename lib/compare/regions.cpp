@@ -6,10 +6,10 @@ namespace mha {
 
 namespace {
 
-/// More than a reader takes in at once.
+/// A reader cannot take in more at once.
 constexpr std::size_t most_regions = 16, most_ranges = 64;
 
-/// Of one batch item: heads with the same rows together.
+/// The regions of one batch item, heads with the same rows grouped.
 std::vector<Region> with_heads_together(const RowsByHead& rows, std::size_t item,
                                         std::size_t heads) {
   std::vector<Region> list;
@@ -26,25 +26,25 @@ std::vector<Region> with_heads_together(const RowsByHead& rows, std::size_t item
       list.push_back({{}, {{head, head}}, wrong, false, false, count_of(wrong) == count});
     }
   }
-  for (Region& one : list) one.all_heads = count_of(one.heads) == heads;
+  for (Region& region : list) region.all_heads = count_of(region.heads) == heads;
   return list;
 }
 
-/// The numbers that any region has of one kind.
+/// The union of all regions' ranges of one kind.
 IndexRanges all_of(const std::vector<Region>& list, IndexRanges Region::*kind) {
-  std::vector<bool> there;
-  for (const Region& one : list)
-    for (const IndexRange& range : one.*kind) {
-      if (there.size() <= range.last) there.resize(range.last + 1);
-      for (std::size_t i = range.first; i <= range.last; ++i) there[i] = true;
+  std::vector<bool> present;
+  for (const Region& region : list)
+    for (const IndexRange& range : region.*kind) {
+      if (present.size() <= range.last) present.resize(range.last + 1);
+      for (std::size_t i = range.first; i <= range.last; ++i) present[i] = true;
     }
   IndexRanges ranges;
-  for (std::size_t i = 0; i < there.size(); ++i)
-    if (there[i]) append(ranges, {i, i});
+  for (std::size_t i = 0; i < present.size(); ++i)
+    if (present[i]) append(ranges, {i, i});
   return ranges;
 }
 
-/// One region around all.
+/// A region that encloses all.
 Region around(const std::vector<Region>& list) {
   Region all;
   all.items = all_of(list, &Region::items), all.heads = all_of(list, &Region::heads);
@@ -64,35 +64,35 @@ void append(IndexRanges& ranges, IndexRange next) {
 
 std::size_t count_of(const IndexRanges& ranges) {
   std::size_t count = 0;
-  for (const IndexRange& one : ranges) count += one.last - one.first + 1;
+  for (const IndexRange& range : ranges) count += range.last - range.first + 1;
   return count;
 }
 
 Regions regions_of(const RowsByHead& rows, std::size_t items, std::size_t heads) {
   Regions found;
   for (std::size_t item = 0; item < items; ++item)
-    for (Region& one : with_heads_together(rows, item, heads)) {
-      const bool too_many = found.list.size() > most_regions; // whatever is put together
+    for (Region& region : with_heads_together(rows, item, heads)) {
+      const bool too_many = found.list.size() > most_regions; // grouping no longer helps
       const auto same = std::ranges::find_if(found.list, [&](const Region& known) {
-        return !too_many && known.heads == one.heads && known.rows == one.rows &&
-               known.all_rows == one.all_rows;
+        return !too_many && known.heads == region.heads && known.rows == region.rows &&
+               known.all_rows == region.all_rows;
       });
       if (same == found.list.end()) {
-        one.items = {{item, item}};
-        found.list.push_back(std::move(one));
+        region.items = {{item, item}};
+        found.list.push_back(std::move(region));
       } else {
         append(same->items, {item, item});
       }
     }
   std::size_t ranges = 0;
-  for (const Region& one : found.list)
-    ranges += one.items.size() + one.heads.size() + one.rows.size();
+  for (const Region& region : found.list)
+    ranges += region.items.size() + region.heads.size() + region.rows.size();
   if (found.list.size() > most_regions || ranges > most_ranges) {
     found.list = {around(found.list)};
     found.exact = false;
     found.list[0].all_heads = count_of(found.list[0].heads) == heads;
   }
-  for (Region& one : found.list) one.all_items = count_of(one.items) == items;
+  for (Region& region : found.list) region.all_items = count_of(region.items) == items;
   return found;
 }
 

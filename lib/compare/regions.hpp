@@ -1,5 +1,5 @@
 #pragma once
-// Regions of a stage in which numbers differ: batch items, heads and rows, put together.
+// Regions of a stage in which numbers differ: batch items, heads and rows, grouped.
 
 #include <cstddef>
 #include <map>
@@ -17,26 +17,26 @@ struct IndexRange {
 /// Ascending, none next to another.
 using IndexRanges = std::vector<IndexRange>;
 
-/// Appends what is not before the last one: joined with it where it is the next.
+/// Appends a range that is not before the last one, joining adjacent ranges.
 void append(IndexRanges& ranges, IndexRange next);
-/// How many numbers they hold.
+/// How many numbers the ranges hold.
 std::size_t count_of(const IndexRanges& ranges);
 
-/// Rows of heads of batch items: in each row of each of them, a number differs.
+/// Rows of heads of batch items: a number differs in each of these rows.
 struct Region {
   IndexRanges items; ///< of the batch
-  IndexRanges heads; ///< the stage's own: key/value heads of k and v
-  IndexRanges rows;  ///< tokens: queries, or keys of k and v
+  IndexRanges heads; ///< the stage's own heads: key/value heads in k and v
+  IndexRanges rows;  ///< tokens: queries, or keys in k and v
   bool all_items = false, all_heads = false, all_rows = false;
 
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-/// All of them, in the order of batch items and heads.
+/// All regions, in the order of batch items and heads.
 struct Regions {
   std::vector<Region> list;
-  /// Otherwise they are too many, and the list holds one that is around all: not each of its rows
-  /// differs.
+  /// If false, there are too many regions: the list holds one that encloses all, in which some rows
+  /// are equal.
   bool exact = true;
 };
 
@@ -48,7 +48,7 @@ struct RowsOfHead {
 /// By batch item and head.
 using RowsByHead = std::map<std::pair<std::size_t, std::size_t>, RowsOfHead>;
 
-/// Heads with the same rows are put together, then batch items with the same heads and rows.
+/// Groups heads with the same rows, then batch items with the same heads and rows.
 Regions regions_of(const RowsByHead& rows, std::size_t items, std::size_t heads);
 
 } // namespace mha

@@ -16,29 +16,27 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// How many times its root a number may be off by. See judge_rounding.
+/// How many standard deviations a number may be off by. See judge_rounding.
 constexpr double spreads = 6;
-/// Of so many numbers one may be beyond, by so many times.
+/// One number in this many may exceed its allowed error, up to this many times.
 constexpr std::size_t one_in = 10000;
 constexpr double farthest_beyond = 4;
-/// The root of the mean square over a group of numbers that are off by their own roots is 1, and
-/// over n independent ones at random a little more. Of float32 it is not looked at as closely:
-/// constants that are rounded, such as the scale, move all numbers alike, and no mistake is as
-/// small.
+/// The root mean square of a group's errors in units of their standard deviations is 1, and a
+/// little more for n independent numbers by chance. The limit is looser in float32: rounded
+/// constants, such as the scale, move all numbers alike, and no mistake is as small.
 double most_in_group(double n, bool half) {
   return (half ? 1 : 4) * (1.5 + 4 / std::sqrt(n));
 }
-/// So many of a row's errors are taken as independent: those of its largest weights tie the others.
+/// How many of a row's errors count as independent: those of its largest weights tie the others.
 constexpr double independent_keys = 4;
-/// Roundings to nearest show in a row, as a rule, by half of what they may. Scores that are kept in
-/// half precision show by more than so much of the others' rounding, and by so much of their own.
+/// Rounding to nearest usually shows in a row as half of its bound. Scores kept in half precision
+/// show as more than the first share of the other steps' rounding, and the second of their own.
 constexpr double more_than_shown = 0.65, shown_by_scores = 0.3;
-/// So few rows have no usual one, and so few numbers no direction. Of a row that is off by a factor
-/// of 1.03, what storing adds is less than a tenth; of four numbers that are off at random one in a
-/// thousand is as straight.
+/// Fewer rows have no usual one, and fewer numbers no direction. In a row that is off by a factor
+/// of 1.03, storing adds less than a tenth; four random errors are as straight once in a thousand.
 constexpr std::size_t few_rows = 8, no_direction = 4;
 constexpr double straight = 0.12;
-/// Stages of more numbers are not judged: maps take too much memory.
+/// Larger stages are not judged: maps take too much memory.
 constexpr std::size_t most_numbers = std::size_t{1} << 28;
 
 bool both_hidden(double a, double b) {
@@ -49,9 +47,9 @@ bool are_alike(double a, double b) {
   return a == b || is_not_saved(b) || both_hidden(a, b) || (std::isnan(a) && std::isnan(b));
 }
 
-/// How the numbers of a stage lie: rows, and the head that each is of.
+/// The rows of a stage, and their heads.
 struct RowsOfStage {
-  std::size_t width = 1, heads = 1, rows_of_head = 1; ///< rows of one head that follow each other
+  std::size_t width = 1, heads = 1, rows_of_head = 1; ///< consecutive rows of one head
 };
 RowsOfStage rows_of(const Layer& layer, Stage stage, const Tensor& values) {
   const StageInfo& info = info_of(stage);
@@ -65,7 +63,7 @@ RowsOfStage rows_of(const Layer& layer, Stage stage, const Tensor& values) {
                                                                : 1;
     if (rows.heads == 0 || rows.width % rows.heads != 0) rows.heads = 1;
     rows.width /= rows.heads;
-  } else if (info.kind == Kind::row) { // a head's numbers are its row
+  } else if (info.kind == Kind::row) { // a row is a head's numbers
     rows.heads = d.H;
   } else {
     rows.heads = d.H, rows.rows_of_head = d.T;
@@ -73,7 +71,7 @@ RowsOfStage rows_of(const Layer& layer, Stage stage, const Tensor& values) {
   return rows;
 }
 
-/// How a row is off beside its own direction.
+/// The direction of a row's errors relative to the row.
 struct Direction {
   double errors = 0, product = 0, own = 0; ///< Σ e², Σ e y, Σ y²
   std::size_t count = 0;
@@ -86,9 +84,9 @@ struct Direction {
   }
 };
 
-/// A sum of squares over numbers that are judged together.
+/// Sums over numbers that are judged together.
 struct Group {
-  double squares = 0, expected = 0; ///< of errors in what is expected, and of that
+  double squares = 0, expected = 0; ///< Σ error² / variance, and Σ variance
   std::size_t count = 0;
   void add(const Group& other) {
     squares += other.squares, expected += other.expected, count += other.count;
@@ -97,7 +95,7 @@ struct Group {
   double expected_root() const {
     return count == 0 ? 0 : std::sqrt(expected / static_cast<double>(count));
   }
-  /// In what such a group may be off by; `of_row`: how many of a row's numbers are independent.
+  /// In units of the most allowed; `of_row`: the share of a row's numbers that are independent.
   double ratio(double of_row, bool half) const {
     return count > 1 ? root() / most_in_group(static_cast<double>(count) * of_row, half) : 0;
   }
@@ -125,7 +123,7 @@ public:
     if (half_ && rows < few_rows) directions_.resize(rows);
     result_.allowed = Tensor::uninitialised(DType::f32, theirs_.values.shape());
     const auto allowed = result_.allowed.as_mutable<float>();
-    for (std::size_t i = 0; i < n; ++i) allowed[i] = is_padded_ && is_padding(i) ? 0 : look_at(i);
+    for (std::size_t i = 0; i < n; ++i) allowed[i] = is_padded_ && is_padding(i) ? 0 : judge_at(i);
     result_.rows.resize(rows);
     for (std::size_t row = 0; row < rows; ++row)
       result_.rows[row] = {row_groups_[row].root(), row_groups_[row].expected_root()};
@@ -137,9 +135,9 @@ public:
     return std::move(result_);
   }
 
-  /// Whether a number is beyond what it is allowed and beyond this tolerance, too.
+  /// Whether a number exceeds both its allowed error and this tolerance.
   bool is_far(Tolerance tolerance) const {
-    constexpr double usual = -1e3; // below are constants of masks
+    constexpr double usual = -1e3; // mask constants are below
     for (std::size_t i = 0; i < a_.size() && !is_padded_; ++i) {
       const double error = std::fabs(a_[i] - b_[i]);
       if (std::isfinite(error) && b_[i] > usual &&
@@ -158,8 +156,8 @@ private:
     return 1.0001 * storing_at(i) + theirs_.resolution + spreads * std::sqrt(variances_[i]);
   }
 
-  /// What number i is allowed.
-  float look_at(std::size_t i) {
+  /// Judges number i, and returns its allowed error.
+  float judge_at(std::size_t i) {
     const double a = a_[i], b = b_[i], v = variances_[i], difference = std::fabs(a - b),
                  storing = storing_at(i), allowed = allowed_at(i);
     const float given = static_cast<float>(std::isfinite(allowed) ? allowed : 0);
@@ -171,7 +169,7 @@ private:
         return given;
       }
     }
-    // A division tells by how much, and is left out where it is not the farthest.
+    // The division is skipped if the result cannot be the farthest.
     constexpr double surely = 1 - 1e-9;
     if (error > 0 && !(error <= allowed && error < surely * result_.farthest * allowed)) {
       const double ratio = allowed > 0 || error <= allowed ? error / allowed : infinity;
@@ -186,8 +184,8 @@ private:
     return given;
   }
 
-  /// What is wrong as a whole is allowed nothing: rows, heads by their other rows, and all by the
-  /// others.
+  /// Allows nothing to groups that are wrong as a whole: rows, heads without their wrong rows, and
+  /// the stage without its wrong heads.
   void refuse_groups(std::size_t rows) {
     const auto head_of = [&](std::size_t row) { return row / rows_.rows_of_head % rows_.heads; };
     std::vector<Group> heads(rows_.heads);
@@ -209,7 +207,7 @@ private:
     }
   }
 
-  /// Whether number i is after the end of a shorter text: of a token, or of a key.
+  /// Whether the token or key of number i is after the end of a shorter text.
   bool is_padding(std::size_t i) const {
     const Dims& d = layer_.dims;
     const std::size_t row = i / rows_.width, of_batch = theirs_.values.count() / d.B,
@@ -229,13 +227,13 @@ private:
   double of_row_;
   bool half_, is_padded_;
   std::vector<Group> row_groups_;
-  std::vector<Direction> directions_; ///< of few rows
+  std::vector<Direction> directions_; ///< if there are few rows
   std::size_t beyond_ = 0;
   RoundingVerdict result_;
 };
 
-/// Adds what has grown in the layers before: to each row as many times its own rounding as it is
-/// off by beside float64, and to each column of a token's numbers as much as that is off by.
+/// Adds the rounding that has grown in the layers before. Each row's variance is scaled by its
+/// distance from float64, and in token stages each column adds its mean distance.
 void grow(const GrownRounding& pass, bool of_tokens, double coarser, const Spacing& kept,
           std::vector<double>& variances) {
   const std::size_t width = std::max<std::size_t>(pass.ours.shape().back(), 1),
@@ -301,7 +299,7 @@ bool RoundingJudge::can_judge(const Rounded& theirs, const Tensor& ours) const {
 
 bool RoundingJudge::is_far(const Rounded& theirs, const Tensor& ours, const GrownRounding& grown,
                            Tolerance tolerance) {
-  // Of a half type there is a second way to judge.
+  // In a half type there is a second way to judge.
   if (is_short(steps_.kept) || !layer_.lengths.empty() || !can_judge(theirs, ours)) return false;
   const std::vector<double> found = variances(theirs.stage, &grown, false);
   return Judged(layer_, theirs, ours, found).is_far(tolerance);
@@ -309,9 +307,9 @@ bool RoundingJudge::is_far(const Rounded& theirs, const Tensor& ours, const Grow
 
 namespace {
 
-/// The rows that are expected to be off by more where scores are rounded.
-std::vector<std::size_t> moved_rows(const RoundingVerdict& as_kept,
-                                    const RoundingVerdict& rounded) {
+/// The rows that rounded scores are expected to move.
+std::vector<std::size_t> rows_moved_by_scores(const RoundingVerdict& as_kept,
+                                              const RoundingVerdict& rounded) {
   constexpr double more = 1.5;
   std::vector<std::size_t> moved;
   for (std::size_t row = 0; row < as_kept.rows.size(); ++row)
@@ -319,7 +317,7 @@ std::vector<std::size_t> moved_rows(const RoundingVerdict& as_kept,
   return moved;
 }
 
-/// The error of the row in the middle of some; of none 0.
+/// The median error of some rows; 0 if there are none.
 double middle_error(const RoundingVerdict& verdict, const std::vector<std::size_t>& rows) {
   std::vector<double> errors;
   for (const std::size_t row : rows) errors.push_back(verdict.rows[row].error);
@@ -340,7 +338,7 @@ std::optional<RoundingVerdict> RoundingJudge::judge(const Rounded& theirs, const
                             contains(ancestors_of(layer_, stage, layer_.given_set), Stage::scores);
   if (found.within || !is_short(steps_.kept) || !makes_scores || found.scaled) return found;
   RoundingVerdict rounded = judged(theirs, ours, grown, true);
-  const std::vector<std::size_t> moved = moved_rows(found, rounded);
+  const std::vector<std::size_t> moved = rows_moved_by_scores(found, rounded);
   return middle_error(found, moved) >= more_than_shown &&
                  middle_error(rounded, moved) >= shown_by_scores
              ? rounded
@@ -382,11 +380,11 @@ std::optional<RoundingVerdict> ShownRoundingJudge::judge(const ReferenceStage& t
                   own_form(stage, ours), grown_rows ? &*grown_rows : nullptr);
   if (!found) return found;
   const auto allowed = found->allowed.as<float>();
-  if (std::ranges::all_of(allowed, [](float one) { return one == 0; })) {
+  if (std::ranges::all_of(allowed, [](float number) { return number == 0; })) {
     found->allowed = {};
     return found;
   }
-  Layer shown = layer_; // hands out what is given in the form that users see
+  Layer shown = layer_; // trace() returns given values in the form that users see
   shown.given[index_of(stage)] = convert(found->allowed, layer_.dtype), shown.given_set.add(stage);
   found->allowed = convert(trace(shown, {stage}, {}, 1).value(stage), DType::f32);
   return found;

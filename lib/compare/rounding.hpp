@@ -1,5 +1,5 @@
 #pragma once
-// Whether a difference is rounding, number by number.
+// Decides number by number whether a difference is rounding.
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/reference.hpp>
@@ -10,64 +10,64 @@
 
 namespace mha {
 
-/// A stage of another implementation, as it is judged.
+/// A stage of another implementation to judge.
 struct Rounded {
   Stage stage = Stage::x;
   Tensor values;             ///< in the form of Layer::given
-  DType stored = DType::f32; ///< the type that its numbers are of
-  double resolution = 0;     ///< half of the last digit that was typed; 0: none
+  DType stored = DType::f32; ///< the type of its numbers
+  double resolution = 0;     ///< half of the last typed digit; 0 if the numbers were not typed
 };
 
-/// A row of numbers that are judged together: the root of the mean square of their errors, in what
-/// rounding is expected to be, and of what that is.
+/// A row of numbers that are judged together: the root mean square of their errors in units of
+/// their expected rounding, and the root mean square of that rounding.
 struct RoundedRow {
   double error = 0, expected = 0;
 };
 
-/// What of a difference is rounding.
+/// The judgement of a difference as rounding.
 struct RoundingVerdict {
-  bool within = true; ///< all of it
-  double farthest =
-      0; ///< the largest |ours − theirs| in what its number is allowed; infinite for NaN
-  std::vector<RoundedRow> rows; ///< none of padding
-  /// Of few rows, one that is off by a factor, and by little else.
+  bool within = true; ///< all of the difference is rounding
+  /// The largest |ours − theirs| in units of the allowed error; infinite for NaN.
+  double farthest = 0;
+  std::vector<RoundedRow> rows; ///< without padding
+  /// Among few rows, one is off by a factor, and by little else.
   bool scaled = false;
-  /// What each number is allowed, in float32 and the form of Layer::given; 0 in what is wrong as a
-  /// whole.
+  /// The allowed error of each number, float32 in the form of Layer::given; 0 in groups that are
+  /// wrong as a whole.
   Tensor allowed;
 };
 
-/// A number is allowed the rounding of what was stored, half of its last digit if it was typed, and
-/// `spreads` times the root of its variance: errors of many roundings are normal, and of 10⁸
-/// numbers one is beyond. Variances are of the first order: one number in 10,000 may be beyond by
-/// up to four times as much. No row, head, or stage as a whole may be off by more than usual: there
-/// a small mistake shows.
+/// A number is allowed the rounding of its stored type, half of its last digit if it was typed, and
+/// `spreads` standard deviations: the errors of many roundings are normal, and one in 10⁸ numbers
+/// exceeds that. Variances are first-order, so one number in 10,000 may exceed it by up to four
+/// times. No row, head or whole stage may be off by more than usual, because a small mistake shows
+/// there.
 RoundingVerdict judge_rounding(const Layer& layer, const Rounded& theirs, const Tensor& ours,
                                const std::vector<double>& variances);
 
-/// A stage of a whole model's pass: rounding in the layers before has grown to some of ours'
-/// distance from the same pass in float64, in units of the layer's type.
+/// A stage of a whole model's pass, and the same stage in float64: the distance of the two measures
+/// how far rounding has grown in the layers before.
 struct GrownRounding {
   Tensor ours, exact;
 };
 
-/// The same of stages that a layer computes, one after the other: by what implementations in this
-/// precision round. What is found on the way to one stage serves the next.
+/// Judges the stages of a layer one after the other, by the roundings of implementations in this
+/// precision. Variances found for one stage serve the next.
 class RoundingJudge {
 public:
-  /// `layer` in row form, with a batch axis; `steps.kept` is the precision. A half type's fused
-  /// kernels keep scores … masked in float32, and others round them: that is granted where the
-  /// rows that it moves show it in general. Few rows show nothing in general: there a row that is
-  /// off by a factor is not off by its scores, each of which turns it another way.
+  /// `layer` is in row form, with a batch axis; `steps.kept` is the precision. Fused kernels of a
+  /// half type keep scores … masked in float32; others round them. Rounded scores are allowed if
+  /// the rows that they move show it in general. Few rows do not show it: among them, a row that is
+  /// off by a factor is not explained by its scores, each of which turns it another way.
   RoundingJudge(Layer layer, RoundedSteps steps, std::size_t threads);
   RoundingJudge(const RoundingJudge&) = delete;
   RoundingJudge& operator=(const RoundingJudge&) = delete;
 
-  /// Nothing where the layer cannot compute the stage, or would need too much memory.
+  /// Nothing if the layer cannot compute the stage, or would need too much memory.
   std::optional<RoundingVerdict> judge(const Rounded& theirs, const Tensor& ours,
                                        const GrownRounding* grown = nullptr);
-  /// Whether a number is off by so much that neither this tolerance nor rounding allows it: then no
-  /// verdict is needed. Where that is not seen at once, it does not say so.
+  /// Whether a number is clearly off by more than this tolerance and rounding allow, so that no
+  /// verdict is needed. False if a quick look does not decide.
   bool is_far(const Rounded& theirs, const Tensor& ours, const GrownRounding& grown,
               Tolerance tolerance);
 
@@ -80,16 +80,16 @@ private:
   const Layer layer_;
   RoundedSteps steps_;
   std::size_t threads_;
-  std::array<std::optional<Variances>, 2> variances_; ///< with scores of float32, with rounded ones
+  std::array<std::optional<Variances>, 2> variances_; ///< with scores in float32, with rounded ones
 };
 
-/// The same of stages as users see them, and so is what is allowed.
+/// The same for stages in the form that users see, and so is the allowed error.
 class ShownRoundingJudge {
 public:
   ShownRoundingJudge(const Layer& layer, RoundedSteps steps, std::size_t threads);
 
-  /// `ours` has the shape layer.shape_of(stage). Where no number is allowed anything, `allowed` is
-  /// empty.
+  /// `ours` has the shape layer.shape_of(stage). `allowed` is empty if no number is allowed
+  /// anything.
   std::optional<RoundingVerdict> judge(const ReferenceStage& theirs, const Tensor& ours,
                                        const GrownRounding* grown = nullptr);
   /// See RoundingJudge::is_far.

@@ -2,7 +2,6 @@
 
 #include <mha/compare/captures.hpp>
 #include <mha/compare/parts.hpp>
-#include <mha/compare/text_tokens.hpp>
 #include <mha/files/text.hpp>
 #include <mha/load/source.hpp>
 
@@ -30,17 +29,17 @@ bool begins_with(const Ids& longer, const Ids& ids) {
   return longer.size() >= ids.size() && std::equal(ids.begin(), ids.end(), longer.begin());
 }
 
-/// A reference's tokens are others: how, and what to do.
+/// Describes how a reference's tokens differ, and what to do.
 Message other_tokens(const Ids& theirs, const Ids& own) {
   if (theirs.size() > own.size() && ends_with(theirs, own)) {
     const Ids more(theirs.begin(), theirs.end() - static_cast<std::ptrdiff_t>(own.size()));
     if (more.size() == 1)
-      return message("its text begins with token {} that this one has not: the same tokens are "
+      return message("its text begins with token {}, which this one lacks: the same tokens are "
                      "needed, with <bos>, or by <ids> {}",
                      more[0], list_of_ids(theirs));
     const bool alike =
         std::ranges::count(more, more[0]) == static_cast<std::ptrdiff_t>(more.size());
-    return message("its text begins with {} tokens that this one has not, {}: the same tokens "
+    return message("its text begins with {} tokens that this one lacks, {}: the same tokens "
                    "are needed, by <ids> {}{}",
                    more.size(), list_of_ids(more), list_of_ids(theirs),
                    alike ? "; if they are padding, save attention_mask beside it" : "");
@@ -65,7 +64,7 @@ Message other_tokens(const Ids& theirs, const Ids& own) {
                  doubled ? " (a first token is doubled there)" : "");
 }
 
-/// Where the one text lies in a reference of these tokens; nothing: nowhere.
+/// The place of the text in a reference of these tokens, if it has one.
 std::optional<TextPlace> place_in(const TokensOfReference& theirs, const Ids& own,
                                   std::optional<int> pad) {
   TextPlace place;
@@ -99,14 +98,14 @@ std::optional<TextPlace> place_in(const TokensOfReference& theirs, const Ids& ow
   return std::nullopt;
 }
 
-/// A text of several, without the padding after it.
+/// A text of a batch without the padding after it.
 Ids own_tokens(const ComputedText& text, std::size_t b) {
   Ids own = text.ids[b];
   if (!text.lengths.empty()) own.resize(text.lengths[b]);
   return own;
 }
 
-/// Whether all that stands around a text's tokens is one number, as padding is.
+/// Whether all numbers around a text's tokens are one, as in padding.
 bool is_padding_around(const Ids& ids, std::size_t first, std::size_t tokens) {
   Ids rest = ids;
   const auto begin = rest.begin() + static_cast<std::ptrdiff_t>(first);
@@ -114,25 +113,25 @@ bool is_padding_around(const Ids& ids, std::size_t first, std::size_t tokens) {
   return std::ranges::all_of(rest, [&](int id) { return id == rest[0]; });
 }
 
-/// The first row of each of several texts, where a reference has them with padding around them.
+/// The first row of each of several texts in a padded reference.
 std::optional<std::vector<std::size_t>> first_rows_of(const TokensOfReference& theirs,
                                                       const ComputedText& text) {
   const bool masked = !theirs.mask.empty();
   if (theirs.ids.size() != text.ids.size() || (masked && theirs.mask.size() != text.ids.size()))
     return std::nullopt;
-  // What some texts begin with and others do not is no first token of all.
+  // A token that only some texts begin with is padding, not a first token of all.
   bool some_begin = false;
   for (std::size_t b = 0; b < text.ids.size(); ++b)
     some_begin = some_begin || begins_with(theirs.ids[b], own_tokens(text, b));
   std::vector<std::size_t> firsts;
   for (std::size_t b = 0; b < text.ids.size(); ++b) {
     const Ids own = own_tokens(text, b);
-    TokensOfReference one;
-    one.ids = {theirs.ids[b]};
-    if (masked) one.mask = {theirs.mask[b]};
+    TokensOfReference text_alone;
+    text_alone.ids = {theirs.ids[b]};
+    if (masked) text_alone.mask = {theirs.mask[b]};
     std::optional<int> pad = text.pad;
-    if (!pad && some_begin && !one.ids[0].empty()) pad = one.ids[0][0];
-    const std::optional<TextPlace> place = place_in(one, own, pad);
+    if (!pad && some_begin && !text_alone.ids[0].empty()) pad = text_alone.ids[0][0];
+    const std::optional<TextPlace> place = place_in(text_alone, own, pad);
     if (!place) return std::nullopt;
     const bool alone =
         masked ? static_cast<std::size_t>(std::ranges::count(theirs.mask[b], 1)) == own.size()
@@ -147,16 +146,16 @@ std::string note_of(const TextPlace& place, std::size_t T, bool masked, bool cau
   std::string note;
   if (place.items > 1) note += fmt::format("item {} of {} is this text", place.item, place.items);
   if (place.rows == T) return note;
-  const std::size_t behind = place.rows - T - place.first;
+  const std::size_t after = place.rows - T - place.first;
   note += fmt::format("{}tokens {}–{} of {} are this text's", note.empty() ? "" : ", ", place.first,
                       place.first + T - 1, place.rows);
-  if (place.first > 0) note += fmt::format(", behind {} of padding", place.first);
-  if (behind > 0 && !masked && !causal)
-    note += "; what stands behind them changes them, where no mask hides it";
+  if (place.first > 0) note += fmt::format(", after {} of padding", place.first);
+  if (after > 0 && !masked && !causal)
+    note += "; the tokens after them change them unless a mask hides them";
   return note;
 }
 
-/// Of rows alone: how many more or fewer there are.
+/// Describes a reference with other tokens if only its number of rows is known.
 Message other_rows(std::size_t rows, std::size_t T) {
   const Message cure =
       rows == T + 1   ? message("a first token more (<bos>)? The same text is needed")
@@ -170,9 +169,10 @@ Message other_rows(std::size_t rows, std::size_t T) {
 /// Notes the padding around a text of T tokens, which begins at row `first` of these.
 void note_padding(const Ids& ids, std::size_t first, std::size_t T, SameText& result) {
   const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
-  result.before.emplace_back(ids.begin(), begin);
+  result.tokens_before.emplace_back(ids.begin(), begin);
   const std::size_t left = ids.size() - first;
-  result.behind.emplace_back(begin + static_cast<std::ptrdiff_t>(std::min(T, left)), ids.end());
+  result.tokens_after.emplace_back(begin + static_cast<std::ptrdiff_t>(std::min(T, left)),
+                                   ids.end());
 }
 
 } // namespace
@@ -198,12 +198,11 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
     if (theirs.ids == text.ids) continue;
     if (const auto firsts = text.ids.size() > 1 ? first_rows_of(theirs, text) : std::nullopt) {
       files.keep_texts(*path, *firsts, theirs.ids[0].size(), T);
-      for (std::size_t b = 0; result.before.size() < text.ids.size(); ++b)
+      for (std::size_t b = 0; result.tokens_before.size() < text.ids.size(); ++b)
         note_padding(theirs.ids[b], (*firsts)[b], text.lengths.empty() ? T : text.lengths[b],
                      result);
       result.notes.push_back(fmt::format("{}: rows of padding around the tokens are left out{}",
-                                         name,
-                                         theirs.mask.empty() ? "" : ", as attention_mask says"));
+                                         name, theirs.mask.empty() ? "" : ", by attention_mask"));
       continue;
     }
     if (text.ids.size() > 1) {
@@ -214,7 +213,7 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
                     theirs.ids.size(), texts);
         return result;
       }
-      std::size_t b = 0; // the first that is another
+      std::size_t b = 0; // the first text that differs
       while (b + 1 < texts && begins_with(theirs.ids[b], own_tokens(text, b))) ++b;
       result.why =
           message("{}: text {}: {}", name, b, other_tokens(theirs.ids[b], own_tokens(text, b)));
@@ -226,7 +225,8 @@ SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text) {
       return result;
     }
     files.keep_text(*path, *place, T);
-    if (result.before.empty()) note_padding(theirs.ids[place->item], place->first, T, result);
+    if (result.tokens_before.empty())
+      note_padding(theirs.ids[place->item], place->first, T, result);
     result.notes.push_back(
         fmt::format("{}: {}", name, note_of(*place, T, !theirs.mask.empty(), text.causal)));
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a whole model's reference is of the text that is computed here: said first, once.
+// Checks whether a whole model's reference belongs to the text that is computed here.
 
 #include <mha/compare/reference_files.hpp>
 #include <mha/layer/block.hpp>
@@ -11,27 +11,38 @@
 
 namespace mha {
 
-/// A text as it is computed here.
+/// The texts that are computed here.
 struct ComputedText {
-  std::vector<std::vector<int>> ids; ///< of one text, or of several, padded behind their tokens
+  std::vector<std::vector<int>> ids; ///< of each text, padded at the end
   const Embedding* embedding = nullptr;
-  bool causal = true;                    ///< what stands behind a text does not change it
-  std::optional<int> pad = std::nullopt; ///< the padding token, where it is known
-  std::vector<std::size_t> lengths{};    ///< of each text without padding; empty: there is none
+  bool causal = true;                    ///< tokens after a text do not change it
+  std::optional<int> pad = std::nullopt; ///< the padding token, if known
+  std::vector<std::size_t> lengths{};    ///< of each text without padding; empty without padding
 };
 
 struct SameText {
   Message why;                    ///< why a reference is of another text, in a sentence; or ""
-  std::vector<std::string> notes; ///< which part of a reference is this text's
-  /// The tokens that a reference has before and behind each text, padding as a rule; empty: not
-  /// known, or it is of the text alone.
-  std::vector<std::vector<int>> before = {}, behind = {};
+  std::vector<std::string> notes; ///< on the part of a reference that is this text's
+  /// The reference's tokens before and after each text, usually padding. Empty if they are not
+  /// known or there are none.
+  std::vector<std::vector<int>> tokens_before = {}, tokens_after = {};
 };
 
-/// Compares a reference's tokens with a text's, and leaves of its files what is the text's: a batch
-/// item's rows without the padding before or behind it. Its own token numbers are believed
-/// (input_ids, with attention_mask), else those that its embedding shows, else the rows that most
+/// Compares a reference's tokens with a text's, and reduces its files to the text: a batch item's
+/// rows without the padding around it. The reference's token numbers (input_ids, with
+/// attention_mask) decide, else those that its embedding shows, else the number of rows that most
 /// of its streams have.
 SameText keep_same_text(const ReferenceFiles& files, const ComputedText& text);
+
+/// The tokens that a reference was computed for.
+struct TokensOfReference {
+  std::vector<std::vector<int>> ids;  ///< of each text with its padding; empty if not known
+  std::vector<std::vector<int>> mask; ///< attention_mask, or empty
+  std::size_t rows = 0;               ///< of most of its streams; 0 if it has none
+};
+
+/// Finds the tokens by input_ids and attention_mask, else by the first layer's input if its rows
+/// are embeddings of the model; else only the number of rows.
+TokensOfReference tokens_of(const ReferenceFile& file, const ComputedText& text);
 
 } // namespace mha

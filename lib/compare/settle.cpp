@@ -12,16 +12,17 @@ namespace mha {
 
 namespace {
 
-/// Axes are believed where one order points the same way as ours and the others do not.
+/// An order of axes is taken if its direction is similar to ours and the others' are not.
 constexpr double alike = 0.5, clearly = 0.2;
-/// A reading of this cosine is the stage, but for rounding.
+/// A reading with this cosine is the stage with rounding.
 constexpr double nearly_same = 0.998;
-/// Readings that are tried together, each by a whole comparison.
-constexpr std::size_t tried_at_most = 24, told_at_most = 4;
-/// Maps beyond this many elements are compared directly only.
+/// Combinations of readings that are tried, each by a whole comparison, and those that are
+/// returned.
+constexpr std::size_t tried_at_most = 24, returned_at_most = 4;
+/// In larger maps, combinations are not tried.
 constexpr std::size_t small_map = std::size_t{1} << 24;
 
-/// What the layer computes, each stage once.
+/// The layer's values, each stage computed once.
 class Ours {
 public:
   Ours(const Layer& layer, std::size_t threads) : layer_(layer), threads_(threads) {}
@@ -34,12 +35,13 @@ public:
     return at->second;
   }
 
-  /// One way to read a stage of the reference.
-  Difference against(const ReferenceStage& one, const Tensor& theirs) {
-    const Stage stage = one.stage;
-    Tolerance tolerance = default_tolerance(coarser_of(layer_.dtype, one.stored));
-    tolerance.absolute += one.resolution;
-    return compare(layer_, stage, as_saved(one, value_of(stage)), theirs, tolerance, one.stored);
+  /// Compares one reading of a stage of the reference.
+  Difference against(const ReferenceStage& reading, const Tensor& theirs) {
+    const Stage stage = reading.stage;
+    Tolerance tolerance = default_tolerance(coarser_of(layer_.dtype, reading.stored));
+    tolerance.absolute += reading.resolution;
+    return compare(layer_, stage, as_saved(reading, value_of(stage)), theirs, tolerance,
+                   reading.stored);
   }
 
 private:
@@ -48,7 +50,7 @@ private:
   std::map<Stage, Tensor> values_;
 };
 
-/// One order of axes of one stage, and how it compares.
+/// One order of axes of a stage, and its comparison.
 struct Order {
   std::string text;
   Tensor value;
@@ -69,7 +71,7 @@ std::vector<Order> orders_of(Ours& ours, const ReferenceStage& stage) {
   return orders;
 }
 
-/// The one that agrees, or clearly points the same way as ours; nothing where none does.
+/// The order that agrees, or whose direction is clearly the most similar to ours, if any.
 std::optional<std::size_t> decided(const std::vector<Order>& orders) {
   std::size_t best = 0;
   double second = -1;
@@ -104,7 +106,7 @@ void settle_axes(Ours& ours, const std::vector<ReferenceStage*>& stages,
       open.emplace_back(stage, std::move(orders));
     }
   }
-  for (auto& [stage, orders] : open) { // as the others lie
+  for (auto& [stage, orders] : open) { // in the order of the other stages
     const Order* chosen = nullptr;
     std::size_t most = 0;
     for (const Order& order : orders) {
@@ -119,7 +121,7 @@ void settle_axes(Ours& ours, const std::vector<ReferenceStage*>& stages,
   }
 }
 
-/// Decides whose a stage without an axis of heads is: the nearest head's, or the heads' mean.
+/// Decides to which head a stage without an axis of heads belongs, or whether it is the mean.
 void settle_heads(Ours& ours, ReferenceStage& stage, std::vector<std::string>& notes) {
   if (!stage.one_of_heads) return;
   const bool may_be_mean = stage.mean_of_heads;
@@ -139,7 +141,7 @@ void settle_heads(Ours& ours, ReferenceStage& stage, std::vector<std::string>& n
                   agrees ? "" : fmt::format(", to which it is nearer than to {}", others)));
 }
 
-/// How good a choice of readings is: the fewer steps are wrong, the better.
+/// A choice of readings, better the fewer steps are wrong.
 struct Choice {
   Reference reference;
   std::size_t wrong = 0, outside = 0;
@@ -175,11 +177,10 @@ void judge(const Layer& layer, Choice& choice, std::size_t threads) {
   }
 }
 
-/// A name is left out whose stages are all taken: where what was taken has its numbers, nothing is
-/// lost.
+/// Leaves out a name whose stages are all taken. Nothing is lost if a taken stage has its numbers.
 void leave_out(Reference& reference, const std::string& word, bool same, const char* why) {
   if (same)
-    reference.passed_over.push_back(fmt::format("{} ({})", word, why));
+    reference.skipped.push_back(fmt::format("{} ({})", word, why));
   else
     reference.not_compared.push_back({word, std::string(why) + ", with other numbers"});
 }
@@ -191,7 +192,7 @@ bool has_numbers_of_any(const Reference& reference, const std::vector<ReferenceS
   });
 }
 
-/// Leaves the readings of stages that the reference does not have by another name.
+/// Removes readings of stages that the reference has by another name.
 void narrow(Ours& ours, Reference& reference) {
   std::map<std::string, bool> same;
   for (AmbiguousStage& ambiguous : reference.ambiguous) {
@@ -200,8 +201,8 @@ void narrow(Ours& ours, Reference& reference) {
                   [&](const ReferenceStage& one) { return reference.find(one.stage); });
     std::vector<ReferenceStage*> readings;
     for (ReferenceStage& one : ambiguous.readings) readings.push_back(&one);
-    std::vector<std::string> told_when_chosen;
-    settle_axes(ours, readings, told_when_chosen);
+    std::vector<std::string> notes_when_chosen;
+    settle_axes(ours, readings, notes_when_chosen);
   }
   std::erase_if(reference.ambiguous, [&](const AmbiguousStage& ambiguous) {
     if (!ambiguous.readings.empty()) return false;
@@ -211,10 +212,9 @@ void narrow(Ours& ours, Reference& reference) {
   });
 }
 
-using Indices = std::vector<std::size_t>; // the reading of each ambiguous name
+using Indices = std::vector<std::size_t>; // a reading for each ambiguous name
 
-/// The readings of each name, those that compare best by themselves first; one that agrees is the
-/// only one.
+/// The readings of each name, the best by themselves first; only those that agree, if any do.
 std::vector<Indices> candidates_of(Ours& ours, const Reference& reference) {
   std::vector<Indices> lists;
   for (const AmbiguousStage& ambiguous : reference.ambiguous) {
@@ -232,11 +232,11 @@ std::vector<Indices> candidates_of(Ours& ours, const Reference& reference) {
     if (found[order[0]].within) {
       Indices agreeing;
       for (std::size_t i : order)
-        if (found[i].within) agreeing.push_back(i); // masked, where there is no mask, is scaled
+        if (found[i].within) agreeing.push_back(i); // without a mask, masked and scaled are equal
       order = std::move(agreeing);
     } else if (order.size() > 1 && found[order[0]].cosine > nearly_same &&
                found[order[1]].cosine < nearly_same - clearly / 4) {
-      // Rounding that has grown turns no stage into another.
+      // Grown rounding does not turn one stage into another.
       order.erase(order.begin() + 1, order.end());
     }
     lists.push_back(std::move(order));
@@ -244,7 +244,7 @@ std::vector<Indices> candidates_of(Ours& ours, const Reference& reference) {
   return lists;
 }
 
-/// Whether a choice begun has this stage already.
+/// Whether an unfinished choice already has this stage.
 bool has_taken(const Reference& reference, const Indices& begun, Stage stage) {
   for (std::size_t word = 0; word < begun.size(); ++word) {
     const std::vector<ReferenceStage>& readings = reference.ambiguous[word].readings;
@@ -253,8 +253,8 @@ bool has_taken(const Reference& reference, const Indices& begun, Stage stage) {
   return false;
 }
 
-/// Choices of one reading a name, no stage twice. A name whose stages are all taken is left out:
-/// its index is the number of its readings.
+/// Choices of one reading for each name, without a stage twice. A name whose stages are all taken
+/// is left out; its index is the number of its readings.
 std::vector<Indices> choices_of(const Reference& reference, const std::vector<Indices>& lists) {
   std::vector<Indices> choices{{}};
   for (std::size_t word = 0; word < lists.size(); ++word) {
@@ -318,7 +318,7 @@ std::vector<Reference> settled(const Layer& layer, Reference reference, std::siz
                    [](const Choice& a, const Choice& b) { return a.better_than(b); });
   std::vector<Reference> best;
   for (Choice& choice : choices)
-    if (choice.wrong == choices[0].wrong && best.size() < told_at_most)
+    if (choice.wrong == choices[0].wrong && best.size() < returned_at_most)
       best.push_back(std::move(choice.reference));
   return best;
 }

@@ -14,8 +14,6 @@ namespace mha {
 
 namespace {
 
-using Numbers = Variances::Numbers;
-
 bool is_map(Stage stage) {
   return is_of(stage, {Section::scores, Section::softmax});
 }
@@ -50,12 +48,12 @@ bool Variances::is_exact(const Tensor& tensor) const {
   return true;
 }
 
-void Variances::keep(Numbers& variance, const Numbers& y) const {
+void Variances::keep(StageNumbers& variance, const StageNumbers& y) const {
   if (variance.size() != y.size()) fail("{} variances of {} numbers", variance.size(), y.size());
   for (std::size_t i = 0; i < y.size(); ++i) variance[i] += kept_.of(y[i]);
 }
 
-/// The token stages that stages up to `last` are made of, with their values.
+/// Computes the token stages that `last` is made of.
 void Variances::prepare(Stage last) {
   StageSet needed = ancestors_of(layer_, last, layer_.given_set);
   needed.add(last);
@@ -74,7 +72,7 @@ void Variances::prepare(Stage last) {
     values_[stage] = values_in_double(stored(stage, kept.value(stage), layer_.dims));
 }
 
-Numbers Variances::of(Stage stage) {
+StageNumbers Variances::of(Stage stage) {
   if (layer_.has_given(stage)) return of_given(stage);
   prepare(stage);
   constexpr std::size_t small = std::size_t{1} << 20;
@@ -88,13 +86,14 @@ void Variances::find(Stage stage) {
   if (!variances_.contains(stage)) variances_[stage] = found(stage);
 }
 
-Numbers Variances::of_given(Stage stage) const {
+StageNumbers Variances::of_given(Stage stage) const {
   const auto off = by_.off.find(stage), typed = by_.typed.find(stage);
   const Tensor& given = layer_.given[index_of(stage)];
-  if (typed != by_.typed.end()) return Numbers(given.count(), typed->second * typed->second / 3);
+  if (typed != by_.typed.end())
+    return StageNumbers(given.count(), typed->second * typed->second / 3);
   if (off == by_.off.end()) return of_tensor(given);
-  const Numbers y = values_in_double(given);
-  Numbers variance(y.size());
+  const StageNumbers y = values_in_double(given);
+  StageNumbers variance(y.size());
   const std::size_t width = std::max<std::size_t>(given.shape().back(), 1);
   const bool powers = are_powers(stage, given);
   for (std::size_t first = 0; first < y.size(); first += width)
@@ -102,27 +101,27 @@ Numbers Variances::of_given(Stage stage) const {
   return variance;
 }
 
-/// Of numbers that an implementation has, too, but for their rounding.
-Numbers Variances::of_tensor(const Tensor& tensor) const {
-  if (holds(tensor.dtype())) return Numbers(tensor.count());
-  Numbers variance = values_in_double(tensor);
+/// The variance of numbers that another implementation has with its own rounding.
+StageNumbers Variances::of_tensor(const Tensor& tensor) const {
+  if (holds(tensor.dtype())) return StageNumbers(tensor.count());
+  StageNumbers variance = values_in_double(tensor);
   for (double& number : variance) number = kept_.unless_held(number);
   return variance;
 }
 
-/// Of what enters the layer.
-Numbers Variances::of_stream(const Tensor& stream) const {
-  Numbers variance = of_tensor(stream);
+/// The variance of the layer's input.
+StageNumbers Variances::of_stream(const Tensor& stream) const {
+  StageNumbers variance = of_tensor(stream);
   for (std::size_t i = 0; i < by_.stream.size(); ++i) variance[i] += by_.stream[i];
   return variance;
 }
 
-/// Of tokens, positions and types, scaled or normed: no stage shows the steps between, which are
-/// taken to round each number by so many units of its row.
-Numbers Variances::of_embedding() const {
+/// The variance of the embedding (tokens, positions and types, scaled or normed). Its inner steps
+/// are not stages; each number is taken to be rounded by a few units of its row.
+StageNumbers Variances::of_embedding() const {
   constexpr double units = 4;
-  Numbers variance = of_stream(layer_.ends->embed), steps(variance.size());
-  const Numbers& y = values_.at(Stage::embed);
+  StageNumbers variance = of_stream(layer_.ends->embed), steps(variance.size());
+  const StageNumbers& y = values_.at(Stage::embed);
   const std::size_t width = layer_.ends->embed.shape().back();
   for (std::size_t first = 0; first < y.size(); first += width)
     variance_of_given(kept_, units * kept_.half, false, &y[first], width, &steps[first]);
@@ -130,13 +129,13 @@ Numbers Variances::of_embedding() const {
   return variance;
 }
 
-/// The stage that a step with one input is computed from.
+/// The input of a step that has one.
 Stage Variances::input(Stage stage) const {
   const std::vector<Stage> inputs = inputs_of(layer_, stage);
   return inputs.empty() ? Stage::embed : inputs.front();
 }
 
-Numbers Variances::found(Stage stage) {
+StageNumbers Variances::found(Stage stage) {
   using enum Stage;
   if (layer_.has_given(stage)) return of_given(stage);
   for (const Stage before : inputs_of(layer_, stage))
@@ -159,13 +158,13 @@ Numbers Variances::found(Stage stage) {
     break;
   }
   if (stage == x && layer_.settings.input_norm == InputNorm::none) return of_stream(layer_.X);
-  Numbers variance = stage > concat ? around_attention(stage) : before_kept(stage);
+  StageNumbers variance = stage > concat ? around_attention(stage) : before_kept(stage);
   keep(variance, values_.at(stage));
   return variance;
 }
 
-/// Of steps before scores, before the result is kept.
-Numbers Variances::before_kept(Stage stage) {
+/// The variance of a step before scores, without the rounding of its result.
+StageNumbers Variances::before_kept(Stage stage) {
   using enum Stage;
   switch (stage) {
   case x: {
@@ -194,8 +193,8 @@ Numbers Variances::before_kept(Stage stage) {
   }
 }
 
-/// The same of steps from output on.
-Numbers Variances::around_attention(Stage stage) {
+/// The same for steps from output on.
+StageNumbers Variances::around_attention(Stage stage) {
   using enum Stage;
   if (stage == residual || stage == resid_post) return of_sum(stage);
   if (stage == mlp_act) return of_activation();
@@ -203,7 +202,7 @@ Numbers Variances::around_attention(Stage stage) {
   if (stage == final)
     return of_norm(layer_.ends->final, values_in_double(layer_.ends->stream),
                    of_stream(layer_.ends->stream));
-  const Numbers &from = values_.at(input(stage)), &variance = variances_.at(input(stage));
+  const StageNumbers &from = values_.at(input(stage)), &variance = variances_.at(input(stage));
   const auto product = [&](const Tensor& W) {
     return of_product(from, variance, W, values_.at(stage));
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Variances of each number of a stage by rounding: what another right computation of a layer may be
-// off by, to first order, from the stages that the layer is given on.
+// Variances of the numbers of a stage by rounding: the first-order error of another correct
+// computation of the layer, from its given stages on.
 
 #include <mha/compare/spread_steps.hpp>
 #include <mha/layer/layer.hpp>
@@ -11,83 +11,86 @@
 
 namespace mha {
 
-/// What another implementation rounds.
+/// A number for each element of a stage.
+using StageNumbers = std::vector<double>;
+
+/// The roundings of another implementation.
 struct RoundedSteps {
-  DType kept = DType::f32; ///< what it keeps its steps in; a half type's sums are float32's
-  double coarsest = 0;     ///< what it rounds to at least, as `half` of a Spacing
-  bool scores = true; ///< scores … masked, too; else those are float32's, as in fused kernels
-  /// Given stages that are off already: by their storing, and by so much relative to the stage.
+  DType kept = DType::f32; ///< the type of its steps; in a half type, sums are float32
+  double coarsest = 0;     ///< the least rounding, as `half` of a Spacing
+  /// Whether scores … masked are also kept in that type, not in float32 as in fused kernels.
+  bool scores = true;
+  /// Given stages with an error of their own: of their storing, and this much relative to the
+  /// stage.
   std::map<Stage, double> off = {};
-  /// Given stages that were typed: half of their last digit.
+  /// Given stages that were typed, with half of their last digit.
   std::map<Stage, double> typed = {};
-  /// The variance of what enters the layer (X, or the model's stream), as it lies there; empty: 0.
+  /// The variance of the layer's input (X, or the model's stream), in its order; 0 if empty.
   std::vector<double> stream = {};
 };
 
-/// Of what steps are kept in, and of sums.
+/// The spacings of kept steps and of sums.
 std::pair<Spacing, Spacing> spacings_of(const RoundedSteps& steps);
 
-/// Queries or keys as the products read them (B, T or S, heads · width), and their variances; null:
-/// no product reads them.
+/// Queries or keys in the order in which products read them (B, T or S, heads · width), and their
+/// variances; null if no product reads them.
 struct FactorRows {
   const std::vector<double>*values = nullptr, *variances = nullptr;
 };
 
-/// What maps of a small layer have in common: their values, and the variances of queries times
-/// keys.
+/// Values shared by the maps of a small layer: the maps, and the variances of queries times keys.
 struct KeptMaps {
   std::map<Stage, Tensor> values;
   std::vector<double> products;
 };
 
-/// The variances of a layer's stages. Every rounding is at random, so errors add as squares:
+/// The variances of a layer's stages. Roundings are independent, so variances add:
 ///
-///   y = Σ a b          σ² = Σ σ_a² b² + a² σ_b², and what the sum itself is off by
+///   y = Σ a b          σ² = Σ σ_a² b² + a² σ_b², plus the sum's own rounding
 ///   y = f(a)           σ² = f′(a)² σ_a²
 ///   norms, softmax     by their derivatives, which tie a row's numbers together
 ///   y is kept          σ² + u² ⌊y⌋² / 3, ⌊y⌋ the power of two at or below |y|
 ///
-/// Given stages and weights whose numbers are of the kept type already are exact.
+/// Given stages and weights whose numbers the kept type holds are exact.
 class Variances {
 public:
-  using Numbers = std::vector<double>;
-
   /// `layer` in row form, with a batch axis; it must outlive this.
   Variances(const Layer& layer, RoundedSteps by, std::size_t threads);
 
-  /// Of a stage that the layer has and can compute, in the form of Layer::given.
-  Numbers of(Stage stage);
+  /// The variances of a stage that the layer can compute, in the form of Layer::given.
+  StageNumbers of(Stage stage);
 
 private:
   void prepare(Stage last);
   void find(Stage stage);
-  Numbers found(Stage stage);
-  Numbers before_kept(Stage stage);
-  Numbers around_attention(Stage stage);
-  Numbers of_given(Stage stage) const;
-  Numbers of_stream(const Tensor& stream) const;
-  Numbers of_tensor(const Tensor& tensor) const;
-  Numbers of_embedding() const;
-  Numbers of_product(const Numbers& x, Numbers variance, const Tensor& W, const Numbers& y) const;
-  Numbers multiplied(const Numbers& x, const Tensor& W, const Tensor& b) const;
-  Numbers of_projection(Stage stage);
-  Numbers of_compressed(Stage stage);
-  Numbers of_keys(Numbers variance) const;
-  Numbers of_norm(const Norm& norm, const Numbers& x, Numbers variance) const;
-  Numbers of_head_norm(Stage stage);
-  Numbers of_rotation(Stage stage);
-  Numbers of_appended(Stage stage);
-  void through_activation(Activation activation, std::size_t n, Numbers& x,
-                          Numbers& variance) const;
-  Numbers of_activation();
-  Numbers of_sum(Stage stage);
-  Numbers of_logits();
+  StageNumbers found(Stage stage);
+  StageNumbers before_kept(Stage stage);
+  StageNumbers around_attention(Stage stage);
+  StageNumbers of_given(Stage stage) const;
+  StageNumbers of_stream(const Tensor& stream) const;
+  StageNumbers of_tensor(const Tensor& tensor) const;
+  StageNumbers of_embedding() const;
+  StageNumbers of_product(const StageNumbers& x, StageNumbers variance, const Tensor& W,
+                          const StageNumbers& y) const;
+  StageNumbers multiplied(const StageNumbers& x, const Tensor& W, const Tensor& b) const;
+  StageNumbers of_projection(Stage stage);
+  StageNumbers of_compressed(Stage stage);
+  StageNumbers of_keys(StageNumbers variance) const;
+  StageNumbers of_norm(const Norm& norm, const StageNumbers& x, StageNumbers variance) const;
+  StageNumbers of_head_norm(Stage stage);
+  StageNumbers of_rotation(Stage stage);
+  StageNumbers of_appended(Stage stage);
+  void through_activation(Activation activation, std::size_t n, StageNumbers& x,
+                          StageNumbers& variance) const;
+  StageNumbers of_activation();
+  StageNumbers of_sum(Stage stage);
+  StageNumbers of_logits();
   Layer with_tokens() const;
   std::pair<FactorRows, FactorRows> factors(Stage last);
-  Numbers of_maps(Stage stage);
-  Numbers of_heads();
-  Numbers of_results();
-  void keep(Numbers& variance, const Numbers& y) const;
+  StageNumbers of_maps(Stage stage);
+  StageNumbers of_heads();
+  StageNumbers of_results();
+  void keep(StageNumbers& variance, const StageNumbers& y) const;
   Stage input(Stage stage) const;
   bool holds(DType dtype) const;
   bool is_exact(const Tensor& tensor) const;
@@ -96,7 +99,8 @@ private:
   RoundedSteps by_;
   Spacing kept_, summed_;
   std::size_t threads_;
-  std::map<Stage, Numbers> values_, variances_; ///< of token stages; variances of small maps, too
+  std::map<Stage, StageNumbers> values_;    ///< of token stages
+  std::map<Stage, StageNumbers> variances_; ///< of token stages and small maps
   KeptMaps maps_;
 };
 

@@ -1,4 +1,4 @@
-// The variances of maps and of what heads make of them, gone through in rows.
+// Variances of maps and of the heads' results, computed by rows.
 
 #include <mha/compare/spread_maps.hpp>
 #include <mha/naming/forms.hpp>
@@ -11,7 +11,6 @@ namespace mha {
 
 namespace {
 
-using Numbers = Variances::Numbers;
 using Rows = MapVariances::Rows;
 
 void for_each_rows(const Dims& d, std::size_t together,
@@ -22,13 +21,13 @@ void for_each_rows(const Dims& d, std::size_t together,
         use({b, h, first, std::min(together, d.T - first)});
 }
 
-Tensor tensor_of(const Numbers& numbers, DType dtype, const Shape& shape) {
+Tensor tensor_of(const StageNumbers& numbers, DType dtype, const Shape& shape) {
   if (dtype == DType::f64) return Tensor::of<double>(shape, numbers);
   const std::vector<float> single(numbers.begin(), numbers.end());
   return Tensor::of<float>(shape, single);
 }
 
-/// weights v of some rows of a head: y of them is n wide.
+/// The variance of weights · v in some rows of a head.
 Squares of_products(const MapVariances::Found& weights, const Squares& squares, const Squares& of_v,
                     const Spacing& summed, std::size_t threads) {
   Squares a = weights.values;
@@ -38,7 +37,7 @@ Squares of_products(const MapVariances::Found& weights, const Squares& squares, 
 
 } // namespace
 
-/// The layer with what maps are made of given, so that rows of them are computed alone.
+/// The layer with the maps' inputs given, so that some rows of a map can be computed alone.
 Layer Variances::with_tokens() const {
   Layer given = layer_;
   for (const auto& [stage, numbers] : values_)
@@ -50,7 +49,7 @@ Layer Variances::with_tokens() const {
   return given;
 }
 
-/// What scores are products of; nothing where a later map is given.
+/// The factors of scores; nothing if a later map is given.
 std::pair<FactorRows, FactorRows> Variances::factors(Stage last) {
   if (layer_.has_given(last) || layer_.has_given(Stage::scores) ||
       (last != Stage::scores &&
@@ -65,13 +64,13 @@ std::pair<FactorRows, FactorRows> Variances::factors(Stage last) {
   return {q, vectors(inputs.at(1))};
 }
 
-Numbers Variances::of_maps(Stage stage) {
+StageNumbers Variances::of_maps(Stage stage) {
   const Dims& d = layer_.dims;
   const auto [q, k] = factors(stage);
   const Layer given = with_tokens();
   MapVariances maps(given, by_, stage, q, k, threads_, maps_);
   const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
-  Numbers result(d.B * d.H * d.T * cols);
+  StageNumbers result(d.B * d.H * d.T * cols);
   for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
     std::ranges::copy(maps.of(rows).variances.numbers,
                       &result[((rows.batch * d.H + rows.head) * d.T + rows.first) * cols]);
@@ -79,17 +78,17 @@ Numbers Variances::of_maps(Stage stage) {
   return result;
 }
 
-Numbers Variances::of_heads() {
+StageNumbers Variances::of_heads() {
   const Dims& d = layer_.dims;
   if (layer_.has_given(Stage::concat)) return of_given(Stage::concat); // the same numbers
   const Stage v_of = inputs_of(layer_, Stage::head_out).at(1);
   find(v_of);
   const auto [q, k] = factors(Stage::weights);
-  const Numbers &v = values_.at(v_of), &variance_of_v = variances_.at(v_of),
-                &y = values_.at(Stage::head_out);
+  const StageNumbers &v = values_.at(v_of), &variance_of_v = variances_.at(v_of),
+                     &y = values_.at(Stage::head_out);
   const Layer given = with_tokens();
   MapVariances maps(given, by_, Stage::weights, q, k, threads_, maps_);
-  Numbers result(y.size());
+  StageNumbers result(y.size());
   for_each_rows(d, maps.rows_together(), [&](const Rows& rows) {
     const std::size_t g = kv_head_of(layer_, rows.head);
     Squares squares(d.S_all, d.d_v), of_v(d.S_all, d.d_v);
@@ -102,7 +101,7 @@ Numbers Variances::of_heads() {
     for (std::size_t i = 0; i < rows.count; ++i)
       for (std::size_t c = 0; c < d.d_v; ++c) {
         const std::size_t at = ((rows.batch * d.T + rows.first + i) * d.H + rows.head) * d.d_v + c;
-        // Weights that are alike are rounded alike.
+        // Equal weights are rounded equally.
         result[at] = out.row(i)[c] + mha::of_sum(summed_, d.S_all, 0, y[at]) +
                      kept_.at_worst(y[at]) + kept_.of(y[at]);
       }
@@ -111,12 +110,12 @@ Numbers Variances::of_heads() {
 }
 
 /// Each head's row of head_out times its rows of W_o.
-Numbers Variances::of_results() {
+StageNumbers Variances::of_results() {
   const Dims& d = layer_.dims;
   find(Stage::head_out);
-  const Numbers &z = values_.at(Stage::head_out), &of_z = variances_.at(Stage::head_out),
-                &y = values_.at(Stage::head_result);
-  Numbers result(y.size());
+  const StageNumbers &z = values_.at(Stage::head_out), &of_z = variances_.at(Stage::head_out),
+                     &y = values_.at(Stage::head_result);
+  StageNumbers result(y.size());
   for_each_rows(d, d.T, [&](const Rows& rows) {
     Squares a(d.T, d.d_v), variance(d.T, d.d_v), squares(d.d_v, d.d_out);
     for (std::size_t i = 0; i < d.T; ++i)

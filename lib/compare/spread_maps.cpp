@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// Maps of so many numbers are computed at once; rows of so many are looked at together.
+/// Maps up to the first size are computed whole; of others, rows with about the second size.
 constexpr std::size_t small_maps = std::size_t{1} << 20, many_numbers = std::size_t{1} << 21;
 
 } // namespace
@@ -41,7 +41,7 @@ MapVariances::MapVariances(const Layer& layer, const RoundedSteps& by, Stage las
   for (const Stage stage : missing) shared_.values[stage] = values.value(stage);
 }
 
-/// Rows of a stage that is given or was computed as a whole.
+/// Rows of a stage that is given or was computed whole.
 Squares MapVariances::values(Stage stage, const Rows& rows) {
   const Dims& d = layer_.dims;
   const std::size_t cols = info_of(stage).kind == Kind::row ? 1 : d.S_all;
@@ -91,7 +91,7 @@ MapVariances::Found MapVariances::of(const Rows& rows) {
   return {std::move(values.at(last_)), std::move(variances)};
 }
 
-/// The same, computed once in a small layer.
+/// products(), computed once in a small layer.
 Squares MapVariances::kept_products(const Rows& rows) {
   if (!is_small_) return products(rows);
   const Dims& d = layer_.dims;
@@ -108,7 +108,7 @@ Squares MapVariances::kept_products(const Rows& rows) {
   return found;
 }
 
-/// q kᵀ of the rows.
+/// The variances of q kᵀ in these rows.
 Squares MapVariances::products(const Rows& rows) const {
   const Dims& d = layer_.dims;
   const std::size_t n = d.d_k, g = kv_head_of(layer_, rows.head);
@@ -137,7 +137,7 @@ void MapVariances::of_given(Stage stage, const double* y, std::size_t n, double*
     if (!std::isfinite(y[j])) variance[j] = 0; // hidden
 }
 
-/// scores … masked. Where a query may not attend, nothing is off.
+/// scores … masked. Masked numbers have no error.
 void MapVariances::through_scores(const RowValues& values, double* variance) const {
   using enum Stage;
   const std::size_t n = layer_.dims.S_all;
@@ -162,10 +162,10 @@ void MapVariances::through_scores(const RowValues& values, double* variance) con
   }
 }
 
-/// row_max, shifted and exp, from masked; for what comes after it, those of exp relative to each
-/// number. Returns the maximum's, which all of them share.
-/// Softmax is computed in float32 in all implementations that are known, a row's maximum and sum
-/// with it; exp's argument is rounded once more where it is multiplied by log₂ e.
+/// row_max, shifted and exp, from masked. For later stages, the variances of exp relative to each
+/// number. Returns the variance of the maximum, which all numbers share.
+/// All known implementations compute softmax, with a row's maximum and sum, in float32. The
+/// argument of exp is rounded once more if it is multiplied by log₂ e.
 double MapVariances::through_exp(const RowValues& y, double* variance) const {
   using enum Stage;
   const std::size_t n = layer_.dims.S_all;
@@ -180,7 +180,7 @@ double MapVariances::through_exp(const RowValues& y, double* variance) const {
   if (is_given(shifted, y)) of_given(shifted, y[shifted], n, variance), of_max = 0;
   for (std::size_t j = 0; m && j < n; ++j)
     if (std::isfinite(m[j])) variance[j] += 2 * summed_.at_worst(m[j]);
-  // The same maximum is in every exponential, and goes out with the sum.
+  // Every exponential has the same maximum, which cancels with the sum.
   const bool shows_max = last_ == shifted || last_ == exp;
   for (std::size_t j = 0; shows_max && j < n; ++j) variance[j] += of_max;
   if (last_ == shifted) return 0;
@@ -194,8 +194,8 @@ double MapVariances::through_exp(const RowValues& y, double* variance) const {
   return of_max;
 }
 
-/// The variance of the row's sum, relative to it: each key's by its share. Where exp is not there,
-/// the scores say the shares.
+/// The variance of the row's sum relative to it: each key's variance by its share. Without exp, the
+/// shares come from the scores.
 double MapVariances::of_row_sum(const RowValues& y, const double* variance) const {
   using enum Stage;
   const std::size_t n = layer_.dims.S_all;
@@ -214,7 +214,7 @@ double MapVariances::of_row_sum(const RowValues& y, const double* variance) cons
   return (sum > 0 ? squares / (sum * sum) : 0) + mha::of_sum(summed_, n, 0, 1);
 }
 
-/// row_sum, logsumexp and weights. Only the sum still has the maximum in it.
+/// row_sum, logsumexp and weights. Only row_sum still depends on the maximum.
 void MapVariances::through_softmax(const RowValues& y, double of_max, double* variance) const {
   using enum Stage;
   if (last_ <= exp) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Variances of T × S maps by rounding: some rows of one head at a time.
+// Variances of T × S maps by rounding, some rows of one head at a time.
 
 #include <mha/compare/spread.hpp>
 
@@ -10,9 +10,8 @@ namespace mha {
 /// The variances of scores … weights.
 class MapVariances {
 public:
-  /// `layer` with the token stages that maps are made of given; `q` and `k` are null where a map is
-  /// given. `last`: the stage that is asked for.
-  /// `kept`: what was found for other stages of the layer, and is found.
+  /// `layer` has the token stages given that maps are made of; `q` and `k` are null if a map is
+  /// given. `last`: the stage that is asked for. `kept`: results shared with other stages.
   MapVariances(const Layer& layer, const RoundedSteps& by, Stage last, FactorRows q, FactorRows k,
                std::size_t threads, KeptMaps& kept);
 
@@ -20,9 +19,9 @@ public:
   struct Rows {
     std::size_t batch = 0, head = 0, first = 0, count = 0;
   };
-  /// As many of a head as are looked at together.
+  /// How many rows of a head to ask for at a time.
   std::size_t rows_together() const { return together_; }
-  /// The values of the stage, and their variances; of a row stage one column.
+  /// The values of the stage, and their variances; one column for a row stage.
   struct Found {
     Squares values, variances;
   };
@@ -33,7 +32,7 @@ private:
   Squares products(const Rows& rows) const;
   Squares kept_products(const Rows& rows);
   bool makes(Stage stage) const { return contains(steps_, stage); }
-  /// The values of the stages in one row; null where a stage is not on the way.
+  /// The values of the stages in one row; null if a stage is not needed.
   struct RowValues {
     std::array<const double*, stage_count> rows{};
     const double* operator[](Stage stage) const { return rows[index_of(stage)]; }
@@ -53,10 +52,10 @@ private:
   Spacing kept_, summed_;
   FactorRows q_, k_;
   std::size_t threads_, together_;
-  StageSet steps_;           ///< those on the way to `last`
-  StageSet powers_;          ///< given stages that are: see are_powers
-  std::vector<Stage> shown_; ///< of them, those that are computed
-  bool is_small_ = false;    ///< whether what is kept has their values
+  StageSet steps_;           ///< the stages on the way to `last`
+  StageSet powers_;          ///< given stages that are powers (are_powers)
+  std::vector<Stage> shown_; ///< the steps that are computed
+  bool is_small_ = false;    ///< whether shared_ has the values of the steps
   KeptMaps& shared_;
 };
 

@@ -36,16 +36,16 @@ Spacing spacing_of(DType dtype) {
 Squares times(const Squares& a, const Squares& b, std::size_t threads) {
   Squares product(a.rows, b.cols);
   if (product.numbers.empty() || a.cols == 0) return product;
-  // What is not finite makes no finite number: it is left out, and the others keep their variance.
+  // Numbers that are not finite are left out, so that the others keep their variance.
   const auto largest_of = [](const Squares& grid) {
     double most = 0;
-    for (const double one : grid.numbers)
-      if (std::isfinite(one)) most = std::max(most, one);
+    for (const double number : grid.numbers)
+      if (std::isfinite(number)) most = std::max(most, number);
     return most;
   };
   const double largest = largest_of(a), other = largest_of(b);
   if (!(largest > 0) || !(other > 0)) return product;
-  // The projection of a layer of one head: so products are as fast as the layer's own.
+  // As the projection of a layer with one head, the product is as fast as a layer's.
   const auto scaled = [](const Squares& grid, double by, const Shape& shape) {
     Tensor tensor = Tensor::uninitialised(DType::f32, shape);
     const auto to = tensor.as_mutable<float>();
@@ -83,8 +83,8 @@ Squares variance_of_product(const Squares& a, const Squares& variance, const Squ
 
 void variance_of_given(const Spacing& kept, double off, bool each, const double* y, std::size_t n,
                        double* variance) {
-  constexpr double usual = 50; // beyond are constants of masks
-  double level = 0;            // of the row
+  constexpr double usual = 50; // mask constants are beyond
+  double level = 0;            // mean square of the row
   for (std::size_t i = 0; !each && i < n; ++i)
     if (std::fabs(y[i]) < usual) level += y[i] * y[i] / static_cast<double>(n);
   for (std::size_t i = 0; i < n; ++i)
@@ -108,7 +108,7 @@ void through_norm(InputNorm kind, double eps, const double* x, const double* gai
   }
   if (!affine) of_root += of_sum(summed, n, 0, 1);
   for (std::size_t i = 0; i < n; ++i) {
-    const double y = (x[i] - mean) * inverse; // is kept before it is multiplied
+    const double y = (x[i] - mean) * inverse; // stored before it is multiplied
     variance[i] = gain[i] * gain[i] *
                   ((variance[i] + of_mean) * inverse * inverse + y * y * of_root + kept.of(y));
   }

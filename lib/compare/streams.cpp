@@ -25,19 +25,19 @@ Layer with_stream(const Layer& layer, const Tensor& stream) {
 
 bool PassContext::has_agreed(const Tensor& resid_pre) const {
   return agreed && agreed->dtype() == resid_pre.dtype() && agreed->count() == resid_pre.count() &&
-         std::memcmp(agreed->raw(), resid_pre.raw(), resid_pre.count() * size_of(resid_pre.dtype())) ==
-             0;
+         std::memcmp(agreed->raw(), resid_pre.raw(),
+                     resid_pre.count() * size_of(resid_pre.dtype())) == 0;
 }
 
 std::optional<Tensor> ReferenceStream::before(const Reference& reference) const {
   if (const ReferenceStage* own = reference.find(Stage::resid_pre); own && !own->in_part)
     return own->value;
-  return handed_on_;
+  return output_before_;
 }
 
 namespace {
 
-/// residual + what the feed-forward adds, where a reference has both.
+/// residual + the feed-forward's result, if a reference has both.
 std::optional<Tensor> sum_of_parts(const Layer& layer, const Reference& reference) {
   if (!layer.block ||
       (layer.block->shape != BlockShape::pre && layer.block->shape != BlockShape::sandwich))
@@ -56,8 +56,8 @@ std::optional<Tensor> sum_of_parts(const Layer& layer, const Reference& referenc
 
 void ReferenceStream::pass(const Layer& layer, const Reference& reference) {
   const ReferenceStage* next = reference.find(Stage::resid_post);
-  handed_on_ = next && !next->in_part ? std::optional(next->value) : std::nullopt;
-  if (!next) handed_on_ = sum_of_parts(layer, reference);
+  output_before_ = next && !next->in_part ? std::optional(next->value) : std::nullopt;
+  if (!next) output_before_ = sum_of_parts(layer, reference);
 }
 
 void judge_alone(const Layer& layer, const Reference& reference,
@@ -71,10 +71,10 @@ void judge_alone(const Layer& layer, const Reference& reference,
         found.stages, [&](const StageDiff& one) { return one.stage == row.stage; });
     if (same == found.stages.end()) continue;
     const bool agrees = row.status == DiffStatus::equal || row.status == DiffStatus::close;
-    const bool tells = stream || (row.recomputed && !row.from.empty());
-    const bool wrong = tells && !agrees && row.own != false;
-    if (tells) same->own = wrong, same->from = row.from, same->recomputed = row.recomputed;
-    // embed is told last, but comes first: what enters layer 0 has shown it.
+    const bool decides = stream || (row.recomputed && !row.from.empty());
+    const bool wrong = decides && !agrees && row.own != false;
+    if (decides) same->own = wrong, same->from = row.from, same->recomputed = row.recomputed;
+    // embed is judged with the model's ends, last, but comes first: layer 0's input has shown it.
     if (wrong && (!found.by_itself || found.by_itself == Stage::embed)) found.by_itself = row.stage;
     known = known || wrong;
   }

@@ -1,4 +1,4 @@
-#include <mha/compare/text_tokens.hpp>
+#include <mha/compare/same_text.hpp>
 
 #include <mha/compare/captures.hpp>
 #include <mha/compare/hidden_states.hpp>
@@ -13,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// Whole numbers of shape (T) or (B, T), a list a text.
+/// Whole numbers of shape (T) or (B, T), a list for each text.
 std::vector<std::vector<int>> whole_numbers(const io::Entry& entry) {
   if (entry.shape.empty() || entry.shape.size() > 2) return {};
   const Tensor tensor = entry.read();
@@ -36,7 +36,7 @@ std::vector<std::vector<int>> numbers_named(const io::Contents& contents, std::s
   return {};
 }
 
-/// The rows that most of a file's streams have; 0: it has none.
+/// The number of rows of most of a file's streams; 0 if it has none.
 std::size_t rows_in(const ReferenceFile& file, std::size_t T) {
   std::map<std::size_t, std::size_t> votes;
   const auto rows_of = [&](const Shape& shape) { // a transposed one has its tokens last
@@ -59,7 +59,7 @@ std::size_t rows_in(const ReferenceFile& file, std::size_t T) {
   return rows;
 }
 
-/// What enters the first layer: (T, d_model) or (B, T, d_model); empty where it is not there.
+/// The first layer's input, (T, d_model) or (B, T, d_model), or empty.
 Tensor first_stream(const ReferenceFile& file, std::size_t d_model) {
   const auto is_stream = [&](const Shape& shape) {
     return (shape.size() == 2 || shape.size() == 3) && shape.back() == d_model;
@@ -89,10 +89,10 @@ public:
         d_(embedding.tokens.shape()[1]),
         vocabulary_(embedding.tokens.shape()[0]) {}
 
-  /// The tokens of rows (T, d); empty where some row is none.
+  /// The tokens of rows (T, d); empty if a row is not a token's.
   std::vector<int> tokens_of(const Tensor& rows, std::size_t first, std::size_t T) {
     std::vector<int> ids(T, 0);
-    // What stands beside the token's own row: positions and types, as those of any other token.
+    // Positions and types are added to a token's own row; any other token shows them.
     const Tensor like = embed(embedding_, {ids}, DType::f64);
     const Tensor own = scaled_row(0);
     for (std::size_t t = 0; t < T; ++t) {
@@ -108,7 +108,7 @@ public:
   }
 
 private:
-  /// Rows of zeros: of no token.
+  /// Rows of zeros belong to no token.
   bool is_padding(const Tensor& rows, std::size_t row) const {
     for (std::size_t i = 0; i < d_; ++i)
       if (value_at(rows, row * d_ + i) != 0) return false;
@@ -120,7 +120,7 @@ private:
       row.as_mutable<double>()[i] = embedding_.scale * value_at(embedding_.tokens, id * d_ + i);
     return row;
   }
-  /// The row of the table that the numbers are, by their first few.
+  /// The token whose row of the table is near these numbers.
   std::optional<int> token_of(const std::vector<double>& row) const {
     double size = 0;
     for (double value : row) size += value * value;
@@ -143,7 +143,7 @@ private:
   std::size_t d_, vocabulary_;
 };
 
-/// Whether the rows are those of the text's own tokens, each within a hundredth.
+/// Whether the rows are those of the text's own tokens, within a hundredth.
 bool is_own(const Tensor& rows, const Tensor& own) {
   if (rows.count() != own.count()) return false;
   double apart = 0, size = 0;
@@ -154,7 +154,7 @@ bool is_own(const Tensor& rows, const Tensor& own) {
   return apart <= 1e-4 * size;
 }
 
-/// Whether tokens that rows show are a text's, but for rows of zeros.
+/// Whether the tokens shown by rows are a text's, except for rows of zeros.
 bool is_own_but_for_zeros(const std::vector<std::vector<int>>& shown,
                           const std::vector<std::vector<int>>& own) {
   if (shown.size() != own.size()) return false;
@@ -165,7 +165,7 @@ bool is_own_but_for_zeros(const std::vector<std::vector<int>>& shown,
   return true;
 }
 
-/// The tokens that what enters the first layer shows: a mistake of the embedding shows none.
+/// The tokens shown by the first layer's input; none if the embedding has a mistake.
 std::vector<std::vector<int>> tokens_of_stream(const ReferenceFile& file,
                                                const ComputedText& text) {
   const Embedding& embedding = *text.embedding;
@@ -174,7 +174,7 @@ std::vector<std::vector<int>> tokens_of_stream(const ReferenceFile& file,
   if (rows.empty()) return {};
   const std::size_t T = rows.shape()[rows.rank() - 2],
                     items = rows.rank() == 3 ? rows.shape()[0] : 1;
-  constexpr std::size_t searched_at_most = 512; // each row is looked for in the vocabulary
+  constexpr std::size_t searched_at_most = 512; // each row is searched for in the vocabulary
   if (is_own(rows, embed(embedding, text.ids, DType::f64))) return text.ids;
   if (T < 2 || T * items > searched_at_most ||
       (!embedding.positions.empty() && T > embedding.positions.shape()[0]))

@@ -1,4 +1,4 @@
-#include <mha/compare/textbook_reference.hpp>
+#include <mha/compare/layer_reference.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/system/clock.hpp>
@@ -10,8 +10,8 @@ namespace mha {
 
 namespace {
 
-/// The stages of attention that the layer computes. What a whole model has around attention is in
-/// no textbook of attention.
+/// The stages of attention that the layer computes. The textbook does not have the steps around
+/// attention.
 std::vector<Stage> computed_stages(const Layer& layer) {
   std::vector<Stage> stages;
   for (const Stage stage : available_stages(layer)) {
@@ -21,7 +21,7 @@ std::vector<Stage> computed_stages(const Layer& layer) {
   return stages;
 }
 
-/// Each stage is held twice for a moment: as it is computed, and as it is shown.
+/// Each stage is in memory twice for a moment, computed and converted.
 void require_memory_for(const Layer& layer, const std::vector<Stage>& stages) {
   std::size_t bytes = 0;
   for (const Stage stage : stages) bytes += 2 * sizeof(double) * count_of(layer.shape_of(stage));

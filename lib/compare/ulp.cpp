@@ -1,6 +1,6 @@
 #include <mha/compare/ulp.hpp>
 
-#include <mha/compare/compare.hpp>
+#include <mha/compare/tolerances.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// Finite numbers of a type are counted from zero by their bits.
+/// The rank of a number in its type, counted from zero by its bits.
 struct Rank {
   std::uint64_t from_zero = 0;
   bool negative = false;

@@ -1,5 +1,5 @@
 #pragma once
-// Units in the last place: how many numbers of a type lie between two.
+// Units in the last place: the number of a type's steps between two numbers.
 
 #include <mha/tensor/tensor.hpp>
 
@@ -11,16 +11,16 @@
 
 namespace mha {
 
-/// From one number to the other in steps of neighbouring numbers of a floating type, both rounded
-/// to it: 0 of the same (−0 and 0, too), 1 of neighbours; at most two to the power of its
-/// significand's bits, beyond which no bit is the same. Infinite where one alone is finite, or is
-/// not a number.
+/// The distance of two numbers, rounded to a floating type, in steps between neighbouring numbers
+/// of the type: 0 for the same number (and for −0 and 0), 1 for neighbours. At most 2 to the power
+/// of the significand's bits, beyond which no bit is the same. Infinite if only one is finite or
+/// NaN.
 double ulp_distance(double a, double b, DType dtype);
 
-/// The same of two finite numbers of float32, which most are: without a branch, since neighbours
-/// lie on either side.
+/// The same for two finite float32 numbers, the usual case. Has no branch: which number is larger
+/// is unpredictable.
 inline std::uint32_t ulp_distance(float a, float b) {
-  const auto rank = [](float value) { // from zero, negative ones below it
+  const auto rank = [](float value) { // counted from zero, negative below it
     const auto bits = std::bit_cast<std::int32_t>(value);
     const std::int32_t sign = bits >> 31, magnitude = bits & 0x7fff'ffff;
     return (magnitude ^ sign) - sign;
@@ -35,7 +35,7 @@ struct UlpCounts {
   static constexpr std::array<std::size_t, 3> limits{1, 2, 8};
 
   double largest = 0;
-  std::array<std::size_t, limits.size()> beyond{}; ///< how many numbers are farther than each
+  std::array<std::size_t, limits.size()> beyond{}; ///< how many distances exceed each limit
 
   template <class Distance> void add(Distance distance) {
     largest = std::max(largest, static_cast<double>(distance));

@@ -14,17 +14,17 @@ namespace mha {
 
 namespace {
 
-/// Whether two origins, "FILE: TENSOR", are one tensor, however its file's path is written.
+/// Whether two origins, "FILE: TENSOR", are one tensor, even by different paths of its file.
 bool same_place(const std::string& a, const std::string& b) {
   if (a == b) return true;
   const std::size_t at = a.rfind(": "), other = b.rfind(": ");
   if (at == std::string::npos || other == std::string::npos || a.substr(at) != b.substr(other))
     return false;
-  std::error_code none; // standard input, a program's memory: no files
+  std::error_code none; // standard input and a program's memory are not files
   return std::filesystem::equivalent(a.substr(0, at), b.substr(0, other), none);
 }
 
-/// The tensor of the layer that a stage is given by, or x is X; "": it is computed.
+/// The tensor of the layer that is this stage; "" if the stage is computed.
 std::string origin_of(const LoadedLayer& loaded, Stage stage) {
   const Layer& layer = loaded.layer;
   const bool is_X = !layer.has_given(stage) &&
@@ -42,20 +42,20 @@ std::string origin_of(const LoadedLayer& loaded, Stage stage) {
   return "";
 }
 
-/// Whether a stage is what the computation begins with, not what it comes to.
+/// Whether a stage is an input of the computation.
 bool is_input(const Layer& layer, Stage stage) {
   if (layer.has_given(stage)) return comes_before(stage, Stage::scores);
   return stage == Stage::resid_pre ||
          (stage == Stage::x && layer.settings.input_norm == InputNorm::none);
 }
 
-/// Keys and values that were tiled for the query heads agree, head by head; which of them a query
-/// reads is seen in what is computed from them, or not at all.
+/// Keys and values that were tiled for the query heads agree head by head in any order of the
+/// heads; only stages computed from them show which head a query reads.
 void add_tiled(const Layer& layer, const Diff& found, Outcome& outcome) {
-  const bool seen = std::ranges::any_of(
+  const bool shown = std::ranges::any_of(
       outcome.compared, [](Stage stage) { return !comes_before(stage, Stage::scores); });
   for (const StageDiff& row : found.stages)
-    if (row.reference->tiled && !seen)
+    if (row.reference->tiled && !shown)
       outcome.not_compared.push_back(
           {fmt::format("the order of {}'s heads", name_of(row.stage)),
            fmt::format("query head h has h mod {} there and h / {}, rounded down, here: save the "
@@ -92,7 +92,7 @@ Verdict worse_of(Verdict a, Verdict b) {
 
 void mark_same_tensors(const LoadedLayer& loaded, Diff& found) {
   for (StageDiff& row : found.stages) {
-    if (!row.difference.within) continue; // read in other axes there
+    if (!row.difference.within) continue; // e.g. read in other axes
     const std::string ours = origin_of(loaded, row.stage);
     if (!ours.empty() && same_place(ours, row.reference->origin)) row.status = DiffStatus::same;
   }
@@ -103,7 +103,7 @@ Outcome outcome_of(const Layer& layer, const Reference& reference, const Diff& f
   Outcome outcome;
   outcome.not_compared = reference.not_compared;
   for (const std::string& name : found.not_compared)
-    outcome.not_compared.push_back({name, "nothing says how it was computed here"});
+    outcome.not_compared.push_back({name, "its settings are not known here"});
   outcome.only_inputs = !demand.whole && demand.stages.empty();
   for (const StageDiff& row : found.stages) {
     if (row.status == DiffStatus::same) continue;
@@ -122,16 +122,16 @@ std::vector<Stage> choose(Reference& reference, const std::vector<Stage>& stages
   const auto chosen = [&](Stage stage) { return std::ranges::count(stages, stage) > 0; };
   std::vector<Stage> missing;
   for (Stage stage : stages) {
-    const bool there = reference.find(stage) ||
-                       std::ranges::any_of(reference.ambiguous,
-                                           [&](const AmbiguousStage& one) {
-                                             return std::ranges::count(one.readings, stage,
-                                                                       &ReferenceStage::stage) > 0;
-                                           }) ||
-                       std::ranges::any_of(reference.not_compared, [&](const NotCompared& one) {
-                         return one.misshapen == stage;
-                       });
-    if (!there) missing.push_back(stage);
+    const bool has = reference.find(stage) ||
+                     std::ranges::any_of(reference.ambiguous,
+                                         [&](const AmbiguousStage& word) {
+                                           return std::ranges::count(word.readings, stage,
+                                                                     &ReferenceStage::stage) > 0;
+                                         }) ||
+                     std::ranges::any_of(reference.not_compared, [&](const NotCompared& one) {
+                       return one.misshapen == stage;
+                     });
+    if (!has) missing.push_back(stage);
   }
   std::erase_if(reference.stages, [&](const ReferenceStage& one) { return !chosen(one.stage); });
   for (AmbiguousStage& one : reference.ambiguous)

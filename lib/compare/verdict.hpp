@@ -1,5 +1,5 @@
 #pragma once
-// The verdict of a comparison: exit code 0 of `diff` is a promise, and this is what it takes.
+// The verdict of a comparison. Exit code 0 of `diff` is a promise; these are its conditions.
 
 #include <mha/compare/diff.hpp>
 #include <mha/load/load.hpp>
@@ -7,42 +7,42 @@
 namespace mha {
 
 enum class Verdict : std::uint8_t {
-  equal,      ///< everything that the reference has of the layer was compared, and agrees
-  incomplete, ///< what was compared agrees, but it is not all, or it is the input alone
-  differs,    ///< a number, or a stage's shape
+  equal,      ///< the whole reference was compared, and agrees
+  incomplete, ///< all compared stages agree, but some were not compared, or only inputs were
+  differs,    ///< a number or a stage's shape differs
 };
 /// "equal", "differs", "incomplete".
 std::string_view name_of(Verdict verdict);
 /// The exit code: 0, 2, 1.
 int exit_code_of(Verdict verdict);
-/// Of two comparisons together: a difference wins, then what is missing.
+/// The verdict of two comparisons together: differs wins over incomplete, incomplete over equal.
 Verdict worse_of(Verdict a, Verdict b);
 
-/// What a layer's comparison comes to.
+/// The result of a layer's comparison.
 struct Outcome {
   Verdict verdict = Verdict::equal;
-  std::vector<Stage> compared; ///< in the order of the computation; none that is the same tensor
+  std::vector<Stage> compared; ///< in the order of the computation, without same tensors
   std::vector<NotCompared> not_compared;
-  bool only_inputs = false; ///< nothing that was compared was computed here
+  bool only_inputs = false; ///< no compared stage was computed here
 
-  /// Other readers of the same numbers found a difference, such as the form of GELU.
+  /// Another check of the same numbers found a difference, such as the form of GELU.
   void differ() { verdict = Verdict::differs; }
 };
 
-/// How much a comparison has to cover.
+/// The required coverage of a comparison.
 struct Demand {
-  bool whole = false;        ///< of a model's pass from a text on: nothing is given
-  std::vector<Stage> stages; ///< asked for by name; none: all that the reference has
+  bool whole = false;        ///< a model's pass from a text: nothing is given
+  std::vector<Stage> stages; ///< asked for by name; none means all stages of the reference
 };
 
-/// Marks the stages of `found` that are one tensor of one file on both sides and agree.
+/// Marks the stages of `found` that agree and are the same tensor of the same file on both sides.
 void mark_same_tensors(const LoadedLayer& loaded, Diff& found);
 /// Judges a comparison whose same tensors are marked.
 Outcome outcome_of(const Layer& layer, const Reference& reference, const Diff& found,
                    const Demand& demand);
 
-/// Leaves of a reference that is not settled the stages that were asked for; with what of them it
-/// has in another shape. Hands back those that it does not have at all.
+/// Reduces a reference that is not settled to the stages that were asked for, including those of
+/// another shape. Returns the stages that it does not have at all.
 std::vector<Stage> choose(Reference& reference, const std::vector<Stage>& stages);
 
 } // namespace mha

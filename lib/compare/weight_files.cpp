@@ -1,4 +1,4 @@
-// Which tensor of one checkpoint is which of the other.
+// Pairing of the tensors of two checkpoints.
 
 #include <mha/compare/weights.hpp>
 
@@ -30,25 +30,26 @@ constexpr std::string_view wrappers[]{"_orig_mod.",      "module.",     "model."
 std::string without_wrappers(std::string name) {
   if (name.ends_with(":0")) name.resize(name.size() - 2);
   std::replace(name.begin(), name.end(), '/', '.');
-  for (bool again = true; again;) {
-    again = false;
+  for (bool found = true; found;) {
+    found = false;
     for (const std::string_view wrapper : wrappers)
       if (name.starts_with(wrapper) && name.size() > wrapper.size())
-        name.erase(0, wrapper.size()), again = true;
+        name.erase(0, wrapper.size()), found = true;
   }
   return name;
 }
 
-/// A source as it is opened: what it holds, and the layers that a family finds in it.
-struct OpenedModel {
+/// An opened source, and the layers that a family finds in it.
+struct OpenedCheckpoint {
   io::Contents contents, as_file;
   naming::Config config;
   std::vector<Found> found;
-  bool described = false; ///< by the user
+  bool described = false; ///< by a description of the user
 };
 
-std::unique_ptr<OpenedModel> open_model(const std::string& path, const WeightOptions& options) {
-  auto model = std::make_unique<OpenedModel>();
+std::unique_ptr<OpenedCheckpoint> open_checkpoint(const std::string& path,
+                                                  const WeightOptions& options) {
+  auto model = std::make_unique<OpenedCheckpoint>();
   model->contents = io::open(path, {false, options.gguf_order});
   if (io::is_shard(model->contents))
     fail("{}: this is {}, which only `convert` reads", path, io::shard_title(model->contents));
@@ -60,8 +61,8 @@ std::unique_ptr<OpenedModel> open_model(const std::string& path, const WeightOpt
   return model;
 }
 
-/// The tensors as they are named.
-WeightFile by_name(const OpenedModel& model) {
+/// The tensors under their own names.
+WeightFile by_name(const OpenedCheckpoint& model) {
   WeightFile file;
   file.name = model.contents.name, file.format = model.contents.format;
   std::set<std::string> roles;
@@ -78,14 +79,14 @@ WeightFile by_name(const OpenedModel& model) {
                          entry.name.find("k_proj") != std::string::npos ||
                          entry.name.find("qkv") != std::string::npos ||
                          entry.name.find("query_key_value") != std::string::npos;
-    if (const io::Entry* lies = ordered ? model.as_file.find(entry.name) : nullptr)
-      weight.as_file = lies->read;
+    if (const io::Entry* in_file = ordered ? model.as_file.find(entry.name) : nullptr)
+      weight.as_file = in_file->read;
     file.weights.push_back(std::move(weight));
   }
   return file;
 }
 
-/// The numbers of heads that the config says.
+/// The numbers of heads in the config.
 std::vector<std::size_t> heads_of_config(const naming::Config& config) {
   std::vector<std::size_t> heads;
   for (const char* key :
@@ -97,9 +98,7 @@ std::vector<std::size_t> heads_of_config(const naming::Config& config) {
   return heads;
 }
 
-// As what families read them.
-
-/// The same contents, of which every number is how far its neighbours lie.
+/// The same contents with the distance between neighbouring levels for each number.
 io::Contents steps_of_contents(const io::Contents& contents) {
   io::Contents steps = contents;
   steps.order = nullptr;
@@ -110,10 +109,10 @@ io::Contents steps_of_contents(const io::Contents& contents) {
   return steps;
 }
 
-/// The layers and the model's ends as a family reads them, under names of their own.
+/// The weights of the layers and the model's ends by their roles, as a family reads them.
 class Roles {
 public:
-  explicit Roles(const OpenedModel& model) : found_(model.found) {
+  explicit Roles(const OpenedCheckpoint& model) : found_(model.found) {
     naming::Options options;
     for (const Found& layer : found_) {
       naming::LayerReading read(layer.group, *layer.family, options);
@@ -161,7 +160,7 @@ private:
     if (read.norm.bias) add(at + "norm.bias", read.norm.bias->read(), read.norm.bias->name);
   }
 
-  /// A matrix of each head, side by side: (H, d_in, d_k) as (d_in, H · d_k), W_o below each other.
+  /// Matrices of the heads, (H, d_in, d_k), side by side as (d_in, H · d_k); W_o one below another.
   static Tensor flattened(const Tensor& tensor, const std::string& name) {
     if (tensor.rank() == 2 && name.starts_with("b_")) return tensor.reshaped({tensor.count()});
     if (tensor.rank() != 3 || !name.starts_with("W_")) return tensor;
@@ -204,7 +203,7 @@ private:
   std::vector<Weight> weights_;
 };
 
-void find_roles(OpenedModel& model, const WeightOptions& options) {
+void find_roles(OpenedCheckpoint& model, const WeightOptions& options) {
   if (!model.found.empty() || options.naming == "canonical") return;
   if (std::optional<io::Contents> other = presented(model.contents, model.config))
     model.contents = *std::move(other);
@@ -213,8 +212,8 @@ void find_roles(OpenedModel& model, const WeightOptions& options) {
                           is_description(options.naming) ? nullptr : chosen_family(options.naming));
 }
 
-/// A description is of the file whose tensors it names.
-void apply_description(OpenedModel& model, const WeightOptions& options) {
+/// Applies a description to the file that has the tensors it names.
+void apply_description(OpenedCheckpoint& model, const WeightOptions& options) {
   if (!is_description(options.naming)) return;
   const auto [description, family] = read_naming(options.naming);
   if (family) {
@@ -227,7 +226,7 @@ void apply_description(OpenedModel& model, const WeightOptions& options) {
   model.described = true;
 }
 
-WeightFile by_role(OpenedModel& model, const WeightOptions& options) {
+WeightFile by_role(OpenedCheckpoint& model, const WeightOptions& options) {
   find_roles(model, options);
   if (model.found.empty())
     fail("{}: its names are not the other file's, and no family is recognised by them; give a "
@@ -239,7 +238,7 @@ WeightFile by_role(OpenedModel& model, const WeightOptions& options) {
   const bool blocks = std::ranges::any_of(
       model.contents.tensors, [](const io::Entry& entry) { return entry.steps != nullptr; });
   if (!blocks) return file;
-  OpenedModel steps;
+  OpenedCheckpoint steps;
   steps.contents = steps_of_contents(model.contents), steps.config = model.config;
   find_roles(steps, options);
   std::vector<Weight> of_steps = Roles(steps).take();
@@ -252,7 +251,7 @@ WeightFile by_role(OpenedModel& model, const WeightOptions& options) {
 
 std::pair<WeightFile, WeightFile> open_weights(const std::string& a, const std::string& b,
                                                const WeightOptions& options) {
-  const auto first = open_model(a, options), second = open_model(b, options);
+  const auto first = open_checkpoint(a, options), second = open_checkpoint(b, options);
   apply_description(*first, options), apply_description(*second, options);
   std::pair<WeightFile, WeightFile> files{by_name(*first), by_name(*second)};
   std::set<std::string_view> roles;

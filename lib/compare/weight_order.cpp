@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t sketch_size = 16;
 using Sketch = std::array<double, sketch_size>;
 
-/// Sums of a row with random signs: rows that are alike have sums that are alike.
+/// Sums of a row with random signs: similar rows have similar sums.
 Sketch sketch_of(std::span<const float> row) {
   Sketch sketch{};
   std::uint64_t state = 0x9e3779b97f4a7c15U;
@@ -33,7 +33,7 @@ double distance(const Sketch& a, const Sketch& b) {
   return sum;
 }
 
-/// The largest width of blocks that stay whole: rows i, i + 1 … of a block follow each other.
+/// The largest width of blocks whose rows stay consecutive.
 std::size_t block_width(const RowPermutation& order) {
   std::size_t width = order.size();
   for (std::size_t i = 1; i < order.size(); ++i)
@@ -99,7 +99,7 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
   std::vector<Sketch> of_a, of_b;
   for (std::size_t i = 0; i < a.rows; ++i)
     of_a.push_back(sketch_of(a.row(i))), of_b.push_back(sketch_of(b.row(i)));
-  // By the first sum, so that only neighbours are looked at where rows are exactly alike.
+  // Sorted by the first sum, so that only near rows are compared when rows match exactly.
   RowPermutation sorted(a.rows);
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   std::ranges::sort(sorted, {}, [&](std::size_t i) { return of_a[i][0]; });
@@ -112,7 +112,7 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
         std::ranges::lower_bound(sorted, of_b[i][0], {},
                                  [&](std::size_t j) { return of_a[j][0]; }) -
         sorted.begin());
-    const auto text_style = [&](std::ptrdiff_t at) { // whether farther ones may be nearer
+    const auto may_go_on = [&](std::ptrdiff_t at) { // false if rows farther on cannot be nearer
       const std::size_t j = sorted[static_cast<std::size_t>(at)];
       const double first = of_a[j][0] - of_b[i][0];
       if (first * first > nearest) return false;
@@ -123,8 +123,8 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
     const auto rows = static_cast<std::ptrdiff_t>(a.rows);
     bool up = true, down = true;
     for (std::ptrdiff_t step = 0; (up || down) && step <= rows; ++step) {
-      if (up) up = middle + step < rows && text_style(middle + step);
-      if (down) down = middle - step - 1 >= 0 && text_style(middle - step - 1);
+      if (up) up = middle + step < rows && may_go_on(middle + step);
+      if (down) down = middle - step - 1 >= 0 && may_go_on(middle - step - 1);
     }
     if (nearest == INFINITY || std::isnan(nearest)) return std::nullopt;
     order[i] = found, taken[found] = true;
@@ -142,10 +142,10 @@ std::string name_of_order(const RowPermutation& order, const std::vector<std::si
     if (order == turn) return fmt::format("half to interleaved, in {} head{}{}", n, s, of);
     if (order == back) return fmt::format("interleaved to half, in {} head{}{}", n, s, of);
   }
-  // Blocks that stay whole, the widest; else those of rows that were turned as well.
+  // The widest blocks that stay whole; else those left after interleaving or its inverse.
   std::size_t widest = 1;
   std::string named;
-  const auto text_style = [&](const RowPermutation& of_blocks, const char* turned) {
+  const auto name_blocks = [&](const RowPermutation& of_blocks, const char* turned) {
     for (std::size_t width = block_width(of_blocks); width > widest; --width)
       if (order.size() % width == 0 && moves_blocks(of_blocks, width)) {
         widest = width;
@@ -153,12 +153,12 @@ std::string name_of_order(const RowPermutation& order, const std::vector<std::si
                             list_of(of_blocks, width));
       }
   };
-  text_style(order, "");
+  name_blocks(order, "");
   if (widest > 1) return named;
   for (const std::size_t n : possible) {
     const RowPermutation turn = half_to_interleaved(order.size(), n);
-    text_style(after(order, inverse(turn)), "half to interleaved, and ");
-    text_style(after(order, turn), "interleaved to half, and ");
+    name_blocks(after(order, inverse(turn)), "half to interleaved, and ");
+    name_blocks(after(order, turn), "interleaved to half, and ");
   }
   constexpr std::size_t narrowest = 4; // fewer rows stay together by chance
   if (widest >= narrowest) return named;

@@ -1,5 +1,5 @@
 #pragma once
-// The order of rows: which permutation makes one matrix of another, and what it is called.
+// The order of rows: finds and names the permutation between two matrices.
 
 #include <cstddef>
 #include <optional>
@@ -19,13 +19,13 @@ struct NumberRows {
   std::span<const float> row(std::size_t i) const { return numbers.subspan(i * columns, columns); }
 };
 
-/// Pairs (i, i + d/2) of a head of d rows become neighbours, in every head: what llama.cpp's
-/// converter does to queries and keys. `rows` is a multiple of 2 · heads.
+/// Makes neighbours of the pairs (i, i + d/2) of every head of d rows, as llama.cpp's converter
+/// does with queries and keys. `rows` is a multiple of 2 · heads.
 RowPermutation half_to_interleaved(std::size_t rows, std::size_t heads);
 RowPermutation inverse(const RowPermutation& order);
 
-/// The rows of `a` that those of `b` are most likely, each once; nothing where two of them are
-/// alike, or one has no counterpart.
+/// Matches each row of `b` with the row of `a` that it most likely is, each once. Nothing if two
+/// rows are alike, or one has no counterpart.
 std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRows& b);
 
 /// "half to interleaved, in 4 heads", "heads of 16 rows in the order 2, 0, 1, 3", "rows in another
@@ -33,8 +33,8 @@ std::optional<RowPermutation> matching_rows(const NumberRows& a, const NumberRow
 std::string name_of_order(const RowPermutation& order, const std::vector<std::size_t>& heads,
                           const char* what);
 
-/// The numbers of heads that may be: those given, then all others that divide the rows into even
-/// parts of at least 4.
+/// The possible numbers of heads: those given, then all others that divide the rows into even parts
+/// of at least 4.
 std::vector<std::size_t> possible_heads(std::size_t rows, const std::vector<std::size_t>& given);
 
 } // namespace mha

@@ -1,4 +1,5 @@
-// One weight of two checkpoints: equal, within a block type's steps, or what was done to it.
+// Comparison of one weight of two checkpoints: equal, within a block type's steps, or changed in a
+// known way.
 
 #include <mha/compare/compare.hpp>
 #include <mha/compare/weights.hpp>
@@ -14,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// Numbers as float32; of float64 tensors rounded.
+/// A tensor's numbers as float32; float64 is rounded.
 std::vector<float> numbers_of(const Tensor& tensor) {
   const Tensor converted = convert(tensor, DType::f32);
   const std::span<const float> numbers = converted.as<float>();
@@ -34,7 +35,7 @@ std::optional<DType> same_when_rounded(const Tensor& a, const Tensor& b) {
   return std::nullopt;
 }
 
-/// Relative distance of neighbours in the coarser of two types.
+/// The relative distance of neighbouring numbers in the coarser of two types.
 double coarseness(DType a, DType b) {
   const auto unit = [](DType type) {
     return std::ldexp(1, -significand_bits(is_floating(type) ? type : DType::f32));
@@ -83,7 +84,7 @@ Numbers in_order(const Numbers& numbers, std::size_t columns, const RowPermutati
   return result;
 }
 
-/// One pair, and what may have been done to it.
+/// Compares a pair, and tries the ways in which one may have been changed into the other.
 class PairComparison {
 public:
   PairComparison(const Weight& a, const Weight& b, const std::vector<std::size_t>& heads)
@@ -143,7 +144,7 @@ private:
     return kept;
   }
 
-  /// Of a table that grew, as vocabularies do, whether the rows that both have are the same.
+  /// Notes whether the common rows of a table that grew, as vocabularies do, are the same.
   void note_further_rows(const Tensor& a, const Tensor& b) {
     const Shape &shape_a = a.shape(), &shape_b = b.shape();
     if (shape_a.empty() || shape_a.size() != shape_b.size() || shape_a[0] == shape_b[0] ||
@@ -163,13 +164,13 @@ private:
     const std::size_t columns = x.size() / rows;
     for (std::size_t i = 0; i < x.size(); ++i)
       if (!same_number(x[i], y[i]) && !(std::fabs(x[i] - y[i]) < coarse_ * std::fabs(y[i])))
-        ++other, i = (i / columns + 1) * columns - 1; // on with the next row
+        ++other, i = (i / columns + 1) * columns - 1; // go on with the next row
     diff_.detail = fmt::format("{} in {}; of the other {} {}", counted(further, "rows more"),
                                shape_a[0] > shape_b[0] ? 'A' : 'B', rows,
                                other == 0 ? "all are equal" : fmt::format("rows {} differ", other));
   }
 
-  /// At each number the larger of the two files' steps.
+  /// Takes the larger of the two files' steps for each number.
   void take_steps() {
     steps_.assign(x_.size(), 0);
     for (const Weight* weight : {&a_, &b_}) {
@@ -191,7 +192,7 @@ private:
     diff_.relative = of_a > 0 ? std::sqrt(squares / of_a) : squares > 0 ? INFINITY : 0;
   }
 
-  /// Whether the numbers of A, so changed, are B's: within a block type's steps, or rounding.
+  /// Whether A's changed numbers are B's, within a block type's steps or rounding.
   bool agrees(const Numbers& changed) const {
     if (!steps_.empty()) return step_distances(changed, y_, steps_).close();
     for (std::size_t i = 0; i < changed.size(); ++i) {
@@ -202,7 +203,7 @@ private:
     }
     return true;
   }
-  /// The same on some of the numbers, which decides nearly always.
+  /// The same for a sample of the numbers, which nearly always decides.
   bool may_agree(const Numbers& changed) const {
     constexpr std::size_t some = 4096;
     if (changed.size() <= 2 * some) return true;
@@ -248,9 +249,9 @@ private:
       finds_order_of_columns(x_, rows, columns, "");
   }
 
-  /// Whether some row is another one: of a fine-tuned model all are near their own.
+  /// Whether a row was moved: in a fine-tuned model every row is near its original.
   bool has_moved_rows(std::size_t rows, std::size_t columns) const {
-    constexpr double far = 0.8; // of rows that know nothing of each other √2
+    constexpr double far = 0.8; // unrelated rows are √2 apart
     if (shape_.size() < 2) return diff_.relative > 0.3;
     for (std::size_t i = 0; i < rows; ++i) {
       double of_a = 0, between = 0;
@@ -263,7 +264,7 @@ private:
     return false;
   }
 
-  /// A matrix that lies the other way round.
+  /// A matrix that is transposed in the other file.
   void judge_reversed() {
     for (const float y : y_) largest_ = std::max<double>(largest_, std::fabs(y));
     const std::size_t rows = shape_[0], columns = shape_[1];
@@ -278,7 +279,7 @@ private:
     for (const float by : {1.0F, -1.0F}) {
       Numbers moved = x_;
       for (float& x : moved) x += by;
-      // Of sums, what is rounded is as large as 1.
+      // The sum with 1 was rounded as a number of size 1.
       const double kept = largest_;
       largest_ = std::max(largest_, 1e3);
       const bool found = finds(moved, WeightStatus::offset, by > 0 ? "+ 1" : "− 1");
@@ -314,7 +315,7 @@ private:
 
   bool finds_named(const Numbers& numbers, std::size_t columns, const RowPermutation& order,
                    const char* what, const std::string& before) {
-    // A few rows decide nearly always, before the whole is put in order.
+    // A few rows nearly always decide, before all are put in order.
     if (steps_.empty() && !rows_may_agree(numbers, columns, order)) return false;
     return finds(in_order(numbers, columns, order), WeightStatus::permuted,
                  before + name_of_order(order, heads_, what));
@@ -340,15 +341,15 @@ private:
     return finds_order(turned, columns, rows, "columns", before);
   }
 
-  /// Where reading put the rows in order, what the file's order is.
+  /// If reading put the rows in order, notes the order in the file.
   void note_order_in_file() {
     for (const Weight* weight : {&b_, &a_}) {
       if (!weight->as_file) continue;
-      const Tensor lies = weight->as_file(), read = weight->read();
-      if (lies.shape() != read.shape() || lies.shape().empty() || same_weights(lies, read))
+      const Tensor in_file = weight->as_file(), read = weight->read();
+      if (in_file.shape() != read.shape() || in_file.shape().empty() || same_weights(in_file, read))
         continue;
-      const std::size_t rows = lies.shape()[0], columns = lies.count() / rows;
-      const Numbers x = numbers_of(read), y = numbers_of(lies);
+      const std::size_t rows = in_file.shape()[0], columns = in_file.count() / rows;
+      const Numbers x = numbers_of(read), y = numbers_of(in_file);
       std::optional<RowPermutation> order;
       for (const std::size_t heads : possible_heads(rows, heads_)) {
         const RowPermutation turn = half_to_interleaved(rows, heads);

@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// Masks and tables that files hold beside weights.
+/// Whether a tensor is a mask or a table that files hold besides weights.
 bool is_buffer(std::string_view name) {
   for (const std::string_view ending :
        {"rotary_emb.inv_freq", "attn.masked_bias", "attention.masked_bias", "position_ids",
@@ -53,26 +53,26 @@ bool are_near(float a, float b) {
   return std::fabs(a - b) <= std::max(std::fabs(a), std::fabs(b)) * 0x1p-7F;
 }
 
-/// Of tensors that differ as if they knew nothing of each other, which of A's lie in B's place: a
-/// gate and its factor, two layers, keys and values.
+/// Finds exchanged tensors: of unrelated pairs, those where B's tensor is another one of A's, such
+/// as a gate and its factor, two layers, keys and values.
 void note_exchanged(const WeightFile& a, const WeightFile& b, WeightsDiff& diff) {
   constexpr double unrelated = 0.8;
   std::map<std::string_view, const Weight*> of_a, of_b;
   for (const Weight& weight : a.weights) of_a.emplace(weight.name, &weight);
   for (const Weight& weight : b.weights) of_b.emplace(weight.name, &weight);
   std::vector<WeightDiff*> apart;
-  for (WeightDiff& one : diff.tensors)
-    if (one.status == WeightStatus::differs && one.relative > unrelated && one.shape_a.size() > 1)
-      apart.push_back(&one);
-  for (WeightDiff* const one : apart)
+  for (WeightDiff& row : diff.tensors)
+    if (row.status == WeightStatus::differs && row.relative > unrelated && row.shape_a.size() > 1)
+      apart.push_back(&row);
+  for (WeightDiff* const row : apart)
     for (const WeightDiff* const other : apart) {
-      if (other == one || other->shape_a != one->shape_b ||
-          !std::ranges::equal(other->first_a, one->first_b, are_near))
+      if (other == row || other->shape_a != row->shape_b ||
+          !std::ranges::equal(other->first_a, row->first_b, are_near))
         continue;
       const WeightStatus status =
-          diff_weight(*of_a.at(other->name), *of_b.at(one->other), {}).status;
+          diff_weight(*of_a.at(other->name), *of_b.at(row->other), {}).status;
       if (status != WeightStatus::equal && status != WeightStatus::close) continue;
-      one->detail = fmt::format("is A's {}", other->name);
+      row->detail = fmt::format("is A's {}", other->name);
       break;
     }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Two checkpoints tensor by tensor, whatever their containers, types and names: whether a
-// conversion kept the numbers, and if not, what it did to them.
+// Comparison of two checkpoints tensor by tensor, whatever their containers, types and names:
+// whether a conversion kept the numbers, and how it changed them if not.
 
 #include <mha/files/contents.hpp>
 #include <mha/system/note.hpp>
@@ -14,15 +14,15 @@
 
 namespace mha {
 
-/// A weight of a checkpoint: read when it is compared.
+/// A weight of a checkpoint. It is read when it is compared.
 struct Weight {
   std::string name; ///< in the file
-  std::string role; ///< what it is paired by: its name without wrappers, or "layers.3.W_q"
+  std::string role; ///< pairs it with the other file: its name without wrappers, or "layers.3.W_q"
   std::string type; ///< "Q4_K", "float16"
   Shape shape;
   std::function<Tensor()> read;
-  std::function<Tensor()> steps;   ///< of block types (Entry::steps); empty: of others
-  std::function<Tensor()> as_file; ///< where reading put rows in order: as they lie; else empty
+  std::function<Tensor()> steps;   ///< Entry::steps of block types, else empty
+  std::function<Tensor()> as_file; ///< in the file's order, if reading reorders rows; else empty
 };
 
 /// The weights of a checkpoint.
@@ -30,15 +30,15 @@ struct WeightFile {
   std::string name;
   std::string format; ///< "gguf", "safetensors"
   std::vector<Weight> weights;
-  std::vector<std::size_t> heads; ///< query and key/value heads, as config.json says
-  bool by_role = false;           ///< paired as what a family reads them as, not by their names
+  std::vector<std::size_t> heads; ///< query and key/value heads of config.json
+  bool by_role = false;           ///< the roles are those that a family reads, not names
 };
 
 enum class WeightStatus : std::uint8_t {
   equal,    ///< the same numbers, rounded to nearest even where a type is coarser
   close,    ///< within the steps of a block type: median ≤ 0.3, 99 % ≤ 1
-  tied,     ///< only in one file, where it is another tensor once more
-  buffer,   ///< only in one file, and no weight: a mask, a table of frequencies
+  tied,     ///< only in one file, equal to another tensor there
+  buffer,   ///< only in one file, and not a weight: a mask, a table of frequencies
   permuted, ///< the same numbers in another order
   offset,   ///< plus or minus one
   scaled,   ///< times a constant
@@ -49,7 +49,7 @@ enum class WeightStatus : std::uint8_t {
 };
 /// "equal", "close" …
 std::string_view name_of(WeightStatus status);
-/// Whether a port with such a tensor computes the same.
+/// Whether a model with such a tensor computes the same.
 bool is_same(WeightStatus status);
 
 /// |a − b| in units of the coarser one's steps, the distance of neighbouring levels.
@@ -60,7 +60,7 @@ struct StepDistances {
 };
 
 struct WeightDiff {
-  std::string name, other; ///< in A, in B; "" where it is not there
+  std::string name, other; ///< in A, in B; "" if it is missing there
   std::string type_a, type_b;
   Shape shape_a, shape_b;
   WeightStatus status = WeightStatus::equal;
@@ -68,15 +68,15 @@ struct WeightDiff {
   std::optional<StepDistances> steps;
   double largest = 0;  ///< of |a − b|
   double relative = 0; ///< ‖a − b‖ / ‖a‖
-  /// Of weights that are not equal: the first numbers of both, which tell one from nearly all
-  /// others.
+  /// If the weights are not equal: the first numbers of both, which distinguish a weight from
+  /// nearly all others.
   std::vector<float> first_a = {}, first_b = {};
 };
 
 struct WeightsDiff {
   std::string a, b;
   std::vector<WeightDiff> tensors;
-  bool by_role = false; ///< the names tell nothing: they were paired as families read them
+  bool by_role = false; ///< paired by the roles that families read, since names do not match
   bool same() const;
 };
 
@@ -87,16 +87,17 @@ struct WeightOptions {
   bool gguf_order = false;
 };
 
-/// Opens both, and pairs them by name; where fewer than half of a file's tensors are in the other,
-/// by what families read them as. Throws Error where neither does.
+/// Opens both files and pairs their tensors by name, or by the roles that families read if fewer
+/// than half of the names match. Throws Error if neither works.
 std::pair<WeightFile, WeightFile> open_weights(const std::string& a, const std::string& b,
                                                const WeightOptions& options);
-/// Compares pair by pair, in A's order, then what only B has. One pair is in memory at a time.
+/// Compares pair by pair in A's order, then lists the tensors that only B has. One pair is in
+/// memory at a time.
 WeightsDiff diff_weights(const WeightFile& a, const WeightFile& b);
-/// Whether the numbers are the same in float64, NaN and NaN too.
+/// Whether the numbers are the same in float64; NaN equals NaN.
 bool same_weights(const Tensor& a, const Tensor& b);
-/// Compares one pair. `heads`: numbers of heads whose rows may stand in another order; all divisors
-/// are tried after them.
+/// Compares one pair. `heads`: numbers of heads to try first for rows in another order; then all
+/// divisors are tried.
 WeightDiff diff_weight(const Weight& a, const Weight& b, const std::vector<std::size_t>& heads);
 
 } // namespace mha

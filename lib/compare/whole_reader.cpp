@@ -14,13 +14,13 @@ namespace mha {
 
 namespace {
 
-/// The number of the layer that a name speaks of: "layers.3.attn", "Qcur-3".
+/// The layer number in a name: "layers.3.attn", "Qcur-3".
 std::optional<std::size_t> layer_of(std::string_view name) {
   if (const auto number = naming::layer_number(std::string(name))) return number;
   return without_layer_suffix(name).second;
 }
 
-/// Whether the layer adds a bias in the product that makes a stage.
+/// Whether the layer adds a bias to the product that makes a stage.
 bool has_bias(const Layer& layer, Stage stage) {
   const FeedForward* mlp = layer.block ? &layer.block->mlp : nullptr;
   switch (stage) {
@@ -54,7 +54,7 @@ bool Reader::is_elsewhere(const std::string& name) const {
          !name.starts_with(fmt::format("layers.{}.", id_));
 }
 
-/// The layer that a name of a whole model speaks of; "": the model's ends.
+/// The layer of a name in a whole model; "": the model's ends.
 std::string Reader::place_of(const std::string& name) const {
   const Capture capture = capture_of(name, around_);
   if (capture.of_last) return number_is_mine(model_->layers - 1 + first_number_) ? id_ : "another";
@@ -63,13 +63,13 @@ std::string Reader::place_of(const std::string& name) const {
 }
 
 void Reader::bind(const io::Source& source, bool own) {
-  say_own(own);
+  set_own(own);
   if (model_ && is_elsewhere(source.name)) return;
   const io::Entry entry = io::bound_entry(source);
   const std::string where = io::shown(source.text);
   if (model_ && id_.empty())
     if (const Capture capture = capture_of(source.name, around_); capture.anywhere)
-      fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", where,
+      fail("{}: of which layer? Give <layers.N.{}=…>, or choose one with <layer>", where,
            source.name);
   take({source.name,
         where,
@@ -80,7 +80,7 @@ void Reader::bind(const io::Source& source, bool own) {
         fmt::format("{}: {}", source.path, entry.name)});
 }
 
-/// What a name means by what stands beside it in its file, or by what the layer has.
+/// The meaning of a name that depends on other tensors of its file, or on the layer.
 std::optional<Stage> Reader::stage_beside(const io::Contents& contents, const io::Entry& entry,
                                           const Capture& capture) const {
   const std::string& name = entry.name;
@@ -94,11 +94,11 @@ std::optional<Stage> Reader::stage_beside(const io::Contents& contents, const io
     const io::Entry* residual = contents.find(other);
     if (residual && residual->shape == entry.shape) return Stage::mlp_out;
   }
-  // Beside a fused projection, the activation's module multiplies by the other factor, too (vLLM).
+  // If the projection is fused, the activation's module also multiplies by the other factor (vLLM).
   if (const std::size_t at = name.rfind("act_fn"); at != std::string::npos)
     for (const char* fused : {"gate_up_proj", "gate_up"})
       if (contents.find(std::string(name).replace(at, 6, fused))) return Stage::mlp_act;
-  // SGLang's dump has what rotates queries and keys under the module that does.
+  // SGLang dumps rotated queries and keys under the module that rotates them.
   if (const std::size_t at = name.rfind("rotary_emb."); at != std::string::npos)
     if (const io::Entry* queries = contents.find(name.substr(0, at) + "rotary_emb.0");
         queries && !queries->shape.empty() && capture.element &&
@@ -107,9 +107,10 @@ std::optional<Stage> Reader::stage_beside(const io::Contents& contents, const io
   return std::nullopt;
 }
 
-/// Why a step by its name is none by what stands beside it or by the layer; "": it is one.
-std::string Reader::why_none(const io::Contents& contents, const io::Entry& entry,
-                             const Capture& capture) const {
+/// Why a tensor with a step's name is not that step, by other tensors of its file or by the layer;
+/// "" if it is.
+std::string Reader::why_not_a_step(const io::Contents& contents, const io::Entry& entry,
+                                   const Capture& capture) const {
   if (entry.name == "model" && contents.find("model.forward_batch_info.input_ids"))
     return "SGLang writes it into the next pass's file: it is of another text";
   const bool empty = is_one_of(0, entry.shape);
@@ -125,7 +126,7 @@ std::string Reader::why_none(const io::Contents& contents, const io::Entry& entr
       });
   std::vector<Stage> stages = capture.stages;
   stages.insert(stages.end(), capture.side_by_side.begin(), capture.side_by_side.end());
-  if (product && std::ranges::any_of(stages, [&](Stage one) { return has_bias(layer_, one); }))
+  if (product && std::ranges::any_of(stages, [&](Stage stage) { return has_bias(layer_, stage); }))
     return "the product before its bias is added";
   const auto fitting = [&](Stage stage) {
     return contains(available_, stage) && fits(layer_, stage, entry.shape);
@@ -142,12 +143,12 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
   const std::string where = fmt::format("{}: {}", io::shown(contents.name), io::shown(entry.name));
   Named named{entry.name, where, &entry, "", false, {}};
   if (capture.anywhere && !around_.one_layer) {
-    pass_over(named, fmt::format("of which layer? layers.N.{} is expected", entry.name), true);
+    skip(named, fmt::format("of which layer? layers.N.{} is expected", entry.name), true);
     return;
   }
   named.stage = stage_beside(contents, entry, capture);
-  if (const std::string why = why_none(contents, entry, capture); !why.empty()) {
-    pass_over(named, why, false);
+  if (const std::string why = why_not_a_step(contents, entry, capture); !why.empty()) {
+    skip(named, why, false);
     return;
   }
   const io::Entry vocabulary = first_columns(entry, layer_.dims.vocabulary);
@@ -162,19 +163,19 @@ void Reader::take_capture(const io::Contents& contents, const io::Entry& entry,
   const std::size_t all = width_side_by_side(layer_, capture.side_by_side),
                     theirs = entry.shape.empty() ? 0 : entry.shape.back();
   if (parts.empty())
-    pass_over(named,
-              "several stages side by side, but not as wide as they are here" +
-                  (theirs > 0 && theirs < all && all % theirs == 0
-                       ? fmt::format(": the share of one rank of {}? Save what one rank computes "
-                                     "alone, or join each stage's shares",
-                                     all / theirs)
-                       : std::string()),
-              true);
+    skip(named,
+         "several stages side by side, but of another width than here" +
+             (theirs > 0 && theirs < all && all % theirs == 0
+                  ? fmt::format(": the share of one rank of {}? Save what one rank computes "
+                                "alone, or join each stage's shares",
+                                all / theirs)
+                  : std::string()),
+         true);
   for (const StageColumns& part : parts)
     take({entry.name, where, &part.entry, "", false, part.stage});
 }
 
-/// Of a pair without names, as a module or a kernel returns it: the output, and weights or
+/// An element of an unnamed pair, as modules and kernels return it: the output, and weights or
 /// log-sum-exps.
 std::optional<Stage> Reader::element_of_pair(const io::Contents& contents,
                                              const io::Entry& entry) const {
@@ -192,10 +193,10 @@ std::optional<Stage> Reader::element_of_pair(const io::Contents& contents,
 }
 
 void Reader::read(const ReferenceFile& file, bool own) {
-  say_own(own);
+  set_own(own);
   const io::Contents& contents = file.contents();
   if (!model_) {
-    std::set<std::size_t> numbers; ///< of the layers that the file speaks of
+    std::set<std::size_t> numbers; ///< of the layers in the file
     for (const io::Entry& entry : contents.tensors)
       if (const auto number = layer_of(entry.name))
         if (!result_stages(entry.name).empty()) numbers.insert(*number);

@@ -1,7 +1,6 @@
 #pragma once
 // The course of a whole model's diagnosis: layer by layer, each on the reference's own stream.
 
-#include <mha/compare/other_layers.hpp>
 #include <mha/compare/readings.hpp>
 #include <mha/compare/streams.hpp>
 #include <mha/diagnose/best_reading.hpp>
@@ -41,7 +40,7 @@ public:
         effort_(effort) {
     SameText same = require_same_text(model, files_);
     for (const std::string& note : same.notes) calls_.note(note);
-    around_.before = std::move(same.before), around_.behind = std::move(same.behind);
+    around_.before = std::move(same.tokens_before), around_.behind = std::move(same.tokens_after);
     around_.embedding = &texts_.embedding();
     around_.ids = texts_.ids(), around_.lengths = texts_.lengths();
     around_.layers = texts_.layers().size();

@@ -144,7 +144,7 @@ std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loade
 void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   std::vector<Reference> readings = load_readings(loaded, files_, effort_, &whole_);
   const bool first = !whole_.one_layer && !last_;
-  drop_normalised_resid_pre(loaded, first ? std::optional(loaded.layer.X) : stream_.handed_on(),
+  drop_normalised_resid_pre(loaded, first ? std::optional(loaded.layer.X) : stream_.output_before(),
                             readings);
   if (first)
     embedding(loaded, readings.front());
@@ -191,7 +191,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
                     [&](const ReferenceStage& one) { return one.stage == other.stage; });
   diagnoses_.coverage.add(loaded.id, stages_in(compared), compared);
   stream_.pass(loaded.layer, compared);
-  is_sum_ = stream_.handed_on() && !compared.find(Stage::resid_post);
+  is_sum_ = stream_.output_before() && !compared.find(Stage::resid_post);
   captures_.clear();
   if (!result) return;
   stream_is_unknown_ = stream_is_unknown_ || !result->first.explained;

@@ -15,10 +15,10 @@ namespace mha {
 /// else ran between the two layers, or the tensors come from different runs.
 void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& reference) {
   const ReferenceStage* saved_resid_pre = reference.find(Stage::resid_pre);
-  if (!saved_resid_pre || !stream_.handed_on()) return;
+  if (!saved_resid_pre || !stream_.output_before()) return;
   const DType dtype = loaded.layer.dtype;
   const Tensor theirs = convert(saved_resid_pre->value, dtype),
-               handed_on = convert(*stream_.handed_on(), dtype);
+               handed_on = convert(*stream_.output_before(), dtype);
   Diagnosis diagnosis;
   const Agreement agreement =
       agreement_of(handed_on, theirs, tolerance_of(saved_resid_pre->stored));
@@ -135,7 +135,7 @@ void ModelDiagnoser::drop_normalised_resid_pre(const LoadedLayer& loaded,
 
 /// Whether each change in the diagnosis of the last layer affects its resid_post alone.
 bool ModelDiagnoser::only_last_resid_post_differs() const {
-  if (!last_ || !stream_.handed_on() || diagnoses_.places.empty() ||
+  if (!last_ || !stream_.output_before() || diagnoses_.places.empty() ||
       diagnoses_.places.back().id != last_->id)
     return false;
   const Diagnosis& before = diagnoses_.places.back().diagnosis;
@@ -192,7 +192,7 @@ bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance)
   const Layer plain = plain_form(last_->layer);
   const std::string other = other_step_of(
       plain, Stage::resid_post,
-      with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))
+      with_given(plain, Stage::resid_post, convert(*stream_.output_before(), ours.dtype()))
           .given[index_of(Stage::resid_post)],
       effort_.threads);
   record_other_step(diagnoses_.places.back(), other.empty() ? "no sum of the stream" : other);
@@ -218,7 +218,7 @@ void ModelDiagnoser::detect_saved_layer_inputs() {
   std::vector<PlaceDiagnosis*> places;
   for (PlaceDiagnosis& place : diagnoses_.places)
     if (place.id != "embed") places.push_back(&place);
-  if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
+  if (places.size() < 2 || places.size() != layers.size() || !stream_.output_before()) return;
   for (std::size_t n = 0; n < places.size(); ++n) {
     const std::vector<Change>& changes = places[n]->diagnosis.changes;
     if (places[n]->id != layers[n] || changes.size() != 1) return;
@@ -228,7 +228,7 @@ void ModelDiagnoser::detect_saved_layer_inputs() {
     if (!as_expected) return;
   }
   for (PlaceDiagnosis* place : places) record_other_step(*place, "resid_pre");
-  last_->layer = with_stream(last_->layer, *stream_.handed_on());
+  last_->layer = with_stream(last_->layer, *stream_.output_before());
   ends_with_own_ = true, stream_is_unknown_ = false;
   last_changes_.clear();
 }
@@ -242,7 +242,7 @@ void ModelDiagnoser::detect_saved_feed_forward_inputs() {
   std::vector<PlaceDiagnosis*> places;
   for (PlaceDiagnosis& place : diagnoses_.places)
     if (place.id != "embed") places.push_back(&place);
-  if (places.size() < 2 || places.size() != layers.size() || !stream_.handed_on()) return;
+  if (places.size() < 2 || places.size() != layers.size() || !stream_.output_before()) return;
   const std::vector<Change>& first_changes = places[0]->diagnosis.changes;
   if (first_changes.size() != 1 ||
       (first_changes[0].id != "mlp.missing" && first_changes[0].id != "block.handed.residual"))

@@ -1,6 +1,5 @@
 #include <mha/explain/explain.hpp>
 
-#include <mha/explain/explain_notes.hpp>
 #include <mha/observe/first_tokens.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
@@ -18,7 +17,7 @@ namespace mha {
 
 namespace {
 
-/// Stages of the query itself; those with a head axis come once per head.
+/// Stages of the query itself, and stages with an axis of heads, one for each head.
 constexpr std::array token_stages{Stage::x, Stage::c_q, Stage::concat, Stage::output,
                                   Stage::residual};
 constexpr std::array head_stages{
@@ -52,14 +51,14 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-/// What a vector contributes along the output; nothing where the output has no direction.
+/// The contribution of a vector along the output; nothing if the output is zero.
 std::optional<double> share_of(const std::vector<double>& part, const std::vector<double>& output) {
   const double square = dot(output, output);
   if (part.size() != output.size() || !(square > 0)) return std::nullopt;
   return dot(part, output) / square;
 }
 
-/// The sink of a head, as the softmax saw it.
+/// The sink of a head.
 SinkStep sink_step(const Layer& layer, const HeadExplanation& head) {
   SinkStep sink;
   sink.logit = value_at(layer.sinks, head.head);
@@ -72,7 +71,7 @@ SinkStep sink_step(const Layer& layer, const HeadExplanation& head) {
   return sink;
 }
 
-/// Keys or values of one head as rows: S × d. In `columns` they come as d × S.
+/// Keys or values of one head as rows, S × d, from d × S in `columns`.
 std::vector<double> rows_of(const std::vector<double>& values, std::size_t keys, bool columns) {
   if (!columns) return values;
   const std::size_t width = keys == 0 ? 0 : values.size() / keys;
@@ -177,7 +176,7 @@ double norm_of(const std::vector<double>& vector) {
 
 namespace {
 
-/// What is said of the layer as a whole: sizes, settings, labels, which weights there are.
+/// Facts about the whole layer: sizes, settings, labels, which weights it has.
 Explanation facts_of(const Layer& layer, const ExplainRequest& request) {
   Explanation result;
   result.dtype = layer.dtype;
@@ -207,7 +206,7 @@ Selection selection_of(const Layer& layer, const ExplainRequest& request) {
   return selection;
 }
 
-/// How much of the output is each head's, and what is remarkable about it.
+/// Adds each head's share of the output, and notes.
 void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation& result) {
   for (HeadExplanation& head : result.heads) {
     if (result.has(Stage::output) && head.has(Stage::head_result)) {
@@ -218,7 +217,7 @@ void judge_heads(const Layer& layer, const ExplainRequest& request, Explanation&
       head.share = share_of(part, output);
     }
     Message overflow;
-    if (has_strange_numbers(result, head))
+    if (has_not_finite(result, head))
       if (const auto found = find_overflow(layer, request.batch, head.head, request.query))
         overflow = overflow_text(layer, *found);
     head.notes = notes_on(result, head, overflow);
@@ -234,12 +233,11 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
   const StageSet available = available_stages(whole);
   if (!contains(available, Stage::weights) && !contains(available, Stage::head_out))
     fail("nothing to explain: a query's story needs weights or head_out, or what they are computed "
-         "from; "
-         "this layer has {}{}",
+         "from; this layer has {}{}",
          available.none() ? std::string("no stages") : joined_names(available), whole.missing_X);
 
   check(whole, asked);
-  // What is told of one item costs what the item does, not the batch.
+  // One item costs no more than the item alone, whatever the batch.
   const Layer layer = one_item(whole, asked.batch);
   ExplainRequest request = asked;
   request.batch = 0;
@@ -251,7 +249,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
   for (Stage stage : token_stages) want(stage);
   for (Stage stage : head_stages) want(stage);
   const std::optional<Stage> value_rows = last_form(available, {Stage::v, Stage::v_all});
-  // The keys are shown as numbers only where one head is told in full.
+  // The keys' numbers are shown only if one head is explained in full.
   const std::optional<Stage> keys =
       request.head && contains(available, Stage::scores)
           ? last_form(available, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::k_all})
@@ -264,7 +262,7 @@ Explanation explain(const Layer& whole, const ExplainRequest& asked, std::size_t
 
   Explanation result = facts_of(layer, request);
   result.batch = asked.batch, result.dims.B = whole.dims.B;
-  // What it starts from, shown or not.
+  // All given stages that the computation starts from, even those not shown.
   result.given = layer.given_set & make_plan(layer, wanted, selection_of(layer, request)).needed;
   for (Stage stage : token_stages)
     if (contains(wanted, stage)) result.values[stage] = values_in_double(kept.value(stage));

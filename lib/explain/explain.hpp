@@ -1,5 +1,5 @@
 #pragma once
-// One query token, step by step: every number that a textbook would write down for it.
+// The computation of one query token step by step, with every number of a textbook's derivation.
 
 #include <mha/observe/compute.hpp>
 #include <mha/system/message.hpp>
@@ -11,55 +11,55 @@
 
 namespace mha {
 
-/// Which token, and whether one head in full or all of them.
+/// The token to explain, and one head in full or all heads.
 struct ExplainRequest {
   std::size_t batch = 0;
   std::size_t query = 0;
   std::optional<std::size_t> head; ///< nothing: every head
 };
 
-/// The values of stages at the query, by stage; a stage that the layer does not have is not there.
+/// The values of stages at the query, for the stages that the layer has.
 using StageValues = std::map<Stage, std::vector<double>>;
 
-/// The extra logit that joins the softmax and is then dropped.
+/// The sink of a head: an extra logit in the softmax that gets weight and has no value.
 struct SinkStep {
   double logit = 0;
   std::optional<double> exp;   ///< e^(logit − row_max)
-  std::optional<double> share; ///< of row_sum: what the keys do not get
+  std::optional<double> share; ///< the share of row_sum that the keys do not get
 };
 
-/// What one head does with the query. S counts every key: past, current, extra and zero ones.
+/// The computation of one head. S counts all keys: past, current, extra and zero ones.
 struct HeadExplanation {
   std::size_t head = 0, kv_head = 0;
   /// q, q_norm, q_rope: d_k. scores … weights: S. row_max, row_sum, logsumexp: 1. head_out: d_v.
   /// head_result: d_out.
   StageValues values;
-  std::vector<bool> masked;       ///< S: may not be attended to; empty where no stage tells
-  std::vector<double> keys;       ///< S × d_k, as scores sees them; empty where they are not there
+  std::vector<bool> masked;       ///< S: the key may not be attended to; empty if not known
+  std::vector<double> keys;       ///< S × d_k, the keys that scores reads, or empty
   std::vector<double> value_rows; ///< S × d_v
   std::optional<SinkStep> sink;
   std::optional<double> relative_norm; ///< ‖head_result‖ / ‖output‖
-  /// head_result · output / ‖output‖²: with b_o's, the shares of all heads sum to 1.
+  /// head_result · output / ‖output‖²: the shares of all heads and b_o sum to 1.
   std::optional<double> share;
-  std::vector<Message> notes; ///< what a reader should know: nothing to attend to, overflow …
+  std::vector<Message> notes; ///< for the reader: nothing to attend to, overflow …
 
   bool has(Stage stage) const { return values.count(stage) > 0; }
   /// The only number of a row stage.
   double value(Stage stage) const { return values.at(stage).front(); }
   bool is_masked(std::size_t key) const { return !masked.empty() && masked[key]; }
   std::size_t masked_count() const;
-  /// α_j v_j: what key j adds to head_out (d_v).
+  /// α_j v_j, the contribution of key j to head_out (d_v).
   std::vector<double> contribution(std::size_t key) const;
 };
 
-/// The whole story. Plain data: renderers need no layer.
+/// The whole explanation. Plain data: renderers need no layer.
 struct Explanation {
   DType dtype = DType::f32;
   Dims dims;
   Settings settings;
   std::size_t query = 0, batch = 0;
   std::string label;                   ///< of the query, or ""
-  std::vector<std::string> key_labels; ///< S_all; "" where a key has none
+  std::vector<std::string> key_labels; ///< S_all; "" for a key without a label
   double scale = 1;
   bool one_head = false;
   bool has_W_q = false, has_b_q = false, has_W_o = false, has_b_o = false; ///< for the formulas
@@ -73,27 +73,35 @@ struct Explanation {
   bool has(Stage stage) const { return values.count(stage) > 0; }
 };
 
-/// Traces what is needed for one query. Throws Error where there is no such query, batch item or
-/// head, or where the layer has neither weights nor head_out.
-/// `by`: how the layer is computed.
+/// Traces the stages of one query. Throws Error if the layer has no such query, batch item or head,
+/// or neither weights nor head_out. `by`: how the layer is computed.
 Explanation explain(const Layer& layer, const ExplainRequest& request, std::size_t threads = 0,
                     const ComputeLayer& by = compute);
 
-/// The keys with the largest weights first (equal ones in order; NaN before everything), masked
-/// ones left out. Without weights: every key that is not masked, in order.
+/// The keys that are not masked, by falling weight (NaN first, equal weights in order). Without
+/// weights, in order.
 std::vector<std::size_t> by_weight(const HeadExplanation& head);
 
-/// The stage that the exponentials are taken of: the last one before the softmax that is there.
+/// The stage whose exponentials the softmax takes: the last stage before it that the head has.
 std::optional<Stage> logits_stage(const HeadExplanation& head);
 
-/// The labels of all keys: those of the current ones where the layer has them, `[past 0]`,
-/// `[extra]` and `[zero]` for the others.
+/// The labels of all keys: `[past 0]`, the layer's labels of current keys, `[extra]` and `[zero]`.
 std::vector<std::string> labels_of_keys(const Layer& layer, std::size_t batch = 0);
 
-/// What scores and head_out read: the last of the forms of k (or v) that this layer has.
+/// The last of some forms of a stage that the layer has: scores and head_out read the last form of
+/// k and v.
 std::optional<Stage> last_form(const StageSet& available, std::initializer_list<Stage> forms);
 
 /// ‖v‖, the Euclidean length.
 double norm_of(const std::vector<double>& vector);
+
+/// Notes of one sentence each: a fully masked row, overflow and underflow of the softmax, the
+/// source of NaN or infinity, given weights that do not sum to 1. `overflow`: where numbers left
+/// their type's range, in words, or "".
+std::vector<Message> notes_on(const Explanation& explanation, const HeadExplanation& head,
+                              const Message& overflow = {});
+
+/// Whether a number of the explanation is NaN or infinite, and not because of a mask.
+bool has_not_finite(const Explanation& explanation, const HeadExplanation& head);
 
 } // namespace mha

@@ -1,4 +1,4 @@
-#include <mha/explain/explain_notes.hpp>
+#include <mha/explain/explain.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ std::string exponentials_are(std::size_t count) {
   return count == 1 ? std::string("1 exponential is") : fmt::format("{} exponentials are", count);
 }
 
-/// The softmax without subtracting the maximum, where it fails.
+/// Notes a failure of the softmax that does not subtract the maximum.
 void note_naive(const Explanation& explanation, const HeadExplanation& head,
                 std::vector<Message>& notes) {
   if (!head.has(Stage::exp) || !head.has(Stage::row_sum)) return;
@@ -49,7 +49,7 @@ void note_naive(const Explanation& explanation, const HeadExplanation& head,
                 name_of(explanation.dtype), f64 ? "-745.1" : "-103.9"));
 }
 
-/// Nothing that may be attended to: what `masked_rows` made of it.
+/// Notes the result of `masked_rows` in a row without keys to attend to.
 void note_masked_row(const Explanation& explanation, const HeadExplanation& head,
                      std::vector<Message>& notes) {
   if (head.sink) {
@@ -72,8 +72,8 @@ void note_masked_row(const Explanation& explanation, const HeadExplanation& head
   }
 }
 
-/// The first stage of a story with a NaN or an infinity that no mask put there: of those before the
-/// heads are joined, and of the head, or of the joined ones.
+/// The first stage with NaN or infinity that is not a mask's: among the head's stages and those
+/// before heads are joined, or (`joined`) among the joined ones.
 const StageInfo* first_not_finite(const Explanation& explanation, const HeadExplanation& head,
                                   bool joined) {
   const auto bad = [](const std::vector<double>& values) {
@@ -97,8 +97,8 @@ const StageInfo* first_not_finite(const Explanation& explanation, const HeadExpl
   return nullptr;
 }
 
-/// Where a head's numbers stop being some. What is joined is every head's, unless one of them is
-/// why.
+/// The first stage of a head that is not finite. Joined stages count for every head, unless one of
+/// the heads is the cause.
 const StageInfo* first_not_finite(const Explanation& explanation, const HeadExplanation& head) {
   if (const StageInfo* own = first_not_finite(explanation, head, false)) return own;
   for (const HeadExplanation& other : explanation.heads)
@@ -114,7 +114,7 @@ void note_first_not_finite(const Explanation& explanation, const HeadExplanation
 
 } // namespace
 
-bool has_strange_numbers(const Explanation& explanation, const HeadExplanation& head) {
+bool has_not_finite(const Explanation& explanation, const HeadExplanation& head) {
   return first_not_finite(explanation, head) != nullptr;
 }
 

@@ -1,4 +1,4 @@
-// The columns of stats, and the words for what a head looks like: one table each.
+// Tables of the columns of stats and of the kinds of heads.
 
 #include <mha/heads/measures.hpp>
 #include <mha/system/named.hpp>
@@ -17,7 +17,7 @@ using Form = Measure::Form;
 template <auto member> std::optional<double> of(const HeadMeasures& head) {
   return head.*member;
 }
-/// A measure less what equal weights would score; the rows behind it.
+/// A measure minus its value for equal weights.
 template <auto member> std::optional<double> above(const HeadMeasures& head) {
   const std::optional<double> value = head.*member, uniform = head.uniform.*member;
   return value && uniform ? std::optional(*value - *uniform) : std::nullopt;
@@ -82,7 +82,7 @@ constexpr Measure list[] = {
   {"largest_logit", "the largest logit", Form::number, of<&Head::largest_logit>},
   {"overflow_f32", "whether exp without subtracting the maximum overflows in float32", Form::boolean, of<&Head::overflow_f32>},
   {"overflow_f16", "and in float16", Form::boolean, of<&Head::overflow_f16>},
-  {"rows", "rows that may see more than one key: those behind the means", Form::count, of<&Head::rows>},
+  {"rows", "rows that may see more than one key: the means are over these", Form::count, of<&Head::rows>},
   {"next", "mean weight on the token after", Form::number, of<&Place::next>},
   {"last", "mean weight on the last key of the text, of other tokens' rows", Form::number, of<&Place::last>},
   {"separator", "mean weight on separators: [SEP], <</s>, full stops, commas, ends of lines …", Form::number, of<&Place::separator>},
@@ -96,8 +96,8 @@ constexpr Measure list[] = {
   {"diagonal_above", "diagonal", Form::number, above<&Place::diagonal>},
   {"induction_above", "induction", Form::number, above<&Place::induction>},
   {"duplicate_above", "duplicate", Form::number, above<&Place::duplicate>},
-  {"self_rows", "the rows behind self", Form::count, count<&Place::self>},
-  {"previous_rows", "behind previous", Form::count, count<&Place::previous>},
+  {"self_rows", "the rows that self is averaged over", Form::count, count<&Place::self>},
+  {"previous_rows", "previous", Form::count, count<&Place::previous>},
   {"next_rows", "next", Form::count, count<&Place::next>},
   {"last_rows", "last", Form::count, count<&Place::last>},
   {"separator_rows", "separator", Form::count, count<&Place::separator>},
@@ -107,13 +107,13 @@ constexpr Measure list[] = {
   {"sink_share", "mean weight that sinks take: key 0, and learned ones", Form::number, of<&Head::sink_share>},
 };
 
-/// Most of the weight, and more of it than equal weights would put there.
+/// Most of the weight, and clearly more than with equal weights.
 constexpr double most = 0.5, clearly_above = 0.25;
 template <auto member> bool is_most(const Head& head) {
   return head.*member >= most && above<member>(head) >= clearly_above;
 }
 
-/// Where the weight is on separators, too, most of that has to be on the last of several.
+/// If most weight is also on separators, there must be several, and most of it on the last key.
 bool is_last(const Head& head) {
   if (!is_most<&Place::last>(head) || !is_most<&Place::separator>(head))
     return is_most<&Place::last>(head);
@@ -128,7 +128,7 @@ bool is_local(const Head& head) {
   return head.window >= 0.8 && (head.uniform.window <= *head.window / 2 || is_diagonal(head));
 }
 
-/// Fewer rows decide nothing: of all, and of those that a kind is about.
+/// The fewest rows that decide a kind: in all, and of the rows that count for the kind.
 constexpr double fewest_rows = 6, fewest_own = 4, long_text = 32;
 
 constexpr HeadKind kind_list[] = {
@@ -145,14 +145,14 @@ constexpr HeadKind kind_list[] = {
   {"diagonal", "diagonal ≥ 0.95, and 0.25 above uniform", is_diagonal, of<&Head::rows>},
   {"one-key", "one_key_rows ≥ 0.8", [](const Head& head) { return head.one_key_rows >= 0.8; }, of<&Head::rows>},
   {"mixed", "none of these", [](const Head&) { return true; }, of<&Head::rows>},
-  {"too short", "rows < 6, or rows < 32, nothing else holds and fewer than 4 rows are behind what would", [](const Head& head) { return head.rows < fewest_rows; }, of<&Head::rows>},
+  {"too short", "rows < 6; or rows < 32, and the only kinds that hold are averaged over fewer than 4 rows", [](const Head& head) { return head.rows < fewest_rows; }, of<&Head::rows>},
 };
 // clang-format on
 
 template <class Row>
 const Row& named(std::span<const Row> rows, std::string_view name, std::string_view what) {
   if (const Row* row = find_named(rows, name)) return *row;
-  fail("'{}' is no {}{}", name, what, choices_for(name, names_of_rows(rows)));
+  fail("'{}' is not a {}{}", name, what, choices_for(name, names_of_rows(rows)));
 }
 
 } // namespace
@@ -183,7 +183,7 @@ std::vector<const Measure*> all_above_uniform(std::vector<const Measure*> column
   for (const Measure*& column : columns) column = &above_uniform(*column);
   return each_once(columns);
 }
-const Measure* rows_behind(const Measure& measure) {
+const Measure* rows_counted_for(const Measure& measure) {
   return with_ending(measure, "_rows");
 }
 bool reads_tokens(const Measure& measure) {
@@ -193,7 +193,7 @@ bool reads_tokens(const Measure& measure) {
 }
 
 bool is_of_projections(const Measure& measure) {
-  HeadMeasures head; // that has no other number
+  HeadMeasures head; // has no other number
   head.q = head.k = head.v = head.o = {1, 1, 1};
   return measure.of(head).has_value();
 }
@@ -207,7 +207,7 @@ std::string_view kind_of(const HeadMeasures& head) {
   for (const HeadKind& kind : kind_list) {
     if (!kind.holds(head)) continue;
     if (kind.rows(head) < fewest_own)
-      holds_for_few = head.rows < long_text; // of a long one a few rows say nothing of the others
+      holds_for_few = head.rows < long_text; // in a long text a few rows prove nothing
     else
       return kind.name == mixed && holds_for_few ? too_short : kind.name;
   }

@@ -1,4 +1,4 @@
-#include <mha/heads/measure_projections.hpp>
+#include <mha/heads/measuring.hpp>
 
 #include <mha/kernels/lapack.hpp>
 #include <mha/observe/share_bytes.hpp>
@@ -14,7 +14,7 @@ namespace mha {
 namespace {
 
 /// One head's block of a projection, columns of width d_h.
-struct Task {
+struct ProjectionTask {
   const Tensor* W = nullptr;
   ProjectionMeasures HeadMeasures::*projection = nullptr;
   std::size_t part = 0, parts = 1; ///< of the heads side by side
@@ -22,7 +22,7 @@ struct Task {
   ProjectionMeasures result;
 };
 
-ProjectionMeasures measure(const Task& task) {
+ProjectionMeasures measure(const ProjectionTask& task) {
   // The block in double precision: columns of W, or rows of W_o.
   const std::size_t in = task.W->shape()[0], out = task.W->shape()[1];
   const std::size_t rows = task.rows ? in / task.parts : in,
@@ -53,26 +53,26 @@ ProjectionMeasures measure(const Task& task) {
 
 /// Each rank computes a contiguous share of the tasks and sends it to the first. A rank without
 /// LAPACK sends nothing; the result is whether all had it.
-bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& ranks) {
+bool measure_together(std::vector<ProjectionTask>& tasks, std::size_t threads, Ranks& ranks) {
   const auto share_of = [&](std::size_t rank) {
     const std::size_t first = tasks.size() * rank / ranks.count(),
                       last = tasks.size() * (rank + 1) / ranks.count();
     return std::span(tasks).subspan(first, last - first);
   };
-  const std::span<Task> mine = share_of(ranks.rank());
+  const std::span<ProjectionTask> mine = share_of(ranks.rank());
   bool all = has_lapack();
   ShareBytes bytes;
   if (all) {
     parallel_for(mine.size(), threads, [&](std::size_t i) { mine[i].result = measure(mine[i]); });
-    for (Task& task : mine) bytes.field(task.result);
+    for (ProjectionTask& task : mine) bytes.field(task.result);
   }
   ranks.to_first(ranks.is_first() ? "" : bytes.take(),
                  [&](std::size_t rank, std::string_view results) {
                    ShareBytes reader(results);
-                   const std::span<Task> theirs = share_of(rank);
+                   const std::span<ProjectionTask> theirs = share_of(rank);
                    all = all && (!results.empty() || theirs.empty());
                    if (results.empty()) return;
-                   for (Task& task : theirs) reader.field(task.result);
+                   for (ProjectionTask& task : theirs) reader.field(task.result);
                    reader.end();
                  });
   return all;
@@ -83,7 +83,7 @@ bool measure_together(std::vector<Task>& tasks, std::size_t threads, Ranks& rank
 bool measure_projections(const Layer& layer, std::span<HeadMeasures> heads, std::size_t threads,
                          Ranks& ranks) {
   const Dims& dims = layer.dims;
-  std::vector<Task> tasks;
+  std::vector<ProjectionTask> tasks;
   std::map<std::pair<const Tensor*, std::size_t>, std::size_t> known; // query heads share k and v
   const auto each = [&](const auto& use) {
     for (HeadMeasures& head : heads)
@@ -103,7 +103,7 @@ bool measure_projections(const Layer& layer, std::span<HeadMeasures> heads, std:
   each([](auto&&...) {});
   if (tasks.empty()) return true;
   if (!measure_together(tasks, threads, ranks)) return false;
-  each([](HeadMeasures& head, auto projection, const Task& task) {
+  each([](HeadMeasures& head, auto projection, const ProjectionTask& task) {
     head.*projection = task.result;
   });
   return true;

@@ -1,5 +1,5 @@
 #pragma once
-// Measures of the heads' additions to the output: of head_result, block by block, after the output.
+// Measures of head_result, the heads' additions to the output, block by block.
 
 #include <mha/heads/measure_rows.hpp>
 
@@ -8,8 +8,8 @@ namespace mha {
 /// Observes head_result.
 class ResultMeasures : public Mergeable {
 public:
-  /// `output`: B, T, d_out, or empty where nothing tells. `rows` was shown what belongs to `part`,
-  /// of which it is what is computed here; where there is an output, that has whole rows.
+  /// `output`: B, T, d_out, or empty if it is not known. `part` is the part of the plan computed by
+  /// this rank, which `rows` has observed; with an output, it has whole rows.
   ResultMeasures(const Layer& layer, Tensor output, const RowMeasures& rows, const Plan& part);
 
   StageSet wants() const override { return StageSet{Stage::head_result}; }
@@ -22,16 +22,16 @@ private:
   struct BlockSums {
     RowMean norm;
     double along_output = 0; ///< Σ ⟨head_result, output − b_o⟩
-    double squares = 0;      ///< Σ ‖output − b_o‖²; the first head has those of all
+    double squares = 0;      ///< Σ ‖output − b_o‖², kept with the first head only
   };
   template <class T> void observe_as(const Slice& block);
   /// output − b_o of a row: the sum of all heads' results.
   template <class T>
   void sum_of_heads(std::size_t b, std::size_t t, std::vector<double>& sum) const;
   template <class T> double squares_of_sums(std::size_t b, std::size_t block) const;
-  /// Those of a plan's units that have queries, as places among the parts.
+  /// The places in parts_ of a plan's units that have queries.
   std::vector<std::size_t> places_of(const Plan& plan) const;
-  /// Whether all heads attend to something in this row, so that the shares of all sum to 1.
+  /// Whether all heads attend in this row, so that their shares sum to 1.
   bool is_shared(std::size_t b, std::size_t t) const;
 
   const Layer& layer_;

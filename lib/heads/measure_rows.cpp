@@ -18,7 +18,7 @@ constexpr double one_key_threshold = 0.9;
 /// Maps are compared after averaging down to this many cells a side, at most.
 constexpr std::size_t most_cells = 256;
 
-/// Positions averaged into one cell: a power of two, so that no cell lies in two blocks of queries.
+/// Positions averaged into one cell: a power of two, so that no cell spans two blocks of queries.
 std::size_t cell_step(std::size_t count) {
   return std::bit_ceil(std::max<std::size_t>(1, (count + most_cells - 1) / most_cells));
 }
@@ -95,7 +95,7 @@ void RowMeasures::observe(const Slice& block) {
   by_precision(block.values.dtype, [&]<class T>(T) { observe_as<T>(block); });
 }
 
-// A block's stages arrive in the order of the computation, its bands one after the other, in one
+// A block's stages arrive in the order of the computation, and its bands one after the other in one
 // thread.
 template <class T> void RowMeasures::observe_as(const Slice& block) {
   const auto part = [&](std::size_t i) -> BlockSums& { return sums_of(block, i); };
@@ -162,7 +162,7 @@ std::optional<std::size_t> RowMeasures::last_key(std::size_t b, std::size_t h) c
   return found;
 }
 
-Moments RowMeasures::uniform_moments(const Row& row, const Seen& seen) const {
+Moments RowMeasures::uniform_moments(const MeasuredRow& row, const Seen& seen) const {
   const auto [middle, centre] = middle_of(row.b);
   const double t = to_double(row.t) - middle, uniform_weight = 1 / to_double(seen.keys);
   double keys = 0, sum = 0, squares = 0;
@@ -182,7 +182,7 @@ Moments RowMeasures::uniform_moments(const Row& row, const Seen& seen) const {
           t * t * keys * uniform_weight, squares * uniform_weight,  t * sum * uniform_weight};
 }
 
-void RowMeasures::add_repeats(const Row& row, const auto* weights, const Seen& seen,
+void RowMeasures::add_repeats(const MeasuredRow& row, const auto* weights, const Seen& seen,
                               WeightTotals& totals) const {
   double same = 0, next = 0, same_if_equal = 0, next_if_equal = 0;
   bool has_same = false, has_next = false;
@@ -190,7 +190,7 @@ void RowMeasures::add_repeats(const Row& row, const auto* weights, const Seen& s
     if (static_cast<std::ptrdiff_t>(j) >= row.p) break;
     // Weight on key 0 may be a sink's.
     if (j > 0) same += weights[j], same_if_equal += seen.equal(j), has_same = true;
-    // What follows is neither the query itself nor a key without a position.
+    // The key that follows must not be the query itself, and must have a position.
     if (static_cast<std::ptrdiff_t>(j) + 1 < row.p && j + 1 < positioned_key_count_)
       next += weights[j + 1], next_if_equal += seen.equal(j + 1), has_next = true;
   }
@@ -198,9 +198,9 @@ void RowMeasures::add_repeats(const Row& row, const auto* weights, const Seen& s
   if (has_next) totals.induction.add(next, next_if_equal);
 }
 
-/// What the row adds if no key after its query may be seen.
+/// Adds the row to the totals for a causal map, which has no weight after the query.
 template <class T>
-void RowMeasures::add_if_causal(const Row& row, const T* weights, RowTotals& totals) const {
+void RowMeasures::add_if_causal(const MeasuredRow& row, const T* weights, RowTotals& totals) const {
   const std::size_t keys = static_cast<std::size_t>(row.p) + 1;
   totals.looks_ahead |=
       !std::all_of(weights + keys, weights + dims_.S_all, [](T w) { return w == 0; });
@@ -211,7 +211,7 @@ void RowMeasures::add_if_causal(const Row& row, const T* weights, RowTotals& tot
       std::isnan(sums.sum) ? sums.sum : sums.overlap, totals.causal);
 }
 
-template <class T> void RowMeasures::add(const Row& row, const T* weights, const Seen& seen,
+template <class T> void RowMeasures::add(const MeasuredRow& row, const T* weights, const Seen& seen,
                                          double overlap, WeightTotals& totals) const {
   totals.entropy.add(row.entropy);
   totals.effective_keys.add(std::exp(row.entropy));
@@ -227,7 +227,7 @@ template <class T> void RowMeasures::add(const Row& row, const T* weights, const
     const auto largest = std::find_if(weights, weights + dims_.S_all, [&](T weight) {
       return static_cast<double>(weight) == row.max || std::isnan(weight);
     });
-    // Extra and zero keys are counted as the text has them, without the padding before them.
+    // Extra and zero keys are numbered as in the text alone, without the padding before them.
     const auto key = static_cast<std::size_t>(largest - weights);
     totals.max_key =
         key < positioned_key_count_ ? key : key - positioned_key_count_ + keys_of(layer_, row.b);
@@ -235,8 +235,8 @@ template <class T> void RowMeasures::add(const Row& row, const T* weights, const
   add_places(row, weights, seen, totals);
 }
 
-template <class T> void RowMeasures::add_places(const Row& row, const T* weights, const Seen& seen,
-                                                WeightTotals& totals) const {
+template <class T> void RowMeasures::add_places(const MeasuredRow& row, const T* weights,
+                                                const Seen& seen, WeightTotals& totals) const {
   const auto add_key = [&](Score& score, std::size_t j) { score.add(weights[j], seen.equal(j)); };
   add_key(totals.first, 0);
   const std::optional<std::size_t> last_key = last_keys_[row.b * dims_.H + row.h];
@@ -269,8 +269,7 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const std::size_t b = block.batch, h = block.head, t = block.token + i, S = dims_.S_all;
   std::uint8_t& attends = attends_[(b * dims_.H + h) * dims_.T + t];
   RowTotals& totals = part.totals;
-  // Computed weights are 0 outside the visible keys and add nothing there; given ones may be
-  // anything.
+  // Computed weights are 0 outside the visible keys; given ones may be anything.
   const Visible visible =
       weights_are_given_ ? Visible{0, keys_of(layer_, b)} : visible_keys(layer_, b, t);
   const std::ptrdiff_t p = layer_.query_position(b, t);
@@ -285,7 +284,7 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
   const Seen seen = seen_by(b, h, t);
   attends = seen.keys > 0 || weights_are_given_;
   const T uniform_weight = seen.keys == 0 ? T(0) : T(1) / static_cast<T>(seen.keys);
-  Row measured{b, h, t, p};
+  MeasuredRow measured{b, h, t, p};
   double sum = 0, overlap = 0;
   const auto [middle_row, centre] = middle_of(b);
   const double row_number = to_double(t) - middle_row;
@@ -305,8 +304,8 @@ void RowMeasures::measure_row(const Slice& block, std::size_t i, const T* row, B
     moments.jj += from_centre * (from_centre * sums.sum + 2 * sums.first) + sums.second;
   }
   measured.sum = sum;
-  // Given values do not say which rows are fully masked. Such a row is all zeros, or all NaN, as
-  // PyTorch's softmax of −∞ alone gives.
+  // Given values do not show which rows are fully masked. Such a row is all zeros, or all NaN as in
+  // PyTorch's softmax of −∞.
   if ((starts_after_masks_ && sum == 0) ||
       (weights_are_given_ && std::isnan(sum) && all_nan(row, S)))
     attends = 0;
@@ -331,16 +330,16 @@ template <class T> std::vector<T>& RowMeasures::cell_row_sums(BlockSums& part) {
     return part.cell_row_sums;
 }
 
-/// Adds a row of weights to the sums of its row of cells; null: the row counts as zeros. With the
-/// last query of a row of cells, its means are written.
+/// Adds a row of weights to the sums of its row of cells; null counts as zeros. The last query of a
+/// row of cells writes its means.
 template <class T>
 void RowMeasures::add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part) {
   std::vector<T>& sums = cell_row_sums<T>(part);
   const CellGrid& grid = grids_[block.batch];
   const std::size_t S = computed_keys(layer_, block.batch), rows = layer_.length_of(block.batch),
                     place = t % grid.row_step;
-  // Whether a map is causal is known only at its end. If it is, query 0 has no choice of keys and
-  // is left out of the comparison: so it has a row of cells of its own, in front.
+  // Whether a map is causal is known only at its end. If it is, query 0 has only one key and is
+  // left out of the comparison, so it has a row of cells of its own, in front.
   const std::size_t first_query_rows = may_be_causal_ ? 1 : 0;
   if (sums.empty()) sums.assign(S, T(0));
   float* const cells = &cells_[grid.of_head(block.head)];

@@ -1,6 +1,6 @@
 #pragma once
-// The measures of a head's weights: sums over rows, kept a block of queries and added up in the
-// order of the blocks, so that their bits depend on no thread.
+// The measures of a head's weights: sums over rows, kept for each block of queries and added in the
+// order of the blocks, so that the bits do not depend on threads.
 
 #include <mha/heads/measures.hpp>
 #include <mha/heads/row_totals.hpp>
@@ -9,31 +9,30 @@
 
 namespace mha {
 
-/// Observes weights and what belongs to them.
+/// Observes weights, row_max and logsumexp.
 class RowMeasures : public Mergeable {
 public:
   RowMeasures(const Layer& layer, const MeasureRequest& request, const StageSet& available);
 
   StageSet wants() const override { return wanted_; }
   void observe(const Slice& block) override;
-  /// What fill() needs. A unit: its totals, and where heads are compared, its rows of cells: 4
-  /// bytes a cell, of at most 256 × 256 a map.
+  /// For each unit its totals and, if heads are compared, its rows of cells: 4 bytes a cell, at
+  /// most 256 × 256 cells a map.
   void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
-  /// Whether query t is measured at all.
+  /// Whether query t is measured.
   bool selected(std::size_t t) const { return selected_[t]; }
-  /// Whether the row is neither padding nor fully masked; known when the head's row was observed
-  /// here.
+  /// Whether the row is neither padding nor fully masked; known once it was observed here.
   bool attends(std::size_t b, std::size_t h, std::size_t t) const {
     return t < layer_.length_of(b) && attends_[(b * dims_.H + h) * dims_.T + t] != 0;
   }
-  /// The queries that are summed up together: a block, or one.
+  /// How many queries are summed together: a block, or one.
   std::size_t block_rows() const { return block_rows_; }
   /// Fills in the measures of one head, or of one of its queries.
   void fill(HeadMeasures& head) const;
 
 private:
-  /// The keys that a row may see by the masks: those of a range, or those that no mask hides.
+  /// The keys that a row may see: a range, or all that no mask hides.
   struct Seen {
     std::size_t keys = 0, in_window = 0;
     std::size_t first = 0, last = 0; ///< the range, of keys with a position
@@ -41,10 +40,10 @@ private:
     bool sees(std::size_t j) const { return masked ? (*masked)[j] == 0 : j >= first && j < last; }
     double equal(std::size_t j) const { return sees(j) ? 1 / static_cast<double>(keys) : 0; }
   };
-  /// One row: where it stands, and what does not depend on what it may see.
-  struct Row {
+  /// One row: its place, and the measures that do not depend on visible keys.
+  struct MeasuredRow {
     std::size_t b = 0, h = 0, t = 0;
-    std::ptrdiff_t p = 0; ///< its place among the keys
+    std::ptrdiff_t p = 0; ///< the query's place among the keys
     double entropy = 0, max = -1, distance = 0, sum = 0;
     Moments moments{};
   };
@@ -57,20 +56,20 @@ private:
   template <class T> void observe_as(const Slice& block);
   template <class T>
   void measure_row(const Slice& block, std::size_t i, const T* row, BlockSums& part);
-  template <class T> void add_if_causal(const Row& row, const T* weights, RowTotals& totals) const;
-  template <class T> void add(const Row& row, const T* weights, const Seen& seen, double overlap,
-                              WeightTotals& totals) const;
   template <class T>
-  void add_places(const Row& row, const T* weights, const Seen& seen, WeightTotals& totals) const;
-  void add_repeats(const Row& row, const auto* weights, const Seen& seen,
+  void add_if_causal(const MeasuredRow& row, const T* weights, RowTotals& totals) const;
+  template <class T> void add(const MeasuredRow& row, const T* weights, const Seen& seen,
+                              double overlap, WeightTotals& totals) const;
+  template <class T> void add_places(const MeasuredRow& row, const T* weights, const Seen& seen,
+                                     WeightTotals& totals) const;
+  void add_repeats(const MeasuredRow& row, const auto* weights, const Seen& seen,
                    WeightTotals& totals) const;
   /// The moments of equal weights on the keys that a row may see.
-  Moments uniform_moments(const Row& row, const Seen& seen) const;
+  Moments uniform_moments(const MeasuredRow& row, const Seen& seen) const;
   template <class T>
   void add_to_cells(const Slice& block, std::size_t t, const T* row, BlockSums& part);
-  /// Where rows and keys are counted from, for moments: the middle, as smaller squares round less
-  /// when they cancel. A text measured by itself has its own, so that its bits are those it has
-  /// alone.
+  /// Moments count rows and keys from the middle: smaller squares lose less when they cancel. A
+  /// text that is measured by itself has its own middle, and so the bits that it has alone.
   struct Middle {
     double row = 0, key = 0;
   };
@@ -81,19 +80,19 @@ private:
   const Repeats& repeats_of(std::size_t b) const { return repeats_[text_of(b)]; }
   /// The last key with a position that the first or the last query may see, or none.
   std::optional<std::size_t> last_key(std::size_t b, std::size_t h) const;
-  /// Keys [first, last) that stand within the window of query t.
+  /// The keys [first, last) within the window of query t.
   std::pair<std::size_t, std::size_t> window_of(std::size_t b, std::size_t t) const;
   BlockSums& sums_of(const Slice& block, std::size_t i) {
     return parts_[(block.batch * dims_.H + block.head) * blocks_ + (block.token + i) / block_rows_];
   }
-  /// The units of a plan that have queries: where their totals and their cells lie. No row of
-  /// cells lies in two blocks.
+  /// The places of the totals and cells of a plan's units with queries. A row of cells is never in
+  /// two blocks.
   struct Filled {
     std::size_t part = 0, first_cell = 0, cells = 0;
   };
   std::vector<Filled> filled_by(const Plan& plan) const;
-  /// The cells of a batch item's maps: how many positions one covers, how many a map has, and where
-  /// those of head 0 begin. A map that may be causal has query 0 in a row of its own, in front.
+  /// The cells of a batch item's maps: how many positions a cell covers, how many cells a map has,
+  /// and where head 0's begin. A map that may be causal has query 0 in a row of its own, in front.
   struct CellGrid {
     std::size_t row_step = 1, col_step = 1, rows = 0, cols = 0, first = 0;
     std::size_t count() const { return rows * cols; }
@@ -102,7 +101,7 @@ private:
   void make_cells();
   bool looks_ahead(std::size_t batch) const;
   void fill_nearest(std::size_t first, std::size_t last, bool causal, HeadMeasures& head) const;
-  /// Of batch items [first, last); `causal`: without query 0, which has no choice then.
+  /// Over batch items [first, last); `causal`: without query 0, which has only one key then.
   double similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,
                     bool causal) const;
 
@@ -112,11 +111,11 @@ private:
   StageSet wanted_;
   bool weights_are_given_, positioned_;
   bool alone_;                       ///< a text is measured by itself
-  bool starts_after_masks_;          ///< what is given may hold masked rows that nothing tells of
-  bool may_be_causal_ = false;       ///< maps of others, square, about which nothing is known
-  std::size_t positioned_key_count_; ///< the first keys, which have one: past and current
-  std::vector<Repeats> repeats_;     ///< one, or one a batch item where these are other texts
-  std::vector<std::vector<std::size_t>> separators_;  ///< likewise: their keys
+  bool starts_after_masks_;          ///< given stages may have masked rows that no mask shows
+  bool may_be_causal_ = false;       ///< given square maps without known masks
+  std::size_t positioned_key_count_; ///< past and current keys, which come first
+  std::vector<Repeats> repeats_;     ///< one, or one a batch item if their texts differ
+  std::vector<std::vector<std::size_t>> separators_;  ///< their keys, likewise
   std::vector<std::optional<std::size_t>> last_keys_; ///< B, H
   std::vector<bool> selected_;
   std::vector<std::uint8_t> attends_; ///< B, H, T

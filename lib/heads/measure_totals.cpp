@@ -1,4 +1,4 @@
-// Sums over the measured rows: handed from rank to rank, and as the measures of a head.
+// Sums over the measured rows: shared between ranks, and turned into the measures of a head.
 
 #include <mha/heads/measure_rows.hpp>
 
@@ -12,7 +12,7 @@ std::vector<RowMeasures::Filled> RowMeasures::filled_by(const Plan& plan) const 
   const std::size_t first_query_rows = may_be_causal_ ? 1 : 0;
   const std::size_t units = block_queries / block_rows_; // of a plan's block
   for (const auto& [batch, head, block] : plan.blocks) {
-    if (head >= dims_.H) continue; // there is nothing to compute
+    if (head >= dims_.H) continue; // nothing to compute
     const CellGrid grid = cells_.empty() ? CellGrid{} : grids_[batch];
     const std::size_t rows = block_rows_ / grid.row_step, // of cells, in a block
         first = block == 0 ? 0 : std::min(first_query_rows + block * rows, grid.rows),
@@ -34,11 +34,11 @@ void RowMeasures::share(const Layer&, const Plan& part, ShareBytes& bytes) {
 double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, std::size_t last,
                                bool causal) const {
   double aa = 0, bb = 0, ab = 0;
-  // Query 0 of a map that may be causal stands in front of the cells that it is part of.
+  // Query 0 of a map that may be causal has cells of its own in front of the others.
   for (std::size_t batch = first; batch < last; ++batch) {
     const CellGrid& grid = grids_[batch];
     const std::size_t front = may_be_causal_ ? grid.cols : 0;
-    // Numbers that a cell covers: texts of other lengths have other cells.
+    // A cell counts as many times as it covers numbers: texts of other lengths have other cells.
     const double covers = to_double(grid.row_step * grid.col_step);
     const float *x = &cells_[grid.of_head(a)], *y = &cells_[grid.of_head(b)];
     for (std::size_t i = front; i < grid.count(); ++i) {
@@ -51,7 +51,7 @@ double RowMeasures::similarity(std::size_t a, std::size_t b, std::size_t first, 
   return ab / std::sqrt(aa * bb);
 }
 
-/// What one head sees, all heads of the item may.
+/// If one head sees later keys, all heads of the item may.
 bool RowMeasures::looks_ahead(std::size_t batch) const {
   const auto begin = parts_.begin() + static_cast<std::ptrdiff_t>(batch * dims_.H * blocks_);
   return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(dims_.H * blocks_),
@@ -81,7 +81,7 @@ void fill_logits(const RowTotals& totals, HeadMeasures& head) {
   const std::optional<double> logsumexp = totals.largest_logsumexp;
   if (!logsumexp) return;
   constexpr double largest_half = 65504;
-  // A sum of infinities may be NaN by now; the logit tells.
+  // A sum of infinities may be NaN; the logit shows it.
   const double largest = std::max(totals.largest_logit.value_or(-INFINITY), *logsumexp);
   head.overflow_f32 = largest > std::log(std::numeric_limits<float>::max()) ? 1.0 : 0.0;
   head.overflow_f16 = largest > std::log(largest_half) ? 1.0 : 0.0;
@@ -89,7 +89,7 @@ void fill_logits(const RowTotals& totals, HeadMeasures& head) {
 
 } // namespace
 
-/// The other head whose weights are most like this one's, of the batch items [first, last).
+/// Fills in the other head with the most similar weights in batch items [first, last).
 void RowMeasures::fill_nearest(std::size_t first, std::size_t last, bool causal,
                                HeadMeasures& head) const {
   for (std::size_t other = 0; !cells_.empty() && other < dims_.H; ++other) {

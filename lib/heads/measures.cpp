@@ -1,10 +1,9 @@
 #include <mha/heads/measuring.hpp>
 
-#include <mha/heads/measure_projections.hpp>
 #include <mha/heads/measure_rows.hpp>
 #include <mha/kernels/lapack.hpp>
 #include <mha/layer/graph.hpp>
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

@@ -23,7 +23,7 @@ std::optional<double> Moments::correlation() const {
   const double var_t = tt / weight - t / weight * t / weight,
                var_j = jj / weight - j / weight * j / weight,
                covariance = tj / weight - t / weight * j / weight;
-  // What rounding leaves of a variance of 0.
+  // The most that rounding makes of a variance of 0.
   constexpr double least = 1e-12;
   if (var_t <= least * tt / weight || var_j <= least * jj / weight) return std::nullopt;
   return covariance / std::sqrt(var_t * var_j);

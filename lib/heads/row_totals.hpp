@@ -1,5 +1,5 @@
 #pragma once
-// Totals of rows of weights, which the measures of a head are made of.
+// Totals over rows of weights, from which the measures of a head are computed.
 
 #include <mha/layer/layer.hpp>
 
@@ -24,12 +24,12 @@ struct RowMean {
 struct Moments {
   double weight = 0, t = 0, j = 0, tt = 0, jj = 0, tj = 0;
   void add(const Moments& later);
-  /// Nothing where all weight is in one row or one column.
+  /// Nothing if all weight is in one row or one column.
   std::optional<double> correlation() const;
 };
 
-/// A sum over the weight that some rows put on some keys, and over what equal weights on the keys
-/// that each row may see would put there.
+/// A sum of the weight that some rows put on some keys, and of the weight there if each row had
+/// equal weights on the keys that it may see.
 struct Score {
   double sum = 0, uniform = 0;
   std::size_t rows = 0;
@@ -50,21 +50,21 @@ struct WeightTotals {
   RowMean confidence, sink_share;
   Score first, self, previous, next, last, separator, window, induction, duplicate;
   Moments moments, uniform_moments;
-  double max = -std::numeric_limits<double>::infinity(); ///< NaN if any weight is
+  double max = -std::numeric_limits<double>::infinity(); ///< NaN if a weight is NaN
   std::size_t max_batch = 0, max_query = 0, max_key = 0;
 
   void add(const WeightTotals& later);
 };
 
-/// What the rows of a block, or of a head, add up to.
+/// Totals over the rows of a block, or of a head.
 struct RowTotals {
   std::size_t masked = 0;
   WeightTotals weights;
-  /// The same if no key after the query may be seen, and whether any of those has weight: maps
-  /// alone do not say what a query may see.
+  /// The totals if the map is causal, and whether a key after its query has weight: a given map
+  /// does not show what a query may see.
   WeightTotals causal;
   bool looks_ahead = false;
-  double row_sum_error = 0; ///< of every row that attends
+  double row_sum_error = 0; ///< over all rows that attend
   std::size_t attending = 0;
   std::optional<double> largest_logit, largest_logsumexp;
 
@@ -79,12 +79,12 @@ void keep_larger(std::optional<double>& largest, double value);
 /// The larger one; NaN wins.
 double larger(double a, double b);
 
-/// Where tokens that were there before stand among the keys.
+/// The keys with the same token as a query.
 class Repeats {
 public:
   Repeats(const Layer& layer, std::size_t batch);
   bool known() const { return !keys_of_query_.empty(); }
-  /// The keys whose token is query t's, in order; none where it has no label.
+  /// The keys whose token is query t's, in order; none if the query has no label.
   std::span<const std::size_t> keys_of(std::size_t t) const {
     if (t >= keys_of_query_.size()) return {};
     return keys_[keys_of_query_[t]];
@@ -92,11 +92,11 @@ public:
 
 private:
   std::vector<std::vector<std::size_t>> keys_; ///< by token
-  std::vector<std::size_t> keys_of_query_;     ///< which of them, of each labelled query
+  std::vector<std::size_t> keys_of_query_;     ///< the token of each labelled query
 };
 
 /// Whether queries have a place among the keys: they come from the same tokens, or causal or a
-/// window says where they stand.
+/// window gives their place.
 bool queries_are_among_keys(const Layer& layer);
 
 } // namespace mha

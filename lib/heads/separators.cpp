@@ -15,7 +15,7 @@ constexpr std::string_view signs[] = {".", ",",  ";",  ":",  "!",  "?",  "|",  "
                                       "Ċ", "。", "，", "、", "；", "：", "！", "？", "<0x0A>"};
 constexpr std::string_view blanks[] = {" ", "Ġ", "▁", "␣"};
 
-/// Takes every one of some words from the start of the text, as long as one is there.
+/// Removes words from the start of the text until none of them is there.
 template <class Words> bool take_all(std::string_view& text, const Words& words) {
   const std::size_t before = text.size();
   for (bool found = true; found;) {

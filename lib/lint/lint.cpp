@@ -1,9 +1,6 @@
 #include <mha/lint/lint.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/lint/lint_masks.hpp>
-#include <mha/lint/lint_overflow.hpp>
-#include <mha/lint/lint_rotary.hpp>
 
 #include <fmt/format.h>
 
@@ -21,18 +18,18 @@ const LintTensor* find(const LintSubject& subject, std::string_view name) {
   return at == subject.tensors.end() ? nullptr : &*at;
 }
 
-/// W_qkv holds queries', keys' and values' columns: three equal parts only where H_kv = H.
-void find_thirds(const LintSubject& subject, Texts& texts) {
+/// Warns of a W_qkv that does not consist of three equal parts, because H_kv < H.
+void find_thirds(const LintSubject& subject, LintTexts& texts) {
   const LintTensor* fused = find(subject, "W_qkv");
   if (!fused || fused->tensor.rank() != 2) return;
   const bool columns = subject.loaded && subject.loaded->layer.settings.columns;
   const std::size_t width = fused->tensor.shape()[columns ? 0 : 1];
   if (!subject.loaded) {
     if (width % 3 != 0)
-      texts.push_back(message(
-          "{} has {} columns, which are no three equal parts: key/value heads are fewer than query "
-          "heads; give <num_heads> and <num_kv_heads>",
-          fused->source, width));
+      texts.push_back(message("{} has {} columns, which are not three equal parts: key/value heads "
+                              "are fewer than query "
+                              "heads; give <num_heads> and <num_kv_heads>",
+                              fused->source, width));
     return;
   }
   const Dims& d = subject.loaded->layer.dims;
@@ -44,23 +41,23 @@ void find_thirds(const LintSubject& subject, Texts& texts) {
       fused->source, q, k, v, q, q + k,
       subject.loaded->layer.settings.qkv_order == QkvOrder::qkv
           ? ""
-          : " of its columns in the order q, k, v; here they lie in another (qkv_order)"));
+          : " of its columns in the order q, k, v; this layer has another order (qkv_order)"));
 }
 
-/// A square matrix from elsewhere: (in, out) and (out, in) both fit, and nn.Linear has the latter.
-void find_unproven_squares(const LintSubject& subject, Texts& texts) {
+/// Warns of a square matrix whose orientation is not known: nn.Linear stores (out, in).
+void find_unproven_squares(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   for (const Origin& origin : subject.loaded->origins) {
     if (!origin.name.starts_with("W_") || !origin.orientation_unknown) continue;
     if (origin.shape.size() != 2 || origin.shape[0] != origin.shape[1]) continue;
     texts.emplace_back(fmt::format(
-        "{} is square, {}: taken as (in, out), applied as X W. Nothing proves it, and PyTorch's "
-        "nn.Linear stores (out, in): say which, {}=FILE@IO or @OI",
+        "{} is square, {}: taken as (in, out), applied as X W. The file does not show which, and "
+        "PyTorch's nn.Linear stores (out, in): give {}=FILE@IO or @OI",
         origin.source, to_string(origin.shape), origin.name));
   }
 }
 
-/// Stages, masks and biases show −inf where a query may not attend.
+/// Stages, masks and biases have −inf where a query may not attend.
 bool may_be_infinite(std::string_view name) {
   for (std::string_view other : {"mask", "key_padding_mask", "bias", "relative_bias", "sinks",
                                  "biased", "masked", "row_max", "shifted", "logsumexp"})
@@ -68,7 +65,7 @@ bool may_be_infinite(std::string_view name) {
   return false;
 }
 
-void find_not_finite(const LintSubject& subject, Texts& texts) {
+void find_not_finite(const LintSubject& subject, LintTexts& texts) {
   for (const LintTensor& entry : subject.tensors) {
     const Summary& s = entry.summary;
     const std::size_t infinite = may_be_infinite(entry.name) ? 0 : s.infinite;
@@ -92,8 +89,8 @@ void find_not_finite(const LintSubject& subject, Texts& texts) {
   }
 }
 
-/// Weights that are given must be rows of a softmax: without sinks they sum to 1, or are all 0.
-void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
+/// Given weights must be rows of a softmax: without sinks they sum to 1, or are all 0.
+void find_rows_that_do_not_sum(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   if (!layer.has_given(Stage::weights) || !layer.sinks.empty()) return;
@@ -120,16 +117,24 @@ void find_rows_that_do_not_sum(const LintSubject& subject, Texts& texts) {
       worst_row % T, worst));
 }
 
-/// Mistakes are factors: √d_k, √H, 2. A scale a hair beside 1/√d_k was chosen, and a family knows
-/// its own.
-void find_other_scale(const LintSubject& subject, Texts& texts) {
+/// g² of latent attention: DeepSeek multiplies the scale by (0.1 mscale_all_dim ln factor + 1)². 1
+/// without such a rotary scaling.
+double scale_of_mscale(const Settings& s) {
+  if (s.rope_scaling != RopeScaling::yarn || s.rope_factor <= 1) return 1;
+  const double g = 0.1 * s.rope_mscale_all_dim * std::log(s.rope_factor) + 1;
+  return g * g;
+}
+
+/// Mistakes are factors such as √d_k, √H or 2. A scale very near 1/√d_k was chosen on purpose, and
+/// families know their own.
+void find_other_scale(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const LoadedLayer& loaded = *subject.loaded;
   const Layer& layer = loaded.layer;
   const auto origin = layer.settings.origins.find("scale");
   if (origin == layer.settings.origins.end() || layer.dims.d_k == 0) return;
   if (loaded.naming != "canonical" && !is_given(origin->second)) return;
-  // A bilinear form, X W Xᵀ, has no W_k and wants no scale.
+  // A bilinear form, X W Xᵀ, has no W_k and needs no scale.
   if (!layer.X.empty() && layer.W_k.empty() && !layer.has_given(Stage::k)) return;
   const double usual = 1 / std::sqrt(static_cast<double>(layer.dims.d_k)), scale = layer.scale();
   const double factor = scale / usual, latent = factor / scale_of_mscale(layer.settings);
@@ -141,8 +146,28 @@ void find_other_scale(const LintSubject& subject, Texts& texts) {
                   scale, origin->second, layer.dims.d_k, usual, factor));
 }
 
-/// A score beyond the type's range is not masked, and its row is lost.
-void find_overflow_of_scores(const LintSubject& subject, Texts& texts) {
+/// Warns of a rotary scaling that scales nothing, or by a length that is not given.
+void find_idle_rope_scaling(const LintSubject& subject, LintTexts& texts) {
+  if (!subject.loaded) return;
+  const Settings& s = subject.loaded->layer.settings;
+  if (s.rope == Rope::none || s.rope_scaling == RopeScaling::none) return;
+  const std::string kind = find_setting("rope_scaling")->get(s);
+  if (s.rope_factor == 1 && s.rope_scaling != RopeScaling::longrope)
+    texts.emplace_back(fmt::format(
+        "rope_scaling {} with rope_factor 1 scales nothing: give the factor of the model's "
+        "rope_scaling, or leave it out",
+        kind));
+  const bool by_length = // llama3's default is Llama 3.1's own
+      s.rope_scaling != RopeScaling::linear && s.rope_scaling != RopeScaling::llama3;
+  if (by_length && s.origins.count("rope_original_length") == 0)
+    texts.emplace_back(fmt::format(
+        "rope_scaling {} depends on the length that the model was trained on, which is not given: "
+        "{:g} is taken; give rope_original_length (original_max_position_embeddings)",
+        kind, s.rope_original_length));
+}
+
+/// Warns of scores beyond the type's range: they are not masked, and their rows are lost.
+void find_overflow_of_scores(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   if (Message text = overflow_of(subject.loaded->layer, subject.threads); !text.empty())
     texts.push_back(std::move(text));
@@ -151,7 +176,7 @@ void find_overflow_of_scores(const LintSubject& subject, Texts& texts) {
 constexpr std::array all_checks{
     Check{"mask.named_bias", "a causal mask's buffer that is called bias", find_mask_named_bias},
     Check{"weight.thirds", "a fused weight whose thirds cannot be q, k, v", find_thirds},
-    Check{"weight.orientation", "a square weight whose orientation nothing proves",
+    Check{"weight.orientation", "a square weight whose orientation is not known",
           find_unproven_squares},
     Check{"mask.inverted", "a boolean mask whose true entries are the wrong triangle",
           find_inverted_mask},
@@ -175,7 +200,7 @@ std::span<const Check> checks() {
 std::vector<Suspicion> lint(const LintSubject& subject) {
   std::vector<Suspicion> findings;
   for (const Check& check : all_checks) {
-    Texts texts;
+    LintTexts texts;
     check.run(subject, texts);
     for (Message& text : texts) findings.push_back({check.name, std::move(text)});
   }

@@ -1,4 +1,4 @@
-#include <mha/lint/lint_masks.hpp>
+#include <mha/lint/lint.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/observe/masked_keys.hpp>
@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// Whether element (i, j) of the last two axes, in every leading slice, is what `expected` says.
+/// Whether element (i, j) of the last two axes equals expected(i, j) in every leading slice.
 bool has_pattern(const Tensor& tensor, bool (*expected)(std::size_t i, std::size_t j)) {
   const std::size_t n = tensor.shape().back();
   for (std::size_t at = 0; at < tensor.count(); ++at)
@@ -32,7 +32,7 @@ bool only_zeros_and_ones(const Tensor& tensor) {
   return true;
 }
 
-/// "0–2, 5": runs of numbers, the first few.
+/// "0–2, 5": the first few runs of numbers.
 std::string runs_text(const std::vector<std::size_t>& numbers) {
   std::string text;
   for (std::size_t i = 0, runs = 0; i < numbers.size(); ++runs) {
@@ -46,12 +46,12 @@ std::string runs_text(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// What a mask holds at (b, h, t, j), j counting its own keys.
+/// Whether a mask blocks (b, h, t, j), where j counts its own keys.
 bool blocks(const Broadcast& mask, std::size_t b, std::size_t h, std::size_t t, std::size_t j) {
   return mask.row<std::uint8_t>(b, h, t)[j * mask.strides[3]] != 0;
 }
 
-/// Whether a mask lets every query see later keys only: all of them, and none before.
+/// Whether a mask lets every query see all later keys and no earlier ones.
 bool shows_the_future(const Layer& layer, const Broadcast& mask) {
   const Dims& d = layer.dims;
   if (mask.strides[2] == 0 || mask.strides[3] == 0 || mask.keys != d.T || d.T < 2 ||
@@ -80,8 +80,8 @@ std::vector<std::size_t> masked_rows(const Layer& layer, std::size_t b, std::siz
 
 } // namespace
 
-/// GPT-2's `attn.bias` is a buffer: the lower triangle of ones that its causal mask is made of.
-void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
+/// Warns of GPT-2's `attn.bias`, a buffer with the lower triangle of ones for its causal mask.
+void find_mask_named_bias(const LintSubject& subject, LintTexts& texts) {
   for (const LintTensor& entry : subject.tensors) {
     if (entry.name != "bias" || !is_square_map(entry.tensor)) continue;
     if (!only_zeros_and_ones(entry.tensor)) continue;
@@ -93,7 +93,7 @@ void find_mask_named_bias(const LintSubject& subject, Texts& texts) {
   }
 }
 
-void find_inverted_mask(const LintSubject& subject, Texts& texts) {
+void find_inverted_mask(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   for (const Broadcast& mask : layer.blocked)
@@ -104,7 +104,7 @@ void find_inverted_mask(const LintSubject& subject, Texts& texts) {
           mask.origin));
 }
 
-void find_masked_rows(const LintSubject& subject, Texts& texts) {
+void find_masked_rows(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   const Dims& d = layer.dims;
@@ -133,9 +133,9 @@ void find_masked_rows(const LintSubject& subject, Texts& texts) {
                                                           : "NaN"));
 }
 
-/// A mask of zeros and one finite number, which must lie far below the scores (a hidden key with a
-/// high score can beat a visible one otherwise).
-void find_small_mask_constant(const LintSubject& subject, Texts& texts) {
+/// Warns of a mask of zeros and one finite number that is not far below the scores: a hidden key
+/// with a high score can beat a visible one.
+void find_small_mask_constant(const LintSubject& subject, LintTexts& texts) {
   if (!subject.loaded) return;
   const Layer& layer = subject.loaded->layer;
   constexpr double negligible = 16; // e^−16: below what float32 weights show

@@ -1,4 +1,4 @@
-#include <mha/lint/lint_overflow.hpp>
+#include <mha/lint/lint.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/observe/compute.hpp>
@@ -13,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// The largest |value|; infinite where one is not finite.
+/// The largest |value|; infinite if one is not finite.
 double largest(const Tensor& tensor, double otherwise) {
   if (tensor.empty()) return otherwise;
   const Summary sum = summary_of(tensor);
@@ -21,7 +21,7 @@ double largest(const Tensor& tensor, double otherwise) {
   return sum.count == 0 ? 0 : std::max(std::abs(sum.min), std::abs(sum.max));
 }
 
-/// A bound of a projection's numbers.
+/// An upper bound of a projection's numbers.
 double bound_of(const Layer& layer, Stage stage, const Tensor& x, const Tensor& W,
                 const Tensor& b) {
   if (layer.has_given(stage)) return largest(layer.given[index_of(stage)], 0);

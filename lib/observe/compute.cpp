@@ -1,7 +1,6 @@
 #include <mha/observe/compute.hpp>
 
 #include <mha/forward/attention.hpp>
-#include <mha/observe/derived.hpp>
 #include <mha/schedule/padding.hpp>
 #include <mha/schedule/patching.hpp>
 

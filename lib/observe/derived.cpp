@@ -1,4 +1,4 @@
-#include <mha/observe/derived.hpp>
+#include <mha/observe/compute.hpp>
 
 #include <mha/kernels/dense.hpp>
 #include <mha/layer/graph.hpp>
@@ -16,11 +16,11 @@ namespace mha {
 
 namespace {
 
-/// One batch item's weights, H × T × S, and how many of its rows are no padding.
+/// One batch item's weights, H × T × S; rows from `length` on are padding.
 struct ItemWeights {
   const Tensor& weights;
   std::size_t item, H, T, S, length;
-  bool nan_is_masked; ///< a row of NaN alone is one that may attend to nothing
+  bool nan_is_masked; ///< a row with only NaN may attend to nothing
 
   double at(std::size_t h, std::size_t t, std::size_t s) const {
     return value_at(weights, ((item * H + h) * T + t) * S + s);
@@ -95,7 +95,7 @@ Numbers norms_of_sums(const Layer& layer, const Tensor& v, const ItemWeights& of
   return norms;
 }
 
-/// What the layers before left of each token: I before the first.
+/// The rollout up to the layer before; I before the first layer.
 Numbers rollout_before(const Layer& layer, const ItemWeights& of) {
   Numbers before(of.T * of.T);
   if (layer.rollout_before.empty())
@@ -125,8 +125,8 @@ Numbers rolled_out(const ItemWeights& of, const Numbers& before) {
   return rolled;
 }
 
-/// Sum of a row's weights: 0 where it attends to nothing. Any other row with a NaN sums to NaN, and
-/// so does what is made of it.
+/// The sum of a row's weights; 0 if it attends to nothing. Any other row with a NaN sums to NaN,
+/// which its derived stages inherit.
 double row_sum(const ItemWeights& of, std::size_t h, std::size_t t) {
   double sum = 0;
   bool all_nan = true;
@@ -196,8 +196,8 @@ Numbers numbers_of(Stage stage, const Layer& layer, const Tensor& v, const ItemW
   }
 }
 
-/// Shows the numbers of one batch item: those of a map by head, as a map's blocks are; those of
-/// heads beside each other as one piece, which no text's length cuts.
+/// Shows the numbers of one batch item: a map by head, like a map's blocks; numbers of heads in one
+/// piece, which the text's length does not limit.
 void show(const Layer& layer, Stage stage, std::size_t item, const Numbers& numbers,
           Observer& observer) {
   Shape shape;
@@ -217,7 +217,7 @@ void show(const Layer& layer, Stage stage, std::size_t item, const Numbers& numb
   }
 }
 
-/// Shows another observer the steps that it wants.
+/// Shows another observer only the steps that it wants.
 class Steps : public Observer {
 public:
   explicit Steps(Observer& observer, const StageSet& wanted)

@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// Runs that follow each other in the file are written together, up to this many bytes.
+/// Consecutive runs in the file are written together, up to this many bytes.
 constexpr std::size_t gather_bytes = 1 << 20;
 
 template <class T> std::size_t infinite_in(const std::byte* values, std::size_t n) {

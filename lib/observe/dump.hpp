@@ -1,5 +1,5 @@
 #pragma once
-// Streams stages to files while they are computed: memory does not grow with T².
+// Streaming of stages to files while they are computed, so that memory does not grow with T².
 
 #include <mha/files/writer.hpp>
 #include <mha/observe/placement.hpp>
@@ -14,8 +14,8 @@ public:
   struct Target {
     Stage stage;
     std::size_t item = 0;
-    std::size_t offset = 0;   ///< of the layer's elements in the item, where layers are stacked
-    DType dtype = DType::f32; ///< that values are rounded to
+    std::size_t offset = 0;   ///< of the layer's elements in the item, if layers are stacked
+    DType dtype = DType::f32; ///< the type of the file
   };
   /// The writer's items must have the shapes of the placements.
   Dump(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
@@ -25,7 +25,7 @@ public:
   std::optional<std::size_t> batch() const override;
   void observe(const Slice& block) override;
 
-  /// How many finite numbers of each stage became infinite by rounding; without those of none.
+  /// How many finite numbers of each stage became infinite by rounding, for stages with any.
   std::map<Stage, std::size_t> overflowed() const;
 
 private:

@@ -11,13 +11,13 @@
 
 namespace mha {
 
-/// Whether a weight (or exp) is hidden: the mask blocks its key, and nothing was attended there.
-/// Rows that are masked whole may have weights all the same (`masked_rows`), and given ones may.
+/// Whether a weight (or exp) is hidden: the mask blocks its key, and the weight is zero or masked.
+/// Fully masked rows may have weights nevertheless (`masked_rows`), and so may given ones.
 template <class T> bool is_hidden(T mask, T weight) {
   return is_masked(mask) && (weight == 0 || is_masked(weight));
 }
 
-/// Which keys of one batch item are hidden from each query, read off the weights.
+/// The keys of one batch item that are hidden from each query, by the weights.
 class HiddenKeys : public Observer {
 public:
   /// The keys that a query sees: [first, end).
@@ -25,7 +25,7 @@ public:
     std::uint32_t first = 0, end = 0;
     bool operator==(const KeyRange&) const = default;
   };
-  /// Bits are kept where they take at most `most_bytes`, unpacked.
+  /// Keeps bits if they take at most `most_bytes` unpacked.
   HiddenKeys(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,
              std::size_t most_bytes);
 
@@ -34,9 +34,9 @@ public:
 
   /// Whether any key is hidden from any query.
   bool any() const { return any_; }
-  /// One a query; empty where heads differ or there are gaps.
+  /// One run for each query; empty if heads differ or there are gaps.
   std::vector<KeyRange> runs() const;
-  /// A bit a key, RowForm::bits; nothing where they would be too many.
+  /// A bit for each key (RowForm::bits); nothing if these would be too many.
   std::optional<PackedStage> bits() const;
 
 private:
@@ -44,7 +44,7 @@ private:
 
   const Layer& layer_;
   std::vector<std::size_t> numbers_;  ///< of the heads
-  std::size_t batch_, row_bytes_ = 0; ///< of a row of bits; 0: none are kept
+  std::size_t batch_, row_bytes_ = 0; ///< of a row of bits; 0 if no bits are kept
   std::atomic<bool> gaps_{false}, any_{false};
   std::vector<std::vector<KeyRange>> runs_; ///< T each
   std::vector<std::string> bits_;           ///< T rows each

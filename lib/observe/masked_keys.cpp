@@ -19,7 +19,7 @@ bool has_given_mask(const Layer& layer) {
   return layer.has_given(Stage::masked) || layer.has_given(Stage::shifted);
 }
 
-/// Where masks are finite for all keys, the softmax attends all the same: only −inf hides then.
+/// If finite numbers mask all keys, the softmax attends nevertheless, so that only −inf hides.
 template <class T> void from_tensors(const Layer& layer, std::size_t b, std::size_t h,
                                      std::size_t t, std::vector<std::uint8_t>& masked) {
   thread_local std::vector<T> row;

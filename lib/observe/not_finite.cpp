@@ -14,12 +14,12 @@ namespace mha {
 namespace {
 
 Message where_it_comes_from() {
-  return message("a weight before it has some, or it overflowed on the way; <weights and stages> "
-                 "say where");
+  return message("an earlier weight has some, or a step overflowed; <weights and stages> show "
+                 "where");
 }
 
-/// Whether an element has the exponent of infinity and NaN. Whole numbers are compared, so that a
-/// compiler takes many at once. In maps and rows a mask makes −inf: there it is none of these.
+/// Whether an element has the exponent of infinity and NaN. Compares integers, so that compilers
+/// vectorise the loop. `masks`: −inf does not count, since masks make it in maps and rows.
 template <class T, class Bits>
 bool some_not_finite(const Tensor& tensor, Bits exponent, bool masks) {
   constexpr Bits sign = Bits{1} << (8 * sizeof(Bits) - 1);
@@ -40,7 +40,7 @@ bool has_not_finite(const Tensor& tensor, bool masks) {
   return is_floating(tensor.dtype()) && has_not_finite(convert(tensor, DType::f32), masks);
 }
 
-/// A weight where it lies: nothing is copied to look at it.
+/// A weight in its stored form, so that nothing is copied to check it.
 const Tensor& as_stored(const Tensor& tensor) {
   return tensor.stored() ? tensor.stored()->matrix : tensor;
 }
@@ -68,7 +68,7 @@ std::string what_is_not(const Tensor& tensor, bool has_batch, bool masks) {
                      place_text(shape, first));
 }
 
-/// Whether a stage's −inf may be a mask's.
+/// Whether −inf in a stage may be a mask's.
 bool may_be_masked(Stage stage) {
   const Kind kind = info_of(stage).kind;
   return kind == Kind::map || kind == Kind::row;
@@ -90,17 +90,17 @@ std::string not_finite_in(Stage stage, const Tensor& value, bool has_batch) {
 
 std::vector<Note> not_finite_inputs(const Layer& layer) {
   std::vector<Note> notes;
-  const auto tell = [&](std::string_view name, const std::string& found) {
+  const auto warn = [&](std::string_view name, const std::string& found) {
     if (!found.empty())
       notes.push_back(
           warning(fmt::format("{} has {}: everything computed from them is lost", name, found)));
   };
   for (const TensorInfo& info : layer_tensors())
     if (const Tensor& tensor = info.of(layer); !tensor.empty())
-      tell(info.name, not_finite_in(tensor, layer.dims.batched || !info.has_batch()));
+      warn(info.name, not_finite_in(tensor, layer.dims.batched || !info.has_batch()));
   for (const StageInfo& info : stages())
     if (layer.has_given(info.stage))
-      tell(info.name,
+      warn(info.name,
            not_finite_in(info.stage, layer.given[index_of(info.stage)], layer.dims.batched));
   return notes;
 }

@@ -25,38 +25,38 @@ bool is_finite(const Layer& layer, const Tensor& tensor) {
   return by_precision(layer.dtype, [&]<class T>(T) { return all_finite<T>(tensor); });
 }
 
-/// Whether what is added to scores is finite, or −inf as masks are.
+/// Whether numbers added to scores are finite, or −inf as in masks.
 bool hides_or_adds(const Broadcast& numbers) {
   for (std::size_t i = 0; i < numbers.tensor.count(); ++i)
     if (!(value_at(numbers.tensor, i) < std::numeric_limits<double>::infinity())) return false;
   return true;
 }
 
-/// The first tensor of the layer that is not finite; "": all are.
-std::string strange_input(const Layer& layer) {
+/// The first tensor of the layer that is not finite, or "".
+std::string not_finite_tensor(const Layer& layer) {
   for (const TensorInfo& info : layer_tensors())
     if (!info.in_layer.in_double && !is_finite(layer, info.of(layer)))
       return std::string(info.name);
   for (const auto* list : {&layer.added, &layer.bias})
-    for (const Broadcast& one : *list)
-      if (!hides_or_adds(one)) return one.name.empty() ? "the mask" : one.name;
+    for (const Broadcast& added : *list)
+      if (!hides_or_adds(added)) return added.name.empty() ? "the mask" : added.name;
   return "";
 }
 
-/// The numbers of a stage at one query that no mask made what they are.
-struct Strange {
+/// The numbers of a stage at one query that are not finite, and not because of a mask.
+struct NotFinite {
   std::size_t count = 0, first = 0;
   double value = 0;
 };
-Strange strange_in(const Tensor& values, const std::vector<std::uint8_t>* masked) {
-  Strange strange;
+NotFinite not_finite_of(const Tensor& values, const std::vector<std::uint8_t>* masked) {
+  NotFinite found;
   for (std::size_t i = 0; i < values.count(); ++i) {
     if (masked && (*masked)[i] != 0) continue;
     const double value = value_at(values, i);
     if (std::isfinite(value)) continue;
-    if (strange.count++ == 0) strange.first = i, strange.value = value;
+    if (found.count++ == 0) found.first = i, found.value = value;
   }
-  return strange;
+  return found;
 }
 
 std::string number_text(double value) {
@@ -83,10 +83,10 @@ std::optional<Overflow> find_overflow(const Layer& layer, std::size_t batch, std
     const StageInfo& info = info_of(stage);
     if (all_masked && info.kind == Kind::row) continue;
     const bool after_masks = info.kind == Kind::map;
-    const Strange strange = strange_in(kept.value(stage), after_masks ? &masked : nullptr);
-    if (strange.count == 0) continue;
-    if (layer.has_given(stage) || !strange_input(layer).empty()) return std::nullopt;
-    return Overflow{stage, batch, head, query, strange.count, strange.first, strange.value};
+    const NotFinite bad = not_finite_of(kept.value(stage), after_masks ? &masked : nullptr);
+    if (bad.count == 0) continue;
+    if (layer.has_given(stage) || !not_finite_tensor(layer).empty()) return std::nullopt;
+    return Overflow{stage, batch, head, query, bad.count, bad.first, bad.value};
   }
   return std::nullopt;
 }
@@ -112,15 +112,16 @@ Message overflow_text(const Layer& layer, const Overflow& found) {
 }
 
 std::string not_finite_text(const Layer& layer) {
-  std::string name = strange_input(layer);
+  std::string name = not_finite_tensor(layer);
   for (const StageInfo& info : stages())
     if (name.empty() && layer.has_given(info.stage) &&
         !is_finite(layer, layer.given[index_of(info.stage)]))
       name = info.name;
   if (name.empty()) return "";
-  return fmt::format("{} has numbers that are NaN or infinite: what is computed from them is no "
-                     "number, and says nothing of a head",
-                     name);
+  return fmt::format(
+      "{} has numbers that are NaN or infinite: everything computed from them is lost, and "
+      "measures of heads mean nothing",
+      name);
 }
 
 OverflowWatch::OverflowWatch(const Layer& layer)
@@ -131,7 +132,7 @@ OverflowWatch::OverflowWatch(const Layer& layer)
 
 void OverflowWatch::observe(const Slice& block) {
   std::size_t rows = 0;
-  Row first{};
+  LostRow first{};
   for (std::size_t i = 0; i < block.values.shape[1] && block.token + i < block.length; ++i) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * block.values.strides[1];
     const double sum =
@@ -144,7 +145,7 @@ void OverflowWatch::observe(const Slice& block) {
   if (rows > 0) add(rows, first);
 }
 
-void OverflowWatch::add(std::size_t rows, const Row& first) {
+void OverflowWatch::add(std::size_t rows, const LostRow& first) {
   const std::lock_guard lock(mutex_);
   rows_ += rows;
   if (!first_ || first < *first_) first_ = first;
@@ -152,7 +153,7 @@ void OverflowWatch::add(std::size_t rows, const Row& first) {
 
 void OverflowWatch::share(const Layer&, const Plan&, ShareBytes& bytes) {
   std::size_t rows = rows_;
-  Row first = first_.value_or(Row{});
+  LostRow first = first_.value_or(LostRow{});
   bytes.field(rows), bytes.field(first);
   if (!bytes.writes() && rows > 0) add(rows, first);
 }
@@ -160,7 +161,7 @@ void OverflowWatch::share(const Layer&, const Plan&, ShareBytes& bytes) {
 Message OverflowWatch::report_without_layer() const {
   if (!first_) return "";
   return message("{} of exponentials {} no finite sum: a number before overflowed, or was not "
-                 "finite; `explain {}<head> {} <query> {}` says which",
+                 "finite; `explain {}<head> {} <query> {}` shows which",
                  counted(rows_, "rows"), rows_ == 1 ? "has" : "have",
                  batched_ ? message("<batch> {} ", first_item_ + first_->batch) : "", first_->head,
                  first_->query);

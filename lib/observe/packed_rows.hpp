@@ -1,6 +1,5 @@
 #pragma once
-// Keeps rows of stages as packed bytes, a head at a time, for a reader that takes them one by
-// one.
+// Rows of stages as packed bytes, a head at a time, for a page that unpacks heads one by one.
 
 #include <mha/layer/select.hpp>
 #include <mha/observe/compute.hpp>
@@ -14,22 +13,21 @@
 namespace mha {
 
 /// Packs the rows of stages with heads (q, k, v and their forms, maps, head_out) of one batch item.
-/// A head is packed as soon as it is complete, so that few of them are held unpacked.
+/// A head is packed once it is complete, so that few heads are in memory unpacked.
 class PackedRows : public Observer {
 public:
   struct Target {
     Stage stage;
     RowForm form;
   };
-  /// `batch` is the one item that is kept. Of a stage that packs to more than `limit` bytes nothing
-  /// is kept.
+  /// `batch` is the item to keep. A stage that packs to more than `limit` bytes is dropped.
   PackedRows(const Layer& layer, const std::vector<Target>& targets, const Selection& selection,
              std::size_t batch, std::size_t limit);
 
   StageSet wants() const override;
   void observe(const Slice& block) override;
 
-  /// The packed heads of a stage, those selected, in order; none if they passed the limit.
+  /// The packed heads of a stage, those selected, in order; nothing if they exceeded the limit.
   std::optional<PackedStage> take(Stage stage);
 
 private:

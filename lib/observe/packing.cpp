@@ -29,7 +29,7 @@ RowScale round_row(const T* row, std::ptrdiff_t stride, std::uint16_t* codes, st
     if (std::isfinite(number(i))) low = std::min(low, number(i)), high = std::max(high, number(i));
   RowScale scale;
   if (low <= high) {
-    // The smallest is rounded to a float first: codes count from what the reader adds to.
+    // The smallest is rounded to float first, because the reader adds codes to that float.
     scale.smallest = static_cast<float>(low);
     scale.step = static_cast<float>((high - static_cast<double>(scale.smallest)) / largest_code);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as few bytes, for pages that hold them.
+// Compact forms of numbers, for pages that embed them.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace mha {
 
-/// How the rows of a stage are kept.
+/// The form of a stage's rows.
 enum class RowForm : std::uint8_t {
   exact,   ///< in the layer's dtype, bit for bit
   rounded, ///< 16 bits a number, between the row's smallest and largest finite one
@@ -19,11 +19,11 @@ enum class RowForm : std::uint8_t {
 /// The rows of one stage, head by head. `heads[i]` is deflated (zlib's format), and holds
 ///   exact:   rows × cols numbers;
 ///   rounded: rows × (smallest, step) as float32, then rows × cols codes of 16 bits: the number is
-///            smallest + code · step, or what rounded_nan, rounded_infinity … stand for;
+///            smallest + code · step, or NaN or infinity (rounded_nan …);
 ///   largest: rows × kept places of 32 bits, then rows × kept float32; largest first;
 ///   bits:    rows × ⌈cols / 8⌉ bytes, the lowest bit first.
-/// Numbers, codes and places are little-endian and lie in planes: every first byte, every second
-/// byte …, which deflates better.
+/// Numbers, codes and places are little-endian and stored in planes (every first byte, every second
+/// byte …), which deflate better.
 struct PackedStage {
   RowForm form = RowForm::exact;
   std::size_t rows = 0, cols = 0, kept = 0;
@@ -31,7 +31,7 @@ struct PackedStage {
   std::vector<std::string> heads;
 };
 
-/// Codes of the rounded form that are no number; the largest code of a number is one less.
+/// Codes of the rounded form for NaN and infinity; smaller codes are numbers.
 inline constexpr std::uint16_t rounded_nan = 65533, rounded_infinity = 65534,
                                rounded_minus_infinity = 65535;
 
@@ -39,13 +39,13 @@ inline constexpr std::uint16_t rounded_nan = 65533, rounded_infinity = 65534,
 struct RowScale {
   float smallest = 0, step = 0;
 };
-/// Rounds `count` numbers that lie `stride` apart to codes.
+/// Rounds `count` numbers, `stride` apart, to codes.
 template <class T>
 RowScale round_row(const T* row, std::ptrdiff_t stride, std::uint16_t* codes, std::size_t count);
 
 /// Appends every first byte of `count` elements, then every second …
 void append_planes(std::string& out, const void* elements, std::size_t count, std::size_t size);
-/// Zlib's format.
+/// Deflates bytes into zlib's format.
 std::string deflated(const std::string& bytes);
 
 } // namespace mha

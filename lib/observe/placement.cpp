@@ -24,7 +24,7 @@ Placement::Placement(const Layer& layer, Stage stage, const Selection& selection
     targets_.push_back({axis.count, 0, std::move(runs)});
   }
 
-  // The order in which the result has the axes: the table's, its last two exchanged in `columns`.
+  // The order of the result's axes: the stage table's, with the last two exchanged in `columns`.
   std::vector<std::size_t> order(axes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (layer.settings.columns && info_of(stage).kind != Kind::row)
@@ -64,7 +64,7 @@ std::vector<std::vector<Placement::Run>> Placement::held_by(const Slice& block) 
     const Axis axis = axis_of(letters[a]);
     std::size_t start = 0;
     if (axis == Axis::head || axis == Axis::kv_head) start = block.head;
-    // A block of a token stage or a map starts at its token; the key axis of a map is whole.
+    // A block of a token stage or a map starts at its token; a map's axis of keys is whole.
     const bool token_axis =
         axis == Axis::query || (axis == Axis::key && info_of(stage_).kind == Kind::token);
     if (token_axis) start = block.token;
@@ -104,7 +104,7 @@ template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) 
     return static_cast<std::size_t>(block.values.strides[a]);
   };
 
-  // Runs that follow each other in the result are one; a dropped axis has runs of one element.
+  // Consecutive runs in the result are joined; a dropped axis has runs of one element.
   const std::size_t inner = contiguous_axis(held), stride = targets[inner].stride;
   const std::vector<Run>& along = held[inner];
   const auto emit_row = [&](std::size_t to, std::size_t from) {
@@ -114,13 +114,13 @@ template <class Emit> void Placement::cut(const Slice& block, const Emit& emit) 
       if (stride == 1)
         emit(to + along[i].position, from, std::span(along).subspan(i, end - i), step(inner));
       else
-        for (Run one{along[i].index, along[i].position, 1};
-             one.index < along[i].index + along[i].count; ++one.index, ++one.position)
-          emit(to + one.position * stride, from, std::span(&one, 1), step(inner));
+        for (Run single{along[i].index, along[i].position, 1};
+             single.index < along[i].index + along[i].count; ++single.index, ++single.position)
+          emit(to + single.position * stride, from, std::span(&single, 1), step(inner));
     }
   };
 
-  // The other axes, one index after the other.
+  // All combinations of the other axes' indices.
   struct Offsets {
     std::vector<std::size_t> to, from;
   };

@@ -19,12 +19,12 @@ std::size_t strip_of(std::size_t factor) {
   return std::max<std::size_t>(1, 1024 / factor) * factor;
 }
 
-/// Largest of two, or NaN if there is one.
+/// The larger number; NaN wins.
 double larger(double a, double b) {
   return b > a || std::isnan(b) ? b : a;
 }
 
-/// How many of [first, last) lie in [from, to).
+/// How many of [first, last) are in [from, to).
 std::size_t overlap(std::size_t first, std::size_t last, std::size_t from, std::size_t to) {
   const std::size_t begin = std::max(first, from), end = std::min(last, to);
   return end > begin ? end - begin : 0;
@@ -62,7 +62,8 @@ Pool::Size Pool::of_one_scale(const Layer& layer, const std::vector<Selection>& 
 Pool::Pool(const Layer& layer, Stage stage, const Selection& selection, Size most, Pooling pooling)
     : layer_(layer), stage_(stage), pooling_(pooling) {
   if (info_of(stage).kind != Kind::map)
-    fail("{} is no map of queries × keys: choose scores, scaled, capped, biased, masked, shifted, "
+    fail("{} is not a map of queries × keys: choose scores, scaled, capped, biased, masked, "
+         "shifted, "
          "exp or weights",
          name_of(stage));
   require_stage(layer, stage);
@@ -96,14 +97,14 @@ void Pool::observe(const Slice& block) {
   by_precision(layer_.dtype, [&]<class T>(T) { pool<T>(block, map); });
 }
 
-/// The bands of a block arrive in order, in one thread: no other thread has its part.
+/// The bands of a block arrive in order, in one thread, so that no other thread uses its part.
 Pool::BlockSums& Pool::part_at(const Place& place) {
   const std::lock_guard lock(mutex_);
   return parts_[place];
 }
 
-/// Rows of one block as a row of cells, a strip of keys after the other: what lies above the
-/// diagonal is left out strip by strip.
+/// Rows of one block as a row of cells, one strip of keys after the other, so that strips above the
+/// diagonal are skipped.
 template <class T> class Pool::PooledRows {
 public:
   PooledRows(const Pool& pool, const Slice& block, std::span<const std::size_t> rows)
@@ -113,7 +114,7 @@ public:
         chosen_(pool.keys_.chosen),
         factor_(pool.keys_.factor),
         all_(pool.layer_.dims.S_all),
-        // Extra keys stand behind the last position, and are always seen.
+        // Extra keys come after the last position and are always seen.
         positioned_(pool.layer_.dims.past + pool.layer_.dims.S),
         first_key_(pool.keys_.contiguous && !chosen_.empty() ? chosen_[0] : 0),
         mean_(pool.pooling_ == Pooling::mean),
@@ -159,7 +160,7 @@ private:
     }
   }
 
-  /// Whether no row sees a key of the strip, which lies above the diagonal.
+  /// Whether no row sees a key of the strip, because it is above the diagonal.
   bool is_unseen() const {
     return pool_.masks_ == Masks::ranges && positioned_ == all_ &&
            std::none_of(seen_.begin(), seen_.end(), [&](const Visible& keys) {
@@ -187,7 +188,7 @@ private:
       if (chosen_[j] < block_.length) add_range(row, j, j + 1);
   }
 
-  /// Of the keys [first, last), those of this strip, counted from the first chosen one.
+  /// Adds those of the keys [first, last) that are in this strip.
   void add_keys(const T* row, std::size_t first, std::size_t last) {
     const std::size_t from = std::max(first, first_key_ + begin_),
                       to = std::min(last, first_key_ + end_);
@@ -206,7 +207,7 @@ private:
           static_cast<std::uint32_t>(overlap(from, to, c * factor_, (c + 1) * factor_));
   }
 
-  /// `mask`: the row's own, or null where the numbers themselves say what is masked.
+  /// `mask`: the row's mask, or null if the numbers themselves are masked.
   void add_unmasked(const T* row, const T* mask) {
     for (std::size_t j = begin_; j < end_; ++j) {
       const T value = row[j];
@@ -234,14 +235,14 @@ private:
   const bool mean_;
   const double nothing_;
   std::vector<Visible> seen_;       ///< by each row
-  std::vector<T> values_, masks_;   ///< rows × chosen keys, where they are not side by side
+  std::vector<T> values_, masks_;   ///< rows × chosen keys, if these are not contiguous
   BlockSums cells_;                 ///< the result
   std::size_t begin_ = 0, end_ = 0; ///< of the strip, among the chosen keys
   std::vector<double> sums_;        ///< of the strip's keys
   std::vector<std::uint32_t> counts_;
 };
 
-/// A row of cells after the other, each with the rows of the block that belong to it.
+/// Pools one row of cells after the other, each from its rows of the block.
 template <class T> void Pool::pool(const Slice& block, std::size_t map) {
   std::vector<std::pair<std::size_t, std::size_t>> rows; // row of cells, row of the block
   for (std::size_t i = 0; i < block.values.shape[1]; ++i)

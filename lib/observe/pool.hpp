@@ -1,5 +1,5 @@
 #pragma once
-// Maps averaged down to a picture while they are computed: memory is the picture's, not T × S.
+// Pooling of maps to a picture's cells while they are computed, in the memory of the picture.
 
 #include <mha/layer/select.hpp>
 #include <mha/observe/mergeable.hpp>
@@ -10,11 +10,11 @@
 
 namespace mha {
 
-/// How the numbers below one cell become one.
+/// How the numbers of a cell become one.
 enum class Pooling : std::uint8_t { mean, max };
 
-/// One head's map as cells. A cell covers query_factor × key_factor numbers (fewer at the end);
-/// those of masked keys are left out, and a cell of nothing else is masked.
+/// One head's map as cells. A cell covers query_factor × key_factor numbers (fewer at the end),
+/// without those of masked keys; a cell with only masked keys is masked.
 struct PooledMap {
   std::size_t batch = 0, head = 0;
   std::size_t rows = 0, cols = 0;   ///< cells: queries, keys
@@ -26,23 +26,22 @@ struct PooledMap {
 };
 
 /// Pools the selected part of a T × S stage to at most `rows` × `cols` cells a head. Partial
-/// results are kept per block and reduced in block order: the same bits whatever the threads.
+/// results are kept for each block and added in the order of blocks, so that the bits do not depend
+/// on threads.
 ///
-/// Masked are −inf and what lies below −1e8 (masks written as −1e9, or as a type's lowest number)
-/// in `masked` and `shifted`, and zeros of `exp` and `weights` where causal, windows, lengths or a
-/// mask block the key. The stages before `masked` have no masked cells: every score is a number.
-/// Nor have weights that were given without a mask.
+/// Masked numbers are those of −1e8 and below in `masked` and `shifted` (−inf, −1e9, a type's
+/// lowest number), and zeros of `exp` and `weights` where causal, windows, lengths or a mask block
+/// the key. Stages before `masked` and weights that were given without a mask have no masked cells.
 class Pool : public Mergeable {
 public:
   struct Size {
     std::size_t rows = 0, cols = 0; ///< at least 1
-    /// The fewest queries, and keys, of a cell: maps of one picture have one scale.
+    /// The fewest queries and keys of a cell, so that the maps of a picture have one scale.
     std::size_t query_factor = 1, key_factor = 1;
   };
-  /// The size with which maps of several texts have as many queries, and keys, in a cell as the
-  /// longest one's needs.
+  /// The size with which the maps of several texts all have the cells that the longest text needs.
   static Size of_one_scale(const Layer& layer, const std::vector<Selection>& texts, Size size);
-  /// Throws Error for a stage that is no map or that the layer does not have.
+  /// Throws Error for a stage that is not a map or that the layer does not have.
   Pool(const Layer& layer, Stage stage, const Selection& selection, Size most,
        Pooling pooling = Pooling::mean);
 
@@ -51,42 +50,42 @@ public:
     return batches_.chosen.size() == 1 ? std::optional(batches_.chosen[0]) : std::nullopt;
   }
   void observe(const Slice& block) override;
-  /// 12 bytes a cell, and 24 a row of cells; of one that lies across blocks, as often as it is cut.
+  /// 12 bytes a cell and 24 a row of cells, again for each block if a row of cells spans several.
   void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
   /// The chosen positions, in the order of the picture.
   const std::vector<std::size_t>& queries() const { return queries_.chosen; }
   const std::vector<std::size_t>& keys() const { return keys_.chosen; }
-  /// How many queries, and keys, one cell covers.
+  /// How many queries and keys a cell covers.
   std::size_t query_factor() const { return queries_.factor; }
   std::size_t key_factor() const { return keys_.factor; }
 
-  /// One map a batch item and head, in the order of the selection. After the computation.
+  /// A map for each batch item and head, in the order of the selection. Call after the computation.
   std::vector<PooledMap> maps() const;
 
 private:
-  /// One axis: which positions, and where each of them goes.
+  /// One axis: the chosen positions, and the place of each.
   struct Side {
     std::vector<std::size_t> chosen;
     std::vector<std::ptrdiff_t> place; ///< of each position among the chosen ones, or −1
     std::size_t factor = 1, cells = 0;
     bool contiguous = false; ///< a run of positions, in order
   };
-  /// A row of cells, or what one block gives to it.
+  /// A row of cells, or one block's part of it.
   struct BlockSums {
     std::vector<double> sums; ///< Pooling::max: the largest
     std::vector<std::uint32_t> counts;
   };
-  /// Where masked keys show in this stage.
+  /// How masked keys are recognised in this stage.
   enum class Masks : std::uint8_t {
     nowhere,
     values, ///< in the numbers themselves
     ranges, ///< outside visible_keys, where they are zeros
-    rows,   ///< any key, as a row of the mask says, where the number is zero
+    rows,   ///< by a row of the mask, if the number is zero
   };
   using Place = std::tuple<std::size_t, std::size_t, std::size_t>; ///< map, row of cells, block
   static constexpr std::size_t no_block =
-      static_cast<std::size_t>(-1); ///< of a row of cells that one band holds
+      static_cast<std::size_t>(-1); ///< for a row of cells within one band
 
   static Side side_of(Pick pick, std::size_t count, std::size_t most, std::size_t factor = 1);
   BlockSums& part_at(const Place& place);
@@ -99,10 +98,9 @@ private:
   Pooling pooling_;
   Masks masks_ = Masks::nowhere;
   Side batches_, heads_, queries_, keys_;
-  std::vector<std::vector<BlockSums>>
-      whole_; ///< per map and row of cells, where one band holds it all
+  std::vector<std::vector<BlockSums>> whole_; ///< by map and row of cells, for rows within one band
   std::mutex mutex_;
-  std::map<Place, BlockSums> parts_; ///< of other rows of cells, what each block gives
+  std::map<Place, BlockSums> parts_; ///< the blocks' parts of other rows of cells
 };
 
 } // namespace mha

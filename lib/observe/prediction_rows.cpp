@@ -16,7 +16,7 @@ namespace mha {
 
 namespace {
 
-/// A row is read once: what is converted of it stays in the first cache.
+/// Reads the row once, in pieces that stay in the first cache when converted.
 template <class T> PredictionRow::Sums sums_of(const T* z, std::size_t n, const double* p) {
   constexpr std::size_t together = 2048, chains = 8; // one sum would wait for itself
   const double max = static_cast<double>(row_max(z, n));
@@ -35,11 +35,11 @@ template <class T> PredictionRow::Sums sums_of(const T* z, std::size_t n, const 
     exps += row_exp_sum(part.data(), count, max);
   }
   double sum = 0;
-  for (const double one : cross) sum += one;
+  for (const double chain : cross) sum += chain;
   return {max + std::log(exps), sum};
 }
 
-/// Σ p z over the tokens that p does not rule out: what another run rules out, too, counts nothing.
+/// Σ p z over the tokens that p does not rule out, so that −∞ of other tokens does not count.
 double cross_of_possible(const std::vector<double>& p, const std::vector<double>& z) {
   double sum = 0;
   for (std::size_t i = 0; i < p.size(); ++i)
@@ -47,7 +47,7 @@ double cross_of_possible(const std::vector<double>& p, const std::vector<double>
   return sum;
 }
 
-/// Hands on the rows of places as they are computed.
+/// Passes the rows of places to `visit` one by one.
 class RowVisitor : public Observer {
 public:
   RowVisitor(Stage stage, const std::vector<TextPosition>& places, const VisitPrediction& visit)

@@ -11,13 +11,13 @@
 
 namespace mha {
 
-/// A position of a text.
+/// A text and a position in it.
 using TextPosition = std::pair<std::size_t, std::size_t>; // text, position
 
 /// The positions of some places, each once, in ascending order.
 std::vector<std::size_t> positions_of(const std::vector<TextPosition>& places);
 
-/// Whether logits have a softmax: none is NaN or +∞, and not all are −∞, which rules a token out.
+/// Whether logits have a softmax: none is NaN or +∞, and not all are −∞ (which rules a token out).
 bool has_softmax(std::span<const double> logits);
 
 /// The logits of one place, in the precision of the model. Does not own them.
@@ -31,11 +31,11 @@ public:
   std::span<const std::byte> bytes() const { return {first_, width_ * size_of(dtype_)}; }
   double at(std::size_t column) const;
   std::vector<double> in_double() const;
-  /// Where the row is the largest; the first of several.
+  /// The first column with the largest number.
   std::size_t top() const;
 
-  /// Sums over the row z, in double: log Σ exp z, so that log p of a token is its logit less this;
-  /// and Σ p z of a distribution p, 0 where none is given.
+  /// Sums over the row z, in double: log Σ exp z, so that log p of a token is its logit minus this;
+  /// and Σ p z for a distribution p, or 0 without one.
   struct Sums {
     double log_exp = 0, cross = 0;
   };
@@ -47,13 +47,12 @@ private:
   std::size_t width_;
 };
 
-/// Gets the index of a place and its row, which is valid during the call only.
+/// Gets the index of a place and its row, which is valid only during the call.
 using VisitPrediction = std::function<void(std::size_t place, const PredictionRow& row)>;
 
-/// Calls `visit` with each place's row, as the rows are computed: from several
-/// threads, in any order. The rows are the logits; of a model without a head what its last norm
-/// makes, or its last stream. `ends` is what stands behind the last layer, with the stream that it
-/// reads.
+/// Calls `visit` with each place's row as the rows are computed, from several threads and in any
+/// order. The rows are the logits; without a head, the result of the last norm, or the last stream.
+/// `ends` is the model after the last layer, with the stream that it reads.
 void visit_predictions(const Layer& ends, const std::vector<TextPosition>& places,
                        std::size_t threads, const VisitPrediction& visit);
 
@@ -61,12 +60,12 @@ void visit_predictions(const Layer& ends, const std::vector<TextPosition>& place
 class PredictionRows {
 public:
   PredictionRows() = default;
-  /// As visit_predictions visits them.
+  /// Computes the rows as visit_predictions does.
   PredictionRows(const Layer& ends, const std::vector<TextPosition>& places, std::size_t threads);
   /// The rows of a matrix.
   explicit PredictionRows(Tensor rows) : values_(std::move(rows)) {}
 
-  /// The number of rows, one a place, in their order.
+  /// The number of rows, one for each place, in order.
   std::size_t count() const { return values_.empty() ? 0 : values_.shape()[0]; }
   PredictionRow operator[](std::size_t row) const {
     const std::size_t width = values_.shape()[1];
@@ -88,7 +87,7 @@ public:
   /// How another row of logits differs.
   struct Difference {
     double divergence = 0; ///< D(p ‖ q) = Σ p (log p − log q), in nats
-    double log_sum = 0;    ///< of q: log q of a token is its logit less this
+    double log_sum = 0;    ///< of q: log q of a token is its logit minus this
   };
   Difference to(const PredictionRow& other) const;
   /// log p of a token, by its logit.

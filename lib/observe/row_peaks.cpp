@@ -43,7 +43,7 @@ template <class T> void RowPeaks::observe_as(const Slice& block, Head& head) {
     T weight;
     std::uint32_t key;
   };
-  // NaN before everything: it is what one must see.
+  // NaN comes first, so that it is always shown.
   const auto rank = [](T weight) {
     return std::isnan(weight) ? std::numeric_limits<T>::infinity() : weight;
   };
@@ -58,7 +58,7 @@ template <class T> void RowPeaks::observe_as(const Slice& block, Head& head) {
       peaks.push_back({row[k], static_cast<std::uint32_t>(k)});
     std::sort(peaks.begin(), peaks.end(), before);
     for (std::size_t k = kept_; k < S_; ++k) {
-      // Most keys end here; NaN does not.
+      // Most keys are skipped here, but not NaN.
       if (row[k] <= peaks.back().weight || std::isnan(peaks.back().weight)) continue;
       const Peak peak{row[k], static_cast<std::uint32_t>(k)};
       peaks.pop_back();
@@ -72,7 +72,7 @@ template <class T> void RowPeaks::observe_as(const Slice& block, Head& head) {
   }
 }
 
-/// The first `count` of each row.
+/// Packs the first `count` of each row.
 std::string RowPeaks::packed(const Head& head, std::size_t count) const {
   std::vector<std::uint32_t> keys;
   std::vector<float> weights;
@@ -89,7 +89,7 @@ std::string RowPeaks::packed(const Head& head, std::size_t count) const {
 
 std::optional<PackedStage> RowPeaks::largest(std::size_t limit) const {
   if (heads_.empty()) return std::nullopt;
-  // Heads pack about equally well: one tells where to begin.
+  // Heads pack about equally well, so that the first shows where to begin.
   std::size_t count = kept_;
   const std::size_t whole = packed(heads_[0], kept_).size() * heads_.size();
   if (whole > limit) count = kept_ * limit / whole;

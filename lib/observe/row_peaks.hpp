@@ -9,7 +9,7 @@
 
 namespace mha {
 
-/// Of each query and head, the largest weights and their keys.
+/// The largest weights of each query and head, and their keys.
 class RowPeaks : public Observer {
 public:
   RowPeaks(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch, std::size_t kept);
@@ -17,7 +17,7 @@ public:
   StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
 
-  /// As many of each row as `limit` bytes hold, packed; nothing where not even one of each fits.
+  /// As many of each row as fit into `limit` bytes, packed; nothing if not even one of each fits.
   std::optional<PackedStage> largest(std::size_t limit) const;
 
 private:

@@ -1,5 +1,5 @@
 #pragma once
-// One computation, several observers.
+// Several observers of one computation.
 
 #include <mha/observe/mergeable.hpp>
 
@@ -9,8 +9,8 @@
 
 namespace mha {
 
-/// Shows every block to each of its observers that wants the stage and looks at the batch item: of
-/// many that look at one each, few are asked.
+/// Shows every block to each of its observers that wants the stage and the batch item. Observers of
+/// one batch item are found by the item, since there may be many.
 class Several : public Observer {
 public:
   void add(Observer& observer) {
@@ -37,7 +37,7 @@ private:
   StageSet wants_;
 };
 
-/// The same of Mergeable observers: ranks share what each has seen.
+/// The same for Mergeable observers.
 class SeveralMergeable : public Mergeable {
 public:
   void add(Mergeable& observer) {

@@ -1,5 +1,5 @@
 #pragma once
-// Results as bytes between processes of one program: fields in one order, without names.
+// Results as bytes between processes of one program: fields in a fixed order, without names.
 
 #include <mha/system/error.hpp>
 #include <mha/system/visit_entries.hpp>
@@ -13,14 +13,14 @@
 
 namespace mha {
 
-/// Visits a result's fields: writes them, or reads what another process has written. A list of
-/// fields is one function for both.
+/// Visits a result's fields: writes them, or reads those of another process, so that one function
+/// lists the fields for both.
 class ShareBytes {
 public:
   /// Writes.
   ShareBytes() = default;
-  /// Reads. Throws Error where bytes are missing, or are left at the end: then another program, or
-  /// one with other input, has written them.
+  /// Reads. Throws Error if bytes are missing or left over: another program, or one with other
+  /// input, has written them.
   explicit ShareBytes(std::string_view bytes) : writes_(false), rest_(bytes) {}
 
   bool writes() const { return writes_; }
@@ -38,9 +38,9 @@ public:
   template <class Map, class Visit> void entries(Map& map, const Visit& visit) {
     visit_entries(*this, map, visit);
   }
-  /// What was written.
+  /// The written bytes.
   std::string take() { return std::move(written_); }
-  /// Throws Error where something is left to read.
+  /// Throws Error if bytes are left to read.
   void end() const {
     if (!rest_.empty()) fail("a rank has sent {} bytes too many", rest_.size());
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Share of the weight on the first key, the sink of heads that look for nothing.
+// Share of the weight on the first key, the sink of heads without a target.
 
 #include <mha/observe/mergeable.hpp>
 
@@ -9,14 +9,14 @@
 
 namespace mha {
 
-/// Watches weights: the share of all rows but query 0's that is on key 0.
+/// Observes weights: the share on key 0 of all rows but query 0's.
 class SinkWatch : public Mergeable {
 public:
   StageSet wants() const override { return StageSet{Stage::weights}; }
   void observe(const Slice& block) override;
   void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
-  /// Nothing where no map has `least` rows: short texts have no sink, however many they are.
+  /// Nothing if no map has `least` rows: short texts have no sink, however many there are.
   std::optional<double> share(std::size_t least = 16) const;
 
 private:

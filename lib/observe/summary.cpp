@@ -9,7 +9,7 @@ namespace mha {
 
 namespace {
 
-/// Sums run in this many lanes: the compiler can use vectors, and the order is fixed.
+/// Sums run in this many lanes, so that compilers use vectors and the order is fixed.
 constexpr std::size_t lanes = 16;
 
 template <class T> class Running {
@@ -22,8 +22,8 @@ public:
     count_ += count;
   }
 
-  /// The same for numbers that are all finite, which need not be told apart; nothing is added where
-  /// one is not. A number less itself is 0, but NaN where it is infinite or NaN.
+  /// The same for numbers that are all finite, without a check of each; adds nothing and returns
+  /// false if one is not. A number minus itself is 0, but NaN if it is infinite or NaN.
   bool add_finite(const T* values, std::size_t count) {
     std::array<double, lanes> sum = sum_;
     std::array<T, lanes> min = min_, max = max_, none{};
@@ -129,7 +129,7 @@ template <class T> void add_piece(const T* values, std::size_t count, Summary& t
 } // namespace
 
 Summary summary_of(const Tensor& tensor) {
-  // In pieces: a tensor of half precision is not held a second time as a whole.
+  // In pieces, so that a tensor of half precision is not converted as a whole.
   Summary total;
   std::array<double, piece> numbers; // written before it is read: most tensors are smaller
   const std::size_t size = size_of(tensor.dtype());
@@ -157,7 +157,7 @@ std::optional<std::size_t> Summaries::batch() const {
 
 namespace {
 
-/// What a block holds of tokens that are no padding.
+/// The part of a block without padding.
 Slice without_padding(const Slice& block) {
   const StageInfo& info = info_of(block.stage);
   if (info.kind == Kind::derived) return block; // zeros there
@@ -167,7 +167,7 @@ Slice without_padding(const Slice& block) {
     shape[axis] = std::min(shape[axis], block.length > first ? block.length - first : 0);
   };
   keep(info.letters.size() == 3 || info.kind == Kind::row ? 1 : 0, block.token);
-  // Scores behind the end are of no key; those of masked are −inf, and count as masked.
+  // Scores after the end have no key; in `masked` they are −inf, and count as masked.
   if (info.kind == Kind::map) keep(2, 0);
   return own;
 }

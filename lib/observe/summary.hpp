@@ -1,5 +1,5 @@
 #pragma once
-// Smallest, largest and mean value of stages, while they are computed.
+// Minimum, maximum and mean of stages while they are computed.
 
 #include <mha/observe/mergeable.hpp>
 #include <mha/observe/placement.hpp>
@@ -24,7 +24,7 @@ struct Summary {
 /// The summary of numbers of any dtype.
 Summary summary_of(const Tensor& tensor);
 
-/// Keeps one summary per block and adds them up in the order of the blocks, so that the mean's bits
+/// Keeps a summary for each block and adds them in the order of the blocks, so that the mean's bits
 /// do not depend on threads.
 class Summaries : public Mergeable {
 public:
@@ -35,7 +35,7 @@ public:
   void observe(const Slice& block) override;
   void share(const Layer& layer, const Plan& part, ShareBytes& bytes) override;
 
-  /// Of the selected part of a stage.
+  /// The summary of the selected part of a stage.
   Summary of(Stage stage) const;
   /// The shape of that part.
   const Shape& shape(Stage stage) const { return placements_.at(stage).shape(); }

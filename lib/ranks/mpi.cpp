@@ -1,6 +1,6 @@
-// The one file that knows MPI.
+// The only file that uses MPI.
 
-#include <mha/ranks/mpi.hpp>
+#include <mha/ranks/ranks.hpp>
 
 #include <mha/system/parallel.hpp>
 
@@ -61,13 +61,13 @@ private:
   }
   std::string path_;
   MPI_File file_ = MPI_FILE_NULL;
-  std::mutex lock_; ///< MPI is told that its calls come one at a time
+  std::mutex lock_; ///< MPI is initialised for one call at a time
 };
 
 class MpiRanks : public Ranks {
 public:
   MpiRanks() {
-    look_no_further();
+    set_transport();
     int given = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given);
     int rank = 0, count = 1, length = 0;
@@ -121,15 +121,15 @@ protected:
   }
 
 private:
-  /// Ranks of one host talk through its memory. Open MPI looks for fast adapters all the same, for
-  /// 0.2 s, unless it is told (or the caller has told it something else) which of its ways to take.
-  static void look_no_further() {
+  /// Ranks of one host communicate through its memory. Open MPI still searches for fast adapters,
+  /// for 0.2 s, unless its transport is set; a transport set by the caller stays.
+  static void set_transport() {
     const char *all = std::getenv("OMPI_COMM_WORLD_SIZE"),
                *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     if (all && here && std::string_view(all) == here) setenv("OMPI_MCA_pml", "ob1", 0);
   }
-  /// The cores that this rank may use, divided among the ranks of this host that may use the same:
-  /// all of its own where mpirun has bound it to some.
+  /// Divides the cores that this rank may use among the ranks of this host with the same cores. A
+  /// rank that mpirun has bound to cores of its own uses all of them.
   static void share_node() {
     cpu_set_t mine;
     CPU_ZERO(&mine);

@@ -1,4 +1,4 @@
-#include <mha/ranks/mpi.hpp>
+#include <mha/ranks/ranks.hpp>
 
 namespace mha {
 

@@ -1,7 +1,5 @@
 #include <mha/ranks/ranks.hpp>
 
-#include <mha/ranks/mpi.hpp>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -49,7 +47,7 @@ std::string Ranks::failed(const std::string& message) {
 void Ranks::to_first(const std::string& mine, const Taker& take) {
   const std::vector<std::string> sizes = all(std::to_string(mine.size()));
   if (!is_first()) return send(mine);
-  // Everything is received, whatever one of them has sent: no rank waits for its message to be
+  // Receives everything even after a bad message, so that no rank waits for its message to be
   // received.
   std::exception_ptr problem;
   for (std::size_t rank = 1; rank < count_; ++rank) {
@@ -76,7 +74,7 @@ double Ranks::sum(double value) {
 }
 
 std::unique_ptr<SharedFile> Ranks::open(const std::string& path) {
-  fail("{}: one rank alone has nobody to share it with", path);
+  fail("{}: a single rank cannot share a file", path);
 }
 
 void Ranks::send(const std::string&) {}

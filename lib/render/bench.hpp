@@ -3,7 +3,6 @@
 // least time that they can take.
 
 #include <mha/bench/bench.hpp>
-#include <mha/bench/pass.hpp>
 #include <mha/bench/roofline.hpp>
 #include <mha/render/json_text.hpp>
 #include <mha/render/text.hpp>

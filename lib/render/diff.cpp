@@ -346,7 +346,7 @@ std::string diff_table(const Layer& layer, const Diff& diff, const Reference& re
     for (const NotCompared& one : outcome.not_compared) left.push_back(one.text());
     list("not compared", left);
   }
-  list("skipped, not a stage", reference.passed_over);
+  list("skipped, not a stage", reference.skipped);
   return out + (next.empty() ? "" : "\n" + next);
 }
 

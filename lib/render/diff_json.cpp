@@ -86,7 +86,7 @@ std::string diff_json(const Layer& layer, const Diff& diff, const Reference& ref
     json.key("not_compared").list(outcome.not_compared, [&](const NotCompared& one) {
       json.object([&] { json.member("name", one.name).member("reason", one.reason); });
     });
-    json.key("passed_over").list(reference.passed_over);
+    json.key("passed_over").list(reference.skipped);
     json.key("notes").list(reference.notes);
   });
   return json.take();

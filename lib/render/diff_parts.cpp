@@ -150,7 +150,7 @@ std::string coverage_text(const Coverage& coverage, const TextStyle& text_style)
   std::string text = fmt::format("compared: {}", coverage.compared());
   if (const std::vector<std::string> left = coverage.not_compared(); !left.empty())
     text += fmt::format("; not compared: {}", fmt::join(left, ", "));
-  if (const std::vector<std::string> left = coverage.passed_over(); !left.empty())
+  if (const std::vector<std::string> left = coverage.skipped(); !left.empty())
     text += fmt::format("; skipped: {}", fmt::join(left, ", "));
   std::string out;
   for (const std::string& line : wrapped(visible(text), text_style.width))

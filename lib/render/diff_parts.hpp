@@ -4,7 +4,6 @@
 
 #include <mha/compare/coverage.hpp>
 #include <mha/compare/diff.hpp>
-#include <mha/compare/from_exact.hpp>
 #include <mha/naming/coordinates.hpp>
 #include <mha/render/table.hpp>
 #include <mha/render/text.hpp>

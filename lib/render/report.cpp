@@ -88,7 +88,7 @@ PageJson measures_of(const LayerReport& layer) {
     for (const Measure& measure : measures()) values.push_back(number_or_null(measure.of(head)));
     for (const HeadNumbers& numbers : layer.effects)
       values.push_back(number_or_null(numbers.of_heads[list.size()]));
-    list.push_back({{"kind", kind_for_eyes(head.kind)}, {"values", std::move(values)}});
+    list.push_back({{"kind", shown_kind(head.kind)}, {"values", std::move(values)}});
   }
   return list;
 }
@@ -152,7 +152,7 @@ void report_page(const std::vector<LayerReport>& layers, const ReportTitle& titl
   for (const HeadNumbers& numbers : layers.empty() ? std::vector<HeadNumbers>() : layers[0].effects)
     data["measures"].push_back({{"name", numbers.name}, {"text", numbers.text}, {"count", false}});
   for (const HeadKind& kind : head_kinds())
-    data["kinds"].push_back({{"name", kind_for_eyes(kind.name)}, {"text", kind.text}});
+    data["kinds"].push_back({{"name", shown_kind(kind.name)}, {"text", kind.text}});
   sink(page_start);
   sink(for_html(title.title));
   sink(page_middle);

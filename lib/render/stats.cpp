@@ -41,7 +41,7 @@ ColumnsOf<StatsRow> naming_columns(const std::vector<StatsRow>& rows) {
            [](const StatsRow& row) {
              const std::string& kind = row.head.kind;
              return kind.empty() ? Cell().shown_as(std::string(missing))
-                                 : Cell::words(kind).shown_as(visible(kind_for_eyes(kind)));
+                                 : Cell::words(kind).shown_as(visible(shown_kind(kind)));
            }}};
 }
 
@@ -104,7 +104,7 @@ StatsColumns default_columns(const std::vector<StatsRow>& rows, bool above, std:
   for (std::string_view name : default_measures) {
     const Measure& plain = measure_named(name);
     StatsColumns together{above ? &above_uniform(plain) : &plain};
-    if (is_one_of(name, of_few_rows)) together.push_back(rows_behind(plain));
+    if (is_one_of(name, of_few_rows)) together.push_back(rows_counted_for(plain));
     if (!some_have(rows, *together[0])) continue;
     std::size_t more = 0;
     for (const Measure* measure : together) more += width_of(rows, *measure);
@@ -115,13 +115,13 @@ StatsColumns default_columns(const std::vector<StatsRow>& rows, bool above, std:
   StatsColumns order;
   for (const Measure& measure : measures()) {
     const bool is_row_count = std::ranges::any_of(of_few_rows, [&](std::string_view few) {
-      return rows_behind(measure_named(few)) == &measure;
+      return rows_counted_for(measure_named(few)) == &measure;
     });
     if (!is_one_of(&measure, chosen) || is_row_count) continue;
     order.push_back(&measure);
     for (std::string_view few : of_few_rows)
       if (measure.name == few || measure.name == std::string(few) + "_above")
-        order.push_back(rows_behind(measure_named(few)));
+        order.push_back(rows_counted_for(measure_named(few)));
   }
   return order;
 }

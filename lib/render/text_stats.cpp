@@ -25,7 +25,7 @@ ColumnsOf<TextStatsRow> text_naming_columns(TextRows rows) {
     columns.push_back({name("kind", false), [](const Row& row) {
                          const Cell kind = Cell::words_or_none(row.kind);
                          return row.kind.empty() ? kind
-                                                 : kind.shown_as(visible(kind_for_eyes(row.kind)));
+                                                 : kind.shown_as(visible(shown_kind(row.kind)));
                        }});
   if (rows == TextRows::text) columns.push_back({name("text", true), count(&Row::number)});
   if (rows == TextRows::position) columns.push_back({name("position", true), count(&Row::number)});

@@ -1,4 +1,6 @@
-#include <mha/report/contributions.hpp>
+#include <mha/report/report.hpp>
+
+#include <mha/heads/measuring.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +10,12 @@ namespace mha {
 
 namespace {
 
-/// A row's number of a kept stage (B, T, width), as double.
+/// A number of a kept stage (B, T, width), as double.
 double number_at(const Tensor& kept, std::size_t batch, std::size_t t, std::size_t i) {
   return value_at(kept, (batch * kept.shape()[1] + t) * kept.shape()[2] + i);
 }
 
-/// Lengths of what heads add, and their parts along the output.
+/// Computes norms of the heads' results, and their shares along the output.
 class Contributions : public Observer {
 public:
   Contributions(const Layer& layer, std::vector<std::size_t> heads, std::size_t batch,

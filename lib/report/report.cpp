@@ -8,7 +8,6 @@
 #include <mha/observe/pool.hpp>
 #include <mha/observe/row_peaks.hpp>
 #include <mha/observe/several.hpp>
-#include <mha/report/contributions.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
@@ -19,7 +18,7 @@ namespace mha {
 
 namespace {
 
-/// The stages whose rows a page shows, by their names there; those that the layer has.
+/// The stages of the layer whose rows a page shows, by their names on the page.
 std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const StageSet& available) {
   std::map<std::string, Stage, std::less<>> forms;
   const auto put = [&](const char* name, std::initializer_list<Stage> stages) {
@@ -28,7 +27,7 @@ std::map<std::string, Stage, std::less<>> forms_of(const Layer& layer, const Sta
   };
   put("weights", {Stage::weights});
   put("masked", {Stage::masked});
-  // Where nothing stands between them, masked tells scores: they are divided by the scale.
+  // If nothing is added between them, the page computes scores from masked, by the scale.
   const bool between = layer.settings.softcap != 0 || !layer.added.empty() || !layer.bias.empty() ||
                        !layer.relative_bias.empty() || layer.settings.alibi != Alibi::none;
   if (between || !contains(available, Stage::masked)) put("scores", {Stage::scores});
@@ -48,8 +47,8 @@ std::size_t bytes_of(const Layer& layer, Stage stage, std::size_t element) {
   return bytes;
 }
 
-/// The most cells along a side of a small map, and whether a page needs them: it draws them before
-/// it unpacks a head.
+/// The most cells along a side of a pooled map. A page draws them before it unpacks a head, if the
+/// map is long.
 constexpr std::size_t most_pools = 192;
 bool is_long(const Dims& dims) {
   return dims.T * dims.S_all > std::size_t{256} * 256;
@@ -75,8 +74,8 @@ PackedStage packed(const Pool& pool) {
   return stage;
 }
 
-/// Contributions and measures as text, and visible keys; in packed bytes, of which base64 makes
-/// four out of three.
+/// The size of contributions, measures and visible keys as text, in packed bytes (base64 makes four
+/// bytes of three).
 std::size_t text_bytes(const Dims& dims, std::size_t heads) {
   return (heads + 1) * dims.T * 14 + heads * 1100;
 }
@@ -92,7 +91,7 @@ std::size_t packed_bytes(const LayerReport& report) {
   return bytes;
 }
 
-/// The limit without what is there in any case: text and pools.
+/// The limit minus the parts that are always there: text and pools.
 std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std::size_t heads) {
   const Dims& dims = layer.dims;
   const std::size_t pools =
@@ -101,19 +100,19 @@ std::size_t limit_for_rows(const Layer& layer, const ReportRequest& request, std
   return request.limit > spent ? request.limit - spent : 0;
 }
 
-/// What is kept of a layer, and in which form.
+/// The stages of a layer to keep, and their forms.
 struct Kept {
   std::vector<PackedRows::Target> targets;
   std::size_t limit = 0; ///< bytes that the packed weights may take
   /// Whether the weights are rounded, unless they pack to so little that they fit exactly.
   bool may_be_exact = false;
 };
-/// Deflating leaves this much of exact weights at best where half of them are hidden: what is more
-/// is not even tried.
+/// Deflating exact weights, half of them hidden, leaves at least this share; if that does not fit,
+/// it is not tried.
 constexpr double least_packed = 0.3;
 
-/// Everything exactly where it is small; else the weights exactly as long as they fit, then
-/// rounded; what tells the steps rounded, as long as it takes a third.
+/// Keeps everything exactly in a small layer. Else keeps the weights exactly if they fit, or
+/// rounded, and the vectors of the steps rounded if they take at most a third.
 Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest& request) {
   const std::size_t element = size_of(layer.dtype);
   // head_out is left out where it is not exact: the page adds it up.
@@ -133,7 +132,7 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
   for (const auto& [name, stage] : report.forms) {
     const bool map = info_of(stage).kind == Kind::map;
     if (stage == Stage::weights) {
-      // Deflating makes an eighth of a map at best, rarely: then it is not even tried.
+      // Deflating rarely shrinks a map to an eighth; if that does not fit, it is not tried.
       if (maps / element * 2 <= 8 * kept.limit)
         kept.targets.push_back({stage, exact ? RowForm::exact : RowForm::rounded});
       kept.may_be_exact =
@@ -147,7 +146,7 @@ Kept kept_of(const Layer& layer, const LayerReport& report, const ReportRequest&
   return kept;
 }
 
-/// Whether the weights fit, however badly they pack.
+/// Whether the weights fit even if they do not shrink.
 bool fits_for_sure(const Layer& layer, const Kept& kept) {
   return std::ranges::any_of(kept.targets, [&](const PackedRows::Target& target) {
     const std::size_t number = target.form == RowForm::exact ? size_of(layer.dtype) : 2;
@@ -158,15 +157,14 @@ bool fits_for_sure(const Layer& layer, const Kept& kept) {
   });
 }
 
-/// The largest weights of each row, more than will fit: place and weight pack to three bytes at
-/// best.
+/// The largest weights of each row, more than fit: place and weight pack to at least three bytes.
 RowPeaks peaks_of(const Layer& layer, const ReportRequest& request,
                   const std::vector<std::size_t>& heads) {
   const std::size_t rows = layer.dims.T * heads.size();
   return {layer, heads, request.batch, std::clamp<std::size_t>(request.limit / (rows * 3), 1, 64)};
 }
 
-/// As many of them as fit beside what is packed already.
+/// As many of the largest weights as fit beside the stages that are packed already.
 PackedStage largest_of(const RowPeaks& peaks, const LayerReport& report, std::size_t limit) {
   const std::size_t spent = text_bytes(report.dims, report.heads.size()) + packed_bytes(report);
   if (std::optional<PackedStage> largest = peaks.largest(limit - std::min(limit, spent)))
@@ -176,7 +174,7 @@ PackedStage largest_of(const RowPeaks& peaks, const LayerReport& report, std::si
        report.dims.T, report.heads.size());
 }
 
-/// Which keys are hidden: as runs, or as bits where they are not too many.
+/// Adds the hidden keys: as runs, or as bits if these fit.
 void add_hidden(const HiddenKeys& hidden, LayerReport& report, std::size_t limit) {
   report.visible = hidden.runs();
   if (!report.visible.empty()) return;
@@ -185,7 +183,7 @@ void add_hidden(const HiddenKeys& hidden, LayerReport& report, std::size_t limit
     report.stages.emplace("hidden", std::move(*bits));
 }
 
-/// What a page says about a layer, before anything is computed.
+/// The data of a page that needs no computation.
 LayerReport described(const Layer& layer, const StageSet& available, const ReportRequest& request) {
   LayerReport report;
   report.dtype = layer.dtype;
@@ -203,7 +201,7 @@ LayerReport described(const Layer& layer, const StageSet& available, const Repor
   return report;
 }
 
-/// For each chosen head, the place of the key/value head that it reads among the kept ones.
+/// The place of each chosen head's key/value head among the kept ones.
 std::vector<std::size_t> kv_places(const Layer& layer, const LayerReport& report,
                                    const Selection& selection) {
   std::vector<std::size_t> places;
@@ -221,7 +219,7 @@ std::vector<std::size_t> kv_places(const Layer& layer, const LayerReport& report
   return places;
 }
 
-/// Everything that the first pass over the layer keeps for a page.
+/// The first pass: computes the layer once and keeps the data of a page.
 class FirstPass {
 public:
   FirstPass(const Layer& layer, const LayerReport& report, const ReportRequest& asked,
@@ -265,7 +263,7 @@ public:
       if (std::optional<PackedStage> weights = exact_->take(Stage::weights))
         report.stages.insert_or_assign("weights", std::move(*weights));
     const bool has_weights = report.stages.count("weights") > 0;
-    if (!has_weights && !peaks_) { // deflating made them longer
+    if (!has_weights && !peaks_) { // deflating did not make them fit
       peaks_.emplace(peaks_of(layer_, asked_, report.heads));
       compute(layer_, make_plan(layer_, peaks_->wants(), selection_), *peaks_, request_.threads);
     }
@@ -274,7 +272,7 @@ public:
     if (!has_weights) report.stages.emplace("weights", largest_of(*peaks_, report, asked_.limit));
   }
 
-  /// What the heads add, and how they measure; a second pass, where the layer has W_o.
+  /// Adds contributions and measures of the heads, by a second pass if the layer has head_result.
   void put_measures(LayerReport& report) {
     const Tensor* output = output_ ? &output_->tensor(Stage::output) : nullptr;
     if (has_results_)
@@ -311,7 +309,7 @@ private:
 } // namespace
 
 LayerReport report(const Layer& whole, const ReportRequest& of_whole) {
-  // A page of one item costs what the item does, not the batch.
+  // A page of one item costs no more than the item alone, whatever the batch.
   const Layer layer = one_item(whole, of_whole.batch);
   ReportRequest asked = of_whole;
   asked.batch = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Everything that a page shows of a layer, gathered while the layer is computed.
+// The data that a page shows of a layer, gathered while the layer is computed.
 
 #include <mha/heads/measures.hpp>
 #include <mha/observe/hidden_keys.hpp>
@@ -9,9 +9,11 @@
 
 namespace mha {
 
+class HeadMeasuring;
+
 /// How much of a layer a report may keep.
 struct ReportRequest {
-  std::size_t batch = 0; ///< the item
+  std::size_t batch = 0; ///< the batch item
   Selection selection;   ///< heads
   /// Packed bytes that the rows and numbers of the layer may take.
   std::size_t limit = std::size_t{18} << 20;
@@ -21,15 +23,15 @@ struct ReportRequest {
   ComputeLayer compute = mha::compute; ///< how the layer is computed
 };
 
-/// What a head adds to the output, query by query.
+/// A head's contribution to the output, query by query.
 struct HeadContribution {
   std::vector<float> norm; ///< ‖head_result‖: T
   std::vector<float> share; ///< head_result · output / ‖output‖²: T; NaN where the output is zero
 };
 
-/// A number of each head that others have measured: its effect on the prediction.
+/// A number of each head that was measured elsewhere: its effect on the prediction.
 struct HeadNumbers {
-  std::string name, text;                      ///< "kl", and what it is
+  std::string name, text;                      ///< "kl", and a description
   std::vector<std::optional<double>> of_heads; ///< one a chosen head
 };
 
@@ -45,27 +47,37 @@ struct LayerReport {
   StageSet given;                                           ///< stages that are given, not computed
   std::string headline;                  ///< "4 heads × 16 · T 33 · float32 · causal"
   std::vector<std::size_t> heads;        ///< the chosen ones
-  std::vector<std::size_t> kv_of;        ///< of each, its place in the stages of keys and values
+  std::vector<std::size_t> kv_of;        ///< each head's place in the stages of keys and values
   std::vector<std::string> tokens, keys; ///< T and S_all labels; tokens may be empty
-  /// The packed rows, by the name that a page calls them: "weights", "masked", "scores", "q", "k",
-  /// "v", "head_out". q, k and v are the forms that scores and head_out read. Where the weights do
-  /// not fit, only the largest of each row are there, and "pooled": the map in fewer cells, each
-  /// the largest of its pool.
+  /// The packed rows by their names on the page: "weights", "masked", "scores", "q", "k", "v",
+  /// "head_out". q, k and v are the forms that scores and head_out read. If the weights do not fit,
+  /// they are the largest of each row, with "pooled": the map in fewer cells, each the largest of
+  /// its pool.
   std::map<std::string, PackedStage, std::less<>> stages;
-  std::map<std::string, Stage, std::less<>> forms; ///< which stages these are
-  /// Which keys each query may attend to; empty where none is hidden, and where they are not one
-  /// run that all heads share: then `stages` has their bits as "hidden", if they fit.
+  std::map<std::string, Stage, std::less<>> forms; ///< the stages of these names
+  /// The keys that each query may attend to. Empty if no key is hidden, or if the keys are not one
+  /// run that all heads share; in that case `stages` has their bits as "hidden", if they fit.
   std::vector<HiddenKeys::KeyRange> visible;
   std::vector<HeadContribution> contributions; ///< one a head, or none
   std::vector<float> output_norm;              ///< T, or empty
   std::vector<HeadMeasures> measures;          ///< one a head
-  std::vector<HeadNumbers> effects; ///< beside them; the same names on every layer of a page
-  Message overflow;                 ///< where numbers left their type's range, in words, or ""
+  std::vector<HeadNumbers>
+      effects;      ///< shown beside them, with the same names in every layer of a page
+  Message overflow; ///< where numbers left their type's range, in words, or ""
 };
 
-/// Computes a layer once, and keeps and measures what a page shows of it; long maps are never held
-/// whole, only packed. Throws Error where it has no weights, or not even the largest of each row
-/// fit.
+/// Computes a layer once, and keeps and measures the data of its page. Long maps are only kept
+/// packed. Throws Error if the layer has no weights, or not even the largest of each row fit.
 LayerReport report(const Layer& layer, const ReportRequest& request);
+
+/// The heads' contributions. head_result is compared with the output, so this is a second pass; it
+/// starts at stages that the first one kept, and also measures the heads.
+std::vector<HeadContribution> contributions_of(const Layer& layer,
+                                               const std::vector<std::size_t>& heads,
+                                               const ReportRequest& request,
+                                               HeadMeasuring& measuring, const Tensor* output);
+
+/// The norms of a batch item's rows in a kept stage.
+std::vector<float> row_norms(const Tensor& kept, std::size_t batch);
 
 } // namespace mha

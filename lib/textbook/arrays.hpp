@@ -1,6 +1,5 @@
 #pragma once
-// Arrays of xtensor in float64, and the few operations that attention is made of: product, bias,
-// heads, norm.
+// Arrays of xtensor in float64, and the few operations of attention: product, bias, heads, norm.
 
 #include <mha/layer/layer.hpp>
 
@@ -67,7 +66,7 @@ inline Array side_by_side(const Array& heads) {
                 {heads.shape(0), heads.shape(2), heads.shape(1) * heads.shape(3)});
 }
 
-/// No number is farther than c from zero; c = 0 leaves all as they are.
+/// Numbers limited to [−c, c]; c = 0 means no limit.
 inline Array clipped(const Array& x, double c) {
   return c == 0 ? x : Array(xt::where(x > c, c, xt::where(x < -c, -c, x)));
 }
@@ -83,7 +82,7 @@ inline Array normalised(const Array& x, const Shape& axes, bool subtracts_mean, 
   return y / xt::sqrt(mean_of(y * y, axes) + eps);
 }
 
-/// The largest number of each row, NaN where the row has one.
+/// The largest number of each row; NaN if the row has a NaN.
 inline Array largest(const Array& rows) {
   const auto larger = [](double a, double b) { return std::isnan(a) || a > b ? a : b; };
   const auto none = xt::const_value<double>(-infinity);

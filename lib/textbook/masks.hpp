@@ -1,5 +1,5 @@
 #pragma once
-// Which keys a query may attend to: masks, causal, windows, lengths.
+// Masks, causal, windows and lengths: the keys that a query may attend to.
 
 #include <mha/textbook/positions.hpp>
 
@@ -10,7 +10,7 @@ inline Array empty_map(const Layer& l) {
   return xt::zeros<double>({l.dims.B, l.dims.H, l.dims.T, l.dims.S_all});
 }
 
-/// A mask or bias over all queries and keys, zero where it has no key.
+/// A mask or bias over all queries and keys; zero for keys that it does not have.
 inline Array laid_out(const Layer& l, const Broadcast& from) {
   const Dims& d = l.dims;
   Shape shape{d.B, d.H, d.T, from.keys};
@@ -22,7 +22,7 @@ inline Array laid_out(const Layer& l, const Broadcast& from) {
   return map;
 }
 
-/// The biases that say themselves which query and key they are of, and T5's.
+/// The biases that are given as tensors over queries and keys, and T5's.
 inline Array explicit_bias(const Layer& l) {
   Array bias = empty_map(l);
   for (const Broadcast& one : l.bias) bias += laid_out(l, one);
@@ -31,7 +31,7 @@ inline Array explicit_bias(const Layer& l) {
   return bias;
 }
 
-/// Where a query may not attend.
+/// The keys that a query may not attend to.
 inline Booleans hidden(const Layer& l) {
   const Settings& s = l.settings;
   const double positioned = real(l.dims.past + l.dims.S); // extra and zero keys have no position
@@ -54,8 +54,8 @@ inline Array added_masks(const Layer& l) {
   return sum;
 }
 
-/// Rows in which masks leave no key, B, H, T. Where the computation starts after the mask, what is
-/// given says so.
+/// Rows in which masks leave no key, B, H, T. If the computation starts after the mask, the given
+/// stage decides, and any row may be such.
 inline Booleans sees_nothing(const Layer& l) {
   for (const Stage stage : {Stage::masked, Stage::shifted, Stage::exp, Stage::row_sum})
     if (l.has_given(stage)) return xt::ones<bool>({l.dims.B, l.dims.H, l.dims.T});

@@ -1,5 +1,5 @@
 #pragma once
-// The steps that depend on the places of tokens: rotary embedding and position biases.
+// The steps that depend on positions: rotary embedding and position biases.
 
 #include <mha/textbook/arrays.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace mha::textbook {
 
-/// How far the causal diagonal is shifted: query t has the position t + offset among the keys.
+/// The shift of the causal diagonal: query t has the position t + offset among the keys.
 inline double offset(const Layer& l, std::size_t batch) {
   if (l.settings.causal_align == CausalAlign::top_left) return 0;
   if (l.settings.causal_align == CausalAlign::automatic && l.kv_lengths.empty())
@@ -39,7 +39,7 @@ inline double scale(const Layer& l) {
   }
 }
 
-// --- rotary embedding (Su et al. 2021) and what longer contexts made of its frequencies
+// --- rotary embedding (Su et al. 2021), and its frequencies for longer contexts
 
 /// The position of each row, or of each row and pair: rows, 1 or pairs.
 inline Array rotary_positions(const Layer& l, std::size_t rows, std::size_t pairs) {
@@ -100,7 +100,7 @@ inline Array frequencies(const Layer& l, double length, std::size_t pairs) {
   fail("the textbook has no such rope_scaling");
 }
 
-/// What cosines and sines are multiplied by.
+/// The factor of cosines and sines.
 inline double rotary_factor(const Settings& s) {
   const double longer = std::log(std::max(s.rope_factor, 1.));
   if (s.rope_attention_factor != 0) return s.rope_attention_factor;

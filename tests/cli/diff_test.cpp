@@ -280,7 +280,7 @@ TEST_CASE_METHOD(DiffLayer, "diff: trouble is exit code 2, and one line that say
       {{"--against", reference, "--against", weights}, "both are weights; bind the one"},
       {{"--against", "wieghts=" + reference}, "which of its tensors is wieghts?"},
       {{"--against", "wieghts=" + reference + ":weights"}, "did you mean 'weights'?"},
-      {{"--against", "attn_x=" + reference + ":x"}, "'attn_x' is no stage"},
+      {{"--against", "attn_x=" + reference + ":x"}, "'attn_x' is not a stage"},
       {{"--against", "head_out=" + reference + "@TBX"}, "axis 'X' is unknown"},
       {{"--against", reference, "--atol", "-1"}, "--atol is '-1': a number from 0 up expected"},
       {{"--against", reference, "--rtol", "wieghts:1"}, "did you mean 'weights'?"},

@@ -230,8 +230,8 @@ TEST_CASE("map: long maps are pooled, and say so") {
 TEST_CASE("map: says what is wrong, and how to cure it") {
   Folder folder;
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"-s", "q"}, "q is no map of queries × keys: choose scores"},
-      {{"-s", "row_sum"}, "row_sum is no map"},
+      {{"-s", "q"}, "q is not a map of queries × keys: choose scores"},
+      {{"-s", "row_sum"}, "row_sum is not a map"},
       {{"-s", "scores,weights"}, "map draws one stage"},
       {{"-o", folder.path("a.jpg")}, "names no format (.txt, .png, .svg, .pdf, .npy)"},
       {{"--vmin", "1", "--vmax", "1"}, "--vmin 1 is not below --vmax 1"},

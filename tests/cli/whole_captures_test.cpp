@@ -158,13 +158,13 @@ TEST_CASE("captures: another text is said first, with its tokens") {
   captures.check_other_text(of("65,300,12,7,90,44"),
                             "its tokens are 65,300,12,7,90,44, this text's " + ids +
                                 ": the same ones are needed, by --ids 65,300,12,7,90,44");
-  captures.check_other_text(of("1," + ids), "begins with token 1 that this one has not: the same "
+  captures.check_other_text(of("1," + ids), "begins with token 1, which this one lacks: the same "
                                             "tokens are needed, with --bos, or by --ids 1," +
                                                 ids);
   captures.check_other_text(of("300,12,7,90,41"), "lacks the first token 65 that this one begins "
                                                   "with: the same tokens are needed, with "
                                                   "--no-special, or by --ids 300,12,7,90,41");
-  captures.check_other_text(of("1,1," + ids), "begins with 2 tokens that this one has not, 1,1");
+  captures.check_other_text(of("1,1," + ids), "begins with 2 tokens that this one lacks, 1,1");
 }
 
 TEST_CASE("captures: the last token alone, fewer columns, transposed, counted from one") {
@@ -208,7 +208,7 @@ TEST_CASE("captures: a rank's part of a sum is told") {
                        "rank 1 of 2's part of it, before the sum over ranks");
   const Result share = captures.edited("a['layers.0.mlp.gate_up_proj'] = np.ones((6, 256))");
   CHECK_THAT(unwrapped(share.out),
-             Contains("not as wide as they are here: the share of one rank of 2"));
+             Contains("of another width than here: the share of one rank of 2"));
 }
 
 TEST_CASE("captures: a state of another layer is named") {

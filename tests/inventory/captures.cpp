@@ -3,7 +3,7 @@
 
 #include "inventory/inventory.hpp"
 
-#include <mha/compare/capture_path.hpp>
+#include <mha/compare/capture_names.hpp>
 #include <mha/compare/captures.hpp>
 #include <mha/compare/names.hpp>
 #include <mha/system/words.hpp>

@@ -259,7 +259,7 @@ TEST_CASE("names: aliases, prefixes, words with several meanings, tensors that a
                        "output": [[1,2,3,4,5,6,7,8],[1,2,3,4,5,6,7,8],[1,2,3,4,5,6,7,8]]})");
   const Reference some = read_reference(layer, {path}, "");
   REQUIRE(some.stages.size() == 1);
-  CHECK(some.passed_over == std::vector<std::string>{"W_q", "loss"});
+  CHECK(some.skipped == std::vector<std::string>{"W_q", "loss"});
   CHECK(joined_texts(some.not_compared, ", ", &NotCompared::text) ==
         "q_rope (this layer has no q_rope), wieghts (is it weights?)");
   CHECK_FALSE(some.has_misshapen());
@@ -323,7 +323,7 @@ TEST_CASE("layers: names with another number belong to other layers") {
   const std::string numbered = folder.path("ref{layer}.json");
   CHECK(read_reference(layer, {numbered}, "7").stages.size() == 1);
   CHECK(read_reference(layer, {"output=" + numbered + ":output"}, "7").stages.size() == 1);
-  CHECK_THROWS_WITH(read_reference(layer, {numbered}, ""), Contains("{layer} stands for a number"));
+  CHECK_THROWS_WITH(read_reference(layer, {numbered}, ""), Contains("{layer} needs a layer number"));
 }
 
 TEST_CASE("references that cannot be used are refused, with the cure") {

@@ -1,5 +1,4 @@
 #include <mha/lint/lint.hpp>
-#include <mha/lint/lint_overflow.hpp>
 
 #include "support/files.hpp"
 #include "support/run.hpp"
@@ -108,7 +107,7 @@ TEST_CASE("lint: a fused weight whose thirds are not q, k, v") {
             "8 columns of queries, 2 of keys, 2 of values");
   CHECK(findings({fused(12, R"(, "num_heads": 2)")}).empty());
   check_one(findings({fused(8, R"(, "num_heads": 2)")}), "weight.thirds",
-            "has 8 columns, which are no three equal parts");
+            "has 8 columns, which are not three equal parts");
 }
 
 TEST_CASE("lint: a square weight from elsewhere") {

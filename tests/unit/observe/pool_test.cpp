@@ -3,7 +3,7 @@
 #include <mha/layer/graph.hpp>
 #include <mha/observe/pool.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -202,6 +202,6 @@ TEST_CASE("pooling keeps the chosen heads, and refuses stages that are no maps")
   for (const PooledMap& map : pool.maps()) CHECK(map.head == layer.dims.H - 1);
   CHECK(pool.maps().size() == layer.dims.B);
   CHECK_THROWS_WITH(Pool(layer, Stage::q, {}, {4, 4}),
-                    "q is no map of queries × keys: choose scores, scaled, capped, biased, masked, "
+                    "q is not a map of queries × keys: choose scores, scaled, capped, biased, masked, "
                     "shifted, exp or weights");
 }

@@ -1,4 +1,4 @@
-#include <mha/ranks/compute.hpp>
+#include <mha/ranks/together.hpp>
 
 #include "support/compare.hpp"
 #include "support/library_input.hpp"

@@ -6,7 +6,7 @@
 #include "support/library_input.hpp"
 #include "support/planted.hpp"
 #include "support/sanitizers.hpp"
-#include <mha/compare/textbook_reference.hpp>
+#include <mha/compare/layer_reference.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 

@@ -1,12 +1,13 @@
-// One file, written by all ranks: the first makes it, each writes its elements where they belong,
-// the first gives it its name.
+#include <mha/ranks/together.hpp>
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/create.hpp>
 #include <mha/formats/flat.hpp>
+#include <mha/layer/fingerprint.hpp>
 #include <mha/ranks/ranks.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <numeric>
@@ -14,8 +15,39 @@
 
 namespace mha {
 
+PhaseTimes compute_together(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer,
+                            std::size_t threads, const ComputeLayer& by) {
+  // Derived stages are made of whole stages: each rank computes them, and the first uses its own.
+  if (std::ranges::any_of(plan.wanted, is_derived)) return by(layer, plan, observer, threads);
+  const PhaseTimes seconds = by(layer, shard_of(layer, plan, ranks.part()), observer, threads);
+  gather(ranks, layer, plan, observer);
+  return seconds;
+}
+
+void gather(Ranks& ranks, const Layer& layer, const Plan& plan, Mergeable& observer) {
+  if (ranks.count() == 1) return;
+  const auto part = [&](std::size_t rank) { return shard_of(layer, plan, {rank, ranks.count()}); };
+  require_same_input(ranks, Fingerprint().add(layer).text());
+  ranks.to_first(ranks.is_first() ? "" : observer.part_bytes(layer, part(ranks.rank())),
+                 [&](std::size_t rank, std::string_view bytes) {
+                   observer.merge_part(layer, part(rank), bytes);
+                 });
+}
+
+void require_same_input(Ranks& ranks, const std::string& fingerprint) {
+  if (ranks.count() == 1) return;
+  const std::vector<std::string> all = ranks.all(fingerprint);
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i] != all[0])
+      fail("rank {} of {} reads another layer, or was given other options, than rank 0: all ranks "
+           "must see the same files",
+           i, all.size());
+}
+
 namespace {
 
+/// Writes one file from all ranks: the first rank makes it under a temporary name and renames it at
+/// the end, and every rank writes its elements in place.
 class SharedWriter : public io::Writer {
 public:
   SharedWriter(Ranks& ranks, std::string path, std::string_view format, const io::Output& output)
@@ -33,7 +65,7 @@ public:
       whole_->resize(layout_.size);
     }
     file_ = ranks.open(ranks.from_first(temporary));
-    ranks.meet(); // all have it open
+    ranks.meet(); // all ranks have opened it
   }
 
   void write(std::size_t item, std::size_t offset, const std::byte* data,
@@ -56,7 +88,7 @@ public:
       fail("{}: {} elements were written, not {}: do all ranks read the same files?",
            io::shown(path_), written, all);
     if (whole_) whole_->commit();
-    ranks_.meet(); // it is there
+    ranks_.meet(); // the file has its final name
   }
 
 private:
