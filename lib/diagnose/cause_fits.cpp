@@ -2,16 +2,9 @@
 // of each query head, dropout's probability.
 
 #include <mha/diagnose/causes.hpp>
-#include <mha/diagnose/hypotheses/clip.hpp>
+#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/feed_forward.hpp>
-#include <mha/diagnose/hypotheses/position_bias.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
-#include <mha/diagnose/hypotheses/scale.hpp>
-#include <mha/diagnose/hypotheses/softcap.hpp>
-#include <mha/diagnose/hypotheses/softmax.hpp>
-#include <mha/diagnose/hypotheses/window.hpp>
-#include <mha/diagnose/joined_heads.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/thresholds.hpp>
 
 #include <algorithm>
@@ -213,73 +206,6 @@ void CauseSearch::fit_decoded(Trials& trials, Changes& candidates) {
     change.fitted = true;
     candidates.push_back(keep(std::move(change)));
   }
-}
-
-/// Windows are whole numbers: each short one, then longer ones in steps, then those around the
-/// best.
-void CauseSearch::fit_window(Trials& trials, Changes& candidates) {
-  const auto longest = static_cast<std::int64_t>(layer_.dims.S_all) - 1;
-  if (longest < 2) return;
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t left = 0; left < longest; left += 1 + left / 16) lengths.push_back(left);
-  const auto best_of = [&](const std::vector<std::int64_t>& list) {
-    std::vector<Change> made;
-    for (std::int64_t left : list) made.push_back(window_change(layer_, left));
-    std::vector<Changes> sets;
-    for (const Change& change : made) sets.push_back({&change});
-    std::int64_t best = list.front();
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < sets.size(); ++i)
-      if (const double error = trials.screen(sets[i]).error; error < least)
-        best = list[i], least = error;
-    return best;
-  };
-  const std::int64_t near = best_of(lengths), step = near / 16 + 1;
-  std::vector<std::int64_t> around;
-  for (std::int64_t left = std::max<std::int64_t>(0, near - step);
-       left <= std::min(longest - 1, near + step); ++left)
-    around.push_back(left);
-  const std::int64_t left = best_of(around);
-  if (left == layer_.settings.window_left) return;
-  Change change = window_change(layer_, left);
-  change.fitted = true;
-  candidates.push_back(keep(std::move(change)));
-}
-
-/// ALiBi is linear in the distance: where the biased scores are known, so are the slopes.
-void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
-  const Stage stage = trials.target().stage;
-  if (stage != Stage::biased && stage != Stage::masked && stage != Stage::weights) return;
-  const Change none = alibi_slopes_change(std::vector<double>(layer_.dims.H), "");
-  const Tensor plain = trials.value({&none});
-  const Tensor& theirs = trials.target().theirs;
-  const Dims& d = layer_.dims;
-  std::vector<double> slopes;
-  std::string words;
-  for (std::size_t h = 0; h < d.H; ++h) {
-    double up = 0, down = 0;
-    for (std::size_t t = 0; t < d.T; ++t) {
-      double mean_x = 0, mean_y = 0, n = 0, xy = 0, xx = 0;
-      for (std::size_t j = 0; j < d.past + d.S; ++j) {
-        const std::size_t at = (h * d.T + t) * d.S_all + j;
-        double a = value_at(plain, at), b = value_at(theirs, at);
-        if (stage == Stage::weights)
-          a = a > 1e-6 ? std::log(a) : NAN, b = b > 1e-6 ? std::log(b) : NAN;
-        if (!std::isfinite(a) || !std::isfinite(b) || b <= thresholds::mask_constant) continue;
-        const double x = static_cast<double>(static_cast<std::ptrdiff_t>(j) -
-                                             layer_.query_position(0, t)),
-                     y = b - a;
-        n += 1, mean_x += x, mean_y += y, xy += x * y, xx += x * x;
-      }
-      if (n < 2) continue;
-      up += xy - mean_x * mean_y / n, down += xx - mean_x * mean_x / n;
-    }
-    slopes.push_back(down > 0 ? up / down : 0);
-    if (h < 8) words += fmt::format("{}{:.4g}", h == 0 ? "" : ", ", slopes.back());
-  }
-  Change change = alibi_slopes_change(slopes, words + (d.H > 8 ? ", …" : ""));
-  change.fitted = true;
-  candidates.push_back(keep(std::move(change)));
 }
 
 namespace {

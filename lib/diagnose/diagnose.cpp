@@ -2,37 +2,24 @@
 
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/causes.hpp>
-#include <mha/diagnose/hints.hpp>
+#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
-#include <mha/diagnose/rounded_steps.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/targets.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <set>
 
 namespace mha {
 
 namespace {
-
-/// The reference computes in a short type where most of its stages hold such numbers only: then all
-/// of them are compared so.
-std::optional<DType> short_type_of(std::vector<Target>& targets) {
-  std::array<std::size_t, 2> count{};
-  for (const Target& target : targets)
-    if (target.half) ++count[target.half == DType::bf16 ? 1 : 0];
-  std::optional<DType> half;
-  if (2 * (count[0] + count[1]) > targets.size())
-    half = count[1] >= count[0] ? DType::bf16 : DType::f16;
-  for (Target& target : targets) target.half = half;
-  return half;
-}
 
 /// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
 /// some memory.
@@ -348,6 +335,33 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
   if (!as_residual.explained) return diagnosis;
   as_residual.reading = "the reference's output is this layer's residual: X + output";
   return as_residual;
+}
+
+std::pair<Diagnosis, Reference> best_reading(const Layer& layer,
+                                             const std::vector<Reference>& readings,
+                                             StagesOfReading compared,
+                                             const DiagnoseContext& context) {
+  std::optional<std::pair<Diagnosis, Reference>> best;
+  for (const Reference& reading : readings) {
+    if (best && best->first.explained && best->first.changes.size() <= 1) break;
+    Diagnosis one = diagnose(layer, compared(reading), context);
+    if (!best || (one.explained &&
+                  (!best->first.explained || one.changes.size() < best->first.changes.size())))
+      best.emplace(std::move(one), reading);
+  }
+  return std::move(*best);
+}
+
+std::pair<Diagnosis, Reference> best_reading(const LoadedLayer& loaded,
+                                             const std::vector<Reference>& readings,
+                                             std::size_t threads) {
+  return best_reading(loaded.layer, readings,
+                      [](const Reference& reading) { return reading.stages; },
+                      {is_fused(loaded), threads, nullptr, nullptr});
+}
+
+bool is_fused(const LoadedLayer& loaded) {
+  return find_named(loaded.origins, "W_qkv") != nullptr;
 }
 
 } // namespace mha

@@ -6,6 +6,10 @@
 #include <mha/diagnose/captured.hpp>
 #include <mha/diagnose/hypotheses/change.hpp>
 #include <mha/layer/coordinates.hpp>
+#include <mha/load/load.hpp>
+
+#include <utility>
+#include <vector>
 
 namespace mha {
 
@@ -61,5 +65,22 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
 /// The same of a lone layer.
 Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& reference,
                    bool fused = false, std::size_t threads = 0);
+
+/// The stages of a reading that are compared.
+using StagesOfReading = std::vector<ReferenceStage> (*)(const Reference& reading);
+
+/// The diagnosis, and the reading that it is of; of as few changes the first. One at least is
+/// given.
+std::pair<Diagnosis, Reference> best_reading(const Layer& layer,
+                                             const std::vector<Reference>& readings,
+                                             StagesOfReading compared,
+                                             const DiagnoseContext& context);
+/// The same of a lone layer, whose readings are compared whole.
+std::pair<Diagnosis, Reference> best_reading(const LoadedLayer& loaded,
+                                             const std::vector<Reference>& readings,
+                                             std::size_t threads);
+
+/// Whether the files hold one matrix of queries, keys and values, so that its order has a say.
+bool is_fused(const LoadedLayer& loaded);
 
 } // namespace mha

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 namespace mha {
@@ -53,5 +54,16 @@ std::vector<double> row_differences(const Sides& s);
 
 /// The parts that differ by more than rounding.
 std::vector<std::size_t> differing_parts(const std::vector<double>& difference, double tolerance);
+
+/// The joined heads that give an output: (output − b_o) W_oᵀ (W_o W_oᵀ)⁻¹, where W_o has no more
+/// rows than columns. output: B, T, d_out; the result: B, T, H · d_v. Empty where W_o does not
+/// tell.
+Tensor joined_heads_of(const Layer& layer, const Tensor& output);
+
+/// Sentences about the first stage that no change explains: which heads, keys or queries differ,
+/// heads exchanged, quantised or other weights. `targets` in the order of the computation; the
+/// layer in row form, with what was found changed. Empty where the numbers show nothing.
+std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>& targets,
+                                   Stage unexplained);
 
 } // namespace mha

@@ -3,8 +3,7 @@
 #include <mha/compare/spread_steps.hpp>
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/embedding.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/thresholds.hpp>
 
 #include <fmt/format.h>
@@ -110,6 +109,34 @@ void CauseSearch::fit_factor(Trials& trials, Changes& candidates) {
   Change change = head ? head_scale_change(factor) : multiplied_change(stage, factor);
   change.once = !head;
   candidates.push_back(keep(std::move(change)));
+}
+
+/// Of a sum of one result the factor is a projection; where the sum behind both is all that there
+/// is, it is refined from there: each round projects on the difference that a small step makes.
+void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
+  if (!layer_.block) return;
+  constexpr int rounds = 12, first_rounds = 3;
+  constexpr double step = 1e-3, least = 1.0 / 64, most = 64;
+  const Tensor& theirs = trials.target().theirs;
+  const double unchanged = trials.screen(Changes{}).error;
+  for (const Scaled which : all_scaled) {
+    double factor = 1;
+    for (int i = 0; i < rounds; ++i) {
+      const Change here = scaled_change(layer_, which, factor),
+                   there = scaled_change(layer_, which, factor * (1 + step));
+      if (!trials.concerns(here)) break;
+      if (i == first_rounds && trials.screen({&here}).error > thresholds::worth_fitting * unchanged)
+        break;
+      const double by =
+          step * factor * projection(theirs, trials.value({&there}), trials.value({&here}));
+      if (!std::isfinite(by)) break;
+      factor = std::clamp(factor + by, least, most);
+      if (std::fabs(by) < 1e-7 * factor) break;
+    }
+    if (std::fabs(factor - 1) < thresholds::no_factor_of_sums || factor == least || factor == most)
+      continue;
+    candidates.push_back(keep(scaled_change(layer_, which, factor)));
+  }
 }
 
 } // namespace mha

@@ -2,7 +2,6 @@
 
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 #include <mha/layer/graph.hpp>

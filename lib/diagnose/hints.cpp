@@ -1,9 +1,7 @@
-#include <mha/diagnose/hints.hpp>
 
 #include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/joined_heads.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>

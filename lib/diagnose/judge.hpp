@@ -47,4 +47,12 @@ private:
   mutable std::optional<double> most_left_;    ///< by an explanation, of numbers in a short type
 };
 
+/// How a stage of another implementation differs from ours where that has no effect by itself:
+/// "equal up to the factor 0.125", "equal up to the order of the dimensions in each head". "" where
+/// it differs in another way, or the stage is none of q, k, their forms and scores. `ours` in the
+/// form of Layer::given; what is left is judged by the trials of the stage. `tolerance`: columns
+/// that are as near are looked at.
+std::string harmless_difference(const Layer& layer, const Trials& trials, const Tensor& ours,
+                                double tolerance);
+
 } // namespace mha

@@ -4,8 +4,8 @@
 #include <mha/compare/other_layers.hpp>
 #include <mha/compare/readings.hpp>
 #include <mha/compare/streams.hpp>
-#include <mha/diagnose/best_reading.hpp>
 #include <mha/diagnose/captured.hpp>
+#include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/gelu_forms.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>

@@ -3,7 +3,6 @@
 #include <mha/diagnose/passes_of_model.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/other_settings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/trials.hpp>

@@ -1,4 +1,4 @@
-#include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/forward/bias.hpp>

@@ -3,6 +3,7 @@
 // tokens' rows are those of the whole text; behind the last layer every token is by itself.
 
 #include <mha/diagnose/hypotheses/change.hpp>
+#include <mha/layer/layer.hpp>
 
 #include <optional>
 
@@ -36,5 +37,12 @@ std::vector<std::size_t> some_logits(const Layer& ends);
 Layer ends_of(const Layer& ends, const EndSample& part);
 /// That part of a stage of the ends, in the form of Layer::given.
 Tensor part_of(const Tensor& value, Stage stage, const EndSample& part);
+
+/// The layer with the queries of these rows alone, ready to compute `target`: keys and values
+/// whole, masks and position biases written out.
+Layer some_queries(const Layer& layer, const std::vector<std::size_t>& rows, Stage target);
+
+/// Those queries' part of a stage's value, in the form of Layer::given; stages of keys as they are.
+Tensor some_queries(Stage stage, const Tensor& value, const std::vector<std::size_t>& rows);
 
 } // namespace mha

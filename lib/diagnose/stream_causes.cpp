@@ -4,7 +4,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/search.hpp>
-#include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 

@@ -3,12 +3,14 @@
 #include <mha/compare/diff.hpp>
 #include <mha/compare/precision.hpp>
 #include <mha/diagnose/agreement.hpp>
+#include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace mha {
 
@@ -55,6 +57,64 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return comes_before(a.stage, b.stage); });
   return targets;
+}
+
+std::optional<DType> short_type_of(std::vector<Target>& targets) {
+  std::array<std::size_t, 2> count{};
+  for (const Target& target : targets)
+    if (target.half) ++count[target.half == DType::bf16 ? 1 : 0];
+  std::optional<DType> half;
+  if (2 * (count[0] + count[1]) > targets.size())
+    half = count[1] >= count[0] ? DType::bf16 : DType::f16;
+  for (Target& target : targets) target.half = half;
+  return half;
+}
+
+namespace {
+
+constexpr Stage of_norms[]{Stage::x, Stage::attn_add, Stage::mlp_x, Stage::mlp_add};
+
+/// The change of this name to a type, of as few stages as hold those.
+std::optional<Change> rounding_to(DType dtype, std::string_view id, const StageSet& stages,
+                                  const std::vector<Change>& changes) {
+  const char* const name = dtype == DType::bf16 ? "bfloat16" : "float16";
+  std::optional<Change> best;
+  for (const Change& change : changes)
+    if (change.id == id && change.did.ends_with(name) && (change.touches & stages) == stages &&
+        (!best || change.touches.count() < best->touches.count()))
+      best = change;
+  return best;
+}
+
+} // namespace
+
+ShortSteps short_steps_of(const std::vector<Target>& targets) {
+  ShortSteps steps;
+  for (const Target& target : targets)
+    if (target.half &&
+        (target.stage == Stage::mlp_act || std::ranges::count(of_norms, target.stage) > 0))
+      steps[target.stage] = *target.half;
+  return steps;
+}
+
+std::vector<Change> roundings_of(const ShortSteps& steps, const std::vector<Change>& changes,
+                                 const Diagnosis& diagnosis) {
+  std::vector<Change> list;
+  if (const auto act = steps.find(Stage::mlp_act); act != steps.end())
+    if (std::optional<Change> found = rounding_to(act->second, "mlp.rounded", {}, changes))
+      list.push_back(std::move(*found));
+  const bool shown = std::ranges::any_of(diagnosis.stages, [&](const Diagnosis::Compared& one) {
+    return !steps.contains(one.stage) && !one.before.agrees && one.harmless.empty();
+  });
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    StageSet norms;
+    for (const auto& [stage, type] : steps)
+      if (stage != Stage::mlp_act && type == dtype) norms.add(stage);
+    if (!shown || !norms.any()) continue;
+    if (std::optional<Change> found = rounding_to(dtype, "block_norm.rounded", norms, changes))
+      list.push_back(std::move(*found));
+  }
+  return list;
 }
 
 } // namespace mha

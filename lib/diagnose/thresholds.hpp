@@ -73,7 +73,7 @@ inline constexpr double same_bits = 1e-6;
 /// Pairs of a small layer, of this many numbers, are all tried; of a large one the likely.
 inline constexpr std::size_t all_pairs = 20000, small_layer = std::size_t{1} << 16;
 
-// A verdict on a cause (diagnose.cpp, runners_up.cpp).
+// A verdict on a cause (diagnose.cpp, causes.cpp).
 
 /// A cause that leaves a stage that agreed so many times as wrong, or one off by so much no better,
 /// misleads.
@@ -165,7 +165,7 @@ inline constexpr double far_at_first = 1e-2;
 /// Case: forbidden_tokens of tests/models/fifth_threads.py.
 inline constexpr double hidden_logit = -1e4;
 
-// Hints, where no change explains a stage (hints.cpp, joined_heads.cpp). Case, where none is named:
+// Hints, where no change explains a stage (hints.cpp, differing_parts.cpp). Case, where none is named:
 // "hints: what no change explains is described", whose rows say which they need.
 
 /// A half type may round more often than is known here. Case: "in half precision only what rounding

@@ -1,7 +1,6 @@
 #include <mha/diagnose/trials.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/some_queries.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>

@@ -5,21 +5,11 @@
 #include <mha/compare/rounding.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/targets.hpp>
 
 #include <map>
 
 namespace mha {
-
-/// What a stage is compared with.
-struct Target {
-  Stage stage = Stage::output;
-  Tensor theirs;             ///< in the form of Layer::given, in the layer's precision
-  double tolerance = 0;      ///< see agreement_of
-  DType stored = DType::f32; ///< the type of its numbers
-  double resolution = 0;     ///< half of the last digit of numbers that were typed
-  /// The short type that the reference computes in; nothing: none.
-  std::optional<DType> half;
-};
 
 /// What storing in a short type does to a stage, relative to it; 0 for other types.
 double storing_error(std::optional<DType> half);

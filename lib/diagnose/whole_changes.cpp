@@ -1,14 +1,10 @@
 // What a whole model may do otherwise.
 
-#include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
-#include <mha/diagnose/hypotheses/other_settings.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
-#include <mha/diagnose/hypotheses/scale.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
-#include <mha/diagnose/scaled_sums.hpp>
 
 #include <fmt/format.h>
 

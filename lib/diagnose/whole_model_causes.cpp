@@ -1,8 +1,8 @@
 // A cause in all layers, in some of them or in one, seen at the model's end alone.
 
 #include <mha/diagnose/end_of_model.hpp>
-#include <mha/diagnose/hypotheses/chunks.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
 #include <mha/diagnose/search.hpp>
 #include <mha/diagnose/some_tokens.hpp>

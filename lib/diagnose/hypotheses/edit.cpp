@@ -155,4 +155,43 @@ Tensor sum_of(const Tensor& a, const Tensor& b) {
   return sum;
 }
 
+TransformerBlock& own_block(Layer& layer) {
+  auto block = std::make_shared<TransformerBlock>(*layer.block);
+  TransformerBlock& own = *block;
+  layer.block = std::move(block);
+  return own;
+}
+
+ModelEnds& own_ends(Layer& layer) {
+  auto ends = std::make_shared<ModelEnds>(*layer.ends);
+  ModelEnds& own = *ends;
+  layer.ends = std::move(ends);
+  return own;
+}
+
+namespace {
+
+bool is_in(SettingGroup group, const SettingInfo& info) {
+  if (group == SettingGroup::windows) return info.name.starts_with("window_");
+  return info.name.starts_with("rope") || info.name.starts_with("mrope");
+}
+
+} // namespace
+
+bool same_settings(const Layer& a, const Layer& b, SettingGroup group) {
+  return std::ranges::none_of(settings_table(), [&](const SettingInfo& info) {
+    return is_in(group, info) && info.get(a.settings) != info.get(b.settings);
+  });
+}
+
+void take_settings(Layer& layer, const Layer& from, SettingGroup group) {
+  for (const SettingInfo& info : settings_table()) {
+    if (!is_in(group, info)) continue;
+    const std::string value = info.get(from.settings);
+    if (info.get(layer.settings) != value) info.set(layer.settings, value);
+  }
+  if (group != SettingGroup::rotations) return;
+  layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
+}
+
 } // namespace mha

@@ -109,4 +109,22 @@ Tensor without_row_means(const Tensor& tensor);
 /// a + b, of equal shape and dtype.
 Tensor sum_of(const Tensor& a, const Tensor& b);
 
+/// The layer's own copy of its block, to be changed.
+TransformerBlock& own_block(Layer& layer);
+/// The same of a model's ends.
+ModelEnds& own_ends(Layer& layer);
+
+/// The map whose output i is output from(i).
+template <class F> LinearMap with_outputs(const LinearMap& map, F from) {
+  return {columns_from(map.W, from), columns_from(map.b, from)};
+}
+
+/// What the settings of layers are compared and exchanged by.
+enum class SettingGroup : std::uint8_t { windows, rotations };
+
+/// Whether two layers have the same window, or rotate alike.
+bool same_settings(const Layer& a, const Layer& b, SettingGroup group);
+/// The layer gets the window, or the rotation, of another one.
+void take_settings(Layer& layer, const Layer& from, SettingGroup group);
+
 } // namespace mha

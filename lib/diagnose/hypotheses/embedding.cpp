@@ -1,10 +1,9 @@
 // The stream before the first layer: the scale of the tokens' rows, positions, types, norm.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/embedding.hpp>
 
@@ -212,7 +211,7 @@ void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChange
 }
 
 /// Rows of tokens that another rank holds are zero where the ranks' rows are not summed.
-void add_shards(const ModelAround& model, EmbeddingChanges& to) {
+void add_embedding_shards(const ModelAround& model, EmbeddingChanges& to) {
   const std::size_t words = model.embedding->tokens.shape()[0];
   for (const std::size_t ranks : rank_counts)
     for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
@@ -248,7 +247,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
   add_types(own, to);
   add_norm(own, to);
   add_other_norms(*subject.model, subject.layer.ends->final, to);
-  add_shards(*subject.model, to);
+  add_embedding_shards(*subject.model, to);
   return to.take();
 }
 

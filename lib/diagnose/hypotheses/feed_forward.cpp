@@ -1,10 +1,9 @@
 // The feed-forward: its activation, its gate, how fused weights are taken apart, its biases.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/feed_forward.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
@@ -105,7 +104,7 @@ struct Fused {
 
 /// Wrong orders of a fused weight that is split over ranks: each rank holds `part` outputs of the
 /// gate and `part` of the other factor.
-void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
+void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
   const std::size_t n = ranks * part;
   const auto add = [&](std::string did, const char* cure, auto at) {
     list.add("mlp.sharded", StageSet{Stage::mlp_pre, Stage::mlp_up}, std::move(did), cure,
@@ -164,7 +163,7 @@ void add_gates(const FeedForward& mlp, ChangeList& list) {
              edited.up = fused.taken([](std::size_t o) { return 2 * o + 1; });
            });
   for (const std::size_t ranks : rank_counts)
-    if (mlp.in.out() % ranks == 0) add_shards(ranks, mlp.in.out() / ranks, list);
+    if (mlp.in.out() % ranks == 0) add_fused_shards(ranks, mlp.in.out() / ranks, list);
 }
 
 void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {

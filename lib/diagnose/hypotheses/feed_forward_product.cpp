@@ -1,7 +1,6 @@
 // Other activations of the feed-forward, and other forms of its gated product.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <cmath>

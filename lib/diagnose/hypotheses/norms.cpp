@@ -1,7 +1,6 @@
 #include <mha/diagnose/hypotheses/norms.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // and the attention factor that goes with it.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/rotary_kinds.hpp>
 

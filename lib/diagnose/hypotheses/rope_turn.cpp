@@ -4,12 +4,11 @@
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/rotary.hpp>
 
 #include <cmath>
-#include <cstdlib>
 
 namespace mha {
 
@@ -310,77 +309,6 @@ private:
 };
 
 } // namespace
-
-Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
-  const bool q = side != RopeSide::k, k = side != RopeSide::q;
-  StageSet touched;
-  if (q) touched.add(Stage::q_rope);
-  if (k) touched.add(Stage::k_rope);
-  const std::string did = fmt::format("rotates {} by positions that are {} too {}",
-                                      q && k ? "q and k"
-                                      : q    ? "q alone"
-                                             : "k alone",
-                                      std::abs(by), by > 0 ? "high" : "low");
-  std::string cure = "rotate q and k by the positions of their tokens, counted from the same place";
-  if (q && k) cure += "; as long as both are off alike, no weight and no output depends on it";
-  Change change{"rope.offset", touched, did, cure, [q, k, by](Layer& edited) {
-                  Turn turn = turn_of(edited);
-                  const auto position = turn.position;
-                  turn.position = [position, by](std::size_t b, std::size_t t) {
-                    return position(b, t) + static_cast<double>(by);
-                  };
-                  turn_with(edited, turn, q, k);
-                }};
-  if (q && k && layer.positions.empty())
-    change.reproduction.add(SettingEdit(
-        "rope_offset",
-        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by));
-  return change;
-}
-
-Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
-  const bool last = first + 1 == layer.dims.T;
-  const std::string tokens =
-      last ? fmt::format("token {}", first) : fmt::format("tokens from {} on", first);
-  Change change;
-  change.id = "rope.positions", change.touches = rotary_stages();
-  change.did = [&] {
-    switch (how) {
-    case Decoded::ahead:
-      return fmt::format("rotates {} by a position that is one too high", tokens);
-    case Decoded::behind:
-      return fmt::format("rotates {} by a position that is one too low", tokens);
-    case Decoded::zero:
-      return fmt::format("gives {} position 0", tokens);
-    case Decoded::again:
-      return fmt::format("counts the positions of {} from 0 again", tokens);
-    default:
-      return fmt::format("gives {} the position of token {}", tokens, first - 1);
-    }
-  }();
-  change.cure = "rotate what is decoded with a cache by the number of tokens before it";
-  change.edit = [how, first](Layer& edited) {
-    Turn turn = turn_of(edited);
-    turn.position = [how, first, own = turn.position](std::size_t b, std::size_t t) {
-      const double position = own(b, t);
-      if (t < first) return position;
-      switch (how) {
-      case Decoded::ahead:
-        return position + 1;
-      case Decoded::behind:
-        return position - 1;
-      case Decoded::zero:
-        return 0.0;
-      case Decoded::again:
-        return position - own(b, first);
-      default:
-        return own(b, first - 1);
-      }
-    };
-    turn_with(edited, turn);
-  };
-  return change;
-}
 
 const Theme rope_turn_theme{
     "rope_turn",

@@ -1,10 +1,14 @@
 // Positions that count padding, or do not.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 
 namespace mha {
 
@@ -28,7 +32,7 @@ std::vector<std::vector<bool>> padding_of(const Layer& layer) {
 
 /// q and k are rotated by these positions, made of the layer's own.
 using Position = std::function<double(std::size_t b, std::size_t t)>;
-void add_positions(const char* did, const char* cure, std::function<Position(Position)> other,
+void add_rotations(const char* did, const char* cure, std::function<Position(Position)> other,
                    ChangeList& list) {
   list.add("rope.padding", rotary_stages(), did, cure, [other = std::move(other)](Layer& layer) {
     Turn turn = turn_of(layer);
@@ -43,7 +47,7 @@ void add_hidden(const Layer& layer, ChangeList& list) {
   if (padding.empty() || layer.dims.T != layer.dims.S) return;
   // What stands for the position of padding itself differs: 1, or that of the token before.
   for (const bool one : {true, false})
-    add_positions(
+    add_rotations(
         "does not count padding: positions are those among the tokens",
         "count positions over the padding, too, as this layer does",
         [padding, one](const Position& own) {
@@ -64,7 +68,7 @@ void add_before_texts(const Layer& layer, ChangeList& list) {
   if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
   constexpr int rows_more_at_most = 4; // than the longest text has
   for (int more = 0; more <= rows_more_at_most; ++more)
-    add_positions(
+    add_rotations(
         "counts positions through the padding before each text",
         "count them from each text's first token; no weight and no output depends on it",
         [lengths, T, more](const Position& own) {
@@ -90,5 +94,76 @@ std::vector<Change> rope_padding_changes(const Subject& subject) {
 } // namespace
 
 const Theme rope_padding_theme{"rope_padding", "rope.padding", rope_padding_changes};
+
+Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
+  const bool q = side != RopeSide::k, k = side != RopeSide::q;
+  StageSet touched;
+  if (q) touched.add(Stage::q_rope);
+  if (k) touched.add(Stage::k_rope);
+  const std::string did = fmt::format("rotates {} by positions that are {} too {}",
+                                      q && k ? "q and k"
+                                      : q    ? "q alone"
+                                             : "k alone",
+                                      std::abs(by), by > 0 ? "high" : "low");
+  std::string cure = "rotate q and k by the positions of their tokens, counted from the same place";
+  if (q && k) cure += "; as long as both are off alike, no weight and no output depends on it";
+  Change change{"rope.offset", touched, did, cure, [q, k, by](Layer& edited) {
+                  Turn turn = turn_of(edited);
+                  const auto position = turn.position;
+                  turn.position = [position, by](std::size_t b, std::size_t t) {
+                    return position(b, t) + static_cast<double>(by);
+                  };
+                  turn_with(edited, turn, q, k);
+                }};
+  if (q && k && layer.positions.empty())
+    change.reproduction.add(SettingEdit(
+        "rope_offset",
+        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by));
+  return change;
+}
+
+Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
+  const bool last = first + 1 == layer.dims.T;
+  const std::string tokens =
+      last ? fmt::format("token {}", first) : fmt::format("tokens from {} on", first);
+  Change change;
+  change.id = "rope.positions", change.touches = rotary_stages();
+  change.did = [&] {
+    switch (how) {
+    case Decoded::ahead:
+      return fmt::format("rotates {} by a position that is one too high", tokens);
+    case Decoded::behind:
+      return fmt::format("rotates {} by a position that is one too low", tokens);
+    case Decoded::zero:
+      return fmt::format("gives {} position 0", tokens);
+    case Decoded::again:
+      return fmt::format("counts the positions of {} from 0 again", tokens);
+    default:
+      return fmt::format("gives {} the position of token {}", tokens, first - 1);
+    }
+  }();
+  change.cure = "rotate what is decoded with a cache by the number of tokens before it";
+  change.edit = [how, first](Layer& edited) {
+    Turn turn = turn_of(edited);
+    turn.position = [how, first, own = turn.position](std::size_t b, std::size_t t) {
+      const double position = own(b, t);
+      if (t < first) return position;
+      switch (how) {
+      case Decoded::ahead:
+        return position + 1;
+      case Decoded::behind:
+        return position - 1;
+      case Decoded::zero:
+        return 0.0;
+      case Decoded::again:
+        return position - own(b, first);
+      default:
+        return own(b, first - 1);
+      }
+    };
+    turn_with(edited, turn);
+  };
+  return change;
+}
 
 } // namespace mha
