@@ -161,8 +161,8 @@ std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t
   });
   if (cut == 0 || rows == 0 || !(agreement_of(left, theirs, 0).error < thresholds::same_step))
     return "";
-  return fmt::format("the logits behind a sampler, which hid {:.4g} of a row's {} and left the "
-                     "others as they are (top-k, top-p, forbidden tokens),",
+  return fmt::format("the logits after a sampler, which hid {:.4g} of a row's {} and left the "
+                     "others unchanged (top-k, top-p, forbidden tokens),",
                      static_cast<double>(cut) / static_cast<double>(rows), n);
 }
 

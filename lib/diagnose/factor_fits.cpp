@@ -29,9 +29,9 @@ Tensor uncapped(const Tensor& logits, double cap) {
 }
 
 Change head_scale_change(double factor) {
-  return fitted_change(
-      "head.scale", Stage::logits, fmt::format("multiplies the logits by {:.4g}", factor),
-      "take them as they are", [factor](Layer& edited) { own_ends(edited).head.scale *= factor; });
+  return fitted_change("head.scale", Stage::logits,
+                       fmt::format("multiplies the logits by {:.4g}", factor), "do not scale them",
+                       [factor](Layer& edited) { own_ends(edited).head.scale *= factor; });
 }
 
 /// Steps that architectures with multipliers (μP, Falcon-H1, Granite) scale by themselves, and

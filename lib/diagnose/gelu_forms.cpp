@@ -109,11 +109,10 @@ GeluForms::Verdict GeluForms::verdict() const {
 std::string GeluForms::sentence() const {
   const char* const other = words_of(*other_form(*form_));
   if (verdict() == Verdict::other)
-    return fmt::format(
-        "The layers' differences are within rounding, but they go the way of {} where the model "
-        "takes {}: {:.2f} ± {:.2f} of it in all of them",
-        other, words_of(*form_), share(), spread());
-  return fmt::format("Whether the reference takes {} or {}, as the model does, cannot be told at "
+    return fmt::format("The layers' differences are within rounding, but point towards {}, where "
+                       "the model has {}: {:.2f} ± {:.2f} of the way over all layers",
+                       other, words_of(*form_), share(), spread());
+  return fmt::format("Whether the reference has {} or {}, as the model has, cannot be decided at "
                      "{}: the two differ by less than its rounding",
                      other, words_of(*form_), name_of(*half_));
 }

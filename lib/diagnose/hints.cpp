@@ -71,7 +71,7 @@ std::optional<std::string> exchanged_heads(const Sides& s, double tolerance) {
   if (moved.size() == 2 && from[0] == moved[1])
     return fmt::format("heads {} and {} are exchanged", moved[0], moved[1]);
   if (moved.size() > 1)
-    return fmt::format("heads {} hold what heads {} should: their order is another one",
+    return fmt::format("heads {} hold what heads {} should: they are in another order",
                        numbers(moved), numbers(from));
   return {};
 }

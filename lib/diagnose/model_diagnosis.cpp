@@ -242,9 +242,9 @@ void ModelDiagnoser::end() {
       diagnosis = std::move(*everywhere);
     else
       diagnosis.hints.emplace_back(
-          "from the model's end alone, one cause in all layers or in one of them, and one layer "
-          "left out, run twice or exchanged are tried, not two causes at once and no rows before "
-          "the text (a soft prompt); save hidden_states to see where it begins");
+          "from the model's end alone, only single causes are tried, in all layers or in one, and "
+          "one layer left out, run twice or exchanged, but not two causes at once, and not rows "
+          "before the text (a soft prompt); save hidden_states to see where the difference begins");
   }
   keep("", loaded, std::move(diagnosis));
 }

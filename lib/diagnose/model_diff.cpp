@@ -36,7 +36,7 @@ std::vector<std::string> why_incomplete(const Reference& reference, const Outcom
   if (outcome.compared.empty())
     return {"nothing was compared: the reference's tensors are those that this layer is given"};
   if (outcome.only_inputs)
-    return {"nothing behind the inputs was compared: " + joined_names(outcome.compared) + " alone"};
+    return {"nothing after the inputs was compared: " + joined_names(outcome.compared) + " alone"};
   return {};
 }
 
@@ -69,7 +69,7 @@ Reference ModelDiff::read(const LoadedLayer& loaded, Effort& effort) {
         reference.not_compared.push_back(
             {loaded.id.empty() ? std::string(name_of(stage))
                                : fmt::format("layers.{}.{}", loaded.id, name_of(stage)),
-             "asked for, and not among what the reference has of the layer"});
+             "asked for, but not in what the reference has of the layer"});
   }
   Reference best;
   effort.compute_s += seconds_of([&] {

@@ -47,8 +47,8 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
         coordinates_of(loaded.layer, Stage::resid_pre,
                        place_of(loaded.layer.shape_of(Stage::resid_pre), agreement.worst));
     diagnosis.hints.push_back(
-        fmt::format("what enters layer {} is not what the layer before it hands on, in the "
-                    "reference itself: something runs between the two, or they were saved in "
+        fmt::format("in the reference itself, what enters layer {} is not what the layer before it "
+                    "returns: something runs between the two, or they were saved in "
                     "different runs",
                     loaded.id));
   }
@@ -195,7 +195,7 @@ bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance)
       with_given(plain, Stage::resid_post, convert(*stream_.handed_on(), ours.dtype()))
           .given[index_of(Stage::resid_post)],
       effort_.threads);
-  record_other_step(diagnoses_.places.back(), other.empty() ? "no sum of the stream" : other);
+  record_other_step(diagnoses_.places.back(), other.empty() ? "not a sum of the stream" : other);
   return true;
 }
 

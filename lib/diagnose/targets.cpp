@@ -49,10 +49,10 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
     else // nothing says how to compute it
       lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
   if (targets.empty() && lacking.empty())
-    fail("the reference has the mean of the weights over the heads alone, which tells no cause: "
+    fail("the reference has only the mean of the weights over the heads, which shows no cause: "
          "save the output, or each head's weights (average_attn_weights=False)");
   if (targets.empty())
-    fail("nothing to compare: the reference has {}, which nothing here says how to compute",
+    fail("nothing to compare: the reference has {}, which cannot be computed from what is given",
          lacking);
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return comes_before(a.stage, b.stage); });

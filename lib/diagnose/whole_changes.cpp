@@ -158,7 +158,7 @@ void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
           [k](std::size_t) { return k; });
     add(fmt::format("gives each layer the {} of the one before it", what),
         [L](std::size_t n) { return (n + L - 1) % L; });
-    add(fmt::format("gives each layer the {} of the one behind it", what),
+    add(fmt::format("gives each layer the {} of the one after it", what),
         [L](std::size_t n) { return (n + 1) % L; });
     if (kinds.size() > 2) continue;
     for (const std::size_t first : kinds)

@@ -37,7 +37,7 @@ void add_ranks(ChangeList& list) {
   for (int times : {2, 4, 8})
     list.add("bias.times.o", StageSet{Stage::output},
              fmt::format("adds b_o {} times, as ranks that each add it do", times),
-             "add b_o once, behind the sum over ranks",
+             "add b_o once, after the sum over ranks",
              [times](Layer& edited) {
                edited.b_o = each_number(convert(edited.b_o, edited.dtype),
                                         [times](double b) { return times * b; });

@@ -84,34 +84,33 @@ void add_last_sums(const Layer& layer, ChangeList& list) {
              });
     list.add("block.residual.original", at_end,
              "adds the feed-forward's result to the stream before attention",
-             "add it to the stream behind attention", [](Layer& edited) {
+             "add it to the stream after attention", [](Layer& edited) {
                give(edited, Stage::resid_post, sum_of(edited.X, feed_forward_adds(edited)));
              });
   }
   if (layer.block->shape == BlockShape::post) return;
   list.add("block.residual.twice", at_end,
-           "adds the stream before the layer once more behind the feed-forward",
-           "add the stream behind attention alone", [](Layer& edited) {
+           "adds the stream before the layer a second time, after the feed-forward",
+           "add only the stream after attention", [](Layer& edited) {
              give(edited, Stage::resid_post, sum_of(edited.X, value_of(edited, Stage::resid_post)));
            });
   if (has_step(layer, Stage::residual))
     list.add("block.residual.twice", at_end,
-             "adds attention's result once more behind the feed-forward",
+             "adds attention's result a second time, after the feed-forward",
              "add it to the stream once", [](Layer& edited) {
                give(edited, Stage::resid_post,
                     sum_of(attention_adds(edited), value_of(edited, Stage::resid_post)));
              });
-  list.add(
-      "block.residual.apart", at_end,
-      "hands on the feed-forward's result without the residual, which it does not add or keeps "
-      "apart",
-      "add the residual; or save the sum of the two",
-      [](Layer& edited) { give(edited, Stage::resid_post, feed_forward_adds(edited)); });
+  list.add("block.residual.apart", at_end,
+           "returns the feed-forward's result without the residual, which it leaves out or keeps "
+           "separate",
+           "add the residual; or save the sum of the two",
+           [](Layer& edited) { give(edited, Stage::resid_post, feed_forward_adds(edited)); });
   if (has_step(layer, Stage::residual))
-    list.add(
-        "block.handed.residual", at_end, "hands on the stream before the feed-forward is added",
-        "add the feed-forward's result, or save the layer's output",
-        [](Layer& edited) { give(edited, Stage::resid_post, value_of(edited, Stage::residual)); });
+    list.add("block.handed.residual", at_end, "returns the stream before the feed-forward is added",
+             "add the feed-forward's result, or save the layer's output", [](Layer& edited) {
+               give(edited, Stage::resid_post, value_of(edited, Stage::residual));
+             });
 }
 
 /// What the feed-forward reads where its own input was not written to the buffer that it reads.
@@ -120,13 +119,13 @@ void add_inputs(const Layer& layer, ChangeList& list) {
   const auto add = [&](const char* what, Tensor (*of)(const Layer&)) {
     list.add("block.mlp.input", StageSet{Stage::mlp_x},
              fmt::format("gives the feed-forward {}", what),
-             "give it the stream behind attention, normed by its own norm",
+             "give it the stream after attention, normed by its own norm",
              [of](Layer& edited) { give(edited, Stage::mlp_x, of(edited)); });
   };
   if (layer.settings.input_norm != InputNorm::none)
     add("what attention was given, the normed stream before it",
         [](const Layer& own) { return value_of(own, Stage::x); });
-  add("attention's result as it is", attention_adds);
+  add("attention's result, without stream and norm", attention_adds);
   if (layer.block->pre_mlp_norm.present())
     add("attention's result, normed, without the stream",
         [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
@@ -170,24 +169,25 @@ void add_shapes(const Layer& layer, ChangeList& list) {
   if (shape == BlockShape::pre && layer.block->mlp.present())
     list.add("block.parallel", touched,
              "gives the feed-forward the stream before attention (a parallel block)",
-             "give it the stream behind attention", [](Layer& edited) {
+             "give it the stream after attention", [](Layer& edited) {
                own_block(edited).shape = BlockShape::parallel;
                take_back(edited, {Stage::residual});
              });
   add_inputs(layer, list);
   if (shape == BlockShape::parallel)
     list.add("block.sequential", touched,
-             "gives the feed-forward the stream behind attention (a sequential block)",
+             "gives the feed-forward the stream after attention (a sequential block)",
              "give it the stream before attention, and add both results",
              [](Layer& edited) { own_block(edited).shape = BlockShape::pre; });
 }
 
 void add_runs(ChangeList& list) {
   const StageSet at_end = StageSet{Stage::resid_post};
-  list.add("block.skipped", at_end,
-           "hands on what entered the layer: it is skipped, or an earlier layer's state is saved",
-           "run the layer, and save what it hands on",
-           [](Layer& edited) { give(edited, Stage::resid_post, edited.X); });
+  list.add(
+      "block.skipped", at_end,
+      "returns what entered the layer: the layer is skipped, or an earlier layer's state is saved",
+      "run the layer, and save what it returns",
+      [](Layer& edited) { give(edited, Stage::resid_post, edited.X); });
   list.add("block.twice", at_end, "runs the layer twice", "run it once", [](Layer& edited) {
     give(edited, Stage::resid_post, run_on(edited, value_of(edited, Stage::resid_post)));
   });

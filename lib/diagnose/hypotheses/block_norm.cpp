@@ -83,8 +83,8 @@ void add_together(const Layer& layer, const NormGroup& group, bool whole, Change
 /// one before the feed-forward.
 void add_four_as_two(ChangeList& list) {
   list.add("block_norm.other", StageSet{Stage::attn_add, Stage::mlp_x, Stage::mlp_add},
-           "has two norms for four: the norm behind attention stands before the feed-forward, the "
-           "other two are left out",
+           "has two norms instead of four: the norm after attention is placed before the "
+           "feed-forward, the other two are left out",
            "norm both results before they are added, and the feed-forward's input by its own norm",
            [](Layer& edited) {
              TransformerBlock& block = own_block(edited);
@@ -101,7 +101,7 @@ void add_groups(const Layer& layer, ChangeList& list) {
   const auto add = [&](const char* name, StageSet made) {
     add_together(layer, {theme_name, name, norms_of(layer, made)}, false, list);
   };
-  add("both norms behind attention and feed-forward", {Stage::attn_add, Stage::mlp_add});
+  add("both norms after attention and feed-forward", {Stage::attn_add, Stage::mlp_add});
   add("both norms before attention and feed-forward", {Stage::x, Stage::mlp_x});
 }
 

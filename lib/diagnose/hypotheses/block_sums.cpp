@@ -68,7 +68,7 @@ constexpr const char* name_of_scaled(Scaled which) {
   case Scaled::stream:
     return "the stream, not the results,";
   default:
-    return "the sums behind attention and feed-forward";
+    return "the sums after attention and feed-forward";
   }
 }
 
@@ -83,10 +83,10 @@ Change scaled_change(const Layer& layer, Scaled which, double factor) {
                                                           : first | StageSet{Stage::resid_post},
                 fmt::format("multiplies {} by {:.4g}{}", name_of_scaled(which), factor,
                             which == Scaled::sums ? "" : " before the sum"),
-                which == Scaled::stream ? "add to the stream as it is"
-                : which == Scaled::sums ? "hand on the sums as they are"
-                : which == Scaled::both ? "add them as they are"
-                                        : "add it as it is"};
+                which == Scaled::stream ? "add to the unscaled stream"
+                : which == Scaled::sums ? "leave the sums unscaled"
+                : which == Scaled::both ? "add them unscaled"
+                                        : "add it unscaled"};
   change.edit_rows = [by = factors_of(which, factor)](Layer& edited) { scale_sums(edited, by); };
   change.fitted = change.rare = true;
   return change;

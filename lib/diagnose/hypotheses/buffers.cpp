@@ -26,7 +26,7 @@ void add_steps(const Subject& subject, ChangeList& list) {
              [to, from](Layer& edited) { give(edited, to, value_of(edited, from)); });
     if (to != Stage::v || !contains(subject.reference, Stage::v)) return;
     list.add("buffer.v", StageSet{Stage::head_out, Stage::head_result},
-             fmt::format("reads {} for v behind the softmax", words), cure, [from](Layer& edited) {
+             fmt::format("reads {} for v after the softmax", words), cure, [from](Layer& edited) {
                Layer other = edited;
                give(other, Stage::v, value_of(edited, from));
                take_back(other, {Stage::head_out});
@@ -49,7 +49,7 @@ void add_turned_again(const Layer& layer, ChangeList& list) {
   for (const bool q : {true, false}) {
     const Stage to = q ? Stage::q_rope : Stage::k_rope;
     list.add("rope.twice", StageSet{to}, fmt::format("rotates {} twice", q ? "q" : "k"),
-             "rotate it once, and let the cache hold it as it is",
+             "rotate it once, and keep it unchanged in the cache",
              [to](Layer& edited) {
                give(edited, to, turned(edited, value_of(edited, to), turn_of(edited)));
              })

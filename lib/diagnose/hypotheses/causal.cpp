@@ -73,7 +73,7 @@ std::vector<Change> causal_changes(const Subject& subject) {
                                                    : Edits{{"causal", true}, to};
   }
   if (!causal) return list.take();
-  list.add("causal.strict", masked, "hides a query's own key, too (key < query)",
+  list.add("causal.strict", masked, "also hides a query's own key (key < query)",
            "let a query attend to its own position: key ≤ query", block_diagonal);
   if (layer.settings.window_right < 0)
     list.add_settings("causal.plus_one", masked,
@@ -115,7 +115,7 @@ std::vector<Change> chunk_changes(const Layer& layer, std::size_t first) {
   const std::size_t n = first, T = layer.dims.T;
   std::vector<Change> list;
   if (!sees_a_text(layer) || n == 0 || n >= T) return list;
-  const char* const all = "let a query see the cache's keys, too: key ≤ query of the whole text";
+  const char* const all = "let a query also see the cache's keys: key ≤ query of the whole text";
   const char* const corner =
       "align the causal mask with the bottom right corner: the cache's keys come first";
   const auto add = [&](std::string did, const char* cure, const auto& sees) {

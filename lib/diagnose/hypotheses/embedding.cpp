@@ -62,7 +62,7 @@ public:
     for (std::size_t more = 0; more <= rows_more_at_most; ++more)
       add(
           "embed.positions.offset", "counts positions through the padding before each text",
-          "count them from each text's first token, as attention_mask says", [](Embedding&) {},
+          "count them from each text's first token, as in attention_mask", [](Embedding&) {},
           [&model = model_, T, more](const Tensor& own) {
             Tensor all = copied(own);
             const std::size_t bytes = own.bytes() / model.ids.size();
@@ -98,8 +98,7 @@ void add_scales(const Embedding& own, EmbeddingChanges& to) {
     if (std::fabs(scale - own.scale) > 0.01 * scale)
       to.add("embed.scale",
              fmt::format("multiplies the tokens' rows by {}√d_model", scale < 1 ? "1/" : ""),
-             own.scale == 1 ? "take them as they are"
-                            : fmt::format("multiply them by {:g}", own.scale),
+             own.scale == 1 ? "do not scale them" : fmt::format("multiply them by {:g}", own.scale),
              [scale](Embedding& e) { e.scale = scale; });
   if (std::fabs(root - own.scale) <= 0.01 * root && root != own.scale)
     to.add("embed.scale", "multiplies the tokens' rows by √d_model without rounding it",
@@ -256,7 +255,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
 Change embed_scale_change(const ModelAround& model, double factor) {
   EmbeddingChanges to(model);
   to.add("embed.scale", fmt::format("multiplies the tokens' rows by {:.4g}", factor),
-         model.embedding->scale == 1 ? "take them as they are"
+         model.embedding->scale == 1 ? "do not scale them"
                                      : fmt::format("multiply them by {:g}", model.embedding->scale),
          [factor](Embedding& own) { own.scale = factor; })
       .fitted = true;

@@ -191,7 +191,7 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
                fmt::format("adds the bias of {} of the feed-forward {} times, as shards that each "
                            "add it do",
                            name, times),
-               "add it once, behind the sum over shards", [map = map, times](Layer& layer) {
+               "add it once, after the sum over shards", [map = map, times](Layer& layer) {
                  Tensor& bias = (own_block(layer).mlp.*map).b;
                  bias = each_number(convert(bias, layer.dtype),
                                     [times](double b) { return times * b; });
@@ -208,7 +208,7 @@ void add_repeated_biases(const Layer& own, ChangeList& list) {
              fmt::format("adds b_o and the bias of the feed-forward's second product {} times, as "
                          "ranks that each add them do",
                          times),
-             "add them once, behind the sum over ranks", [times](Layer& layer) {
+             "add them once, after the sum over ranks", [times](Layer& layer) {
                const auto more = [&](const Tensor& bias) {
                  return each_number(convert(bias, layer.dtype),
                                     [times](double b) { return times * b; });
@@ -227,7 +227,7 @@ void add_mlp_weights(const FeedForward& mlp, ChangeList& list) {
     if ((mlp.*map).present())
       list.add("mlp.transposed", made_by(map),
                fmt::format("reads the memory of {} of the feed-forward as its transpose", name),
-               "read it as it is stored", [map = map](Layer& layer) {
+               "read it in its stored order", [map = map](Layer& layer) {
                  Tensor& W = (own_block(layer).mlp.*map).W;
                  const Shape shape = W.shape();
                  const StoredMatrix* stored = W.stored();

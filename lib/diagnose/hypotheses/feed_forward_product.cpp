@@ -106,10 +106,10 @@ void add_products(ChangeList& list) {
         const Tensor gate = activated_gate(layer, Stage::mlp_pre);
         return product_of(gate, gate);
       });
-  add("mlp.gate.same", "takes the other factor for the gate, too", [](const Layer& layer) {
+  add("mlp.gate.same", "takes the other factor for the gate as well", [](const Layer& layer) {
     return product_of(activated_gate(layer, Stage::mlp_up), value_of(layer, Stage::mlp_up));
   });
-  add("mlp.activated_other", "applies the activation to the other factor, too",
+  add("mlp.activated_other", "also applies the activation to the other factor",
       [](const Layer& layer) {
         return product_of(activated_gate(layer, Stage::mlp_pre),
                           activated_gate(layer, Stage::mlp_up));

@@ -24,26 +24,27 @@ const char* name_of_norm(InputNorm norm) {
 /// Hypotheses for a layer without input norm: the compared implementation has one.
 void add_norms(const Layer& layer, ChangeList& list) {
   for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
-    list.add_settings("input_norm.added", norm_output_stage(),
-                      fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
-                                  layer.norm_weight.empty() ? ", without weights" : ""),
-                      "give the projections X as it is here, or let X here be the normalised input",
-                      {{"input_norm", setting_value_of(kind)}});
+    list.add_settings(
+        "input_norm.added", norm_output_stage(),
+        fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
+                    layer.norm_weight.empty() ? ", without weights" : ""),
+        "give the projections X without a norm, or let X here be the normalised input",
+        {{"input_norm", setting_value_of(kind)}});
 }
 
 /// Hypotheses that only some projections see the normalised input.
 void add_partial_norms(const Layer& layer, ChangeList& list) {
   if (layer.X_k.empty() && layer.X_v.empty()) { // only in self-attention
     list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
-             "makes keys and values from X as it is, only queries from norm(X)",
-             "make keys and values from the normalised input, too",
+             "makes keys and values from X without the norm, only queries from norm(X)",
+             "make keys and values from the normalised input as well",
              [](Layer& edited) { edited.X_k = edited.X_v = edited.X; });
-    list.add("input_norm.missing.v", StageSet{Stage::v}, "makes values from X as it is",
-             "make the values from the normalised input, too",
+    list.add("input_norm.missing.v", StageSet{Stage::v}, "makes values from X without the norm",
+             "make the values from the normalised input as well",
              [](Layer& edited) { edited.X_v = edited.X; });
   }
-  list.add("input_norm.missing.q", StageSet{Stage::q}, "makes queries from X as it is",
-           "make the queries from the normalised input, too", [](Layer& edited) {
+  list.add("input_norm.missing.q", StageSet{Stage::q}, "makes queries from X without the norm",
+           "make the queries from the normalised input as well", [](Layer& edited) {
              Layer plain = edited;
              plain.settings.input_norm = InputNorm::none;
              take_back(plain, {Stage::x, Stage::q});

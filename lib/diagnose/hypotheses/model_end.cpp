@@ -131,7 +131,7 @@ void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
       (columns ? change.other_logits : change.other_tokens) = true;
     }
   };
-  const char* own_row = "save row t for token t: it is what is predicted behind that token";
+  const char* own_row = "save row t for token t: it predicts the next token";
   if (T > 1) {
     add(false, true, "has the logits of token t in row t + 1", own_row);
     add(false, false, "has the logits of token t + 1 in row t", own_row);
@@ -277,7 +277,7 @@ void add_saved_behind(ChangeList& list) {
   list.add("head.centred", touched,
            "subtracts each row's mean from the logits, as an unembedding with centred columns does",
            "nothing where probabilities are meant: a constant of a row does not change them; else "
-           "take the head's weight as it is",
+           "use the head's weight uncentred",
            [](Layer& edited) {
              give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
            })
@@ -325,13 +325,12 @@ void add_head(const Subject& subject, ChangeList& list) {
   const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
   for (double scale : {1.0, root, 1 / root})
     if (scale != head.scale)
-      list.add("head.scale", touched,
-               scale == 1
-                   ? "does not scale the logits"
-                   : fmt::format("multiplies the logits by {}√d_model", scale < 1 ? "1/" : ""),
-               head.scale == 1 ? "take them as they are"
-                               : fmt::format("multiply them by {:g}", head.scale),
-               [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
+      list.add(
+          "head.scale", touched,
+          scale == 1 ? "does not scale the logits"
+                     : fmt::format("multiplies the logits by {}√d_model", scale < 1 ? "1/" : ""),
+          head.scale == 1 ? "do not scale them" : fmt::format("multiply them by {:g}", head.scale),
+          [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
   add_saved_behind(list);
   add_head_dense(head, list);
 }

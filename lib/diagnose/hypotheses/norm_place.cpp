@@ -1,5 +1,4 @@
-// Where the norms of a block stand: before attention and feed-forward, behind them, behind the
-// sums.
+// Where the norms of a block stand: before attention and feed-forward, behind them, after the sums.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -97,8 +96,8 @@ struct Words {
 
 constexpr const char* place_of(NormPlace place) {
   return place == NormPlace::before ? "before attention and before the feed-forward"
-         : place == NormPlace::sum  ? "behind the sums"
-                                    : "behind the results, before the sums";
+         : place == NormPlace::sum  ? "after the sums"
+                                    : "after the results, before the sums";
 }
 
 /// The two norms, or one of them, in the place `to`.

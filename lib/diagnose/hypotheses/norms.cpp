@@ -15,9 +15,9 @@ constexpr NormRow known_norms[]{
     {Stage::x, "the norm before attention"},
     {Stage::q_norm, "the norm of q"},
     {Stage::k_norm, "the norm of k"},
-    {Stage::attn_add, "the norm behind attention"},
+    {Stage::attn_add, "the norm after attention"},
     {Stage::mlp_x, "the norm before the feed-forward"},
-    {Stage::mlp_add, "the norm behind the feed-forward"},
+    {Stage::mlp_add, "the norm after the feed-forward"},
     {Stage::resid_post, "the norm at the block's end"},
     {Stage::final, "the last norm"},
 };

@@ -48,7 +48,7 @@ void add_slopes(const Layer& layer, ChangeList& list) {
       "those of this layer with the other sign, which favours distant keys");
   add("alibi.slopes", turned, "those of this layer in the opposite order of the heads");
   add("alibi.slopes", series([n](double h) { return std::exp2(-8 * (h + 1) / n); }),
-      "2^(−8 (h + 1) / H), though H is no power of two");
+      "2^(−8 (h + 1) / H), though H is not a power of two");
   add("alibi.slopes", series([n](double h) { return std::exp2(-8 * h / n); }),
       "2^(−8 h / H), from h = 0");
   const std::size_t power =
@@ -57,7 +57,7 @@ void add_slopes(const Layer& layer, ChangeList& list) {
         const double p = static_cast<double>(power);
         return h < p ? std::exp2(-8 * h / p) : std::exp2(-8 * (h - p) / p);
       }),
-      "2^(−8 h / P), from h = 0, P the power of two below H; behind them every second of 2 P");
+      "2^(−8 h / P), from h = 0, P the power of two below H; after them every second of 2 P");
   add("alibi.slopes", series([](double h) { return std::exp2(-(h + 1)); }), "2^−(h + 1)");
   add("alibi.slopes", series([](double h) { return std::exp2(-h); }), "2^−h");
   add("alibi.slopes", series([](double h) { return 1 / (h + 1); }), "1 / (h + 1)");

@@ -126,7 +126,7 @@ std::vector<Change> added(const Layer& layer) {
   if (layer.dims.d_k > 1)
     list.add("norm.added", qk_norm_stages(),
              "normalises each head of q and k (RMS, without weights)",
-             "leave q and k as they are: this layer does not normalise them",
+             "do not normalise q and k: this layer does not",
              [](Layer& edited) {
                edited.q_norm_weight = edited.k_norm_weight = ones(edited.dims.d_k, edited.dtype);
                edited.settings.qk_norm_one_plus = false;
@@ -186,7 +186,7 @@ void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer,
       fmt::format("multiplies the normalised {} by {}", name, one_plus ? "w" : "1 + w"),
       fmt::format("multiply the normalised {} by {}", name, one_plus ? "1 + w" : "w"),
       form_of(offset));
-  add("norm.layer", fmt::format("subtracts the mean from {}, too (LayerNorm)", name),
+  add("norm.layer", fmt::format("also subtracts the mean from {} (LayerNorm)", name),
       fmt::format("normalise {} by its root mean square", name), centred);
   add("norm.weight", fmt::format("leaves out the weight of the norm of {}", name),
       fmt::format("multiply the normalised {0} by {0}_norm.weight", name), unweighted);
@@ -207,8 +207,8 @@ void add_normed_values(const NormRow& k_side, const Layer& layer, ChangeList& li
   if (layer.dims.d_k != layer.dims.d_v) return;
   for (const bool weighted : {true, false})
     list.add("norm.added.v", StageSet{Stage::v},
-             fmt::format("normalises v, too{}", weighted ? ", with the weight of k's norm" : ""),
-             "leave v as it is",
+             fmt::format("also normalises v{}", weighted ? ", with the weight of k's norm" : ""),
+             "do not normalise v",
              [k_side, weighted](Layer& edited) {
                const Norm norm = rms_of(edited, k_side);
                const Tensor v = value_of(edited, Stage::v),
@@ -237,7 +237,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   };
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 0.0})
     if (eps != layer.settings.qk_norm_eps) list.add(qk_norm_eps_change(layer, eps));
-  add("norm.layer", "subtracts the mean from q and k, too (LayerNorm)", centred);
+  add("norm.layer", "also subtracts the mean from {} (LayerNorm)", centred);
   add("norm.sum", "divides q and k by their length √(Σx² + ε), not by their root mean square",
       of_size(NormSize::length));
   add("norm.sum", "adds ε to the sum of squares, not to their mean", of_size(NormSize::eps_in_sum));
@@ -246,7 +246,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   for (const NormRow& side : sides)
     list.add(fmt::format("norm.missing.{}", letter_of(side)), StageSet{side.makes},
              fmt::format("does not normalise {}", letter_of(side)),
-             fmt::format("normalise {}, too", letter_of(side)),
+             fmt::format("normalise {} as well", letter_of(side)),
              [side](Layer& edited) { side.put(edited, Norm{}); });
   if (sides.size() == 2) {
     add_one_side(sides[0], sides[1], layer, list), add_one_side(sides[1], sides[0], layer, list);

@@ -101,7 +101,7 @@ private:
       return fmt::format("leaves dimensions {}–{} of each head of {}, which are not rotated, 0",
                          turned, d_k - 1, whose);
     };
-    const std::string cure = "copy the dimensions that are not rotated as they are";
+    const std::string cure = "copy the dimensions that are not rotated unchanged";
     for (const auto& [stage, whose] : sides)
       list_.add("rope.rest", StageSet{stage}, of(whose), cure,
                 [clear, stage = stage](Layer& edited) { clear(edited, stage); });
@@ -171,7 +171,7 @@ std::vector<Change> value_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.settings.rope == Rope::none || layer.dims.d_v != layer.dims.d_k) return {};
   ChangeList list;
-  constexpr const char *did = "rotates v, too", *cure = "rotate q and k alone";
+  constexpr const char *did = "also rotates v", *cure = "rotate q and k alone";
   list.add("rope.values", StageSet{Stage::v}, did, cure,
            [](Layer& edited) { give(edited, Stage::v, turned_values(edited)); })
       .once = true;

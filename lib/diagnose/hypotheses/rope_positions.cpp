@@ -49,7 +49,7 @@ void add_hidden(const Layer& layer, ChangeList& list) {
   for (const bool one : {true, false})
     add_rotations(
         "does not count padding: positions are those among the tokens",
-        "count positions over the padding, too, as this layer does",
+        "also count positions over the padding, as this layer does",
         [padding, one](const Position& own) {
           return [=](std::size_t b, std::size_t t) {
             const auto end = padding[b].begin() + static_cast<std::ptrdiff_t>(t);

@@ -39,7 +39,7 @@ struct Mix {
   double (*frequency)(const Ramped&);
   const char *did, *cure;
 };
-constexpr const char *base_cure = "leave the base as it is where the ramp scales the frequencies",
+constexpr const char *base_cure = "leave the base unchanged where the ramp scales the frequencies",
                      *way_cure = "keep the pairs that turn often and divide those that turn rarely";
 constexpr Mix mixes[]{
     {[](const Ramped& of) { return of.plain / of.s * of.share + of.stretched * (1 - of.share); },
@@ -61,7 +61,7 @@ constexpr Mix mixes[]{
      },
      "mixes the other way on the ramp", way_cure},
     {[](const Ramped& of) { return of.mixed_with(of.share < 1 ? 0 : 1); },
-     "keeps the pairs on the ramp as they are", "mix their frequencies"},
+     "keeps the pairs on the ramp unchanged", "mix their frequencies"},
     {[](const Ramped& of) { return of.mixed_with(of.share > 0 ? 1 : 0); },
      "divides the frequencies of the pairs on the ramp", "mix their frequencies"},
 };
@@ -122,13 +122,13 @@ private:
     const double fast = s_.rope_beta_fast, slow = s_.rope_beta_slow;
     const char* const begin = "begin the ramp at the pair that turns beta_fast times";
     add_pair(slow, fast, "exchanges beta_fast and beta_slow of yarn's ramp", begin);
-    add_pair(slow, slow,
-             "has no ramp: it divides the pairs behind the one that turns beta_slow "
-             "times, as where the two betas are exchanged and the ramp is no shorter "
-             "than 0.001 pairs",
-             begin);
+    add_pair(
+        slow, slow,
+        "has no ramp: it divides the pairs after the one that turns beta_slow "
+        "times, as happens where the two betas are exchanged and the ramp has at least 0.001 pairs",
+        begin);
     add_pair(fast, fast,
-             "has no ramp: it divides the pairs behind the one that turns beta_fast "
+             "has no ramp: it divides the pairs after the one that turns beta_fast "
              "times",
              "end the ramp at the pair that turns beta_slow times");
     add_pair(32, 1, "begins and ends yarn's ramp at the default betas, 32 and 1",

@@ -44,7 +44,7 @@ void add_llama3(const Layer& layer, ChangeList& list) {
                         kind.original_length == llama3_length
                             ? ""
                             : fmt::format(" from {} positions", kind.original_length)),
-            s.rope_scaling == RopeScaling::none ? "leave the rotary frequencies as they are"
+            s.rope_scaling == RopeScaling::none ? "do not scale the rotary frequencies"
                                                 : "scale the rotary frequencies as this layer does",
             {{"rope_scaling", "llama3"},
              {"rope_factor", kind.factor},
@@ -70,7 +70,7 @@ void add_kinds(const Layer& layer, double factor, double original_length, bool r
             fmt::format("scales the rotary frequencies by another kind: {}, factor {} from {} "
                         "positions",
                         name, factor, original_length),
-            none ? "leave the rotary frequencies as they are"
+            none ? "do not scale the rotary frequencies"
                  : "scale the rotary frequencies as this layer does",
             {{"rope_scaling", name},
              {"rope_factor", factor},
@@ -213,7 +213,7 @@ Change rope_factor_change(const Layer& layer, double factor) {
                          factor >= 1
                              ? fmt::format("divides the rotary positions by {:.6g}", factor)
                              : fmt::format("multiplies the rotary positions by {:.6g}", 1 / factor),
-                         none ? "leave the rotary positions as they are"
+                         none ? "do not scale the rotary positions"
                               : fmt::format("scale the rotary frequencies: {}, factor {}",
                                             find_setting("rope_scaling")->get(s), s.rope_factor),
                          {{"rope_scaling", "linear"}, {"rope_factor", factor, 9}});

@@ -173,7 +173,7 @@ private:
       list_.add(fmt::format("rope.missing.{}", without),
                 StageSet{q ? Stage::q_rope : Stage::k_rope},
                 fmt::format("rotates {} alone, not {}", q ? "k" : "q", without),
-                fmt::format("rotate {}, too", without), [q](Layer& layer) {
+                fmt::format("rotate {} as well", without), [q](Layer& layer) {
                   Layer plain = layer;
                   plain.settings.rope = Rope::none;
                   take_back(plain, {Stage::q_rope, Stage::k_rope});
@@ -198,7 +198,7 @@ private:
             turn.position = [](std::size_t b, std::size_t) { return static_cast<double>(b); };
           });
     if (!layer_.positions.empty())
-      add("rope.positions", "counts positions 0, 1, 2 …, not as `positions` says",
+      add("rope.positions", "counts positions 0, 1, 2 …, not those of `positions`",
           "rotate each token by its own position", [](Turn& turn, const Layer&) {
             turn.position = [](std::size_t, std::size_t t) { return static_cast<double>(t); };
           });

@@ -88,7 +88,7 @@ std::vector<Change> softmax_changes(const Subject& subject) {
   if (contains(subject.reference, Stage::weights))
     list.add_rows(
         "weights.averaged", StageSet{Stage::weights, Stage::head_out},
-        "hands out weights averaged over the heads, and computes with those of each",
+        "returns weights averaged over the heads, but computes with each head's own",
         "ask for the weights of each head (PyTorch: average_attn_weights=False)",
         [](Layer& edited) {
           Layer plain = edited;

@@ -77,7 +77,7 @@ void add_orders(const Subject& subject, ChangeList& list) {
   };
   const auto in_order = [&](const char* id, QkvOrder read, const char* order, const char* word) {
     add(id, {lie, read}, fmt::format("reads the fused weight's columns as {}", order),
-        "split the fused weight in the order in which it lies", {{"qkv_order", word}});
+        "split the fused weight in its stored order", {{"qkv_order", word}});
   };
   in_order("weight.order.QVK", QkvOrder::qvk, "Q, V, K", "qvk");
   in_order("weight.order.KQV", QkvOrder::kqv, "K, Q, V", "kqv");
@@ -99,7 +99,7 @@ void add_orders(const Subject& subject, ChangeList& list) {
         fmt::format("split the fused weight into {}", each), {});
   else
     add(by, {lie, QkvOrder::qkv}, "reads the fused weight as all queries, all keys, all values",
-        "split the fused weight in the order in which it lies", {{"qkv_order", "qkv"}});
+        "split the fused weight in its stored order", {{"qkv_order", "qkv"}});
 }
 
 std::vector<Change> weight_changes(const Subject& subject) {

@@ -54,7 +54,7 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
                    : fmt::format("turns the rows of {} back from GGUF's order, in which they are "
                                  "not",
                                  name),
-          to_pairs ? "turn them back, or rotate neighbours" : "take them as they are",
+          to_pairs ? "turn them back, or rotate neighbours" : "leave their order unchanged",
           [=, stages = stages](Layer& edited) {
             if (contains(stages, Stage::q)) reorder(edited, q, q.heads, to_pairs);
             if (contains(stages, Stage::k)) reorder(edited, k, k.heads, to_pairs);
