@@ -67,7 +67,7 @@ Tensor joined_heads_of(const Layer& layer, const Tensor& output) {
       y[i] = std::inner_product(&weights[i * m], &weights[i * m] + m, projected.begin(), 0.0);
     for (std::size_t i = 0; i < n; ++i)
       y[i] = (y[i] - std::inner_product(&A[i * n], &A[i * n] + i, y.begin(), 0.0)) / A[i * n + i];
-    for (std::size_t i = n; i-- > 0;) { // by rows of L, as they lie
+    for (std::size_t i = n; i-- > 0;) { // solves Lᵀ x = y by rows of L, which are contiguous
       y[i] /= A[i * n + i];
       for (std::size_t j = 0; j < i; ++j) y[j] -= A[i * n + j] * y[i];
     }

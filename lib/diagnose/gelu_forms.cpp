@@ -16,7 +16,7 @@ namespace mha {
 
 namespace {
 
-/// The form that the activation is not; nothing: it is no GELU of two forms.
+/// The other form of GELU; nothing if the activation has no second form.
 std::optional<Activation> other_form(Activation form) {
   switch (form) {
   case Activation::gelu:
@@ -38,8 +38,8 @@ Layer with_activation(Layer layer, Activation form) {
   return layer;
 }
 
-/// The first stage of a reference that shows the activation.
-const ReferenceStage* stage_behind(const Reference& reference) {
+/// The first stage of a reference that depends on the activation.
+const ReferenceStage* first_showing(const Reference& reference) {
   for (const Stage stage : {Stage::mlp_act, Stage::mlp_out, Stage::mlp_add, Stage::resid_post})
     if (const ReferenceStage* found = reference.find(stage); found && !found->in_part) return found;
   return nullptr;
@@ -55,42 +55,43 @@ void GeluForms::add(const Layer& layer, const Reference& reference, bool stream,
   const std::optional<Activation> other = other_form(layer.block->mlp.activation);
   if (!other) return;
   form_ = layer.block->mlp.activation;
-  const ReferenceStage* behind = stage_behind(reference);
+  const ReferenceStage* target = first_showing(reference);
   const auto has_whole = [&](Stage stage) {
     const ReferenceStage* found = reference.find(stage);
     return found && !found->in_part;
   };
-  const bool from_input = behind && behind->stage != Stage::resid_post &&
+  const bool from_input = target && target->stage != Stage::resid_post &&
                           (has_whole(Stage::mlp_x) || has_whole(Stage::mlp_pre));
-  if (!behind || !is_short(behind->stored) || (!stream && !from_input)) return;
-  // What the feed-forward reads, and what it is added to, is computed once for both.
-  Layer own = with_reference_before(layer, behind->stage, reference);
-  const StageSet there = available_stages(own);
-  std::vector<Stage> before, wanted{behind->stage};
+  if (!target || !is_short(target->stored) || (!stream && !from_input)) return;
+  // The input of the feed-forward and the stream that it is added to are computed once for both
+  // forms.
+  Layer own = with_reference_before(layer, target->stage, reference);
+  const StageSet available = available_stages(own);
+  std::vector<Stage> before, wanted{target->stage};
   for (const Stage stage : {Stage::output, Stage::attn_add, Stage::residual, Stage::mlp_x})
-    if (has_step(own, stage) && contains(there, stage)) before.push_back(stage);
+    if (has_step(own, stage) && contains(available, stage)) before.push_back(stage);
   wanted.insert(wanted.end(), before.begin(), before.end());
-  if (!contains(there, behind->stage)) return;
+  if (!contains(available, target->stage)) return;
   const Trace kept = trace(own, wanted, {}, threads);
   Layer given = own;
   for (const Stage stage : before)
     if (!own.has_given(stage)) given = with_given(std::move(given), stage, kept.value(stage));
-  const Tensor ours = kept.value(behind->stage),
+  const Tensor ours = kept.value(target->stage),
                moved =
-                   trace(with_activation(std::move(given), *other), {behind->stage}, {}, threads)
-                       .value(behind->stage);
+                   trace(with_activation(std::move(given), *other), {target->stage}, {}, threads)
+                       .value(target->stage);
   double way = 0, along = 0, square = 0;
   const std::size_t n = ours.count();
   for (std::size_t i = 0; i < n; ++i) {
     const double d = value_at(moved, i) - value_at(ours, i),
-                 r = value_at(behind->value, i) - value_at(ours, i);
+                 r = value_at(target->value, i) - value_at(ours, i);
     if (!std::isfinite(d) || !std::isfinite(r)) return;
     way += d * d, along += d * r, square += r * r;
   }
   if (!(way > 0)) return;
   const double part = along / way, noise = std::max(square - part * along, 0.0);
   if (!(noise > 0)) return;
-  const double sure = way * static_cast<double>(n) / noise; // 1 / variance of the part
+  const double sure = way * static_cast<double>(n) / noise; // 1 / variance of `part`
   along_ += part * sure, weight_ += sure;
 }
 

@@ -308,7 +308,8 @@ std::optional<std::string> heads_of_output(const Layer& layer, const Target& ope
 }
 
 /// The heads that an output alone shows to differ.
-void about_heads_behind(const Layer& layer, const Target& open, std::vector<std::string>& hints) {
+void about_heads_of_output(const Layer& layer, const Target& open,
+                           std::vector<std::string>& hints) {
   if (open.stage != Stage::output || layer.W_o.empty() || layer.dims.H < 2) return;
   Target joined = open;
   joined.stage = Stage::concat;
@@ -318,9 +319,9 @@ void about_heads_behind(const Layer& layer, const Target& open, std::vector<std:
   const std::vector<double> difference =
       differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; });
   const double largest = *std::ranges::max_element(difference);
-  if (!(largest > thresholds::seen_behind_product) || !std::isfinite(largest)) return;
+  if (!(largest > thresholds::seen_through_product) || !std::isfinite(largest)) return;
   const double small =
-      std::max(thresholds::small_beside_largest * largest, thresholds::small_behind_product);
+      std::max(thresholds::small_beside_largest * largest, thresholds::small_through_product);
   if (const auto heads = parts_that_differ(difference, small / 8, "head", "heads"))
     hints.push_back(fmt::format("what differs in the output comes from {} alone", *heads));
   if (const auto moved = exchanged_heads(s, small / 8)) hints.push_back(*moved);
@@ -358,7 +359,7 @@ std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>
     if (const auto nan = about_nan(s)) return hints.push_back(*nan);
     about_places(s, open->tolerance, unexplained, layer, hints);
     if (const auto heads = heads_of_output(layer, *open)) hints.push_back(*heads);
-    if (hints.empty()) about_heads_behind(layer, *open, hints);
+    if (hints.empty()) about_heads_of_output(layer, *open, hints);
     if (hints.empty())
       if (const auto weights = about_weights(layer, targets, *open)) hints.push_back(*weights);
   });

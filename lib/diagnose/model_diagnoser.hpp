@@ -41,7 +41,7 @@ public:
         effort_(effort) {
     SameText same = require_same_text(model, files_);
     for (const std::string& note : same.notes) calls_.note(note);
-    around_.before = std::move(same.before), around_.behind = std::move(same.behind);
+    around_.before = std::move(same.before), around_.after = std::move(same.behind);
     around_.embedding = &texts_.embedding();
     around_.ids = texts_.ids(), around_.lengths = texts_.lengths();
     around_.layers = texts_.layers().size();

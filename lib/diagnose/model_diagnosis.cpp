@@ -269,8 +269,9 @@ void ModelDiagnoser::name_form_of_gelu() {
   if (verdict != GeluForms::Verdict::other) return;
   for (PlaceDiagnosis& place : diagnoses_.places) {
     if (place.id.empty() || place.id == "embed" || !place.diagnosis.captures.empty()) continue;
-    Diagnosis& told = place.diagnosis;
-    told.equal = false, told.changes = {gelu_.cause()}, told.hints = {gelu_.sentence()};
+    Diagnosis& diagnosis = place.diagnosis;
+    diagnosis.equal = false, diagnosis.changes = {gelu_.cause()},
+    diagnosis.hints = {gelu_.sentence()};
     place.words = words_of(*last_);
   }
 }

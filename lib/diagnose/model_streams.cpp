@@ -101,7 +101,7 @@ bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
 bool ModelDiagnoser::explain_stream_from_next_layer(const std::vector<ReferenceStage>& known,
                                                     Layer& layer) {
   std::optional<Diagnosis> found =
-      explain_handed_on(last_->layer, layer, known, {false, effort_.threads, &around_, nullptr});
+      explain_last_sum(last_->layer, layer, known, {false, effort_.threads, &around_, nullptr});
   if (!found) return false;
   const Layer before = changed(last_->layer, {&found->changes[0]});
   layer = with_stream(

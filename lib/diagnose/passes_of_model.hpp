@@ -59,18 +59,18 @@ public:
   /// behind each of them, where one is given.
   std::vector<Tensor> streams(std::optional<DType> half = {}) const;
   /// What layer n hands on under a change, or as it is.
-  Tensor behind_layer(std::size_t n, const Tensor& stream, const Change* change) const;
+  Tensor after_layer(std::size_t n, const Tensor& stream, const Change* change) const;
   /// Keeps what enters each layer as the model is: under a change of one layer alone, passes begin
   /// with that layer.
   void keep_streams() { own_ = streams(); }
   /// The stream behind the last layer under a change; `embed`: the changed embedding of all tokens.
-  Tensor behind_all(const WholeChange& tried, const Tensor& embed) const;
+  Tensor after_all(const WholeChange& tried, const Tensor& embed) const;
   /// The first layer that a change is of; their number where it is of none.
   std::size_t first_with(const Change& change) const;
 
 private:
   const Change* own_change(std::size_t n, const Change& change) const;
-  Tensor behind_place(std::size_t place, const Tensor& stream, const WholeChange& tried) const;
+  Tensor after_place(std::size_t place, const Tensor& stream, const WholeChange& tried) const;
 
   std::vector<Layer> layers_;
   std::vector<std::vector<Change>> changes_;

@@ -18,8 +18,8 @@ bool may_explain(const Agreement& before, const Agreement& after, double roundin
 /// Some tokens of a model's end, which show at a part of the cost what most changes do.
 class EndScreen {
 public:
-  /// `as_it_is`: the stream after the last layer.
-  EndScreen(const EndOfModel& end, const Tensor& as_it_is);
+  /// `unchanged`: the stream after the last layer.
+  EndScreen(const EndOfModel& end, const Tensor& unchanged);
 
   const std::vector<std::size_t>& tokens() const { return part_.tokens; }
   /// Whether the rows that a change makes of these tokens, and a change of the end (or null), may
@@ -28,7 +28,7 @@ public:
 
 private:
   const EndOfModel& end_;
-  const Tensor& as_it_is_;
+  const Tensor& unchanged_;
   EndSample part_;
   EndOfModel some_;
   Agreement before_;
@@ -46,9 +46,9 @@ struct StreamCandidate {
 /// Keeps the best of what explains, the first one of those that are as good, as a diagnosis.
 class Search {
 public:
-  /// `as_it_is`: the stream without a change. `screen`: what is looked at before all of the end; or
-  /// null.
-  Search(const StreamView& view, const Tensor& as_it_is, const EndScreen* screen = nullptr);
+  /// `unchanged`: the stream without a change. `screen`: what is looked at before all of the end;
+  /// or null.
+  Search(const StreamView& view, const Tensor& unchanged, const EndScreen* screen = nullptr);
 
   /// A candidate that a layer does not allow explains nothing.
   void try_one(const StreamCandidate& candidate);

@@ -104,7 +104,7 @@ Layer ends_of_logits(const Layer& ends, const std::vector<std::size_t>& logits) 
 
 } // namespace
 
-EndSample EndSample::telling(const std::vector<const Change*>& changes) const {
+EndSample EndSample::needed_for(const std::vector<const Change*>& changes) const {
   EndSample part = *this;
   for (const Change* change : changes) {
     if (change->other_tokens) part.tokens.clear();

@@ -27,7 +27,7 @@ struct EndSample {
 
   /// What of it tells whether a change explains the end: all tokens where the change makes a row of
   /// others' rows, all logits where it makes one of others.
-  EndSample telling(const std::vector<const Change*>& changes) const;
+  EndSample needed_for(const std::vector<const Change*>& changes) const;
 };
 /// `count` of all numbers below `all`, from the first to the last, evenly; all must be more.
 std::vector<std::size_t> evenly(std::size_t all, std::size_t count);

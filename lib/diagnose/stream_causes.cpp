@@ -31,14 +31,14 @@ std::vector<Change> likely_causes(const std::vector<Change>& all, const Diagnose
 
 /// What a layer under a change hands on at some of its tokens. All queries of a long text would be
 /// slow for every change.
-Tensor rows_handed_on(const Layer& layer, const Change& change,
-                      const std::vector<std::size_t>& tokens, std::size_t threads) {
+Tensor rows_after(const Layer& layer, const Change& change, const std::vector<std::size_t>& tokens,
+                  std::size_t threads) {
   Layer edited = layer;
-  set_apart(edited);
+  detach_kept_weights(edited);
   change.edit(edited);
   edited = some_queries(edited, tokens, Stage::resid_post);
   if (change.edit_rows) change.edit_rows(edited);
-  return handed_on(edited, threads);
+  return stream_after(edited, threads);
 }
 
 } // namespace
@@ -48,14 +48,14 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
                                          const DiagnoseContext& context) {
   const EndOfModel end(ends, known, context.threads);
   const Layer layer = plain_form(last);
-  const Tensor as_it_is = handed_on(layer, context.threads);
+  const Tensor unchanged = stream_after(layer, context.threads);
   const auto under = [&](const Changes& changes) {
-    return handed_on(changed(layer, changes), context.threads);
+    return stream_after(changed(layer, changes), context.threads);
   };
   const std::vector<Change> of_layer =
       changes_for({layer, StageSet::all(), context.fused, context.model});
   if (const std::vector<Change> likely = likely_causes(of_layer, context); !likely.empty()) {
-    Search search(end, as_it_is);
+    Search search(end, unchanged);
     Changes made;
     for (const Change& change : likely) made.push_back(&change);
     search.try_one({likely, [&] { return under(sorted(made)); }});
@@ -63,18 +63,18 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
   }
   std::optional<EndScreen> screen;
   if (layer.dims.T > thresholds::few_queries && layer.W_c_kv.empty() && layer.lengths.empty())
-    screen.emplace(end, as_it_is);
-  Search search(end, as_it_is, screen ? &*screen : nullptr);
+    screen.emplace(end, unchanged);
+  Search search(end, unchanged, screen ? &*screen : nullptr);
   const std::vector<Change> of_end =
       changes_for({end.ends(), StageSet::all(), false, context.model});
   for (const Change& change : of_end)
     if (!contains(change.touches, Stage::embed))
-      search.try_one({{change}, [&] { return as_it_is; }, &change});
+      search.try_one({{change}, [&] { return unchanged; }, &change});
   for (const Change& change : of_layer) {
     StreamCandidate candidate{{change}, [&] { return under({&change}); }};
     if (screen && !change.undo)
       candidate.some_rows = [&] {
-        return rows_handed_on(layer, change, screen->tokens(), context.threads);
+        return rows_after(layer, change, screen->tokens(), context.threads);
       };
     search.try_one(candidate);
   }
@@ -136,12 +136,13 @@ std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first
       [](const Layer& layer) { return layer.ends->embed; }, first, known, context);
 }
 
-std::optional<Diagnosis> explain_handed_on(const Layer& before, const Layer& next,
-                                           const std::vector<ReferenceStage>& known,
-                                           const DiagnoseContext& context) {
+std::optional<Diagnosis> explain_last_sum(const Layer& before, const Layer& next,
+                                          const std::vector<ReferenceStage>& known,
+                                          const DiagnoseContext& context) {
   return explain_entering(
       before, [](const Change& change) { return change.touches == StageSet{Stage::resid_post}; },
-      [&](const Layer& layer) { return handed_on(layer, context.threads); }, next, known, context);
+      [&](const Layer& layer) { return stream_after(layer, context.threads); }, next, known,
+      context);
 }
 
 } // namespace mha

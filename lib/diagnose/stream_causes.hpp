@@ -19,9 +19,9 @@ std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first
 
 /// The change of a layer's last sum under which the next layer's stages are the reference's, which
 /// has neither what the one hands on nor what enters the other; nothing where none is.
-std::optional<Diagnosis> explain_handed_on(const Layer& before, const Layer& next,
-                                           const std::vector<ReferenceStage>& known,
-                                           const DiagnoseContext& context);
+std::optional<Diagnosis> explain_last_sum(const Layer& before, const Layer& next,
+                                          const std::vector<ReferenceStage>& known,
+                                          const DiagnoseContext& context);
 
 /// Whether the model's end is the reference's where every token sees the padding around its text:
 /// nothing where the reference has none, or is not like that. `layers` without an X; of `ends` the

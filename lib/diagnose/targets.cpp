@@ -40,20 +40,20 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
   if (reference.empty()) fail("the reference has no stage to compare");
   std::vector<Target> targets;
   const StageSet available = available_stages(layer);
-  std::string lacking;
+  std::string missing;
   for (const ReferenceStage& one : reference)
     if (one.mean_of_heads)
       continue; // no head's weights: changes cannot be judged by it
     else if (contains(available, one.stage))
       targets.push_back(target_of(layer, one));
     else // nothing says how to compute it
-      lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", name_of(one.stage));
-  if (targets.empty() && lacking.empty())
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(one.stage));
+  if (targets.empty() && missing.empty())
     fail("the reference has only the mean of the weights over the heads, which shows no cause: "
          "save the output, or each head's weights (average_attn_weights=False)");
   if (targets.empty())
     fail("nothing to compare: the reference has {}, which cannot be computed from what is given",
-         lacking);
+         missing);
   std::sort(targets.begin(), targets.end(),
             [](const Target& a, const Target& b) { return comes_before(a.stage, b.stage); });
   return targets;

@@ -84,7 +84,7 @@ inline constexpr double by_chance_in_half = 1.2;
 /// Another layer's cause is this one's if it leaves no more than float32 sums do.
 inline constexpr double likely_in_next_layer = 1e-3;
 /// What leaves more of the difference is no runner-up.
-inline constexpr double worth_telling = 0.9;
+inline constexpr double worth_reporting = 0.9;
 inline constexpr std::size_t most_runners_up = 12;
 /// A reference in half precision whose error is more was rounded at each step, not at the end
 /// alone.
@@ -165,8 +165,8 @@ inline constexpr double far_at_first = 1e-2;
 /// Case: forbidden_tokens of tests/models/fifth_threads.py.
 inline constexpr double hidden_logit = -1e4;
 
-// Hints, where no change explains a stage (hints.cpp, differing_parts.cpp). Case, where none is named:
-// "hints: what no change explains is described", whose rows say which they need.
+// Hints, where no change explains a stage (hints.cpp, differing_parts.cpp). Case, where none is
+// named: "hints: what no change explains is described", whose rows say which they need.
 
 /// A half type may round more often than is known here. Case: "in half precision only what rounding
 /// explains agrees".
@@ -179,7 +179,7 @@ inline constexpr double nothing_in_common = 0.5, usual_chance = 0.15;
 inline constexpr double sum_of_heads = 0.999, counts_otherwise = 0.01;
 /// Heads behind an output: a difference that the product with W_o lets through, and what is none
 /// beside the largest head's.
-inline constexpr double seen_behind_product = 1e-3, small_behind_product = 1e-4,
+inline constexpr double seen_through_product = 1e-3, small_through_product = 1e-4,
                         small_beside_largest = 0.02;
 /// W_o is inverted up to this width, which takes a moment, and where its rows are independent.
 inline constexpr std::size_t widest_joined = 768;

@@ -47,13 +47,13 @@ Changes row_edits_of(Changes ordered) {
   return ordered;
 }
 
-void set_apart(Layer& layer) {
+void detach_kept_weights(Layer& layer) {
   layer.kept = KeptWeights::known_of(layer.kept);
 }
 
 Layer changed(Layer layer, const Changes& changes) {
   const Changes ordered = sorted(changes);
-  if (!ordered.empty()) set_apart(layer);
+  if (!ordered.empty()) detach_kept_weights(layer);
   for (const Change* change : ordered) change->edit(layer);
   for (const Change* change : row_edits_of(ordered)) change->edit_rows(layer);
   return layer;
@@ -106,7 +106,7 @@ Changes Trials::in_order(const Changes& changes) const {
 Trials::Values Trials::computed(const Change* change) const {
   const StageSet remade = change ? possible_descendants(change->touches) : StageSet::all();
   Layer edited = layer_;
-  set_apart(edited);
+  detach_kept_weights(edited);
   if (change)
     for (const auto& [stage, value] : kept_.at(nullptr))
       if (!contains(remade, stage)) give(edited, stage, value);
@@ -129,7 +129,7 @@ Trials::Values Trials::computed(const Change* change) const {
 /// given: of a stage that one change makes, that change's; of one that none does, the layer's own.
 Layer Trials::prepared(const Changes& changes) const {
   Layer edited = layer_;
-  set_apart(edited);
+  detach_kept_weights(edited);
   if (const auto base = kept_.find(nullptr); base != kept_.end()) {
     StageSet all_changed = possible_descendants(touched_by(changes));
     for (const Change* change : always_) // it is made again of all that it touches, or of nothing
@@ -186,7 +186,7 @@ Agreement Trials::whole(const Changes& changes) const {
 /// The model's ends as far as screening looks at them: the edits are made of that part alone. What
 /// is made of the logits as they are gets them given.
 Layer Trials::screened_ends(const Changes& ordered) const {
-  const EndSample part = part_.telling(ordered);
+  const EndSample part = part_.needed_for(ordered);
   Layer some = ends_of(layer_, part);
   const bool of_logits = std::ranges::all_of(ordered, &Change::other_logits);
   if (of_logits && !ordered.empty() && part.tokens == part_.tokens && !own_logits_.empty())
@@ -209,10 +209,11 @@ Tensor Trials::screened(const Changes& changes) const {
 
 Agreement Trials::screen(const Changes& changes) const {
   const auto agreement = if_allowed([&] {
-    if (is_of_end() && part_.telling(in_order(changes)) != part_)
-      return agreement_of(screened(changes),
-                          part_of(target_.theirs, target_.stage, part_.telling(in_order(changes))),
-                          target_.tolerance);
+    if (is_of_end() && part_.needed_for(in_order(changes)) != part_)
+      return agreement_of(
+          screened(changes),
+          part_of(target_.theirs, target_.stage, part_.needed_for(in_order(changes))),
+          target_.tolerance);
     Tensor theirs = some_theirs_;
     for (const Change* change : in_order(changes))
       if (change->undo && !rows_.empty())

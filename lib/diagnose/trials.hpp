@@ -21,7 +21,7 @@ Changes sorted(Changes changes);
 Changes row_edits_of(Changes ordered);
 /// Makes a copy of a layer ready to be edited: of packed weights it reads those that the model has,
 /// and adds none to them.
-void set_apart(Layer& layer);
+void detach_kept_weights(Layer& layer);
 /// The layer with all of them made.
 Layer changed(Layer layer, const Changes& changes);
 

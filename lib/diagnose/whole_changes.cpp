@@ -84,11 +84,11 @@ void add_with_end(const std::vector<Change>& of_ends, std::vector<WholeChange>& 
 }
 
 /// Layers by a rule that configurations have.
-struct Pattern {
+struct LayerPattern {
   const char* name;
   bool (*has)(std::size_t n, std::size_t layers);
 };
-constexpr Pattern patterns[]{
+constexpr LayerPattern patterns[]{
     {"every second layer, from layer 0 on", [](std::size_t n, std::size_t) { return n % 2 == 0; }},
     {"every second layer, from layer 1 on", [](std::size_t n, std::size_t) { return n % 2 == 1; }},
     {"every fourth layer, from layer 3 on", [](std::size_t n, std::size_t) { return n % 4 == 3; }},
@@ -108,7 +108,7 @@ void add_patterns(std::size_t L, std::vector<WholeChange>& list) {
     const std::string& id = list[i].change.id;
     const bool by_layer = id == "rope.missing" || id == "softcap.missing" || id == "norm.missing";
     if (!by_layer || list[i].at_end) continue;
-    for (const Pattern& pattern : patterns) {
+    for (const LayerPattern& pattern : patterns) {
       WholeChange some = list[i];
       for (std::size_t n = 0; n < L; ++n) some.in.push_back(pattern.has(n, L));
       const auto having = std::ranges::count(some.in, true);
@@ -162,7 +162,7 @@ void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
         [L](std::size_t n) { return (n + 1) % L; });
     if (kinds.size() > 2) continue;
     for (const std::size_t first : kinds)
-      for (const Pattern& pattern : patterns)
+      for (const LayerPattern& pattern : patterns)
         add(fmt::format("gives {} the {} of layer {}, and the others the other", pattern.name, what,
                         first),
             [&, first](std::size_t n) {

@@ -50,10 +50,10 @@ public:
   void keep_streams() { model_->keep_streams(); }
   /// What the end shows under a change.
   Tensor shown(const WholeChange& tried, const Tensor& embed) const {
-    return end_.shown(model_->behind_all(tried, embed));
+    return end_.shown(model_->after_all(tried, embed));
   }
   /// Whether they tell what the change does to the whole text.
-  bool tell(const WholeChange& tried) const {
+  bool show(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_layers) return true;
     if (!tried.in.empty() || tried.alone) return true; // it is tried in all layers, too
     const std::size_t n = model_->first_with(tried.change);
@@ -63,7 +63,7 @@ public:
   }
   /// How far the end is under the change; nothing where it cannot explain the end.
   std::optional<double> likely_error(const WholeChange& tried, const Tensor& embed) const {
-    const Agreement after = end_.after(model_->behind_all(tried, embed), tried.of_end());
+    const Agreement after = end_.after(model_->after_all(tried, embed), tried.of_end());
     if (!may_explain(before_, after, end_.rounding())) return std::nullopt;
     return after.error;
   }
@@ -75,8 +75,8 @@ private:
   bool sees_later(const Change* change, std::size_t n) const {
     const std::vector<std::size_t> half = up_to(fewer_->tokens());
     const Tensor& stream = streams_[n];
-    const Tensor of_all = token_rows(model_->behind_layer(n, stream, change), half),
-                 alone = fewer_->behind_layer(n, token_rows(stream, half), change);
+    const Tensor of_all = token_rows(model_->after_layer(n, stream, change), half),
+                 alone = fewer_->after_layer(n, token_rows(stream, half), change);
     return !(agreement_of(alone, of_all, 0).error < thresholds::same_rows);
   }
 
@@ -128,10 +128,10 @@ public:
         whole_(layers, ends.ends->embed, context.fused, context.threads),
         changes_(whole_changes(whole_, end_, context.model)),
         around_(context.model),
-        as_it_is_(whole_.streams().back()),
-        screen_(end_, as_it_is_),
-        search_(end_, as_it_is_, &screen_) {
-    if (end_.half()) end_.allow_rounding(as_it_is_, whole_.streams(end_.half()).back());
+        unchanged_(whole_.streams().back()),
+        screen_(end_, unchanged_),
+        search_(end_, unchanged_, &screen_) {
+    if (end_.half()) end_.allow_rounding(unchanged_, whole_.streams(end_.half()).back());
     first_ = FirstTokens::of(whole_, end_, search_.before(), context.fused);
   }
 
@@ -162,10 +162,10 @@ private:
   /// not tell.
   std::vector<std::size_t> try_likely(const std::vector<WholeChange>& changes) {
     std::vector<std::optional<double>> errors(changes.size());
-    std::vector<char> told(changes.size(), 0); // by several threads: no vector of bits
+    std::vector<char> shown(changes.size(), 0); // by several threads: no vector of bits
     if (first_)
       parallel_for(changes.size(), threads_, [&](std::size_t i) {
-        if ((told[i] = first_->tell(changes[i]) ? 1 : 0) != 0)
+        if ((shown[i] = first_->show(changes[i]) ? 1 : 0) != 0)
           errors[i] = if_allowed([&] {
                         return first_->likely_error(changes[i], embed_of(changes[i]));
                       }).value_or(std::nullopt);
@@ -174,7 +174,7 @@ private:
     for (std::size_t i = 0; i < changes.size(); ++i)
       if (errors[i])
         likely.push_back(i);
-      else if (!told[i])
+      else if (!shown[i])
         others.push_back(i);
     std::ranges::stable_sort(likely, {}, [&](std::size_t i) { return *errors[i]; });
     if (likely.size() > thresholds::most_confirmed) likely.resize(thresholds::most_confirmed);
@@ -184,12 +184,12 @@ private:
   }
 
   /// The changes of one layer alone, of each, but those that the first tokens do not tell
-  /// (`untold`): likely ones first, then those around attention.
-  std::vector<WholeChange> changes_of_each(const std::vector<std::size_t>& untold) const {
+  /// (`not_shown`): likely ones first, then those around attention.
+  std::vector<WholeChange> changes_of_each(const std::vector<std::size_t>& not_shown) const {
     std::vector<WholeChange> list;
     for (std::size_t n = 0; n < whole_.layers(); ++n)
       for (const Change& change : whole_.changes()[n]) {
-        const bool left_out = first_ && std::ranges::any_of(untold, [&](std::size_t i) {
+        const bool left_out = first_ && std::ranges::any_of(not_shown, [&](std::size_t i) {
                                 return is_same(changes_[i].change, change);
                               });
         if (left_out) continue;
@@ -207,10 +207,10 @@ private:
   }
 
   /// What no cause in all layers explains may be one in a single layer.
-  void try_each_layer(const std::vector<std::size_t>& untold) {
+  void try_each_layer(const std::vector<std::size_t>& not_shown) {
     std::size_t left = thresholds::most_passes * whole_.layers() *
                        std::max(whole_.tokens(), thresholds::long_text);
-    std::vector<WholeChange> list = changes_of_each(untold);
+    std::vector<WholeChange> list = changes_of_each(not_shown);
     const std::size_t tokens = first_ ? first_->tokens() : whole_.tokens();
     const auto end = std::ranges::find_if(list, [&](const WholeChange& one) {
       const std::size_t cost = (whole_.layers() - *one.alone) * tokens;
@@ -241,7 +241,7 @@ private:
         return if_allowed([&] {
           const WholeChange tried = number.change(value);
           const Tensor embed = embed_of(tried);
-          return first_ ? first_->shown(tried, embed) : end_.shown(whole_.behind_all(tried, embed));
+          return first_ ? first_->shown(tried, embed) : end_.shown(whole_.after_all(tried, embed));
         });
       };
       fitted[i] = fitted_number(number, shown, first_ ? first_->end() : end_);
@@ -259,7 +259,7 @@ private:
   void try_chunks() {
     const std::vector<std::size_t> saved = end_.saved_tokens(whole_.tokens());
     const auto first = std::ranges::find_if(saved, [&](std::size_t t) {
-      const Agreement here = end_.of(end_.part({t})).after(token_rows(as_it_is_, {t}));
+      const Agreement here = end_.of(end_.part({t})).after(token_rows(unchanged_, {t}));
       return !here.agrees && here.error > end_.rounding();
     });
     if (first == saved.end()) return;
@@ -286,7 +286,7 @@ private:
 
   void try_whole(const WholeChange& tried) {
     StreamCandidate candidate{
-        {tried.change}, [&] { return whole_.behind_all(tried, embed_of(tried)); }, tried.of_end()};
+        {tried.change}, [&] { return whole_.after_all(tried, embed_of(tried)); }, tried.of_end()};
     candidate.changes[0].did += tried.which;
     if (tried.at_end) candidate.changes.push_back(*tried.at_end);
     search_.try_one(candidate);
@@ -297,7 +297,7 @@ private:
   PassesOfModel whole_;
   std::vector<WholeChange> changes_;
   const ModelAround* around_;
-  Tensor as_it_is_; ///< the stream behind the last layer
+  Tensor unchanged_; ///< the stream behind the last layer
   EndScreen screen_;
   Search search_;
   std::optional<FirstTokens> first_;

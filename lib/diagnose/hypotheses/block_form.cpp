@@ -23,7 +23,7 @@ Tensor feed_forward_adds(const Layer& layer) {
 Tensor run_on(const Layer& layer, const Tensor& stream) {
   Layer again = layer;
   again.X = stream;
-  for (const StageInfo& info : stages()) take_back(again, {info.stage});
+  for (const StageInfo& info : stages()) clear_given(again, {info.stage});
   return value_of(again, Stage::resid_post);
 }
 
@@ -171,7 +171,7 @@ void add_shapes(const Layer& layer, ChangeList& list) {
              "gives the feed-forward the stream before attention (a parallel block)",
              "give it the stream after attention", [](Layer& edited) {
                own_block(edited).shape = BlockShape::parallel;
-               take_back(edited, {Stage::residual});
+               clear_given(edited, {Stage::residual});
              });
   add_inputs(layer, list);
   if (shape == BlockShape::parallel)

@@ -20,18 +20,19 @@ constexpr const char* theme_name = "block_norm";
 /// A block's sublayers' results without the number by which they are multiplied before they are
 /// added, or with it twice.
 void add_multipliers(const TransformerBlock& block, ChangeList& list) {
-  struct Of {
+  struct ScaledSublayer {
     const char* name;
     std::vector<Norm TransformerBlock::*> norms;
     StageSet makes;
   };
   const auto attention = &TransformerBlock::post_attention_norm,
              feed_forward = &TransformerBlock::post_mlp_norm;
-  for (const Of& of : {Of{"what attention and the feed-forward add",
-                          {attention, feed_forward},
-                          StageSet{Stage::attn_add, Stage::mlp_add}},
-                       {"what attention adds", {attention}, StageSet{Stage::attn_add}},
-                       {"what the feed-forward adds", {feed_forward}, StageSet{Stage::mlp_add}}}) {
+  for (const ScaledSublayer& of :
+       {ScaledSublayer{"what attention and the feed-forward add",
+                       {attention, feed_forward},
+                       StageSet{Stage::attn_add, Stage::mlp_add}},
+        {"what attention adds", {attention}, StageSet{Stage::attn_add}},
+        {"what the feed-forward adds", {feed_forward}, StageSet{Stage::mlp_add}}}) {
     if (!std::ranges::all_of(of.norms, [&](auto norm) { return is_multiplier(block.*norm); }))
       continue;
     const double own = value_at((block.*of.norms.front()).weight, 0);

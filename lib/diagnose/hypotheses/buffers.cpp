@@ -29,7 +29,7 @@ void add_steps(const Subject& subject, ChangeList& list) {
              fmt::format("reads {} for v after the softmax", words), cure, [from](Layer& edited) {
                Layer other = edited;
                give(other, Stage::v, value_of(edited, from));
-               take_back(other, {Stage::head_out});
+               clear_given(other, {Stage::head_out});
                give(edited, Stage::head_out, value_of(other, Stage::head_out));
              });
   };
@@ -78,7 +78,7 @@ void add_late_cache(const Subject& subject, ChangeList& list) {
            [keys, late](Layer& edited) { // keys were saved before the cache
              Layer other = edited;
              give(other, keys, late(edited, keys));
-             take_back(other, {Stage::k_all, Stage::scores});
+             clear_given(other, {Stage::k_all, Stage::scores});
              give(edited, Stage::scores, value_of(other, Stage::scores));
              give(edited, Stage::v, late(edited, Stage::v));
            })

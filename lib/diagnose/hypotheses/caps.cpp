@@ -27,7 +27,7 @@ void cap_after_mask(Layer& layer, bool shown) {
   const double cap = layer.settings.softcap;
   Layer uncapped = layer;
   uncapped.settings.softcap = 0;
-  take_back(uncapped, {Stage::capped, Stage::biased, Stage::masked});
+  clear_given(uncapped, {Stage::capped, Stage::biased, Stage::masked});
   const Tensor masked = value_of(uncapped, Stage::masked);
   const Tensor capped = each_number(masked, [cap](double a) { return cap * std::tanh(a / cap); });
   Layer after = layer;
@@ -38,7 +38,7 @@ void cap_after_mask(Layer& layer, bool shown) {
   }
   const std::vector<Stage> rest{Stage::row_max, Stage::shifted,   Stage::exp,
                                 Stage::row_sum, Stage::logsumexp, Stage::weights};
-  for (Stage stage : rest) take_back(after, {stage});
+  for (Stage stage : rest) clear_given(after, {stage});
   const std::vector<Tensor> values = values_of(after, rest);
   for (std::size_t i = 0; i < rest.size(); ++i) give(layer, rest[i], values[i]);
   give(layer, Stage::biased, value_of(uncapped, Stage::biased));

@@ -118,12 +118,12 @@ struct ModelAround {
   /// known.
   std::shared_ptr<const Layer> previous = {};
   /// The tokens that the reference has before and behind each text, padding as a rule; empty: none.
-  std::vector<std::vector<int>> before = {}, behind = {};
+  std::vector<std::vector<int>> before = {}, after = {};
 
   /// Whether the reference has such tokens beside a text.
   bool is_padded() const {
     const auto has_tokens = [](const std::vector<int>& ids) { return !ids.empty(); };
-    return std::ranges::any_of(before, has_tokens) || std::ranges::any_of(behind, has_tokens);
+    return std::ranges::any_of(before, has_tokens) || std::ranges::any_of(after, has_tokens);
   }
 };
 

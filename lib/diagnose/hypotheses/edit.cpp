@@ -81,7 +81,7 @@ void give(Layer& layer, Stage stage, Tensor value) {
   layer.given_set.add(stage);
 }
 
-void take_back(Layer& layer, std::initializer_list<Stage> stages) {
+void clear_given(Layer& layer, std::initializer_list<Stage> stages) {
   for (Stage stage : stages) {
     layer.given[index_of(stage)] = {};
     layer.given_set.remove(stage);

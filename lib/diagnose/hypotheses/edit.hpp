@@ -36,7 +36,7 @@ std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& want
 
 /// The stage is given from now on; or no longer.
 void give(Layer& layer, Stage stage, Tensor value);
-void take_back(Layer& layer, std::initializer_list<Stage> stages);
+void clear_given(Layer& layer, std::initializer_list<Stage> stages);
 
 /// A shape as Layer::given has it.
 Shape given_shape(const Layer& layer, Stage stage);

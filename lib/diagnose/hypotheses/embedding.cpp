@@ -70,8 +70,8 @@ public:
               Embedding later = *model.embedding;
               later.positions =
                   moved(later.positions, static_cast<std::ptrdiff_t>(T - model.lengths[b] + more));
-              const Tensor one = embed(later, {model.ids[b]}, own.dtype());
-              std::memcpy(all.raw_mutable() + b * bytes, one.raw(), bytes);
+              const Tensor moved_rows = embed(later, {model.ids[b]}, own.dtype());
+              std::memcpy(all.raw_mutable() + b * bytes, moved_rows.raw(), bytes);
             }
             return all;
           });

@@ -31,14 +31,14 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by);
 
 /// What a decoder with a cache gets wrong from one token on.
 enum class Decoded : std::uint8_t {
-  ahead,  ///< positions one too high
-  behind, ///< one too low
-  zero,   ///< position 0 for each
-  again,  ///< counted from 0 again
-  still,  ///< the position of the last token before them
+  high,  ///< positions one too high
+  low,   ///< one too low
+  zero,  ///< position 0 for each
+  again, ///< counted from 0 again
+  still, ///< the position of the last token before them
 };
-inline constexpr Decoded all_decoded[]{Decoded::ahead, Decoded::behind, Decoded::zero,
-                                       Decoded::again, Decoded::still};
+inline constexpr Decoded all_decoded[]{Decoded::high, Decoded::low, Decoded::zero, Decoded::again,
+                                       Decoded::still};
 /// The tokens from `first` on have such positions.
 Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first);
 

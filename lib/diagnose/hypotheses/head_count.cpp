@@ -51,10 +51,10 @@ Tensor concat_of(const Layer& layer, const HeadCount& count) {
   other.dims.d_k = other.dims.d_v = count.width;
   other.settings.num_heads = count.H, other.settings.num_kv_heads = count.H_kv;
   other.settings.rope_dims = count.rope_dims;
-  take_back(other, {Stage::q_rope, Stage::k_rope, Stage::k_all, Stage::v_all, Stage::scores,
-                    Stage::scaled, Stage::capped, Stage::biased, Stage::masked, Stage::row_max,
-                    Stage::shifted, Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights,
-                    Stage::head_out, Stage::head_result, Stage::concat});
+  clear_given(other, {Stage::q_rope, Stage::k_rope, Stage::k_all, Stage::v_all, Stage::scores,
+                      Stage::scaled, Stage::capped, Stage::biased, Stage::masked, Stage::row_max,
+                      Stage::shifted, Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights,
+                      Stage::head_out, Stage::head_result, Stage::concat});
   return value_of(other, Stage::concat);
 }
 

@@ -47,7 +47,7 @@ void add_partial_norms(const Layer& layer, ChangeList& list) {
            "make the queries from the normalised input as well", [](Layer& edited) {
              Layer plain = edited;
              plain.settings.input_norm = InputNorm::none;
-             take_back(plain, {Stage::x, Stage::q});
+             clear_given(plain, {Stage::x, Stage::q});
              give(edited, Stage::q, value_of(plain, Stage::q));
            });
 }

@@ -23,7 +23,7 @@ bool masks_anything(const Layer& layer) {
 /// f(biased, hidden, masked) at every place of the map.
 Tensor remasked(const Layer& layer, const std::function<double(double, bool, double)>& f) {
   Layer before = layer;
-  take_back(before, {Stage::masked});
+  clear_given(before, {Stage::masked});
   const std::vector<Tensor> values =
       values_of(before, {step_for(before, Stage::biased), Stage::masked});
   Tensor result = Tensor::uninitialised(values[1].dtype(), values[1].shape());
@@ -117,8 +117,8 @@ private:
                      Layer plain = edited;
                      give(plain, Stage::masked,
                           remasked(edited, [](double score, bool, double) { return score; }));
-                     take_back(plain, {Stage::row_max, Stage::shifted, Stage::exp, Stage::row_sum,
-                                       Stage::logsumexp, Stage::weights});
+                     clear_given(plain, {Stage::row_max, Stage::shifted, Stage::exp, Stage::row_sum,
+                                         Stage::logsumexp, Stage::weights});
                      Tensor weights = copied(value_of(plain, Stage::weights));
                      by_precision(weights.dtype(), [&]<class T>(T) {
                        const auto keep = masked.as<T>();

@@ -159,12 +159,12 @@ void add_repetition(const ModelAround* model, ChangeList& list) {
                by_precision(own.dtype(), [&]<class T>(T) {
                  const auto values = own.as_mutable<T>();
                  for (std::size_t b = 0; b < model->ids.size(); ++b) {
-                   std::vector<bool> there(n);
+                   std::vector<bool> in_text(n);
                    for (int id : model->ids[b])
                      if (id >= 0 && static_cast<std::size_t>(id) < n)
-                       there[static_cast<std::size_t>(id)] = true;
+                       in_text[static_cast<std::size_t>(id)] = true;
                    for (std::size_t i = b * rows * n; i < (b + 1) * rows * n; ++i)
-                     if (there[i % n])
+                     if (in_text[i % n])
                        values[i] *= static_cast<T>(values[i] > 0 ? 1 / penalty : penalty);
                  }
                });
@@ -264,7 +264,7 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
 }
 
 /// What was saved behind the logits.
-void add_saved_behind(ChangeList& list) {
+void add_saved_after_logits(ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   for (const bool log : {false, true})
     list.add("head.softmax", touched,
@@ -296,7 +296,7 @@ void add_head(const Subject& subject, ChangeList& list) {
              [embedding](Layer& edited) {
                LinearMap& decoder = own_ends(edited).head.decoder;
                decoder.W = transposed_when_read(embedding->tokens);
-               take_back(edited, {Stage::logits});
+               clear_given(edited, {Stage::logits});
              })
         .other_logits = true;
   if (subject.layer.ends->final.present())
@@ -331,7 +331,7 @@ void add_head(const Subject& subject, ChangeList& list) {
                      : fmt::format("multiplies the logits by {}√d_model", scale < 1 ? "1/" : ""),
           head.scale == 1 ? "do not scale them" : fmt::format("multiply them by {:g}", head.scale),
           [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
-  add_saved_behind(list);
+  add_saved_after_logits(list);
   add_head_dense(head, list);
 }
 

@@ -33,14 +33,14 @@ TwoNorms two_norms(const Layer& layer) {
 /// Where a norm stands.
 enum class NormPlace : std::uint8_t {
   before, ///< of what goes in
-  behind, ///< of the result, before it is added
+  after,  ///< of the result, before it is added
   sum,    ///< of the sum
 };
 
 NormPlace own_place(BlockShape shape) {
   return shape == BlockShape::pre    ? NormPlace::before
          : shape == BlockShape::post ? NormPlace::sum
-                                     : NormPlace::behind;
+                                     : NormPlace::after;
 }
 
 /// The layer without those of its two norms that are made by hand: all but norms of results, which
@@ -64,12 +64,12 @@ void without_norms(Layer& layer, bool attention, bool feed_forward) {
 /// the norms that they have before attention and feed-forward.
 void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
   const auto [first, second] = two_norms(layer);
-  const bool results = own_place(layer.block->shape) == NormPlace::behind;
-  without_norms(layer, attention != NormPlace::behind, feed_forward != NormPlace::behind);
+  const bool results = own_place(layer.block->shape) == NormPlace::after;
+  without_norms(layer, attention != NormPlace::after, feed_forward != NormPlace::after);
   if (attention == NormPlace::before) give(layer, Stage::x, normed(first, layer.X));
   const auto added = [&](Stage result, NormPlace place, const Norm& norm) {
     const Tensor value = value_of(layer, result);
-    return place == NormPlace::behind && !results ? normed(norm, value) : value;
+    return place == NormPlace::after && !results ? normed(norm, value) : value;
   };
   const Tensor middle = sum_of(layer.X, added(Stage::attn_add, attention, first));
   give(layer, Stage::residual, middle);
@@ -86,7 +86,7 @@ void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
 /// Those whose norms are moved.
 enum class Moved : std::uint8_t { both, attention, feed_forward };
 
-struct Words {
+struct MovedNames {
   const char *both, *attention, *feed_forward;
 
   const char* of(Moved moved) const {
@@ -102,7 +102,7 @@ constexpr const char* place_of(NormPlace place) {
 
 /// The two norms, or one of them, in the place `to`.
 void add_moved(const Layer& layer, NormPlace own, NormPlace to, ChangeList& list) {
-  constexpr Words whose{"both norms", "attention's norm", "the feed-forward's norm"};
+  constexpr MovedNames whose{"both norms", "attention's norm", "the feed-forward's norm"};
   const StageSet all = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
   for (const Moved moved : {Moved::both, Moved::attention, Moved::feed_forward}) {
     // A layer without a feed-forward has one norm.
@@ -125,7 +125,7 @@ std::vector<Change> norm_place_changes(const Subject& subject) {
   const BlockShape shape = layer.block->shape;
   const NormPlace own = own_place(shape);
   ChangeList list;
-  for (const NormPlace to : {NormPlace::sum, NormPlace::before, NormPlace::behind}) {
+  for (const NormPlace to : {NormPlace::sum, NormPlace::before, NormPlace::after}) {
     if (to == own || (shape == BlockShape::sandwich && to == NormPlace::before)) continue;
     add_moved(layer, own, to, list);
   }

@@ -193,12 +193,12 @@ std::vector<Change> alibi_changes(const Subject& subject) {
   if (s.alibi != Alibi::none)
     list.add_settings("alibi.missing", biased, "adds no ALiBi",
                       "add ALiBi's slope · distance to the scaled scores", {{"alibi", "false"}});
-  struct Form {
+  struct AlibiForm {
     Alibi form;
     const char *word, *text;
   };
-  for (const Form& form :
-       {Form{Alibi::paper, "true", "slope · (key − query), as in the paper"},
+  for (const AlibiForm& form :
+       {AlibiForm{Alibi::paper, "true", "slope · (key − query), as in the paper"},
         {Alibi::bloom, "bloom", "slope · key, as BLOOM does"},
         {Alibi::falcon, "falcon", "(q kᵀ + slope · key) · scale, as Falcon does"},
         {Alibi::mpt, "mpt", "MPT's slopes and distances"}}) {

@@ -56,10 +56,10 @@ enum class Saved : std::uint8_t {
 void normalise_after_rope(Layer& layer, Saved saved) {
   Layer turning = layer;
   turning.q_norm_weight = {}, turning.k_norm_weight = {};
-  take_back(turning, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
+  clear_given(turning, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
   const std::vector<Tensor> turned = values_of(turning, {Stage::q_rope, Stage::k_rope});
   Layer norming = layer;
-  take_back(norming, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
+  clear_given(norming, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
   norming.settings.rope = Rope::none;
   give(norming, Stage::q, turned[0]), give(norming, Stage::k, turned[1]);
   const Tensor q = value_of(norming, Stage::q_norm), k = value_of(norming, Stage::k_norm);
@@ -68,7 +68,7 @@ void normalise_after_rope(Layer& layer, Saved saved) {
     for (const auto& [stage, raw] : {std::pair(Stage::q_norm, Stage::q), {Stage::k_norm, Stage::k}})
       if (step_for(layer, stage) == stage) give(layer, stage, value_of(layer, raw));
   if (saved != Saved::operations) return;
-  take_back(layer, {Stage::k_all, Stage::scores});
+  clear_given(layer, {Stage::k_all, Stage::scores});
   if (has_step(layer, Stage::k_all)) give(layer, Stage::k_all, value_of(layer, Stage::k_all));
   give(layer, Stage::scores, value_of(layer, Stage::scores));
   give(layer, Stage::q_rope, turned[0]), give(layer, Stage::k_rope, turned[1]);

@@ -31,9 +31,9 @@ const char* pairs_of(Rope rope) {
                             : "dimension 2i with 2i + 1 (interleaved)";
 }
 
-class List {
+class RopeChanges {
 public:
-  explicit List(const Subject& subject) : layer_(subject.layer) {}
+  explicit RopeChanges(const Subject& subject) : layer_(subject.layer) {}
 
   std::vector<Change> changes() {
     const Settings& s = layer_.settings;
@@ -158,7 +158,7 @@ Change rope_base_change(const Layer& layer, double base) {
 }
 
 const Theme rope_theme{"rope", "rope.missing rope.style rope.base rope.dims rope.offset rope.rest",
-                       [](const Subject& subject) { return List(subject).changes(); }};
+                       [](const Subject& subject) { return RopeChanges(subject).changes(); }};
 
 namespace {
 
@@ -180,7 +180,7 @@ std::vector<Change> value_changes(const Subject& subject) {
              [](Layer& edited) {
                Layer other = edited;
                give(other, Stage::v, turned_values(edited));
-               take_back(other, {Stage::head_out});
+               clear_given(other, {Stage::head_out});
                give(edited, Stage::head_out, value_of(other, Stage::head_out));
              });
   list.all_rare();

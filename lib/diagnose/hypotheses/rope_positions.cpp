@@ -130,9 +130,9 @@ Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
   change.id = "rope.positions", change.touches = rotary_stages();
   change.did = [&] {
     switch (how) {
-    case Decoded::ahead:
+    case Decoded::high:
       return fmt::format("rotates {} by a position that is one too high", tokens);
-    case Decoded::behind:
+    case Decoded::low:
       return fmt::format("rotates {} by a position that is one too low", tokens);
     case Decoded::zero:
       return fmt::format("gives {} position 0", tokens);
@@ -149,9 +149,9 @@ Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
       const double position = own(b, t);
       if (t < first) return position;
       switch (how) {
-      case Decoded::ahead:
+      case Decoded::high:
         return position + 1;
-      case Decoded::behind:
+      case Decoded::low:
         return position - 1;
       case Decoded::zero:
         return 0.0;

@@ -77,7 +77,7 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
 void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
   Layer before = layer; // q and k as they come to the rotation
   before.settings.rope = Rope::none;
-  take_back(before, {Stage::q_rope, Stage::k_rope});
+  clear_given(before, {Stage::q_rope, Stage::k_rope});
   if (q) give(layer, Stage::q_rope, turned(layer, value_of(before, Stage::q_norm), turn));
   if (k) give(layer, Stage::k_rope, turned(layer, value_of(before, Stage::k_norm), turn));
 }
@@ -176,7 +176,7 @@ private:
                 fmt::format("rotate {} as well", without), [q](Layer& layer) {
                   Layer plain = layer;
                   plain.settings.rope = Rope::none;
-                  take_back(plain, {Stage::q_rope, Stage::k_rope});
+                  clear_given(plain, {Stage::q_rope, Stage::k_rope});
                   give(layer, q ? Stage::q_rope : Stage::k_rope,
                        value_of(plain, q ? Stage::q_norm : Stage::k_norm));
                 });
@@ -225,7 +225,7 @@ private:
       const std::size_t d = layer.dims.d_k, heads = q ? layer.dims.H : layer.dims.H_kv;
       Layer before = layer;
       before.settings.rope = Rope::none;
-      take_back(before, {Stage::q_rope, Stage::k_rope});
+      clear_given(before, {Stage::q_rope, Stage::k_rope});
       const Tensor x = value_of(before, q ? Stage::q_norm : Stage::k_norm);
       const Shape shape = x.shape();
       Turn turn = turn_of(layer);

@@ -37,7 +37,7 @@ StageSet all_projections() {
   return StageSet{Stage::q, Stage::k, Stage::v};
 }
 
-/// The order in which queries (0), keys (1) and values (2) lie side by side.
+/// The order in which queries (0), keys (1) and values (2) stored side by side.
 using PartOrder = std::array<std::size_t, 3>;
 constexpr PartOrder plain_order{0, 1, 2}, values_second{0, 2, 1};
 
@@ -45,8 +45,8 @@ constexpr PartOrder plain_order{0, 1, 2}, values_second{0, 2, 1};
 struct FusedColumns {
   std::array<std::size_t, 3> widths;
   std::size_t ranks;
-  /// How the parts of each rank lie, and in which order the joined columns are read.
-  PartOrder lie = plain_order, read = plain_order;
+  /// How the parts of each rank stored, and in which order the joined columns are read.
+  PartOrder stored = plain_order, read = plain_order;
 
   std::size_t all() const { return widths[0] + widths[1] + widths[2]; }
   /// Where part `which` begins in an order, in units of the part that one of so many ranks has.
@@ -66,18 +66,18 @@ struct FusedColumns {
   std::size_t of_ranks(std::size_t at) const {
     const std::size_t part = part_at(at), own = widths[part] / ranks,
                       within = at - first_of(part, plain_order);
-    return within / own * (all() / ranks) + first_of(part, lie, ranks) + within % own;
+    return within / own * (all() / ranks) + first_of(part, stored, ranks) + within % own;
   }
   /// The column of [q k v] that lies where column `at` of [q k v] is read among the ranks' columns.
   std::size_t of_whole(std::size_t at) const {
     const std::size_t read_part = part_at(at),
                       place = first_of(read_part, read) + at - first_of(read_part, plain_order),
                       each = all() / ranks, within = place % each;
-    std::size_t part = lie[2];
-    for (const std::size_t one : {lie[1], lie[0]})
-      if (within < first_of(one, lie, ranks) + widths[one] / ranks) part = one;
+    std::size_t part = stored[2];
+    for (const std::size_t one : {stored[1], stored[0]})
+      if (within < first_of(one, stored, ranks) + widths[one] / ranks) part = one;
     return first_of(part, plain_order) + place / each * (widths[part] / ranks) + within -
-           first_of(part, lie, ranks);
+           first_of(part, stored, ranks);
   }
 };
 
@@ -155,11 +155,11 @@ void add_projections(const Layer& layer, ChangeList& list) {
                });
     const FusedColumns columns{{dims.H * dims.d_k, dims.H_kv * dims.d_k, dims.H_kv * dims.d_v},
                                ranks};
-    const auto add_joined = [&](FusedColumns joined, const char* lie, const char* read) {
+    const auto add_joined = [&](FusedColumns joined, const char* stored, const char* read) {
       list.add("weight.shards", all_projections(),
                fmt::format("joins the fused weight's parts of {} ranks, each {}, as if they were "
                            "one {}",
-                           ranks, lie, read),
+                           ranks, stored, read),
                "join the queries of all ranks, then their keys, then their values",
                [joined](Layer& edited) {
                  take_fused(edited, [joined](std::size_t i) { return joined.of_whole(i); });
@@ -167,7 +167,7 @@ void add_projections(const Layer& layer, ChangeList& list) {
     };
     add_joined(columns, "[q k v]", "[q k v]");
     FusedColumns other = columns; // CodeGen's
-    other.lie = values_second;
+    other.stored = values_second;
     add_joined(other, "[q v k]", "[q k v]");
     other.read = values_second;
     add_joined(other, "[q v k]", "[q v k]");
@@ -183,8 +183,8 @@ void add_projections(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// The rows of a product's weight that lie in one rank, the others zero. Of one that another change
-/// took away, nothing.
+/// The rows of a product's weight that stored in one rank, the others zero. Of one that another
+/// change took away, nothing.
 Tensor rows_of_rank(const Tensor& W, std::size_t rank, std::size_t ranks) {
   if (W.empty()) return W;
   Tensor part = Tensor(W.dtype(), W.shape());

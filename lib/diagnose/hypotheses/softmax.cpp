@@ -92,7 +92,7 @@ std::vector<Change> softmax_changes(const Subject& subject) {
         "ask for the weights of each head (PyTorch: average_attn_weights=False)",
         [](Layer& edited) {
           Layer plain = edited;
-          take_back(plain, {Stage::weights});
+          clear_given(plain, {Stage::weights});
           const std::vector<Tensor> values = values_of(plain, {Stage::weights, Stage::head_out});
           give(edited, Stage::weights, mean_of_heads(values[0]));
           give(edited, Stage::head_out, values[1]);

@@ -146,7 +146,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
                   "multiply q kᵀ by the scale before the softmax", [](Layer& edited) {
                     const double scale = edited.scale();
                     edited.settings.scale = ScaleKind::none;
-                    take_back(edited, {Stage::scaled});
+                    clear_given(edited, {Stage::scaled});
                     give(edited, Stage::weights,
                          each_number(value_of(edited, Stage::weights),
                                      [scale](double a) { return a * scale; }));

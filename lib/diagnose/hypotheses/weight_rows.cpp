@@ -28,16 +28,17 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
   if (layer.settings.rope == Rope::none || dims.d_k % 2 != 0 || dims.d_k < 4 || layer.W_q.empty() ||
       layer.W_k.empty())
     return {};
-  struct Matrix {
+  struct RotatedWeight {
     Tensor Layer::*W, Layer::*b;
     std::size_t heads;
   };
-  const Matrix q{&Layer::W_q, &Layer::b_q, dims.H}, k{&Layer::W_k, &Layer::b_k, dims.H_kv};
+  const RotatedWeight q{&Layer::W_q, &Layer::b_q, dims.H}, k{&Layer::W_k, &Layer::b_k, dims.H_kv};
   const auto add = [&](StageSet touches, std::string did, std::string cure,
                        std::function<void(Layer&)> edit) {
     list.add("weight.rows", touches, std::move(did), std::move(cure), std::move(edit)).rare = true;
   };
-  const auto reorder = [](Layer& edited, const Matrix& of, std::size_t heads, bool to_pairs) {
+  const auto reorder = [](Layer& edited, const RotatedWeight& of, std::size_t heads,
+                          bool to_pairs) {
     for (Tensor Layer::*part : {of.W, of.b})
       if (!(edited.*part).empty())
         edited.*part = with_order(convert(edited.*part, edited.dtype), heads, to_pairs);
