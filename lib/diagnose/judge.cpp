@@ -64,7 +64,7 @@ double StageJudge::most_left() const {
   return *most_left_;
 }
 
-/// A set takes most of the difference away, and leaves what rounding may.
+/// What a set leaves if it removes most of the difference and the rest is rounding.
 std::optional<double> StageJudge::left_in_half(const Changes& changes) const {
   const Target& target = trials_.target();
   const Tensor value = trials_.value(changes);
@@ -144,7 +144,7 @@ bool made_of_keys(Stage stage) {
          stage == Stage::k_all;
 }
 
-/// The least squares factor from ours to theirs.
+/// The least-squares factor from ours to theirs.
 double factor_of(const Tensor& ours, const Tensor& theirs) {
   double product = 0, square = 0;
   for (std::size_t i = 0; i < ours.count(); ++i) {
@@ -155,8 +155,8 @@ double factor_of(const Tensor& ours, const Tensor& theirs) {
   return square > 0 ? product / square : 0;
 }
 
-/// For each column of a head the one of theirs that equals it in every head; empty if there is
-/// none.
+/// For each column of their heads, the column of ours that equals it in every head; empty if one
+/// has none.
 std::vector<std::size_t> order_of(const Tensor& ours, const Tensor& theirs, std::size_t d,
                                   double tolerance) {
   const std::size_t width = ours.shape().back(), heads = width / d, rows = ours.count() / width;
@@ -195,7 +195,7 @@ std::string harmless_difference(const Layer& layer, const Trials& trials, const 
   const double tolerance = 4 * rounding;
   const double factor = factor_of(ours, theirs);
   if (factor > 0 && std::isfinite(factor) && std::fabs(factor - 1) > tolerance) {
-    // A power of two, by which rounding stays as it is, and a number near 1.
+    // Split into a power of two, which does not change rounding, and a number near 1.
     const double power = std::exp2(std::round(std::log2(factor))), near = factor / power;
     const auto times = [](const Tensor& tensor, double by) {
       return each_number(tensor, [by](double a) { return a * by; });

@@ -1,4 +1,4 @@
-// Where a text was computed in pieces is seen in the first row that differs.
+// Fits what depends on positions of keys: windows, texts computed in chunks, ALiBi's slopes.
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/differing_parts.hpp>
@@ -26,8 +26,7 @@ void CauseSearch::fit_chunks(Trials& trials, Changes& candidates) {
     candidates.push_back(keep(std::move(change)));
 }
 
-/// Windows are whole numbers: each short one, then longer ones in steps, then those around the
-/// best.
+/// Tries window lengths: each short one, longer ones in growing steps, then those around the best.
 void CauseSearch::fit_window(Trials& trials, Changes& candidates) {
   const auto longest = static_cast<std::int64_t>(layer_.dims.S_all) - 1;
   if (longest < 2) return;
@@ -57,7 +56,7 @@ void CauseSearch::fit_window(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
-/// ALiBi is linear in the distance: where the biased scores are known, so are the slopes.
+/// ALiBi is linear in the distance, so that known biased scores determine the slopes.
 void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
   const Stage stage = trials.target().stage;
   if (stage != Stage::biased && stage != Stage::masked && stage != Stage::weights) return;

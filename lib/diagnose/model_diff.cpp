@@ -21,14 +21,14 @@ std::vector<Stage> compared_stages(const Diff& found) {
   return list;
 }
 
-/// What a layer hands on in the reference, where it agrees.
+/// The stream after a layer in the reference, if it agrees.
 std::optional<Tensor> agreed_stream(const Diff& found) {
   for (const StageDiff& row : found.stages)
     if (row.stage == Stage::resid_post && row.difference.within) return row.reference->value;
   return std::nullopt;
 }
 
-/// What keeps a comparison from being one of the whole reference.
+/// Why a comparison does not cover the whole reference.
 std::vector<std::string> why_incomplete(const Reference& reference, const Outcome& outcome) {
   if (const std::string heads = reference.about_heads(); !heads.empty()) return {heads};
   if (!outcome.not_compared.empty())

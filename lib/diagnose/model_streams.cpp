@@ -1,6 +1,6 @@
 // A reference is what another implementation of the model saved. These functions compare the
 // residual stream between its layers with the model's own, and find tensors saved as resid_post
-// that come from another step of the layer. `last_` is the layer that was compared last.
+// that come from another step of the layer. `last_` is the layer compared last.
 
 #include <mha/diagnose/model_diagnoser.hpp>
 #include <mha/diagnose/thresholds.hpp>
@@ -167,7 +167,7 @@ std::optional<Tensor> ModelDiagnoser::computed_stream(const LoadedLayer& next,
 
 /// No layer follows the final one, so that no saved stage can show that its resid_post comes from
 /// another step. The layer before it decides: if its resid_post comes from another step, and the
-/// final layer differs in resid_post alone, the final resid_post does so, too.
+/// final layer differs only in resid_post, its resid_post does so as well.
 void ModelDiagnoser::apply_other_step_to_final_layer() {
   const std::size_t count = diagnoses_.places.size();
   if (count < 2 || !only_last_resid_post_differs()) return;
@@ -200,7 +200,7 @@ bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance)
 }
 
 /// Replaces the diagnosis of a place by the finding that its saved resid_post is the step `other`
-/// and that nothing differs otherwise.
+/// and that nothing else differs.
 void ModelDiagnoser::record_other_step(PlaceDiagnosis& place, const std::string& other) {
   Diagnosis& diagnosis = place.diagnosis;
   diagnosis.captures.push_back({Stage::resid_post, other});

@@ -1,4 +1,3 @@
-// Passes of a whole model, and the changes that it allows.
 
 #include <mha/diagnose/passes_of_model.hpp>
 
@@ -61,7 +60,7 @@ Tensor PassesOfModel::after_layer(std::size_t n, const Tensor& stream, const Cha
   return stream_after(layer, threads_);
 }
 
-/// What stands at a place of the model's order makes of the stream.
+/// The stream after one place in the order of layers.
 Tensor PassesOfModel::after_place(std::size_t place, const Tensor& stream,
                                   const WholeChange& tried) const {
   using Kind = WholeChange::Kind;

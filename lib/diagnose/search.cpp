@@ -41,8 +41,8 @@ Search::Search(const StreamView& view, const Tensor& unchanged, const EndScreen*
     before_.push_back(view.agreement(i, unchanged, nullptr));
 }
 
-/// The stages under a change, if it explains them: each is within rounding, or explained, and one
-/// that differed is.
+/// The stages under a change if it explains them: each agrees or is explained, and at least one is
+/// explained.
 std::optional<std::vector<Diagnosis::Compared>> Search::explained_by(const Tensor& stream,
                                                                      const Change* of_end) const {
   std::vector<Diagnosis::Compared> stages;

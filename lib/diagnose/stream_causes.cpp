@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// The causes of the layer before that this one has too, all at once.
+/// The causes of the previous layer, as this layer's changes, to be tried together.
 std::vector<Change> likely_causes(const std::vector<Change>& all, const DiagnoseContext& context) {
   std::vector<Change> likely;
   if (!context.likely) return likely;
@@ -29,8 +29,8 @@ std::vector<Change> likely_causes(const std::vector<Change>& all, const Diagnose
   return likely;
 }
 
-/// What a layer under a change hands on at some of its tokens. All queries of a long text would be
-/// slow for every change.
+/// The stream after a changed layer at some tokens, as computing all queries of a long text for
+/// every change would be slow.
 Tensor rows_after(const Layer& layer, const Change& change, const std::vector<std::size_t>& tokens,
                   std::size_t threads) {
   Layer edited = layer;
@@ -83,7 +83,7 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
 
 namespace {
 
-/// The saved stages of a layer that a stream enters.
+/// The saved stages of the layer that a stream enters.
 class StagesOfLayer final : public StreamView {
 public:
   StagesOfLayer(const Layer& layer, const std::vector<ReferenceStage>& known, std::size_t threads)
@@ -91,7 +91,7 @@ public:
 
   std::size_t stages() const override { return known_.size(); }
   Stage stage(std::size_t i) const override { return known_[i].stage; }
-  /// A program that saves in half precision rounds its steps to it: about three of them are between
+  /// A program that saves in half precision also rounds its steps, about three of which are between
   /// the stream and a stage.
   double rounding(std::size_t i) const override {
     return is_short(known_[i].stored) ? thresholds::rounded_steps * storing_error(known_[i].stored)
@@ -111,8 +111,8 @@ private:
   std::size_t threads_;
 };
 
-/// Of those changes of `source` that are `wanted`, the one under which the layer's stages are the
-/// reference's; `stream_of` is what enters the layer.
+/// Searches the `wanted` changes of `source` for the one under which the layer's stages agree with
+/// the reference; `stream_of` computes the layer's input.
 std::optional<Diagnosis>
 explain_entering(const Layer& source, const std::function<bool(const Change&)>& wanted,
                  const std::function<Tensor(const Layer&)>& stream_of, const Layer& layer,

@@ -25,7 +25,7 @@ Target target_of(const Layer& layer, const ReferenceStage& known) {
   const bool gathered = known.stage == Stage::embed || known.stage == Stage::resid_pre ||
                         (known.stage == Stage::x && layer.settings.input_norm == InputNorm::none);
   if (is_short(known.stored)) target.half = known.stored;
-  for (DType dtype : {DType::f16, DType::bf16}) // bfloat16 numbers may be float16's, too
+  for (DType dtype : {DType::f16, DType::bf16}) // bfloat16 numbers may also be float16 numbers
     if (!is_short(known.stored) && !gathered && uses_type(target.theirs, dtype))
       target.half = dtype;
   target.stored = target.half.value_or(known.stored), target.resolution = known.resolution;
@@ -46,7 +46,7 @@ std::vector<Target> targets_of(const Layer& layer, const std::vector<ReferenceSt
       continue; // no head's weights: changes cannot be judged by it
     else if (contains(available, one.stage))
       targets.push_back(target_of(layer, one));
-    else // nothing says how to compute it
+    else // what is given is not enough to compute it
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", name_of(one.stage));
   if (targets.empty() && missing.empty())
     fail("the reference has only the mean of the weights over the heads, which shows no cause: "
@@ -74,7 +74,7 @@ namespace {
 
 constexpr Stage of_norms[]{Stage::x, Stage::attn_add, Stage::mlp_x, Stage::mlp_add};
 
-/// The change of this name to a type, of as few stages as hold those.
+/// The change with this id that rounds to a type, with the fewest stages that include these.
 std::optional<Change> rounding_to(DType dtype, std::string_view id, const StageSet& stages,
                                   const std::vector<Change>& changes) {
   const char* const name = dtype == DType::bf16 ? "bfloat16" : "float16";

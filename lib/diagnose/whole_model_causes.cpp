@@ -1,4 +1,4 @@
-// A cause in all layers, in some of them or in one, seen at the model's end alone.
+// Finds a cause in all layers, in some of them or in one, from the model's end alone.
 
 #include <mha/diagnose/end_of_model.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
@@ -21,11 +21,11 @@ namespace mha {
 
 namespace {
 
-/// The first tokens of a text, which show at a part of the cost what most changes do: under those
-/// that see no later token, their rows are those of the whole text.
+/// The first tokens of a text, which show the effect of most changes at a fraction of the cost.
+/// Under a change that sees no later tokens, their rows are those of the whole text.
 class FirstTokens {
 public:
-  /// Nothing where the model sees later tokens, or its first ones do not show the difference.
+  /// Nothing if the model sees later tokens, or if its first tokens do not show the difference.
   static std::optional<FirstTokens> of(const PassesOfModel& whole, const EndOfModel& end,
                                        const Agreement& before, bool fused) {
     for (std::size_t tokens = thresholds::fewest_first_tokens; 3 * tokens <= whole.tokens();
@@ -48,20 +48,20 @@ public:
   const EndOfModel& end() const { return end_; }
   std::size_t tokens() const { return model_->tokens(); }
   void keep_streams() { model_->keep_streams(); }
-  /// What the end shows under a change.
+  /// The saved stage of the end under a change.
   Tensor shown(const WholeChange& tried, const Tensor& embed) const {
     return end_.shown(model_->after_all(tried, embed));
   }
-  /// Whether they tell what the change does to the whole text.
+  /// Whether the first tokens show the effect of a change on the whole text.
   bool show(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_layers) return true;
-    if (!tried.in.empty() || tried.alone) return true; // it is tried in all layers, too
+    if (!tried.in.empty() || tried.alone) return true; // it is also tried in all layers
     const std::size_t n = model_->first_with(tried.change);
     const bool by_length = tried.change.id.starts_with("rope.scaling");
     if (by_length || n == model_->layers() || fewer_->first_with(tried.change) != n) return false;
     return !if_allowed([&] { return sees_later(&tried.change, n); }).value_or(true);
   }
-  /// How far the end is under the change; nothing where it cannot explain the end.
+  /// The error of the end under a change; nothing if the change cannot explain the end.
   std::optional<double> likely_error(const WholeChange& tried, const Tensor& embed) const {
     const Agreement after = end_.after(model_->after_all(tried, embed), tried.of_end());
     if (!may_explain(before_, after, end_.rounding())) return std::nullopt;
@@ -71,7 +71,7 @@ public:
 private:
   explicit FirstTokens(EndOfModel end) : end_(std::move(end)) {}
 
-  /// Whether half of the tokens have other rows behind a layer without the other half.
+  /// Whether the first half of the tokens changes after layer n if the second half is missing.
   bool sees_later(const Change* change, std::size_t n) const {
     const std::vector<std::size_t> half = up_to(fewer_->tokens());
     const Tensor& stream = streams_[n];
@@ -86,8 +86,8 @@ private:
   Agreement before_;
 };
 
-/// The number under which an end is nearest to what was saved: the best of some, then steps along
-/// the difference that a small step makes. Nothing where no number takes much of it away.
+/// The number under which the end is closest to the saved stage: the best of a grid, refined by
+/// Newton's method. Nothing if no number removes much of the difference.
 std::optional<double> fitted_number(const WholeNumber& number,
                                     const std::function<std::optional<Tensor>(double)>& shown,
                                     const EndOfModel& end) {
@@ -117,8 +117,8 @@ std::optional<double> fitted_number(const WholeNumber& number,
   return least < thresholds::worth_trying_whole * most ? std::optional(best) : std::nullopt;
 }
 
-/// The search: what the first tokens tell is tried on them; the rest, and what they make likely, on
-/// the whole text, whose end is looked at in some rows first.
+/// The search. Changes whose effect the first tokens show are tried on them. The others, and the
+/// likely ones, are tried on the whole text, of whose end some rows are checked first.
 class WholeModelSearch {
 public:
   WholeModelSearch(const std::vector<Layer>& layers, const Layer& ends, const ReferenceStage& known,
@@ -147,7 +147,7 @@ public:
   }
 
 private:
-  /// Whether the end differs by no more than what a short type makes of the model's pass.
+  /// Whether the end differs by no more than the rounding of the model's pass in a short type.
   bool is_rounding() const { return end_.half() && search_.before().error <= end_.rounding(); }
   Diagnosis rounded() const {
     Diagnosis found;
@@ -158,11 +158,11 @@ private:
     return found;
   }
 
-  /// Tries on the whole text what the first tokens make likely. Those of the changes that they do
-  /// not tell.
+  /// Tries on the whole text what is likely by the first tokens. Returns the changes whose effect
+  /// the first tokens do not show.
   std::vector<std::size_t> try_likely(const std::vector<WholeChange>& changes) {
     std::vector<std::optional<double>> errors(changes.size());
-    std::vector<char> shown(changes.size(), 0); // by several threads: no vector of bits
+    std::vector<char> shown(changes.size(), 0); // written by several threads, hence not bool
     if (first_)
       parallel_for(changes.size(), threads_, [&](std::size_t i) {
         if ((shown[i] = first_->show(changes[i]) ? 1 : 0) != 0)
@@ -183,7 +183,7 @@ private:
     return others;
   }
 
-  /// The changes of one layer alone, of each, but those that the first tokens do not tell
+  /// The changes of each single layer without those whose effect the first tokens do not show
   /// (`not_shown`): likely ones first, then those around attention.
   std::vector<WholeChange> changes_of_each(const std::vector<std::size_t>& not_shown) const {
     std::vector<WholeChange> list;
@@ -194,7 +194,7 @@ private:
                               });
         if (left_out) continue;
         WholeChange alone{change};
-        alone.change.reproduction = {}; // every layer's
+        alone.change.reproduction = {}; // an option would apply to every layer
         alone.alone = n, alone.which = fmt::format(", in layer {} alone", n);
         list.push_back(std::move(alone));
       }
@@ -206,7 +206,7 @@ private:
     return list;
   }
 
-  /// What no cause in all layers explains may be one in a single layer.
+  /// Tries causes in a single layer.
   void try_each_layer(const std::vector<std::size_t>& not_shown) {
     std::size_t left = thresholds::most_passes * whole_.layers() *
                        std::max(whole_.tokens(), thresholds::long_text);
@@ -224,14 +224,14 @@ private:
       if (!first_) try_whole(list[i]);
   }
 
-  /// The embedding under a change of it.
+  /// The embedding under a change of it, else empty.
   Tensor embed_of(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_embedding) return {};
     return changed(end_.ends(), {&tried.change}).ends->embed;
   }
 
-  /// Numbers that no list has: each is looked for on the first tokens, or on all of a short text,
-  /// and tried on the whole text.
+  /// Fits numbers, each on the first tokens or on all of a short text, and tries them on the whole
+  /// text.
   void fit_numbers() {
     const std::vector<WholeNumber> numbers = whole_numbers(whole_, around_);
     std::vector<std::optional<double>> fitted(numbers.size());
@@ -254,8 +254,8 @@ private:
       if (fitted[i]) try_whole(numbers[i].change(*fitted[i]));
   }
 
-  /// A text in pieces: they begin with the first token whose end differs. A prefix without a causal
-  /// mask shows in that token already.
+  /// Tries texts computed in chunks, which begin at the first token whose end differs. If that is
+  /// token 0, a prefix without a causal mask is tried.
   void try_chunks() {
     const std::vector<std::size_t> saved = end_.saved_tokens(whole_.tokens());
     const auto first = std::ranges::find_if(saved, [&](std::size_t t) {
@@ -272,7 +272,8 @@ private:
     }
   }
 
-  /// The first tokens see each other: how many do is not seen at the end, where all differ.
+  /// Tries prefixes in which all tokens see each other. Their length is not visible at the end,
+  /// where all tokens differ.
   void try_prefixes() {
     for (std::size_t n = 2;
          n <= std::min(whole_.tokens(), thresholds::longest_prefix) && !search_.is_found(); ++n) {
@@ -297,7 +298,7 @@ private:
   PassesOfModel whole_;
   std::vector<WholeChange> changes_;
   const ModelAround* around_;
-  Tensor unchanged_; ///< the stream behind the last layer
+  Tensor unchanged_; ///< the stream after the last layer
   EndScreen screen_;
   Search search_;
   std::optional<FirstTokens> first_;
