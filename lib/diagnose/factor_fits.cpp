@@ -73,7 +73,7 @@ Change multiplied_change(Stage stage, double factor, const std::string& value = 
           : fmt::format("multiplies {} by {:.{}g}{}", name, factor,
                         std::fabs(factor - 1) < 1e-3 ? 8 : 4, value.empty() ? "" : " = " + value),
       base_2 ? "take the natural logarithm, or multiply by ln 2 before it is compared"
-             : fmt::format("take {} as it is", name),
+             : fmt::format("leave {} unscaled", name),
       [stage, factor](Layer& edited) {
         give(edited, stage,
              each_number(value_of(edited, stage), [factor](double a) { return factor * a; }));

@@ -18,13 +18,13 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   if (!saved_resid_pre || !stream_.handed_on()) return;
   const DType dtype = loaded.layer.dtype;
   const Tensor theirs = convert(saved_resid_pre->value, dtype),
-               handed_on = convert(*stream_.handed_on(), dtype);
+               previous_stream = convert(*stream_.handed_on(), dtype);
   Diagnosis diagnosis;
   const Agreement agreement =
-      agreement_of(handed_on, theirs, tolerance_of(saved_resid_pre->stored));
+      agreement_of(previous_stream, theirs, tolerance_of(saved_resid_pre->stored));
   if (agreement.agrees || agreement.error < thresholds::same_stream) return;
   if (saved_from_other_step(theirs, tolerance_of(saved_resid_pre->stored))) return;
-  const Layer first_run = with_stream(loaded.layer, handed_on);
+  const Layer first_run = with_stream(loaded.layer, previous_stream);
   const Tensor after_first_run =
       trace(first_run, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   Agreement agreement_if_twice =

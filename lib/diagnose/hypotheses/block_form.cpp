@@ -1,4 +1,5 @@
-// The block as a whole: what is added to what, which layer's weights, and what is handed over.
+// The block as a whole: its sums, the feed-forward's input, the weights of another layer, and the
+// result.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -11,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// What attention adds to the stream, and what the feed-forward adds.
+/// The terms that attention and the feed-forward add to the stream.
 Tensor attention_adds(const Layer& layer) {
   return value_of(layer, Stage::attn_add);
 }
@@ -27,7 +28,7 @@ Tensor run_on(const Layer& layer, const Tensor& stream) {
   return value_of(again, Stage::resid_post);
 }
 
-/// The sum behind attention.
+/// Mistakes in the sum after attention.
 void add_middle_sums(const Layer& layer, ChangeList& list) {
   if (!has_step(layer, Stage::residual)) return;
   const StageSet at_middle = StageSet{Stage::residual};
@@ -71,7 +72,7 @@ void add_middle_sums(const Layer& layer, ChangeList& list) {
            [](Layer& edited) { give(edited, Stage::residual, edited.X); });
 }
 
-/// The sum behind the feed-forward.
+/// Mistakes in the sum after the feed-forward.
 void add_last_sums(const Layer& layer, ChangeList& list) {
   if (!layer.block->mlp.present()) return;
   const StageSet at_end = StageSet{Stage::resid_post};
@@ -113,7 +114,7 @@ void add_last_sums(const Layer& layer, ChangeList& list) {
              });
 }
 
-/// What the feed-forward reads where its own input was not written to the buffer that it reads.
+/// Other tensors as the feed-forward's input, such as older contents of its buffer.
 void add_inputs(const Layer& layer, ChangeList& list) {
   if (!has_step(layer, Stage::residual) || !layer.block->mlp.present()) return;
   const auto add = [&](const char* what, Tensor (*of)(const Layer&)) {
@@ -131,8 +132,8 @@ void add_inputs(const Layer& layer, ChangeList& list) {
         [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
 }
 
-/// Results of the layer before, in buffers that this layer's own are written to too late: as they
-/// were saved, or as they were added.
+/// Results of the previous layer in a buffer that is read before this layer writes it, either when
+/// saved or when added.
 void add_previous(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->previous) return;
   const auto previous = subject.model->previous;
@@ -193,7 +194,7 @@ void add_runs(ChangeList& list) {
   });
 }
 
-/// Another layer's weights and settings, on this layer's own inputs.
+/// Another layer's weights and settings on this layer's inputs.
 Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own) {
   const std::shared_ptr<const Layer> from = model.layer(other);
   const Dims& dims = own.dims;
@@ -207,7 +208,8 @@ Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own)
   return taken;
 }
 
-/// One projection's weight and bias of another layer: a name that is built from the wrong number.
+/// The weight and bias of one projection from another layer, loaded by a name with the wrong
+/// number.
 void add_single_weights(const Layer& layer, std::size_t other, const ModelAround& model,
                         ChangeList& list) {
   const auto add = [&](Stage makes, const char* name,
@@ -240,8 +242,7 @@ void add_single_weights(const Layer& layer, std::size_t other, const ModelAround
   add_mlp(Stage::mlp_out, gated ? "down" : "second feed-forward", &FeedForward::out);
 }
 
-/// The weights, or the settings that differ from layer to layer, of another layer: all of them,
-/// attention's alone, the feed-forward's alone.
+/// Weights and settings of another layer: all, only attention's, or only the feed-forward's.
 void add_other_layers(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->layer) return;
   const StageSet of_attention = StageSet{Stage::q, Stage::k, Stage::v, Stage::output},
@@ -261,7 +262,7 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
     };
     add(of_block, "", [](Layer& edited, Layer taken) { edited = std::move(taken); });
     add(of_attention, "attention ", [](Layer& edited, Layer taken) {
-      taken.block = edited.block; // norms are not attention's
+      taken.block = edited.block; // the norms stay this layer's
       taken.norm_weight = edited.norm_weight, taken.norm_bias = edited.norm_bias;
       edited = std::move(taken);
     });

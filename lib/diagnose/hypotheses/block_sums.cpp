@@ -1,4 +1,4 @@
-// Numbers of a block found by fitting: what its results are multiplied by before they are added.
+// A block whose terms are multiplied by a factor before they are added.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// Factors of what a block's sums are made of.
+/// The factors of the terms of a block's sums.
 struct Factors {
   double stream = 1, attention = 1, feed_forward = 1;
 };
@@ -36,8 +36,8 @@ Tensor times(const Tensor& tensor, double factor) {
   return each_number(tensor, [factor](double a) { return factor * a; });
 }
 
-/// s · X + a · attention(x), and behind it s · stream + f · feed_forward(x). A parallel block has
-/// one sum, a post-norm block norms each.
+/// s · X + a · attention(x), then s · stream + f · feed_forward(x). A parallel block has one sum; a
+/// post-norm block normalises each sum.
 void scale_sums(Layer& edited, const Factors& by) {
   if (!has_step(edited, Stage::residual)) {
     const Tensor sum = sum_of(times(value_of(edited, Stage::attn_add), by.attention),

@@ -1,5 +1,5 @@
-// Memory that was written over, or not written, before it is read: another step's numbers in a
-// step's place, another token's, another head's.
+// Memory that was overwritten, or not yet written, when it is read: the numbers of another step,
+// token or head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// One of q, k and v that holds another's numbers.
+/// One of q, k and v holds the numbers of another.
 void add_steps(const Subject& subject, ChangeList& list) {
   const Layer& layer = subject.layer;
   const Dims& d = layer.dims;
@@ -43,7 +43,7 @@ void add_steps(const Subject& subject, ChangeList& list) {
   add(Stage::k, Stage::q, "q");
 }
 
-/// A cache that is rotated where it lies: each side once more.
+/// A cache that is rotated in place, which rotates q or k a second time.
 void add_turned_again(const Layer& layer, ChangeList& list) {
   if (layer.settings.rope == Rope::none) return;
   for (const bool q : {true, false}) {
@@ -57,7 +57,7 @@ void add_turned_again(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// Keys and values of the token before: a cache that is written one place too far.
+/// Keys and values of the previous token: a cache that is written one place too far.
 void add_late_cache(const Subject& subject, ChangeList& list) {
   const Layer& layer = subject.layer;
   if (layer.dims.T < 2 || layer.dims.T != layer.dims.S_all) return;
@@ -75,7 +75,7 @@ void add_late_cache(const Subject& subject, ChangeList& list) {
       .once = true;
   if (!contains(subject.reference, keys)) return;
   list.add("buffer.late", StageSet{Stage::v, Stage::scores}, did, cure,
-           [keys, late](Layer& edited) { // keys were saved before the cache
+           [keys, late](Layer& edited) { // the keys were saved before the cache
              Layer other = edited;
              give(other, keys, late(edited, keys));
              clear_given(other, {Stage::k_all, Stage::scores});
@@ -85,7 +85,7 @@ void add_late_cache(const Subject& subject, ChangeList& list) {
       .once = true;
 }
 
-/// One token's row for all, one head's weights for all.
+/// One token's row for all tokens, or one head's weights for all heads.
 void add_same(const Layer& layer, ChangeList& list) {
   const Dims& d = layer.dims;
   const auto last_for_all = [](Layer& edited, Stage stage) {

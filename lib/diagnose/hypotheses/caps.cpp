@@ -1,4 +1,4 @@
-// The soft cap of the scores: whether, and before or after the mask.
+// Limits: the soft cap of the scores, and the clip of queries, keys and values (MPT, DBRX, OLMo).
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -21,8 +21,9 @@ Change softcap_change(const Layer& layer, double cap) {
 
 namespace {
 
-/// softcap · tanh((scaled + bias + mask) / softcap): what is masked gets −softcap. `shown`: the
-/// reference's stages bear the names of the operations, so that the softmax sees `capped`.
+/// softcap · tanh((scaled + bias + mask) / softcap), so that masked scores become −softcap.
+/// `shown`: the reference's stages have the names of its operations, so that `capped` enters the
+/// softmax.
 void cap_after_mask(Layer& layer, bool shown) {
   const double cap = layer.settings.softcap;
   Layer uncapped = layer;
@@ -46,8 +47,8 @@ void cap_after_mask(Layer& layer, bool shown) {
   give(layer, Stage::capped, capped);
 }
 
-/// softcap · tanh(scores / softcap) · scale, which is a cap of softcap · scale behind the scale.
-/// Here the reference's stages bear the names of the operations, so that `scaled` is capped.
+/// softcap · tanh(scores / softcap) · scale, which equals a cap of softcap · scale after the scale.
+/// The reference's stages have the names of its operations, so that `scaled` is capped.
 void cap_before_scale(Layer& layer) {
   const double cap = layer.settings.softcap;
   Layer other = layer;
@@ -112,7 +113,7 @@ const Theme softcap_theme{
 
 namespace {
 
-/// What is clipped: queries and keys that are normalised first, behind their norm.
+/// The clipped stages; queries and keys with a norm are clipped after it.
 StageSet clipped(const Layer& layer) {
   return {layer.q_norm_weight.empty() ? Stage::q : Stage::q_norm,
           layer.k_norm_weight.empty() ? Stage::k : Stage::k_norm, Stage::v};

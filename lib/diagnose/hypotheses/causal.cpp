@@ -1,4 +1,4 @@
-// The causal mask: whether, and where its diagonal lies.
+// The causal mask: left out, with another diagonal, or for a text computed in chunks.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -13,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// Where positions count, the whole of masks and biases is touched.
+/// The stages touched by the mask; if positions move, position biases are touched as well.
 StageSet touched(const Layer& layer, bool moves) {
   StageSet set = StageSet{Stage::masked};
   const bool biased = layer.settings.alibi != Alibi::none || !layer.relative_bias.empty();
@@ -27,7 +27,7 @@ std::vector<std::ptrdiff_t> offsets(const Layer& layer) {
   return list;
 }
 
-/// Whether --causal alone aligns so.
+/// Whether this is the default alignment of --causal.
 bool is_default(const Layer& layer, CausalAlign align) {
   Layer plain = layer, aligned = layer;
   plain.settings.causal_align = CausalAlign::automatic, aligned.settings.causal_align = align;
@@ -35,7 +35,7 @@ bool is_default(const Layer& layer, CausalAlign align) {
          offsets(plain) == offsets(aligned);
 }
 
-/// The query's own key may not be attended to either.
+/// Hides each query's own key as well.
 void block_diagonal(Layer& layer) {
   const std::size_t keys = layer.dims.past + layer.dims.S;
   write_mask(layer, "causal", layer.dims.B, [&](std::size_t b, std::size_t t, std::size_t j) {

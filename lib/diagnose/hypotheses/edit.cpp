@@ -30,15 +30,16 @@ bool has_kv_heads(Stage stage) {
   return !letters.empty() && axis_of(letters[0]) == Axis::kv_head;
 }
 
-/// Keys and values do not depend on their readers, but only heads that are read are computed:
-/// here every query head reads its group's.
+/// Computes all key/value heads. Only heads that are read are computed, so that every query head is
+/// made to read its group's.
 std::vector<Tensor> all_kv_heads(Layer layer, const std::vector<Stage>& wanted,
                                  std::size_t threads) {
   layer.kv_heads.clear();
   return values_of(layer, wanted, threads);
 }
 
-/// The values of those of key/value heads from one layer, of the others from another.
+/// The values of stages with key/value heads for all heads, and of the other stages from the layer
+/// itself.
 std::vector<Tensor> values_by_kind(const Layer& layer, const std::vector<Stage>& wanted,
                                    std::size_t threads) {
   std::vector<Stage> shared, others;
@@ -96,7 +97,7 @@ Tensor copied(const Tensor& tensor) {
 
 Tensor columns_of(const Tensor& tensor, const std::vector<std::size_t>& columns) {
   struct Run {
-    std::size_t from, bytes; // neighbours that stay neighbours
+    std::size_t from, bytes; // contiguous columns
   };
   std::vector<Run> runs;
   const std::size_t element = size_of(tensor.dtype());

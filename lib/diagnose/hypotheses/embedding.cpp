@@ -1,4 +1,4 @@
-// The stream before the first layer: the scale of the tokens' rows, positions, types, norm.
+// The stream before the first layer: the scale of the token embeddings, positions, types and norm.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -17,7 +17,7 @@ namespace mha {
 
 namespace {
 
-/// The table with row i + by at row i.
+/// The table with row i + by moved to row i.
 Tensor moved(const Tensor& table, std::ptrdiff_t by) {
   Tensor result = copied(table);
   const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
@@ -34,7 +34,8 @@ class EmbeddingChanges {
 public:
   explicit EmbeddingChanges(const ModelAround& model) : model_(model) {}
 
-  /// `other` makes the reference's embedding of the model's; `then` is made of its rows.
+  /// `other` turns the model's embedding into the reference's; `then` is applied to the rows that
+  /// it gives.
   Change& add(const char* id, std::string did, std::string cure,
               std::function<void(Embedding&)> other,
               std::function<Tensor(const Tensor&)> then = {}) {
@@ -53,12 +54,12 @@ public:
           own_ends(edited).embed = value;
         });
   }
-  /// Texts of a batch that all end in its last row, with positions that count what stands before.
+  /// Left-padded texts of a batch whose positions count the padding.
   void add_through_padding() {
     const std::vector<std::size_t>& lengths = model_.lengths;
     const std::size_t T = model_.ids.empty() ? 0 : model_.ids[0].size();
     if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
-    constexpr std::size_t rows_more_at_most = 4; // than the longest text has
+    constexpr std::size_t rows_more_at_most = 4; // more than the longest text has
     for (std::size_t more = 0; more <= rows_more_at_most; ++more)
       add(
           "embed.positions.offset", "counts positions through the padding before each text",
@@ -111,7 +112,7 @@ void add_positions(const Embedding& own, EmbeddingChanges& to) {
   to.add("embed.positions.missing", "adds no positions", "add the positions' rows",
          [](Embedding& e) { e.positions = {}; });
   std::vector<int> offsets{1, 2, -1, -2};
-  constexpr int padding_at_most = 64; // counted, too, by code that pads in front
+  constexpr int padding_at_most = 64; // counted by code that pads on the left
   for (int by = 3; by <= padding_at_most && by < static_cast<int>(own.positions.shape()[0]); ++by)
     offsets.push_back(by);
   for (int by : offsets)
@@ -178,7 +179,7 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   }
 }
 
-/// The embedding normed by a layer's norm, or by the last one.
+/// The embedding normalised by a layer's norm or by the last norm.
 void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChanges& to) {
   if (!model.embedding->norm.present()) return;
   const auto add = [&](std::string whose, std::function<Norm()> norm) {
@@ -205,11 +206,11 @@ void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChange
     };
     of_layer("before attention", attention_norm);
     of_layer("around the feed-forward", [](const Layer& one) { return one.block->pre_mlp_norm; });
-    of_layer("behind the block", [](const Layer& one) { return one.block->post_block_norm; });
+    of_layer("after the block", [](const Layer& one) { return one.block->post_block_norm; });
   }
 }
 
-/// Rows of tokens that another rank holds are zero where the ranks' rows are not summed.
+/// Rows of tokens that other ranks hold are zero if the ranks' rows are not summed.
 void add_embedding_shards(const ModelAround& model, EmbeddingChanges& to) {
   const std::size_t words = model.embedding->tokens.shape()[0];
   for (const std::size_t ranks : rank_counts)

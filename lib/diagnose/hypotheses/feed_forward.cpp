@@ -1,4 +1,4 @@
-// The feed-forward: its activation, its gate, how fused weights are taken apart, its biases.
+// The feed-forward: its activation, its gate, the split of fused weights, its biases.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -23,8 +23,8 @@ StageSet made_by(LinearMap FeedForward::*map) {
                                    : StageSet{Stage::mlp_out};
 }
 
-/// Sets mlp_act to what the activation base(x) · f(x) of mlp_pre gives. In a gated feed-forward the
-/// other factor multiplies it: that is linear, so it may be in base's result already.
+/// Gives mlp_act for the activation base(x) · f(x) of mlp_pre. In a gated feed-forward the result
+/// of `base` already includes the other factor, in which mlp_act is linear.
 void set_activation(Layer& layer, Activation base, const std::function<double(double)>& f) {
   Layer with_base = layer;
   own_block(with_base).mlp.activation = base;
@@ -59,7 +59,7 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
                [form = form](Layer& layer) { own_block(layer).mlp.activation = form; });
 }
 
-/// The activation is computed in float32 and kept in a short type.
+/// An activation computed in float32 and stored in a short type.
 void add_roundings(ChangeList& list) {
   for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}})
     list.add("mlp.rounded", StageSet{Stage::mlp_out},
@@ -71,11 +71,11 @@ void add_roundings(ChangeList& list) {
              });
 }
 
-/// A fused weight [gate | up]: outputs 0 … n − 1 are the gate's, n … 2n − 1 are up's.
+/// A fused weight [gate | up]: outputs 0 … n − 1 are the gate's, n … 2n − 1 those of up.
 struct Fused {
   const LinearMap &gate, &up;
 
-  /// The map whose output o is the fused one's output from(o).
+  /// A map whose output o is the fused output from(o).
   template <class F> LinearMap taken(const F& from) const {
     const std::size_t n = gate.out(), in = gate.in();
     const DType dtype = gate.W.dtype();
@@ -102,8 +102,8 @@ struct Fused {
   }
 };
 
-/// Wrong orders of a fused weight that is split over ranks: each rank holds `part` outputs of the
-/// gate and `part` of the other factor.
+/// Wrong orders of a fused weight split over ranks: each rank holds `part` outputs of the gate and
+/// `part` of the other factor.
 void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
   const std::size_t n = ranks * part;
   const auto add = [&](std::string did, const char* cure, auto at) {
@@ -116,13 +116,13 @@ void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
                edited.up = fused.taken([=](std::size_t o) { return at(n + o); });
              });
   };
-  // Rank r holds its part of the gate, then its part of the other factor.
+  // Each rank holds its part of the gate, then its part of the other factor.
   add(fmt::format("joins the fused weight of {} shards as if it were whole", ranks),
       "join the gates of all shards, then their other factors", [=](std::size_t o) {
         const std::size_t rank = o / (2 * part), within = o % (2 * part);
         return within < part ? rank * part + within : n + rank * part + within - part;
       });
-  if (ranks > 2) // two ranks' parts are the same either way
+  if (ranks > 2) // for two ranks both orders are the same
     add(fmt::format("cuts the fused weight into {} equal parts, each of which its rank reads as a "
                     "gate and another factor",
                     ranks),
@@ -199,8 +199,8 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
   }
 }
 
-/// Programs compute attention's last product and the feed-forward's by one class: where each rank
-/// adds the bias before the sum over ranks, both biases count several times.
+/// Attention's and the feed-forward's last products often share a class. If each rank adds the bias
+/// before the sum over ranks, both biases count several times.
 void add_repeated_biases(const Layer& own, ChangeList& list) {
   if (own.b_o.empty() || own.block->mlp.out.b.empty()) return;
   for (int times : {2, 4, 8})

@@ -10,8 +10,7 @@ namespace mha {
 
 namespace {
 
-/// mlp_act with these numbers before the activation, in the layer's own form or without its other
-/// factor.
+/// mlp_act computed from these values before the activation, with or without the other factor.
 Tensor activated(const Layer& layer, Tensor pre, bool gated) {
   Layer other = layer;
   if (!gated) {
@@ -44,7 +43,7 @@ Tensor plus_one(const Tensor& tensor) {
   return each_number(tensor, [](double u) { return u + 1; });
 }
 
-/// Activations that no model here has, as functions of a number.
+/// Activations that no supported model has.
 void add_other_activations(ChangeList& list) {
   const auto add = [&](const char* name, double (*of)(double)) {
     list.add("mlp.activation", StageSet{Stage::mlp_act},
@@ -69,7 +68,7 @@ void add_other_activations(ChangeList& list) {
            });
 }
 
-/// Other products of the gate g and the other factor u than act(g) · u.
+/// Products of the gate g and the other factor u other than act(g) · u.
 void add_products(ChangeList& list) {
   const auto add = [&](const char* id, const char* did, Tensor (*of)(const Layer&)) {
     list.add(id, StageSet{Stage::mlp_act}, did,

@@ -1,6 +1,5 @@
-// Hypotheses about the norm before the projections: whether there is one, its kind and parameters,
-// how often it is applied, and which projections see it. Each edits the layer as the compared
-// implementation might compute it.
+// The norm before the projections: left out or added, of another kind or with other parameters,
+// applied twice, or seen only by some projections.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -21,7 +20,7 @@ const char* name_of_norm(InputNorm norm) {
   return norm == InputNorm::rms ? "RMSNorm" : "LayerNorm";
 }
 
-/// Hypotheses for a layer without input norm: the compared implementation has one.
+/// For a layer without an input norm: the reference has one.
 void add_norms(const Layer& layer, ChangeList& list) {
   for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
     list.add_settings(
@@ -32,9 +31,9 @@ void add_norms(const Layer& layer, ChangeList& list) {
         {{"input_norm", setting_value_of(kind)}});
 }
 
-/// Hypotheses that only some projections see the normalised input.
+/// Only some projections see the normalised input.
 void add_partial_norms(const Layer& layer, ChangeList& list) {
-  if (layer.X_k.empty() && layer.X_v.empty()) { // only in self-attention
+  if (layer.X_k.empty() && layer.X_v.empty()) { // self-attention only
     list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
              "makes keys and values from X without the norm, only queries from norm(X)",
              "make keys and values from the normalised input as well",
@@ -85,7 +84,7 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
   if (layer.X.empty() || layer.has_given(Stage::x)) return {};
   ChangeList list;
   if (s.input_norm == InputNorm::none) {
-    if (layer.block) return {}; // where a block's norms are is the theme norm_place's
+    if (layer.block) return {}; // the theme norm_place places the norms of a block
     add_norms(layer, list);
     list.all_rare();
     return list.take();
@@ -108,7 +107,8 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
   add_forms(layer, norm, list);
   add_partial_norms(layer, list);
   std::vector<Change> all = list.take();
-  // A trial recomputes all projections, so only the two likeliest are tried beside other changes.
+  // A trial recomputes all projections, so that only the two likeliest are tried together with
+  // other changes.
   for (Change& change : all)
     change.rare = change.id != "input_norm.missing" && change.id != "input_norm.kind";
   return all;

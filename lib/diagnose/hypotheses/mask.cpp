@@ -1,4 +1,4 @@
-// Masks given as tensors: forgotten, read the other way round, padding on the other side.
+// Masks given as tensors: left out, inverted, or with the padding on the other side.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -29,7 +29,7 @@ Tensor inverted(const Tensor& mask) {
   return result;
 }
 
-/// Keys in the opposite order.
+/// The mask with its keys in the opposite order.
 Broadcast turned(const Broadcast& mask) {
   Broadcast result = mask;
   const std::size_t n = mask.tensor.shape().back(), rows = mask.tensor.count() / n,
@@ -46,7 +46,7 @@ bool over_keys_alone(const Broadcast& mask) {
   return mask.strides[1] == 0 && mask.strides[2] == 0 && mask.strides[3] != 0 && mask.keys > 1;
 }
 
-/// Each batch item's keys are the last instead of the first ones.
+/// Makes the last keys of each batch item valid instead of the first.
 void pad_left(Layer& layer) {
   const Dims& d = layer.dims;
   const std::size_t keys = d.past + d.S;
@@ -65,7 +65,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
                        std::function<void(Layer&)> edit) {
     list.add(id, StageSet{Stage::masked}, std::move(did), std::move(cure), std::move(edit));
   };
-  // Lengths also say where causal's diagonal and windows lie: these are left alone then.
+  // kv_lengths also determine the causal diagonal and windows; in that case they are not changed.
   const bool lengths = !layer.kv_lengths.empty() && !layer.settings.causal &&
                        layer.settings.window_left < 0 && layer.settings.window_right < 0 &&
                        layer.settings.alibi == Alibi::none && layer.relative_bias.empty();

@@ -1,4 +1,4 @@
-// The model's end: its last norm, its head.
+// The model's end: the last norm and the head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -26,7 +26,7 @@ void add_last_norm(const Layer& layer, ChangeList& list) {
   for (const OtherNorm& other : other_norms(layer.ends->final, true)) list.add(formed(last, other));
 }
 
-/// A norm of a layer in the last norm's place.
+/// A layer's norm in place of the last norm.
 void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const ModelAround* model = subject.model;
   if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
@@ -54,7 +54,7 @@ void add_other_last_norms(const Subject& subject, ChangeList& list) {
   }
 }
 
-/// The head of another stream than the last layer's.
+/// The head applied to another stream than the last layer's.
 void add_head_inputs(const Layer& layer, ChangeList& list) {
   if (layer.ends->embed.empty()) return;
   const auto add = [&](const char* what, bool norms) {
@@ -71,11 +71,11 @@ void add_head_inputs(const Layer& layer, ChangeList& list) {
     add("the embedding, normed by the last norm: no layer wrote back to it", true);
 }
 
-/// The logits' columns and rows in other places.
+/// Columns or rows of the logits in other places.
 void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   for (const std::size_t ranks : rank_counts)
-    if (head.decoder.out() > ranks * ranks) // else the last part may be empty
+    if (head.decoder.out() > ranks * ranks) // otherwise the last part may be empty
       list.add("head.shards", touched,
                fmt::format("joins the logits of {} ranks from the last to the first", ranks),
                "join them from the first rank to the last",
@@ -97,8 +97,8 @@ void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
       .other_tokens = true;
 }
 
-/// The rows (or the columns) of logits in the next place, or the one before: round the end, with
-/// zeros where none comes, or with the last one again.
+/// What fills the gap when rows or columns of the logits move by one: the one from the other end,
+/// zeros, or the adjacent one again.
 enum class AtEnd : std::uint8_t { around, zeros, again };
 
 Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
@@ -118,7 +118,7 @@ Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
   return moved;
 }
 
-/// Logits one place further: of another token of the text, of another token of the vocabulary.
+/// Logits moved by one token of the text or of the vocabulary.
 void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
   const auto add = [&](bool columns, bool later, const char* did, const char* cure) {
     for (const AtEnd end : {AtEnd::around, AtEnd::zeros, AtEnd::again}) {
@@ -143,7 +143,7 @@ void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
   }
 }
 
-/// What a sampler does to the logits of tokens that the text has.
+/// A sampler's repetition penalty for tokens that occur in the text.
 void add_repetition(const ModelAround* model, ChangeList& list) {
   if (!model || model->ids.empty()) return;
   for (const double penalty : {1.1, 1.05, 1.15, 1.2, 1.3, 1.5, 1.18, 1.02, 1.03, 2.0})
@@ -193,14 +193,14 @@ Tensor softmax_of(const Tensor& logits, bool log) {
   return result;
 }
 
-/// Logits as `f(logits)` of the model's own head without its cap.
+/// Gives f(logits) of the model's own head without its cap.
 void give_uncapped(Layer& edited, const std::function<double(double)>& f) {
   Layer uncapped = edited;
   own_ends(uncapped).head.softcap = 0;
   give(edited, Stage::logits, each_number(value_of(uncapped, Stage::logits), f));
 }
 
-/// The cap of the logits: whether, at which number, how often, in which form.
+/// The soft cap of the logits: left out, of another size, applied twice, in another form.
 void add_head_cap(const ModelHead& head, ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   const double own = head.softcap;
@@ -232,7 +232,7 @@ void add_head_cap(const ModelHead& head, ChangeList& list) {
            });
 }
 
-/// The head's first product, before the decoder.
+/// The head's first product, which precedes the decoder.
 void add_head_dense(const ModelHead& head, ChangeList& list) {
   if (!head.dense.present()) return;
   const StageSet touched = StageSet{Stage::logits};
@@ -263,7 +263,7 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
            });
 }
 
-/// What was saved behind the logits.
+/// Tensors saved after the logits.
 void add_saved_after_logits(ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   for (const bool log : {false, true})

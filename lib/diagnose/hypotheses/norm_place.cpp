@@ -1,4 +1,5 @@
-// Where the norms of a block stand: before attention and feed-forward, behind them, after the sums.
+// The place of a block's norms: before attention and the feed-forward, after them, or after the
+// sums.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -13,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// The norms of a block that has two, one for attention and one for the feed-forward.
+/// The norms of a block with one for attention and one for the feed-forward.
 struct TwoNorms {
   Norm attention, feed_forward;
 };
@@ -30,9 +31,9 @@ TwoNorms two_norms(const Layer& layer) {
   }
 }
 
-/// Where a norm stands.
+/// The place of a norm.
 enum class NormPlace : std::uint8_t {
-  before, ///< of what goes in
+  before, ///< of the input
   after,  ///< of the result, before it is added
   sum,    ///< of the sum
 };
@@ -43,8 +44,8 @@ NormPlace own_place(BlockShape shape) {
                                      : NormPlace::after;
 }
 
-/// The layer without those of its two norms that are made by hand: all but norms of results, which
-/// have stages of their own.
+/// Removes the norms that place_norms applies itself: all but those of results, which have stages
+/// of their own.
 void without_norms(Layer& layer, bool attention, bool feed_forward) {
   TransformerBlock& block = own_block(layer);
   switch (block.shape) {
@@ -60,8 +61,8 @@ void without_norms(Layer& layer, bool attention, bool feed_forward) {
   }
 }
 
-/// The layer with each of the two norms in a place of its own, step by step. Sandwich blocks keep
-/// the norms that they have before attention and feed-forward.
+/// Computes the layer step by step with each of the two norms in the given place. Sandwich blocks
+/// keep the norms before attention and the feed-forward.
 void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
   const auto [first, second] = two_norms(layer);
   const bool results = own_place(layer.block->shape) == NormPlace::after;
@@ -83,7 +84,7 @@ void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
   give(layer, Stage::resid_post, feed_forward == NormPlace::sum ? normed(second, last) : last);
 }
 
-/// Those whose norms are moved.
+/// Which norms are moved.
 enum class Moved : std::uint8_t { both, attention, feed_forward };
 
 struct MovedNames {
@@ -100,12 +101,12 @@ constexpr const char* place_of(NormPlace place) {
                                     : "after the results, before the sums";
 }
 
-/// The two norms, or one of them, in the place `to`.
+/// Moves the two norms, or one of them, to the place `to`.
 void add_moved(const Layer& layer, NormPlace own, NormPlace to, ChangeList& list) {
   constexpr MovedNames whose{"both norms", "attention's norm", "the feed-forward's norm"};
   const StageSet all = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
   for (const Moved moved : {Moved::both, Moved::attention, Moved::feed_forward}) {
-    // A layer without a feed-forward has one norm.
+    // A layer without a feed-forward has only attention's norm.
     if (moved != Moved::attention && !layer.block->mlp.present()) continue;
     const NormPlace attention = moved == Moved::feed_forward ? own : to,
                     feed_forward = moved == Moved::attention ? own : to;

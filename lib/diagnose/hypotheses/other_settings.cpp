@@ -1,4 +1,4 @@
-// The window or the rotation of another layer, in models whose layers have several.
+// The window or the rotation of another layer, for models whose layers differ in them.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -10,7 +10,7 @@ namespace mha {
 
 namespace {
 
-/// One change for each kind of layer that this one is not.
+/// Adds a change for each other kind of layer.
 void add_group(const Subject& subject, SettingGroup group, ChangeList& list) {
   const bool windows = group == SettingGroup::windows;
   const StageSet touched = windows ? StageSet{Stage::masked} : rotary_stages();

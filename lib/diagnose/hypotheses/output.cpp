@@ -1,4 +1,4 @@
-// The output projection and the residual connection.
+// Mistakes in the output projection and the residual connection.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>

@@ -1,4 +1,5 @@
-// Position biases: T5's and explicit ones left out or read otherwise, ALiBi with other slopes.
+// Position biases: ALiBi in other forms or with other slopes, T5's and explicit biases left out or
+// read in another way.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -52,7 +53,7 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   add("alibi.slopes", series([n](double h) { return std::exp2(-8 * h / n); }),
       "2^(−8 h / H), from h = 0");
   const std::size_t power =
-      std::bit_floor(H); // the heads behind have every second of twice as many
+      std::bit_floor(H); // the other heads have every second slope of 2 P heads
   add("alibi.slopes", series([&](double h) {
         const double p = static_cast<double>(power);
         return h < p ? std::exp2(-8 * h / p) : std::exp2(-8 * (h - p) / p);
@@ -66,12 +67,12 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   add("alibi.slopes", series([](double) { return 1.0; }), "1 in every head");
 }
 
-/// Another change may have taken it away.
+/// Throws if another change removed it.
 void require_relative_bias(const Layer& layer) {
   if (layer.relative_bias.empty()) fail("no relative bias");
 }
 
-/// T5's buckets, made again for other settings.
+/// Recomputes T5's buckets for other settings.
 void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
   require_relative_bias(layer);
   const std::size_t farthest = std::min(max_distance, layer.dims.T + layer.dims.S_all);
@@ -85,7 +86,7 @@ void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
     layer.relative_buckets.push_back(relative_bucket(distance, buckets, max_distance));
 }
 
-/// The relative bias written out, with the distance counted from the key to the query.
+/// Writes the relative bias out with the distance counted from the key to the query.
 void turn_direction(Layer& layer) {
   require_relative_bias(layer);
   const std::size_t half =
@@ -177,7 +178,7 @@ const Theme position_bias_theme{
 
 namespace {
 
-/// −slope · |key − query|, as implementations without a causal mask have it.
+/// −slope · |key − query|, as in implementations without a causal mask.
 void both_ways(Layer& layer) {
   const std::vector<double> slopes = alibi_slopes(layer.dims.H, layer.settings.alibi);
   write_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {

@@ -1,4 +1,4 @@
-// Computed in half precision: every tensor and every step rounded.
+// Computation in half precision, which rounds every tensor and every step.
 
 #include <mha/diagnose/hypotheses/precision.hpp>
 
@@ -25,7 +25,7 @@ void round_tensors(Layer& layer, DType to) {
 }
 
 bool uses_type(const Tensor& tensor, DType to) {
-  // Of numbers at hand every other one has its last bit set.
+  // About half of ordinary numbers have their last bit set.
   constexpr std::size_t enough = 8, one_in = 8;
   const int bits = to == DType::f16 ? 10 : 7;
   std::size_t count = 0, last_bits = 0;
@@ -62,7 +62,7 @@ Change precision_change(DType dtype) {
 
 namespace {
 
-/// Every reference in half precision is compared as such: no change of its own is tried.
+/// References in half precision are recognised as such, so that no change is tried.
 std::vector<Change> changes(const Subject&) {
   return {};
 }

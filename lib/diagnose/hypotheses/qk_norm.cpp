@@ -1,4 +1,5 @@
-// QK normalisation: whether, when, with which weight, over what, of which kind, on which side.
+// QK normalisation: left out or added, after the rotation, with another weight or formula, over all
+// heads, on one side only.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -17,7 +18,7 @@ Tensor ones(std::size_t n, DType dtype) {
   return each_number(Tensor(dtype, {n}), [](double) { return 1.0; });
 }
 
-/// `weight` of d numbers, `heads` times.
+/// The weight repeated for each head.
 Tensor repeated(const Tensor& weight, std::size_t heads) {
   Tensor all = Tensor::uninitialised(weight.dtype(), {heads * weight.count()});
   by_precision(weight.dtype(), [&]<class T>(T) {
@@ -27,9 +28,9 @@ Tensor repeated(const Tensor& weight, std::size_t heads) {
   return all;
 }
 
-/// Each head by itself, then times the whole projection's weight.
+/// Normalises each head by itself and multiplies by the whole projection's weight.
 void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
-  if ((layer.*weight).empty() || layer.has_given(stage)) return; // given ones stay
+  if ((layer.*weight).empty() || layer.has_given(stage)) return; // a given stage stays unchanged
   const Tensor w = layer.*weight;
   Layer plain = layer;
   plain.settings.qk_norm_one_plus = false;
@@ -47,12 +48,12 @@ void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
 
 /// What a reference that rotates first saved under the stages' names.
 enum class Saved : std::uint8_t {
-  result,     ///< nothing between q, k and what enters the scores
-  operations, ///< q_norm is what was normalised: it enters the scores
-  places,     ///< q_norm is what enters the rotation: q itself
+  result,     ///< nothing between q, k and the input of the scores
+  operations, ///< q_norm is the normalised tensor, which enters the scores
+  places,     ///< q_norm is the input of the rotation, q itself
 };
 
-/// Rotated, then normalised.
+/// Rotates q and k before they are normalised.
 void normalise_after_rope(Layer& layer, Saved saved) {
   Layer turning = layer;
   turning.q_norm_weight = {}, turning.k_norm_weight = {};
@@ -120,7 +121,7 @@ std::vector<Change> norm_changes(const Subject& subject) {
   return list.take();
 }
 
-/// Where this layer does not normalise q and k.
+/// For a layer that does not normalise q and k.
 std::vector<Change> added(const Layer& layer) {
   ChangeList list;
   if (layer.dims.d_k > 1)
@@ -135,7 +136,7 @@ std::vector<Change> added(const Layer& layer) {
   return list.take();
 }
 
-/// What a norm makes of rows, instead of dividing them by their root mean square.
+/// Another formula for the norm of rows.
 using HeadForm = std::function<Tensor(const Norm&, const Tensor& rows)>;
 
 HeadForm form_of(const NormForm& form) {
@@ -155,7 +156,7 @@ Tensor unweighted(Norm norm, const Tensor& rows) {
   return normed(norm, rows, NormForm{});
 }
 
-/// The norm of q or k as one by the root mean square.
+/// The norm of q or k as an RMSNorm.
 Norm rms_of(const Layer& layer, const NormRow& side) {
   Norm norm = side.of(layer);
   if (norm.weight.empty()) fail("another change took the norm away");
@@ -172,7 +173,7 @@ const char* letter_of(const NormRow& side) {
   return side.makes == Stage::q_norm ? "q" : "k";
 }
 
-/// One side's norm in another form, or with the other side's weight.
+/// The norm of q or k alone in another form, or with the other's weight.
 void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer, ChangeList& list) {
   const bool one_plus = layer.settings.qk_norm_one_plus;
   const char* name = letter_of(side);
@@ -202,7 +203,7 @@ void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer,
              });
 }
 
-/// Values that are normed, too.
+/// Values normalised as well.
 void add_normed_values(const NormRow& k_side, const Layer& layer, ChangeList& list) {
   if (layer.dims.d_k != layer.dims.d_v) return;
   for (const bool weighted : {true, false})
@@ -255,7 +256,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   if (layer.q_norm_weight.count() == layer.k_norm_weight.count())
     list.add("norm.exchanged", qk_norm_stages(), "exchanges the weights of the norms of q and k",
              "normalise q with q_norm.weight and k with k_norm.weight",
-             [](Layer& edited) { // another change may have made them of another size
+             [](Layer& edited) { // another change may have given them other sizes
                if (edited.q_norm_weight.count() == edited.k_norm_weight.count())
                  std::swap(edited.q_norm_weight, edited.k_norm_weight);
              });

@@ -1,4 +1,5 @@
-// Rotary position embedding: whether, which pairs, how fast, how many, from where.
+// Rotary position embedding: left out, with other pairs, bases, numbers of dimensions or offsets,
+// or applied to values.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -12,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// Every token stands `by` places further.
+/// Moves all positions by a number.
 void shift(Layer& layer, std::int64_t by) {
   if (!layer.positions.empty())
     layer.positions =
@@ -83,7 +84,7 @@ private:
             fmt::format("rotate the first {} dimensions of each head", now), {{"rope_dims", dims}});
   }
 
-  /// The dimensions that are not rotated were never copied.
+  /// Dimensions that are not rotated and were never copied.
   void add_rest() {
     const std::size_t d_k = layer_.dims.d_k, turned = layer_.settings.rope_dims;
     if (turned == 0 || turned >= d_k || layer_.settings.rope_first != 0) return;
@@ -166,7 +167,7 @@ Tensor turned_values(const Layer& layer) {
   return turned(layer, value_of(layer, Stage::v), turn_of(layer));
 }
 
-/// Values are rotated as keys are: before they are saved, or behind that.
+/// Values rotated like keys, either before or after they are saved.
 std::vector<Change> value_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.settings.rope == Rope::none || layer.dims.d_v != layer.dims.d_k) return {};

@@ -1,4 +1,5 @@
-// Positions that count padding, or do not.
+// Wrong positions in the rotation: with or without padding, offset, or wrong in a decoder with a
+// cache.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
@@ -14,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// Tokens that no query may attend to, by batch item: padding. Empty: none.
+/// The padding of each batch item: tokens that no query may attend to. Empty if there is none.
 std::vector<std::vector<bool>> padding_of(const Layer& layer) {
   const Dims& d = layer.dims;
   if (d.past > 0) return {};
@@ -30,7 +31,7 @@ std::vector<std::vector<bool>> padding_of(const Layer& layer) {
   return any ? padding : std::vector<std::vector<bool>>{};
 }
 
-/// q and k are rotated by these positions, made of the layer's own.
+/// A function of the layer's own positions that gives those by which q and k are rotated.
 using Position = std::function<double(std::size_t b, std::size_t t)>;
 void add_rotations(const char* did, const char* cure, std::function<Position(Position)> other,
                    ChangeList& list) {
@@ -41,11 +42,11 @@ void add_rotations(const char* did, const char* cure, std::function<Position(Pos
   });
 }
 
-/// Padding that a mask hides, wherever it stands.
+/// Padding hidden by a mask, at any place.
 void add_hidden(const Layer& layer, ChangeList& list) {
   const std::vector<std::vector<bool>> padding = padding_of(layer);
   if (padding.empty() || layer.dims.T != layer.dims.S) return;
-  // What stands for the position of padding itself differs: 1, or that of the token before.
+  // Padding itself has position 1, or that of the token before it.
   for (const bool one : {true, false})
     add_rotations(
         "does not count padding: positions are those among the tokens",
@@ -61,12 +62,12 @@ void add_hidden(const Layer& layer, ChangeList& list) {
         list);
 }
 
-/// Texts of a batch that all end in its last row: the padding before a shorter one counts.
+/// Left-padded texts of a batch whose positions count the padding.
 void add_before_texts(const Layer& layer, ChangeList& list) {
   const std::vector<std::size_t>& lengths = layer.lengths;
   const std::size_t T = layer.dims.T;
   if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
-  constexpr int rows_more_at_most = 4; // than the longest text has
+  constexpr int rows_more_at_most = 4; // more than the longest text has
   for (int more = 0; more <= rows_more_at_most; ++more)
     add_rotations(
         "counts positions through the padding before each text",
@@ -136,7 +137,7 @@ Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
       return fmt::format("rotates {} by a position that is one too low", tokens);
     case Decoded::zero:
       return fmt::format("gives {} position 0", tokens);
-    case Decoded::again:
+    case Decoded::restart:
       return fmt::format("counts the positions of {} from 0 again", tokens);
     default:
       return fmt::format("gives {} the position of token {}", tokens, first - 1);
@@ -155,7 +156,7 @@ Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
         return position - 1;
       case Decoded::zero:
         return 0.0;
-      case Decoded::again:
+      case Decoded::restart:
         return position - own(b, first);
       default:
         return own(b, first - 1);

@@ -1,5 +1,5 @@
-// The ramp of YaRN and Llama 3.1, between frequencies that stay and those that are divided: where
-// it begins and ends, and what it mixes.
+// The ramp of YaRN and Llama 3.1 between unchanged and divided frequencies: other ends, and other
+// mixtures.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
@@ -13,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// NTK-aware: the base with which the slowest of n / 2 pairs is divided by s (bloc97).
+/// NTK-aware scaling (bloc97): the base with which the slowest pair is divided by s.
 double stretched_base(const Settings& s, double dims) {
   return s.rope_base * std::pow(s.rope_factor, dims / (dims - 2));
 }
@@ -25,8 +25,8 @@ std::vector<double> unscaled_frequencies(const Layer& layer, double base) {
   return turn_of(plain).frequencies;
 }
 
-/// A pair's frequency: plain, with the stretched base, and how far it is on the ramp: 0 stays, 1 is
-/// divided by s.
+/// The frequency of a pair, plain and with the stretched base, and its place on the ramp: 0 is
+/// unchanged, 1 is divided by s.
 struct Ramped {
   double plain, stretched, share, s;
 
@@ -66,7 +66,7 @@ constexpr Mix mixes[]{
      "divides the frequencies of the pairs on the ramp", "mix their frequencies"},
 };
 
-/// The frequencies of a ramp that mixes something else.
+/// Replaces the frequencies by those of another mixture.
 void mix_otherwise(Layer& layer, const Mix& mix) {
   const Settings& s = layer.settings;
   Turn turn = turn_of(layer);

@@ -1,5 +1,5 @@
-// Rotary position embedding with one of its parts otherwise: the sine's sign, the pairs, the
-// frequencies, the positions, the precision of the angles.
+// Rotary position embedding with one part changed: the sine's sign, the pairs, the frequencies, the
+// positions, or the precision of the angles.
 
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
 
@@ -19,7 +19,7 @@ Turn turn_of(const Layer& layer) {
       layer.settings.rope_dims == 0 ? layer.dims.d_k - turn.first : layer.settings.rope_dims;
   turn.dims -= turn.dims % 2;
   turn.interleaved = turn.angles_interleaved = layer.settings.rope == Rope::interleaved;
-  // The angles of position 1, whatever scaling made them.
+  // The angles at position 1 are the frequencies, including any scaling.
   Layer one = layer;
   one.positions = Tensor(DType::f64, {std::size_t{1}});
   one.positions.as_mutable<double>()[0] = 1;
@@ -38,7 +38,7 @@ Turn turn_of(const Layer& layer) {
 Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
   const std::size_t B = x.shape()[0], tokens = x.shape()[1], width = x.shape()[2],
                     d = layer.dims.d_k;
-  // Two changes together may ask for more than a head has from `first` on.
+  // Two changes together may ask for more dimensions than a head has from `first` on.
   const std::size_t pairs =
       std::min(std::min(turn.dims, d - turn.first) / 2, turn.frequencies.size());
   Tensor result = copied(x);
@@ -57,17 +57,17 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
         }
         for (std::size_t at = turn.first; at < width; at += d)
           for (std::size_t i = 0; i < pairs; ++i) {
-            const std::size_t one = turn.interleaved ? 2 * i : i,
-                              two = turn.interleaved ? 2 * i + 1
-                                                     : i + (turn.apart > 0 ? turn.apart : pairs);
+            const std::size_t first = turn.interleaved ? 2 * i : i,
+                              second = turn.interleaved ? 2 * i + 1
+                                                        : i + (turn.apart > 0 ? turn.apart : pairs);
             const auto angle = [&](std::size_t n) {
               return turn.angles_interleaved ? n / 2 : n % pairs;
             };
-            const double a = static_cast<double>(from[at + one]),
-                         c = static_cast<double>(from[at + two]);
-            const std::size_t n = angle(one), m = turn.apart > 0 ? i : angle(two);
-            to[at + one] = static_cast<T>(a * cosines[n] + turn.first_sign * c * sines[n]);
-            to[at + two] = static_cast<T>(c * cosines[m] + turn.second_sign * a * sines[m]);
+            const double a = static_cast<double>(from[at + first]),
+                         c = static_cast<double>(from[at + second]);
+            const std::size_t n = angle(first), m = turn.apart > 0 ? i : angle(second);
+            to[at + first] = static_cast<T>(a * cosines[n] + turn.first_sign * c * sines[n]);
+            to[at + second] = static_cast<T>(c * cosines[m] + turn.second_sign * a * sines[m]);
           }
       }
   });
@@ -75,7 +75,7 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
 }
 
 void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
-  Layer before = layer; // q and k as they come to the rotation
+  Layer before = layer; // q and k before the rotation
   before.settings.rope = Rope::none;
   clear_given(before, {Stage::q_rope, Stage::k_rope});
   if (q) give(layer, Stage::q_rope, turned(layer, value_of(before, Stage::q_norm), turn));
@@ -84,7 +84,7 @@ void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
 
 namespace {
 
-/// base^(−2i / width), for the first `pairs`.
+/// base^(−2i / width) for the first `pairs` pairs.
 std::vector<double> frequencies_of(double base, double width, std::size_t pairs) {
   std::vector<double> list;
   for (std::size_t i = 0; i < pairs; ++i)
@@ -166,7 +166,7 @@ private:
         });
   }
 
-  /// Rotated on one side only.
+  /// Only q or only k is rotated.
   void add_sides() {
     for (const bool q : {true, false}) {
       const char* const without = q ? "q" : "k";
@@ -220,7 +220,7 @@ private:
   }
 
   static void turn_by_head(Layer& layer) {
-    // A head at a time, as tokens of their own.
+    // Treats the heads of a token as a sequence of tokens.
     for (const bool q : {true, false}) {
       const std::size_t d = layer.dims.d_k, heads = q ? layer.dims.H : layer.dims.H_kv;
       Layer before = layer;

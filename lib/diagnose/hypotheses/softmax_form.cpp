@@ -1,4 +1,5 @@
-// The softmax over other axes, and what is done on the wrong side of it.
+// The softmax over other axes, left out, doubled or with another base, and the scale on the wrong
+// side of it.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -14,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// Softmax over some of the axes H, T, S of masked: B, H, T, S.
+/// The softmax over some of the axes H, T, S of masked (B, H, T, S).
 Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
   const Shape& s = masked.shape();
   const std::size_t B = s[0], H = s[1], T = s[2], S = s[3];
@@ -50,8 +51,8 @@ Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
 
 const char* const over_keys = "take the softmax over the keys, the last axis of (H, T, S)";
 
-/// A key that is hidden from a query is so in every head: over the heads, what hides it counts as
-/// it is, or falls out.
+/// For a softmax over the heads: a key hidden from a query has the same mask constant in every
+/// head, or is not hidden.
 void add_heads_with_hidden_keys(ChangeList& list) {
   list.add_rows(
       "softmax.axis", StageSet{Stage::weights},
@@ -97,14 +98,14 @@ void add_axes(const Dims& dims, ChangeList& list) {
   }
 }
 
-/// A layer that hides keys from queries.
+/// Whether the layer hides keys from queries.
 bool hides_keys(const Layer& layer) {
   const Settings& s = layer.settings;
   return s.causal || s.window_left >= 0 || s.window_right >= 0 || !layer.added.empty() ||
          !layer.blocked.empty();
 }
 
-/// The scores stand for the weights; what hides a key is left out of them, or is one of them.
+/// The scores in place of the weights, with 0 or a mask constant for hidden keys.
 void add_missing(const Layer& layer, ChangeList& list) {
   const auto add = [&](double hidden, const std::string& words) {
     list.add_rows("softmax.missing", StageSet{Stage::weights},

@@ -1,4 +1,4 @@
-// Roles exchanged: K and V, Q and K.
+// Exchanged roles: keys and values, queries and keys.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -9,7 +9,7 @@ namespace mha {
 
 namespace {
 
-/// Two roles, and what makes them.
+/// Two roles, with their weights and biases.
 struct Roles {
   Stage a, b;
   Tensor Layer::*W_a, Layer::*W_b;
@@ -64,7 +64,7 @@ std::vector<Change> swap_changes(const Subject& subject) {
   if (dims.H == dims.H_kv)
     add_exchange(subject, "swap.qk", queries_keys, "queries for keys and keys for queries", "kqv",
                  list);
-  // q and k as they should be, and then k qᵀ.
+  // q and k are right, but the scores are k qᵀ.
   const bool shows_q_k = (subject.reference & StageSet{Stage::q, Stage::k, Stage::q_norm,
                                                        Stage::k_norm, Stage::q_rope, Stage::k_rope})
                              .any();

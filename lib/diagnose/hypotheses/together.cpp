@@ -1,4 +1,4 @@
-// Changes of all projections by one mistake, and what else is added to the output.
+// One mistake in several projections, and other terms added to the output.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -68,7 +68,7 @@ void add_transposed(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// What is added in place of X, or besides.
+/// Other terms added in place of X, or in addition.
 void add_residuals(const Layer& layer, ChangeList& list) {
   if (layer.X.empty() || layer.dims.d_out != layer.dims.d_model) return;
   const bool here = layer.settings.residual;

@@ -1,4 +1,4 @@
-// Weights read in another way: (out, in) for (in, out), another order of the fused columns.
+// Weights read in another layout: (out, in) for (in, out), or another order of the fused columns.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -16,17 +16,17 @@ struct Projection {
   Tensor Layer::*W;
 };
 
-/// The same columns under another orders of the fused matrix.
+/// The order in which fused columns are stored, and the one in which they are read.
 struct ColumnOrders {
   QkvOrder stored, read;
 };
 
-/// Columns of q, k and v side by side, as `stored` orders them, then split as `read` does.
+/// Joins q, k and v in the order `stored` and splits them in the order `read`.
 SplitTensors reread(const SplitTensors& split, ColumnOrders orders, std::size_t H,
                     std::size_t H_kv) {
   const std::size_t q_cols = split.q.shape().back(), kv_cols = split.k.shape().back(),
                     cols = q_cols + 2 * kv_cols, rows = split.q.count() / q_cols;
-  // Where each column lies: the columns' own numbers, split.
+  // The place of each column: the columns' numbers, split.
   Tensor numbers(DType::f64, {cols});
   for (std::size_t i = 0; i < cols; ++i) numbers.as_mutable<double>()[i] = static_cast<double>(i);
   const SplitTensors at = split_fused(numbers, orders.stored, H, H_kv, "W_qkv");

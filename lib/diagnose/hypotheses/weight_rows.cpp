@@ -1,5 +1,5 @@
-// Rows of W_q and W_k in the order of GGUF's files: behind the conventions of the rotation, which
-// give the same numbers and are simpler.
+// Rows of W_q and W_k in the order of GGUF files. In the list of themes these come after the
+// conventions of the rotation, which are simpler and may give the same numbers.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -10,7 +10,7 @@ namespace mha {
 
 namespace {
 
-/// Columns of a matrix, or of a bias, with those of each of `heads` heads in another order.
+/// A matrix or bias with the columns of each of `heads` heads in another order.
 Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
   const std::size_t d = tensor.shape().back() / heads, half = d / 2;
   return columns_from(tensor, [=](std::size_t i) {
@@ -19,8 +19,8 @@ Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
   });
 }
 
-/// Converters of GGUF put the rows of W_q and W_k that rotate together beside each other; a port
-/// that rotates halves must turn them back, with as many heads as the matrix has.
+/// Converters to GGUF make rows of W_q and W_k that rotate together neighbours. A port that rotates
+/// halves must undo this with the matrix's number of heads.
 std::vector<Change> weight_rows_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   ChangeList list;

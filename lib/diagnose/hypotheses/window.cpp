@@ -1,4 +1,4 @@
-// Sliding windows: never applied, off by one, of another length.
+// Sliding windows: left out, off by one, of another length.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/fitted_changes.hpp>
