@@ -121,8 +121,8 @@ std::string GeluForms::sentence() const {
 Change GeluForms::cause() const {
   const Activation other = *other_form(*form_);
   return {"mlp.activation", StageSet{Stage::mlp_act},
-          fmt::format("takes {} in the feed-forward", words_of(other)),
-          fmt::format("take {}", words_of(*form_)),
+          fmt::format("uses {} in the feed-forward", words_of(other)),
+          fmt::format("use {}", words_of(*form_)),
           [other](Layer& layer) { own_block(layer).mlp.activation = other; }};
 }
 

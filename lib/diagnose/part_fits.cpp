@@ -73,7 +73,7 @@ Change parts_change(const std::vector<const Outputs*>& outputs,
   for (const Outputs* one : outputs) touched.add(one->stage);
   Change change{
       outputs.front()->id, touched,
-      fmt::format("takes parts {} of {} in this order", fmt::join(order, ", "),
+      fmt::format("uses parts {} of {} in this order", fmt::join(order, ", "),
                   outputs.size() > 1 ? "the feed-forward's first weights" : outputs.front()->name),
       fmt::format("join the {} ranks' parts from the first to the last", order.size()),
       [outputs, order, n](Layer& edited) {

@@ -120,15 +120,15 @@ void add_inputs(const Layer& layer, ChangeList& list) {
   const auto add = [&](const char* what, Tensor (*of)(const Layer&)) {
     list.add("block.mlp.input", StageSet{Stage::mlp_x},
              fmt::format("gives the feed-forward {}", what),
-             "give it the stream after attention, normed by its own norm",
+             "give it the stream after attention, normalised by its own norm",
              [of](Layer& edited) { give(edited, Stage::mlp_x, of(edited)); });
   };
   if (layer.settings.input_norm != InputNorm::none)
-    add("what attention was given, the normed stream before it",
+    add("attention's input, the normalised stream before it",
         [](const Layer& own) { return value_of(own, Stage::x); });
   add("attention's result, without stream and norm", attention_adds);
   if (layer.block->pre_mlp_norm.present())
-    add("attention's result, normed, without the stream",
+    add("attention's result, normalised, without the stream",
         [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
 }
 
@@ -141,7 +141,7 @@ void add_previous(const Subject& subject, ChangeList& list) {
                        std::function<Tensor(const Layer&, const Layer&)> value) {
     if (!has_step(subject.layer, made) || !has_step(*previous, made)) return;
     list.add(id, StageSet{made},
-             fmt::format("takes {} result of the layer before for this layer's", whose),
+             fmt::format("uses {} result of the previous layer for this layer's", whose),
              "read the buffer after this layer's result is written to it",
              [previous, made, value = std::move(value)](Layer& edited) {
                const Tensor before = value(*previous, edited);
@@ -215,7 +215,7 @@ void add_single_weights(const Layer& layer, std::size_t other, const ModelAround
   const auto add = [&](Stage makes, const char* name,
                        std::function<void(Layer&, const Layer&)> take) {
     list.add("block.weights.other", StageSet{makes},
-             fmt::format("takes layer {}'s {} projection in this layer", other, name),
+             fmt::format("uses layer {}'s {} projection in this layer", other, name),
              fmt::format("load this layer's own {} projection", name),
              [&model, other, take = std::move(take)](Layer& edited) {
                take(edited, other_layer(model, other, edited));

@@ -87,7 +87,8 @@ void add_four_as_two(ChangeList& list) {
   list.add("block_norm.other", StageSet{Stage::attn_add, Stage::mlp_x, Stage::mlp_add},
            "has two norms instead of four: the norm after attention is placed before the "
            "feed-forward, the other two are left out",
-           "norm both results before they are added, and the feed-forward's input by its own norm",
+           "normalise both results before they are added, and the feed-forward's input with its "
+           "own norm",
            [](Layer& edited) {
              TransformerBlock& block = own_block(edited);
              block.pre_mlp_norm = block.post_attention_norm;
@@ -115,8 +116,8 @@ void add_exchanged(const Layer& layer, ChangeList& list) {
     for (const NormRow& from : rows) {
       if (to.makes == from.makes) continue;
       list.add("block_norm.other", StageSet{to.makes},
-               fmt::format("takes the weights of {} for {}", from.name, to.name),
-               fmt::format("load the own weights of {}", to.name),
+               fmt::format("uses the weights of {} for {}", from.name, to.name),
+               fmt::format("load the weights of {} itself", to.name),
                [to, from](Layer& edited) { to.put(edited, from.of(edited)); });
       if (to.makes > from.makes) continue;
       list.add("block_norm.other", StageSet{to.makes, from.makes},
@@ -135,7 +136,7 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
     if (other == subject.model->number) continue;
     for (const NormRow& row : norms_of(subject.layer, norms_around()))
       list.add("block.weights.other", StageSet{row.makes},
-               fmt::format("takes layer {}'s weights for {}", other, row.name),
+               fmt::format("uses layer {}'s weights for {}", other, row.name),
                fmt::format("load this layer's own weights of {}", row.name),
                [model = subject.model, other, row](Layer& edited) {
                  const std::shared_ptr<const Layer> from = model->layer(other);

@@ -65,8 +65,8 @@ void add_late_cache(const Subject& subject, ChangeList& list) {
   const auto late = [](const Layer& own, Stage stage) {
     return tokens_from(value_of(own, stage), [](std::size_t t) { return t == 0 ? t : t - 1; });
   };
-  constexpr const char* did = "reads each token's key and value one token late, as a cache does "
-                              "that is written one place too far";
+  constexpr const char* did = "reads each token's key and value one token late, like a cache that "
+                              "is written one place too far";
   constexpr const char* cure = "write each token's key and value at its own place";
   list.add("buffer.late", StageSet{keys, Stage::v}, did, cure,
            [keys, late](Layer& edited) {

@@ -15,7 +15,7 @@ Change softcap_change(const Layer& layer, double cap) {
   return settings_change(now == 0 ? "softcap.added" : "softcap.value", StageSet{Stage::capped},
                          fmt::format("caps the scores: {0:.6g} · tanh(scaled / {0:.6g})", cap),
                          now == 0 ? "do not cap the scores: this layer has no soft cap"
-                                  : fmt::format("take the soft cap {:.6g}, not {:.6g}", now, cap),
+                                  : fmt::format("use the soft cap {:.6g}, not {:.6g}", now, cap),
                          {{"softcap", cap, 9}});
 }
 

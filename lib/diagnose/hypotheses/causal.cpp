@@ -135,9 +135,9 @@ std::vector<Change> chunk_changes(const Layer& layer, std::size_t first) {
     add(fmt::format("aligns the causal mask of the tokens from {} on with the top left corner", n),
         corner, [n](std::size_t t, std::size_t j) { return t < n || j <= t - n; });
   }
-  add(fmt::format("lets each token from {} on see its own key alone: the cache is not read", n),
-      all, [n](std::size_t t, std::size_t j) { return t < n || j == t; });
-  add(fmt::format("lets each token from {} on see the first key alone: a causal mask of one query, "
+  add(fmt::format("lets each token from {} on see only its own key: the cache is not read", n), all,
+      [n](std::size_t t, std::size_t j) { return t < n || j == t; });
+  add(fmt::format("lets each token from {} on see only the first key: a causal mask of one query, "
                   "aligned with the top left corner",
                   n),
       corner, [n](std::size_t t, std::size_t j) { return t < n || j == 0; });

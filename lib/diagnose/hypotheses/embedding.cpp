@@ -117,7 +117,7 @@ void add_positions(const Embedding& own, EmbeddingChanges& to) {
     offsets.push_back(by);
   for (int by : offsets)
     to.add("embed.positions.offset",
-           fmt::format("counts positions from {} {}", std::abs(by), by > 0 ? "more" : "less"),
+           fmt::format("counts positions from {} too {}", std::abs(by), by > 0 ? "high" : "low"),
            own.pad ? fmt::format("count them from {}", *own.pad + 1)
                    : fmt::format("count them from {}", own.first_position),
            [by](Embedding& e) { e.positions = moved(e.positions, by); })
@@ -149,16 +149,16 @@ void add_types(const Embedding& own, EmbeddingChanges& to) {
 
 void add_norm(const Embedding& own, EmbeddingChanges& to) {
   if (!own.norm.present()) return;
-  to.add("embed.norm.missing", "does not norm the embedding", "norm the sum",
+  to.add("embed.norm.missing", "does not normalise the embedding", "normalise the sum",
          [](Embedding& e) { e.norm = {}; });
   const auto without_norm = [](Embedding& e) { e.norm = {}; };
   to.add(
-      "embed.norm.twice", "norms the embedding twice", "norm it once", [](Embedding&) {},
+      "embed.norm.twice", "normalises the embedding twice", "normalise it once", [](Embedding&) {},
       [norm = own.norm](const Tensor& rows) { return normed(norm, rows); });
   if (!own.positions.empty() && !own.projection.present())
     to.add(
-        "embed.norm.place", "norms the tokens' rows before positions are added",
-        "norm the sum of tokens, positions and types",
+        "embed.norm.place", "normalises the tokens' rows before positions are added",
+        "normalise the sum of tokens, positions and types",
         [](Embedding& e) { e.positions = {}, e.types = {}; },
         [&model = to.model()](const Tensor& rows) {
           Embedding others = *model.embedding;
@@ -183,8 +183,8 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
 void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChanges& to) {
   if (!model.embedding->norm.present()) return;
   const auto add = [&](std::string whose, std::function<Norm()> norm) {
-    to.add("embed.norm.other", fmt::format("norms the embedding with {}", whose),
-           "take the weights of the embedding's own norm",
+    to.add("embed.norm.other", fmt::format("normalises the embedding with {}", whose),
+           "use the weights of the embedding's own norm",
            [norm = std::move(norm), whose](Embedding& e) {
              const Norm other = norm();
              if (other.weight.empty() || other.weight.shape() != e.norm.weight.shape())
@@ -219,7 +219,7 @@ void add_embedding_shards(const ModelAround& model, EmbeddingChanges& to) {
       const std::size_t part = (words + ranks - 1) / ranks;
       to.add(
           "embed.shards",
-          fmt::format("has the rows of rank {} of {} alone: other tokens' rows are zero", rank,
+          fmt::format("has only the rows of rank {} of {}: other tokens' rows are zero", rank,
                       ranks),
           "sum the rows over all ranks (all-reduce)", [](Embedding&) {},
           [&model, rank, part](const Tensor& own) {

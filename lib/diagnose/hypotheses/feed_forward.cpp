@@ -55,7 +55,7 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
   for (const auto& [form, name] : forms)
     if (form != mlp.activation)
       list.add("mlp.activation", StageSet{Stage::mlp_act},
-               fmt::format("takes {} in the feed-forward", name), fmt::format("take {}", own),
+               fmt::format("uses {} in the feed-forward", name), fmt::format("use {}", own),
                [form = form](Layer& layer) { own_block(layer).mlp.activation = form; });
 }
 
@@ -135,7 +135,7 @@ void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
 void add_gates(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.gated()) return;
   const StageSet both = StageSet{Stage::mlp_pre, Stage::mlp_up};
-  list.add("mlp.swapped", both, "takes the gate's weight for the other factor's and the reverse",
+  list.add("mlp.swapped", both, "uses the gate's weight for the other factor and the reverse",
            "exchange the two: the activation is the gate's", [](Layer& layer) {
              FeedForward& edited = own_block(layer).mlp;
              std::swap(edited.in, edited.up);
@@ -154,7 +154,7 @@ void add_gates(const FeedForward& mlp, ChangeList& list) {
            });
   if (mlp.in.W.shape() != mlp.up.W.shape() || mlp.in.W.dtype() != mlp.up.W.dtype()) return;
   list.add("mlp.interleaved", both,
-           "takes every other output of the fused weight for the gate, where it has the first half",
+           "uses every other output of the fused weight for the gate, in place of the first half",
            "split the fused weight into halves", [](Layer& layer) {
              const FeedForward from = layer.block->mlp;
              FeedForward& edited = own_block(layer).mlp;
@@ -250,8 +250,8 @@ std::optional<Change> swish_change(const Layer& layer, double beta) {
   const FeedForward& mlp = layer.block->mlp;
   if (mlp.inner.present() || !mlp.product_bias.empty()) return std::nullopt;
   return Change{"mlp.activation", StageSet{Stage::mlp_act},
-                fmt::format("takes x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta),
-                "take the model's activation", [beta](Layer& edited) {
+                fmt::format("uses x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta),
+                "use the model's activation", [beta](Layer& edited) {
                   set_activation(edited, Activation::identity,
                                  [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
                 }};

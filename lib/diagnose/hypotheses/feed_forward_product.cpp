@@ -47,7 +47,7 @@ Tensor plus_one(const Tensor& tensor) {
 void add_other_activations(ChangeList& list) {
   const auto add = [&](const char* name, double (*of)(double)) {
     list.add("mlp.activation", StageSet{Stage::mlp_act},
-             fmt::format("takes {} in the feed-forward", name), "take the model's activation",
+             fmt::format("uses {} in the feed-forward", name), "use the model's activation",
              [of](Layer& layer) {
                Layer linear = layer;
                own_block(linear).mlp.activation = Activation::identity;
@@ -89,7 +89,7 @@ void add_products(ChangeList& list) {
     const Tensor gate = activated_gate(layer, Stage::mlp_pre);
     return product_of(gate, plus_one(value_of(layer, Stage::mlp_up)));
   });
-  add("mlp.gate.plus_one", "takes GPT-OSS's product, g σ(1.702 g) · (u + 1)",
+  add("mlp.gate.plus_one", "uses GPT-OSS's product, g σ(1.702 g) · (u + 1)",
       [](const Layer& layer) {
         constexpr double beta = 1.702;
         const Tensor gate = each_number(value_of(layer, Stage::mlp_pre),
@@ -105,7 +105,7 @@ void add_products(ChangeList& list) {
         const Tensor gate = activated_gate(layer, Stage::mlp_pre);
         return product_of(gate, gate);
       });
-  add("mlp.gate.same", "takes the other factor for the gate as well", [](const Layer& layer) {
+  add("mlp.gate.same", "uses the other factor for the gate as well", [](const Layer& layer) {
     return product_of(activated_gate(layer, Stage::mlp_up), value_of(layer, Stage::mlp_up));
   });
   add("mlp.activated_other", "also applies the activation to the other factor",

@@ -34,7 +34,7 @@ enum class Decoded : std::uint8_t {
   high,  ///< positions one too high
   low,   ///< one too low
   zero,  ///< position 0 for each
-  again, ///< counted from 0 again
+  restart, ///< counted from 0 again
   still, ///< the position of the last token before them
 };
 inline constexpr Decoded all_decoded[]{Decoded::high, Decoded::low, Decoded::zero, Decoded::restart,

@@ -35,15 +35,15 @@ void add_norms(const Layer& layer, ChangeList& list) {
 void add_partial_norms(const Layer& layer, ChangeList& list) {
   if (layer.X_k.empty() && layer.X_v.empty()) { // self-attention only
     list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
-             "makes keys and values from X without the norm, only queries from norm(X)",
-             "make keys and values from the normalised input as well",
+             "computes keys and values from X without the norm, only queries from norm(X)",
+             "compute keys and values from the normalised input as well",
              [](Layer& edited) { edited.X_k = edited.X_v = edited.X; });
-    list.add("input_norm.missing.v", StageSet{Stage::v}, "makes values from X without the norm",
-             "make the values from the normalised input as well",
+    list.add("input_norm.missing.v", StageSet{Stage::v}, "computes values from X without the norm",
+             "compute the values from the normalised input as well",
              [](Layer& edited) { edited.X_v = edited.X; });
   }
-  list.add("input_norm.missing.q", StageSet{Stage::q}, "makes queries from X without the norm",
-           "make the queries from the normalised input as well", [](Layer& edited) {
+  list.add("input_norm.missing.q", StageSet{Stage::q}, "computes queries from X without the norm",
+           "compute the queries from the normalised input as well", [](Layer& edited) {
              Layer plain = edited;
              plain.settings.input_norm = InputNorm::none;
              clear_given(plain, {Stage::x, Stage::q});

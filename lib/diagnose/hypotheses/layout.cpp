@@ -46,7 +46,7 @@ std::vector<Change> layout_changes(const Subject& subject) {
   const bool turns_input = !layer.X.empty() && dims.T > 1 && dims.d_model > 1;
   const bool turns_output = dims.T > 1 && dims.d_out > 1;
   if (turns_input)
-    add(inputs, "takes the columns of X for tokens",
+    add(inputs, "uses the columns of X as tokens",
         "read X with a token in each row: (T, d_model), row by row", true, false);
   if (turns_output)
     add(StageSet{last}, "writes the output with tokens as columns",

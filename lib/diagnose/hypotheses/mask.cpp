@@ -88,7 +88,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
               (edited.*kind).erase((edited.*kind).begin() + static_cast<std::ptrdiff_t>(i));
             });
       if (mask.tensor.dtype() == DType::boolean || only_blocks(mask.tensor))
-        add("mask.inverted", fmt::format("hides what {} lets see, and shows what it hides", name),
+        add("mask.inverted", fmt::format("hides what {} shows, and shows what it hides", name),
             fmt::format("invert {}: it is read with the opposite meaning", name),
             [kind, i](Layer& edited) {
               if (i >= (edited.*kind).size()) return; // another change left it out
@@ -96,7 +96,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
               tensor = inverted(tensor);
             });
       if (over_keys_alone(mask))
-        add("padding.side", fmt::format("takes {} from the other end of the keys", name),
+        add("padding.side", fmt::format("applies {} from the other end of the keys", name),
             "put the padding on the same side of the keys", [kind, i](Layer& edited) {
               if (i >= (edited.*kind).size()) return; // another change left it out
               Broadcast& edited_mask = (edited.*kind)[i];
@@ -107,7 +107,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
     if (masks > 1)
       add("mask.missing", "ignores kv_lengths", "hide the keys beyond kv_lengths",
           [](Layer& edited) { edited.kv_lengths.clear(); });
-    add("padding.side", "takes the last keys of each batch item for the valid ones",
+    add("padding.side", "uses the last keys of each batch item as the valid ones",
         "put the padding after the keys: the first kv_lengths keys are valid", pad_left);
   }
   return list.take();

@@ -83,8 +83,8 @@ private:
                                  {MaskedRows::nan, "nan", "gives NaN"}})
       if (policy.rows != layer_.settings.masked_rows && (rows_ || policy.rows == MaskedRows::nan))
         list_.add_settings("masked_rows", StageSet{Stage::weights},
-                           fmt::format("{} where a query may attend to nothing", policy.text),
-                           "treat queries that may attend to nothing as this layer does",
+                           fmt::format("{} where a query has no key to attend to", policy.text),
+                           "treat queries without a key to attend to as this layer does",
                            {{"masked_rows", policy.word}});
   }
 

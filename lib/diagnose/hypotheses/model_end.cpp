@@ -19,10 +19,10 @@ void add_last_norm(const Layer& layer, ChangeList& list) {
   const NormGroup last = last_norm(layer);
   if (last.rows.empty()) return;
   list.add("last_norm.missing", last.makes(),
-           "does not norm the last layer's stream, or saves it before the norm",
+           "does not normalise the last layer's stream, or saves it before the norm",
            "apply the last norm before the head, or save what it gives", missing(last).edit);
-  list.add("last_norm.twice", last.makes(), "norms the last layer's stream twice", "norm it once",
-           twice(last).edit);
+  list.add("last_norm.twice", last.makes(), "normalises the last layer's stream twice",
+           "normalise it once", twice(last).edit);
   for (const OtherNorm& other : other_norms(layer.ends->final, true)) list.add(formed(last, other));
 }
 
@@ -33,11 +33,11 @@ void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const auto add = [&](std::size_t n, const char* name, Norm (*of)(const Layer&)) {
     list.add("last_norm.other", StageSet{Stage::final},
              n + 1 == model->layers
-                 ? fmt::format("norms the last layer's stream with that layer's norm before {}",
-                               name)
-                 : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n,
-                               name),
-             "take the last norm's own weights",
+                 ? fmt::format(
+                       "normalises the last layer's stream with that layer's norm before {}", name)
+                 : fmt::format("normalises the last layer's stream with layer {}'s norm before {}",
+                               n, name),
+             "use the last norm's own weights",
              [model, n, of](Layer& edited) {
                const std::shared_ptr<const Layer> from = model->layer(n);
                const Norm norm = from && from->block ? of(*from) : Norm{};
@@ -59,7 +59,7 @@ void add_head_inputs(const Layer& layer, ChangeList& list) {
   if (layer.ends->embed.empty()) return;
   const auto add = [&](const char* what, bool norms) {
     list.add("head.input", StageSet{Stage::logits}, fmt::format("gives the head {}", what),
-             "give it the last layer's stream, normed", [norms](Layer& edited) {
+             "give it the last layer's stream, normalised", [norms](Layer& edited) {
                Layer other = edited;
                const Tensor& first = edited.ends->embed;
                give(other, Stage::final, norms ? normed(edited.ends->final, first) : first);
@@ -68,7 +68,7 @@ void add_head_inputs(const Layer& layer, ChangeList& list) {
   };
   add("the embedding, which no layer wrote back to", false);
   if (layer.ends->final.present())
-    add("the embedding, normed by the last norm: no layer wrote back to it", true);
+    add("the embedding, normalised by the last norm: no layer wrote back to it", true);
 }
 
 /// Columns or rows of the logits in other places.
@@ -136,7 +136,7 @@ void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
     add(false, true, "has the logits of token t in row t + 1", own_row);
     add(false, false, "has the logits of token t + 1 in row t", own_row);
   }
-  const char* own_column = "take each row of the head's weight for its own token number";
+  const char* own_column = "use each row of the head's weight for its own token number";
   if (head.decoder.out() > 1) {
     add(true, true, "has the logit of token number i in column i + 1", own_column);
     add(true, false, "has the logit of token number i + 1 in column i", own_column);
@@ -226,7 +226,7 @@ void add_head_cap(const ModelHead& head, ChangeList& list) {
              give_uncapped(edited, [own](double y) { return y * std::tanh(y / own); });
            });
   list.add("head.softcap", touched,
-           fmt::format("takes tanh(logits / {:g}) without multiplying by {:g}", own, own), cure,
+           fmt::format("uses tanh(logits / {:g}) without multiplying by {:g}", own, own), cure,
            [own](Layer& edited) {
              give_uncapped(edited, [own](double y) { return std::tanh(y / own); });
            });
@@ -241,11 +241,12 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
                                    {Activation::relu, "ReLU"},
                                    {Activation::identity, "no activation"}})
     if (form != head.activation)
-      list.add("head.activation", touched, fmt::format("takes {} in the head", name),
-               "take the model's activation",
+      list.add("head.activation", touched, fmt::format("uses {} in the head", name),
+               "use the model's activation",
                [form = form](Layer& edited) { own_ends(edited).head.activation = form; });
   if (head.norm.present()) {
-    list.add("head.norm", touched, "leaves out the norm in the head", "norm before the decoder",
+    list.add("head.norm", touched, "leaves out the norm in the head",
+             "normalise before the decoder",
              [](Layer& edited) { own_ends(edited).head.norm = {}; });
     for (OtherNorm& other : other_norms(head.norm, false)) {
       if (!other.form) continue;
@@ -291,8 +292,8 @@ void add_head(const Subject& subject, ChangeList& list) {
   const Embedding* embedding = subject.model ? subject.model->embedding : nullptr;
   const StoredMatrix* stored = head.decoder.W.stored();
   if (embedding && embedding->tokens.raw() != (stored ? stored->matrix : head.decoder.W).raw())
-    list.add("head.tied", touched, "takes the embedding's rows for the head's weight",
-             "take the head's own weight",
+    list.add("head.tied", touched, "uses the embedding's rows as the head's weight",
+             "use the head's own weight",
              [embedding](Layer& edited) {
                LinearMap& decoder = own_ends(edited).head.decoder;
                decoder.W = transposed_when_read(embedding->tokens);
@@ -301,7 +302,7 @@ void add_head(const Subject& subject, ChangeList& list) {
         .other_logits = true;
   if (subject.layer.ends->final.present())
     list.add("head.norm.missing", touched, "gives the head the stream before the last norm",
-             "norm the stream before the head", [](Layer& edited) {
+             "normalise the stream before the head", [](Layer& edited) {
                Layer plain = edited;
                give(plain, Stage::final, edited.ends->stream);
                give(edited, Stage::logits, value_of(plain, Stage::logits));

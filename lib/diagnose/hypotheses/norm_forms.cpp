@@ -112,7 +112,7 @@ void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
     if (same_numbers(whole.weight, rounded_to(whole.weight, to))) continue;
     list.push_back(
         {"rounded",
-         fmt::format("rounds the weight{} of {{}} to {}", norm.one_plus ? ", 1 added," : "", name),
+         fmt::format("rounds the weight{} of {{}} to {}", norm.one_plus ? " plus 1" : "", name),
          "keep the weight of {} in float32",
          [to = to](const Norm& own) {
            Norm rounded = with_offset(own, 0);
@@ -151,8 +151,8 @@ void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) 
           "divide by the variance's root in {}");
     form = {};
     form.of_text = true;
-    add("form", "takes one mean and variance of all rows of a text in {}",
-        "norm each row by itself in {}", form);
+    add("form", "uses one mean and variance for all rows of a text in {}",
+        "normalise each row by itself in {}", form);
   }
   if (centres && of_all) {
     form = {};
@@ -176,8 +176,8 @@ void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) 
 
 OtherNorm other_epsilon(const Norm& norm, double eps) {
   return {"eps",
-          fmt::format("norms with ε = {:.4g} in {{}}", eps),
-          fmt::format("take ε = {:g} in {{}}", norm.eps),
+          fmt::format("uses ε = {:.4g} in {{}}", eps),
+          fmt::format("use ε = {:g} in {{}}", norm.eps),
           [eps](Norm changed) {
             changed.eps = eps;
             return changed;
@@ -190,7 +190,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all) {
   const bool rms = norm.kind == InputNorm::rms;
   const char *kind = rms ? "RMSNorm" : "LayerNorm", *other = rms ? "LayerNorm" : "RMSNorm";
   list.push_back({"kind",
-                  fmt::format("takes {} for {{}}", other),
+                  fmt::format("uses {} for {{}}", other),
                   fmt::format("make {{}} a {}", kind),
                   [rms](Norm changed) {
                     if (changed.one_plus) changed = with_offset(changed, 0);

@@ -113,7 +113,7 @@ void add_moved(const Layer& layer, NormPlace own, NormPlace to, ChangeList& list
     list.add("block_norm.place",
              moved == Moved::feed_forward ? StageSet{Stage::mlp_x, Stage::resid_post} : all,
              fmt::format("has {} {}", whose.of(moved), place_of(to)),
-             fmt::format("norm {}", place_of(own)),
+             fmt::format("normalise {}", place_of(own)),
              [=](Layer& edited) { place_norms(edited, attention, feed_forward); });
   }
 }

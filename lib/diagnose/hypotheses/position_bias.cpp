@@ -107,7 +107,7 @@ void add_relative(const Layer& layer, ChangeList& list) {
   const bool two = s.relative_bidirectional;
   const std::size_t now = s.relative_max_distance;
   list.add("relative.direction", biased,
-           two ? "takes all buckets of the relative bias for earlier keys (a decoder's)"
+           two ? "uses all buckets of the relative bias for earlier keys (a decoder's)"
                : "gives half of the buckets of the relative bias to later keys (an encoder's)",
            "let the relative bias be bidirectional in encoders and only there",
            [two, now](Layer& edited) { set_relative(edited, !two, now); },

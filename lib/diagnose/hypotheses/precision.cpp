@@ -49,7 +49,7 @@ bool uses_type(const Tensor& tensor, DType to) {
 Change precision_change(DType dtype) {
   Change change{dtype == DType::f16 ? "precision.f16" : "precision.bf16", StageSet::all(),
                 fmt::format("computes in {}: every step is rounded", name_of(dtype)),
-                "nothing is wrong but the rounding; compute in float32 to compare more closely",
+                "nothing is wrong except the rounding; compute in float32 to compare more closely",
                 [dtype](Layer& edited) {
                   round_tensors(edited, dtype);
                   for (Stage stage : rounded_projections) round_step(edited, dtype, stage);

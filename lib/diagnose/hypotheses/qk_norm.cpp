@@ -193,7 +193,7 @@ void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer,
       fmt::format("multiply the normalised {0} by {0}_norm.weight", name), unweighted);
   if (side.of(layer).weight.count() == other.of(layer).weight.count())
     list.add("norm.exchanged", StageSet{side.makes},
-             fmt::format("takes {}'s weight for {}", letter_of(other), name),
+             fmt::format("uses {}'s weight for {}", letter_of(other), name),
              fmt::format("normalise {0} with {0}_norm.weight", name), [side, other](Layer& edited) {
                const Tensor rows = side.input(edited);
                const Norm norm = rms_of(edited, other);

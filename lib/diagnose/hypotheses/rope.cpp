@@ -172,7 +172,7 @@ std::vector<Change> value_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   if (layer.settings.rope == Rope::none || layer.dims.d_v != layer.dims.d_k) return {};
   ChangeList list;
-  constexpr const char *did = "also rotates v", *cure = "rotate q and k alone";
+  constexpr const char *did = "also rotates v", *cure = "rotate only q and k";
   list.add("rope.values", StageSet{Stage::v}, did, cure,
            [](Layer& edited) { give(edited, Stage::v, turned_values(edited)); })
       .once = true;

@@ -96,7 +96,7 @@ public:
     yarn ? add_betas() : add_bands();
     const double longer = s_.rope_original_length * s_.rope_factor;
     add(fmt::format("begins and ends the ramp as if trained on {} positions", longer),
-        "take the length before scaling for it", {{"rope_original_length", longer}});
+        "use the length before scaling for it", {{"rope_original_length", longer}});
     if (s_.rope_factor != 1 && dims_ > 2)
       for (const Mix& mix : mixes)
         list_.add("rope.scaling.ramp", rotary_stages(), mix.did, mix.cure,
@@ -135,8 +135,8 @@ private:
              "read beta_fast and beta_slow");
     if (s_.rope_factor == 1 || dims_ <= 2) return;
     const double base = stretched_base(s_, dims_);
-    add("scales the frequencies of an already stretched base (NTK), from which it also takes the "
-        "ramp's ends",
+    add("scales the frequencies of an already stretched base (NTK), from which it also computes "
+        "the ramp's ends",
         base_cure, {{"rope_base", base, 17}});
   }
 
@@ -152,7 +152,7 @@ private:
     add_pair(high, high, "has no ramp: it divides wavelengths above M / high_freq_factor",
              "mix the frequencies between M / high_freq_factor and M / low_freq_factor");
     if (low != 1 || high != 4)
-      add_pair(1, 4, "takes the usual low_freq_factor 1 and high_freq_factor 4",
+      add_pair(1, 4, "uses the usual low_freq_factor 1 and high_freq_factor 4",
                "read low_freq_factor and high_freq_factor");
   }
 

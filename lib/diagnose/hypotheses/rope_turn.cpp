@@ -240,9 +240,9 @@ private:
     const std::size_t d_k = layer_.dims.d_k, pairs = dims_ / 2;
     if (dims_ < d_k)
       add("rope.frequencies",
-          fmt::format("takes the frequencies of all {} dimensions for the {} that are rotated", d_k,
+          fmt::format("uses the frequencies of all {} dimensions for the {} that are rotated", d_k,
                       dims_),
-          fmt::format("make the frequencies from the rotated width: base^(−2i/{})", dims_),
+          fmt::format("compute the frequencies from the rotated width: base^(−2i/{})", dims_),
           [base, d_k, pairs](Turn& turn, const Layer&) {
             turn.frequencies = frequencies_of(base, static_cast<double>(d_k), pairs);
           });
@@ -256,12 +256,12 @@ private:
               turn.dims = dims;
               turn.frequencies = frequencies_of(base, static_cast<double>(d_k), dims / 2);
             });
-    add("rope.frequencies", "takes base^(−i/d) for the frequencies", "take base^(−2i/d) for pair i",
+    add("rope.frequencies", "uses base^(−i/d) for the frequencies", "use base^(−2i/d) for pair i",
         [base, pairs](Turn& turn, const Layer&) {
           turn.frequencies = frequencies_of(base, 2 * static_cast<double>(2 * pairs), pairs);
         });
-    add("rope.frequencies", "takes base^(−4i/d) for the frequencies",
-        "take base^(−2i/d) for pair i", [base, pairs](Turn& turn, const Layer&) {
+    add("rope.frequencies", "uses base^(−4i/d) for the frequencies", "use base^(−2i/d) for pair i",
+        [base, pairs](Turn& turn, const Layer&) {
           turn.frequencies = frequencies_of(base, static_cast<double>(pairs), pairs);
         });
   }
@@ -273,7 +273,7 @@ private:
     };
     for (const Type& type : {Type{"bfloat16", as_bfloat16}, Type{"float16", as_half}}) {
       const std::string cure =
-          fmt::format("make positions, frequencies and angles in float32, not in {}", type.name);
+          fmt::format("compute positions, frequencies and angles in float32, not in {}", type.name);
       const auto rare = [](Change& change) { change.rare = true; };
       rare(add("rope.rounded", fmt::format("rounds the rotary angles to {}", type.name), cure,
                [round = type.round](Turn& turn, const Layer&) { turn.round_angle = round; }));

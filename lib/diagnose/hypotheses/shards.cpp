@@ -236,8 +236,8 @@ void add_row_parallel(const Layer& layer, ChangeList& list) {
       for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
         if (rank != 0 && ranks != 2) continue;
         list.add(one.id, one.touched,
-                 fmt::format("adds what rank {} of {} makes with its part of {} alone", rank, ranks,
-                             one.name),
+                 fmt::format("adds only what rank {} of {} computes with its part of {}", rank,
+                             ranks, one.name),
                  "sum over all ranks (all-reduce)", [one, rank, ranks](Layer& edited) {
                    one.edit(edited, [rank, ranks](const Tensor& W) {
                      return rows_of_rank(W, rank, ranks);

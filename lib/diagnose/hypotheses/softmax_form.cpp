@@ -109,7 +109,7 @@ bool hides_keys(const Layer& layer) {
 void add_missing(const Layer& layer, ChangeList& list) {
   const auto add = [&](double hidden, const std::string& words) {
     list.add_rows("softmax.missing", StageSet{Stage::weights},
-                  "takes the scores for the weights" + words,
+                  "uses the scores as the weights" + words,
                   "take the softmax of the scores over the keys", [hidden](Layer& edited) {
                     give(edited, Stage::weights,
                          each_number(value_of(edited, Stage::masked),
@@ -130,7 +130,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
     add_heads_with_hidden_keys(list);
   add_missing(layer, list);
   list.add_rows(
-      "softmax.base", StageSet{Stage::weights}, "takes powers of 2 in the softmax, not of e",
+      "softmax.base", StageSet{Stage::weights}, "uses powers of 2 in the softmax, not of e",
       "exponentiate with base e, or multiply the scores by log₂ e first", [](Layer& edited) {
         const Tensor masked =
             each_number(value_of(edited, Stage::masked), [](double a) { return a * M_LN2; });
@@ -139,7 +139,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
   if (layer.sinks.empty())
     list.add("softmax.plus_one", StageSet{Stage::row_max, Stage::row_sum},
              "adds 1 to the sum of the softmax (a sink of 0 in every head)",
-             "divide by the sum of the exponentials alone",
+             "divide by only the sum of the exponentials",
              [](Layer& edited) { edited.sinks = Tensor(edited.dtype, {edited.dims.H}); });
   if (layer.scale() != 1)
     list.add_rows("scale.after_softmax", StageSet{Stage::scaled, Stage::weights},

@@ -45,7 +45,7 @@ void add_exchange(const Subject& subject, const char* id, const Roles& roles, co
     if (!biases && !has_biases) continue;
     Change& change =
         list.add(id, StageSet{roles.a, roles.b},
-                 fmt::format("takes {}{}", words, biases ? "" : ", but each bias for its own"),
+                 fmt::format("uses {}{}", words, biases ? "" : ", but each bias for its own"),
                  fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
                              name_of(roles.a), name_of(roles.b)),
                  [&roles, biases](Layer& edited) { exchange(edited, roles, biases); });
@@ -59,10 +59,9 @@ std::vector<Change> swap_changes(const Subject& subject) {
   const Dims& dims = layer.dims;
   ChangeList list;
   if (dims.d_k == dims.d_v)
-    add_exchange(subject, "swap.kv", keys_values, "keys for values and values for keys", "qvk",
-                 list);
+    add_exchange(subject, "swap.kv", keys_values, "keys as values and values as keys", "qvk", list);
   if (dims.H == dims.H_kv)
-    add_exchange(subject, "swap.qk", queries_keys, "queries for keys and keys for queries", "kqv",
+    add_exchange(subject, "swap.qk", queries_keys, "queries as keys and keys as queries", "kqv",
                  list);
   // q and k are right, but the scores are k qᵀ.
   const bool shows_q_k = (subject.reference & StageSet{Stage::q, Stage::k, Stage::q_norm,
