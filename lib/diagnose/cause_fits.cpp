@@ -115,8 +115,8 @@ void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
-/// Several clipped numbers equal the limit, so that it is the largest number that occurs more than
-/// once.
+/// Several clipped numbers equal the limit, so that the largest number is the limit if it occurs at
+/// least twice.
 void CauseSearch::fit_clip(const Trials& trials, Changes& candidates) {
   const Change probe = clip_change(layer_, 1);
   if (!contains(probe.touches, trials.target().stage)) return;
@@ -215,11 +215,11 @@ namespace {
 
 /// The change under which query head h reads key/value head heads[h].
 Change kv_heads_change(const std::vector<std::size_t>& heads) {
-  std::string words;
+  std::string text;
   for (std::size_t h = 0; h < std::min<std::size_t>(heads.size(), 12); ++h)
-    words += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
+    text += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
   return {"gqa.map", StageSet{Stage::scores, Stage::head_out},
-          fmt::format("lets query heads 0, 1, … read key/value heads {}{}", words,
+          fmt::format("lets query heads 0, 1, … read key/value heads {}{}", text,
                       heads.size() > 12 ? ", …" : ""),
           "let query head h read key/value head ⌊h · H_kv / H⌋",
           [heads](Layer& edited) { edited.kv_heads = heads; }};

@@ -52,8 +52,8 @@ Agreement EndOfModel::of_shown(const Tensor& ours) const {
   return agreement_of(ours, theirs_, tolerance_);
 }
 
-double EndOfModel::steps_between(const Tensor& here, const Tensor& there) const {
-  return projection(theirs_, there, here);
+double EndOfModel::steps_between(const Tensor& from, const Tensor& to) const {
+  return projection(theirs_, to, from);
 }
 
 Agreement EndOfModel::after(const Tensor& stream, const Change* of_end) const {

@@ -40,7 +40,7 @@ public:
   /// first.
   Tensor shown(const Tensor& stream) const;
   Agreement of_shown(const Tensor& ours) const;
-  double steps_between(const Tensor& here, const Tensor& there) const;
+  double steps_between(const Tensor& from, const Tensor& to) const;
   /// Up to `most` tokens, from first to last, whose rows were saved in every text.
   std::vector<std::size_t> saved_tokens(std::size_t most) const;
 

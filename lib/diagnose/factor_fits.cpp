@@ -125,12 +125,12 @@ void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
     double factor = 1;
     for (int i = 0; i < rounds; ++i) {
       const Change here = scaled_change(layer_, which, factor),
-                   there = scaled_change(layer_, which, factor * (1 + step));
+                   next = scaled_change(layer_, which, factor * (1 + step));
       if (!trials.concerns(here)) break;
       if (i == first_rounds && trials.screen({&here}).error > thresholds::worth_fitting * unchanged)
         break;
       const double by =
-          step * factor * projection(theirs, trials.value({&there}), trials.value({&here}));
+          step * factor * projection(theirs, trials.value({&next}), trials.value({&here}));
       if (!std::isfinite(by)) break;
       factor = std::clamp(factor + by, least, most);
       if (std::fabs(by) < 1e-7 * factor) break;

@@ -15,10 +15,10 @@ namespace mha {
 namespace {
 
 std::string numbers(const std::vector<std::size_t>& list) {
-  std::string words;
+  std::string text;
   for (std::size_t i = 0; i < list.size(); ++i)
-    words += fmt::format("{}{}", i == 0 ? "" : i + 1 == list.size() ? " and " : ", ", list[i]);
-  return words;
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == list.size() ? " and " : ", ", list[i]);
+  return text;
 }
 
 /// Names the parts that differ if they are few or contiguous: "head 3", "heads 1 and 3". Nothing if
@@ -191,10 +191,10 @@ bool are_keys(Stage stage) {
 /// Describes where the differences are.
 void about_places(const Sides& s, double tolerance, Stage stage, const Layer& layer,
                   std::vector<std::string>& hints) {
-  const auto add = [&](const std::optional<std::string>& words, const char* more) {
-    if (words)
+  const auto add = [&](const std::optional<std::string>& text, const char* more) {
+    if (text)
       hints.push_back(
-          fmt::format("all elements of {} that differ are in {}{}", name_of(stage), *words, more));
+          fmt::format("all elements of {} that differ are in {}{}", name_of(stage), *text, more));
   };
   if (s.H > 1) {
     const std::optional<std::string> heads = parts_that_differ(

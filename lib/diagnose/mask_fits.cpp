@@ -65,7 +65,7 @@ void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
   const Tensor& theirs = trials.target().theirs;
   const Dims& d = layer_.dims;
   std::vector<double> slopes;
-  std::string words;
+  std::string described;
   for (std::size_t h = 0; h < d.H; ++h) {
     double up = 0, down = 0;
     for (std::size_t t = 0; t < d.T; ++t) {
@@ -85,9 +85,9 @@ void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
       up += xy - mean_x * mean_y / n, down += xx - mean_x * mean_x / n;
     }
     slopes.push_back(down > 0 ? up / down : 0);
-    if (h < 8) words += fmt::format("{}{:.4g}", h == 0 ? "" : ", ", slopes.back());
+    if (h < 8) described += fmt::format("{}{:.4g}", h == 0 ? "" : ", ", slopes.back());
   }
-  Change change = alibi_slopes_change(slopes, words + (d.H > 8 ? ", …" : ""));
+  Change change = alibi_slopes_change(slopes, described + (d.H > 8 ? ", …" : ""));
   change.fitted = true;
   candidates.push_back(keep(std::move(change)));
 }

@@ -95,14 +95,14 @@ private:
   GeluForms gelu_;
   std::vector<OtherStep> captures_; ///< of the current layer
   std::vector<Change> likely_;      ///< the causes of the previous layer
-  std::optional<LoadedLayer> last_; ///< the last layer, with its input
+  std::optional<LoadedLayer> last_; ///< the layer compared last, with its input
   Changes last_changes_;
   std::vector<Change> kept_changes_;
   Tensor embed_;
   /// The first unexplained layer, and its first stage that differs.
   std::optional<std::pair<std::string, ReferenceStage>> unexplained_;
-  bool is_sum_ = false;            ///< the stream after the last layer is a sum of its saved steps
-  bool stream_is_unknown_ = false; ///< the stream after the last layer is unknown
+  bool is_sum_ = false;            ///< the stream after the previous layer is a sum of saved steps
+  bool stream_is_unknown_ = false; ///< the stream after the previous layer is unknown
   bool ends_with_own_ = false;     ///< the end is computed from the model's own last stream
   bool streams_ = false;           ///< the reference has some stream
   std::mutex reading_others_;

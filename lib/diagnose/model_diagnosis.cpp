@@ -65,7 +65,7 @@ LoadedLayer ModelDiagnoser::of_ends(const Layer& ends) const {
   return loaded;
 }
 
-/// The stream after the last layer with the changes found in it.
+/// The stream after the layer compared last, with the changes found in it.
 Tensor ModelDiagnoser::predicted() {
   const Layer layer = changed(last_->layer, last_changes_);
   return trace(layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);

@@ -11,7 +11,7 @@ namespace mha::thresholds {
 // Single numbers (agreement.cpp). Case: "agreement: rows with and without
 // unusual numbers are judged by one formula".
 
-/// Masks write this for −∞: a number of this size or less is hidden.
+/// Masks write this or less for −∞: such a number is hidden.
 inline constexpr double mask_constant = -1e3;
 /// Numbers of this size or more are not typical of a stage.
 inline constexpr double huge = 1e4;

@@ -54,8 +54,8 @@ public:
   Agreement screen(const Changes& changes) const;
   /// On the same queries, the factor by which the difference between two results must be multiplied
   /// to reach the reference from the first.
-  double steps_between(const Changes& here, const Changes& there) const {
-    return projection(some_theirs_, screened(there), screened(here));
+  double steps_between(const Changes& from, const Changes& to) const {
+    return projection(some_theirs_, screened(to), screened(from));
   }
   /// Screens many sets with all threads, after computing what they share.
   std::vector<Agreement> screen(const std::vector<Changes>& sets);

@@ -106,11 +106,11 @@ std::optional<double> fitted_number(const WholeNumber& number,
   if (!(least < thresholds::worth_fitting_whole * most)) return std::nullopt;
   double value = best;
   for (int i = 0; i < rounds; ++i) {
-    const std::optional<Tensor> here = shown(value), there = shown(value * (1 + step));
-    if (!here || !there) return std::nullopt;
+    const std::optional<Tensor> here = shown(value), next = shown(value * (1 + step));
+    if (!here || !next) return std::nullopt;
     const double error = end.of_shown(*here).error;
     if (error < least) least = error, best = value;
-    const double by = step * end.steps_between(*here, *there);
+    const double by = step * end.steps_between(*here, *next);
     if (!std::isfinite(by) || std::fabs(by) < settled) break;
     value *= std::exp(std::clamp(by, (low - high) / places, (high - low) / places));
   }

@@ -19,14 +19,14 @@ void add_steps(const Subject& subject, ChangeList& list) {
   const Layer& layer = subject.layer;
   const Dims& d = layer.dims;
   const bool turns = layer.settings.rope != Rope::none;
-  const auto add = [&](Stage to, Stage from, const char* words) {
+  const auto add = [&](Stage to, Stage from, const char* source) {
     const std::string name(name_of(to));
     const std::string cure = fmt::format("give {} memory of its own", name);
-    list.add("buffer." + name, StageSet{to}, fmt::format("reads {} for {}", words, name), cure,
+    list.add("buffer." + name, StageSet{to}, fmt::format("reads {} for {}", source, name), cure,
              [to, from](Layer& edited) { give(edited, to, value_of(edited, from)); });
     if (to != Stage::v || !contains(subject.reference, Stage::v)) return;
     list.add("buffer.v", StageSet{Stage::head_out, Stage::head_result},
-             fmt::format("reads {} for v after the softmax", words), cure, [from](Layer& edited) {
+             fmt::format("reads {} for v after the softmax", source), cure, [from](Layer& edited) {
                Layer other = edited;
                give(other, Stage::v, value_of(edited, from));
                clear_given(other, {Stage::head_out});

@@ -212,11 +212,11 @@ void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChange
 
 /// Rows of tokens that other ranks hold are zero if the ranks' rows are not summed.
 void add_embedding_shards(const ModelAround& model, EmbeddingChanges& to) {
-  const std::size_t words = model.embedding->tokens.shape()[0];
+  const std::size_t vocabulary = model.embedding->tokens.shape()[0];
   for (const std::size_t ranks : rank_counts)
     for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
       if (rank != 0 && ranks != 2) continue;
-      const std::size_t part = (words + ranks - 1) / ranks;
+      const std::size_t part = (vocabulary + ranks - 1) / ranks;
       to.add(
           "embed.shards",
           fmt::format("has only the rows of rank {} of {}: other tokens' rows are zero", rank,

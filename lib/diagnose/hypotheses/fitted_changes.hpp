@@ -31,11 +31,11 @@ Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by);
 
 /// Wrong positions of a decoder with a cache.
 enum class Decoded : std::uint8_t {
-  high,  ///< positions one too high
-  low,   ///< one too low
-  zero,  ///< position 0 for each
+  high,    ///< positions one too high
+  low,     ///< one too low
+  zero,    ///< position 0 for each
   restart, ///< counted from 0 again
-  still, ///< the position of the last token before them
+  still,   ///< the position of the last token before them
 };
 inline constexpr Decoded all_decoded[]{Decoded::high, Decoded::low, Decoded::zero, Decoded::restart,
                                        Decoded::still};
@@ -51,9 +51,9 @@ std::vector<Change> chunk_changes(const Layer& layer, std::size_t first);
 /// Lets the first `tokens` tokens see each other, as a prefix that is not generated does.
 std::vector<Change> prefix_changes(const Layer& layer, std::size_t tokens);
 
-/// Adds slopes[h] · (key − query) to head h in place of the layer's ALiBi; `words` describes the
+/// Adds slopes[h] · (key − query) to head h in place of the layer's ALiBi; `description` names the
 /// slopes.
-Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words);
+Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& description);
 
 /// cap · tanh(scaled / cap) with another cap than the layer's.
 Change softcap_change(const Layer& layer, double cap);

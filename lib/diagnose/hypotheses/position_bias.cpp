@@ -14,7 +14,7 @@
 
 namespace mha {
 
-Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
+Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& description) {
   const auto edit = [slopes](Layer& layer) {
     write_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
       return slopes[h] * static_cast<double>(distance);
@@ -22,7 +22,7 @@ Change alibi_slopes_change(const std::vector<double>& slopes, const std::string&
     layer.settings.alibi = Alibi::none;
   };
   return {"alibi.slopes", StageSet{Stage::biased},
-          fmt::format("adds ALiBi with other slopes: {}", words),
+          fmt::format("adds ALiBi with other slopes: {}", description),
           "use the slopes 2^(−8 (h + 1) / H) of ALiBi, in the order of the heads", edit};
 }
 
@@ -32,9 +32,9 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   const std::size_t H = layer.dims.H;
   const std::vector<double> now = alibi_slopes(H, layer.settings.alibi);
   const auto add = [&](const char* id, const std::vector<double>& slopes,
-                       const std::string& words) {
+                       const std::string& description) {
     if (slopes == now) return;
-    Change& change = list.add(alibi_slopes_change(slopes, words));
+    Change& change = list.add(alibi_slopes_change(slopes, description));
     change.id = id, change.rare = true;
   };
   const auto series = [&](auto f) {

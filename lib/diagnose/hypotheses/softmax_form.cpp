@@ -79,7 +79,7 @@ void add_heads_with_hidden_keys(ChangeList& list) {
 void add_axes(const Dims& dims, ChangeList& list) {
   struct Axes {
     bool heads, queries, keys;
-    const char* words;
+    const char* name;
   };
   for (const Axes& axes : {Axes{true, false, false, "over the heads"},
                            Axes{true, false, true, "over heads and keys together"},
@@ -90,7 +90,7 @@ void add_axes(const Dims& dims, ChangeList& list) {
       give(edited, Stage::weights,
            softmax_over(value_of(edited, Stage::masked), axes.heads, axes.queries, axes.keys));
     };
-    const std::string did = fmt::format("takes the softmax {}", axes.words), cure = over_keys;
+    const std::string did = fmt::format("takes the softmax {}", axes.name), cure = over_keys;
     if (axes.queries)
       list.add("softmax.axis", StageSet{Stage::weights}, did, cure, edit);
     else
@@ -107,9 +107,9 @@ bool hides_keys(const Layer& layer) {
 
 /// The scores in place of the weights, with 0 or a mask constant for hidden keys.
 void add_missing(const Layer& layer, ChangeList& list) {
-  const auto add = [&](double hidden, const std::string& words) {
+  const auto add = [&](double hidden, const std::string& suffix) {
     list.add_rows("softmax.missing", StageSet{Stage::weights},
-                  "uses the scores as the weights" + words,
+                  "uses the scores as the weights" + suffix,
                   "take the softmax of the scores over the keys", [hidden](Layer& edited) {
                     give(edited, Stage::weights,
                          each_number(value_of(edited, Stage::masked),

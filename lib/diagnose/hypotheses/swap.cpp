@@ -36,8 +36,8 @@ bool can_exchange(const Layer& layer, const Roles& roles) {
          layer.given[index_of(roles.a)].shape() == layer.given[index_of(roles.b)].shape();
 }
 
-void add_exchange(const Subject& subject, const char* id, const Roles& roles, const char* words,
-                  const char* order, ChangeList& list) {
+void add_exchange(const Subject& subject, const char* id, const Roles& roles,
+                  const char* description, const char* order, ChangeList& list) {
   const Layer& layer = subject.layer;
   if (!can_exchange(layer, roles)) return;
   const bool has_biases = !(layer.*roles.b_a).empty() || !(layer.*roles.b_b).empty();
@@ -45,7 +45,7 @@ void add_exchange(const Subject& subject, const char* id, const Roles& roles, co
     if (!biases && !has_biases) continue;
     Change& change =
         list.add(id, StageSet{roles.a, roles.b},
-                 fmt::format("uses {}{}", words, biases ? "" : ", but each bias for its own"),
+                 fmt::format("uses {}{}", description, biases ? "" : ", but not their biases"),
                  fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
                              name_of(roles.a), name_of(roles.b)),
                  [&roles, biases](Layer& edited) { exchange(edited, roles, biases); });
