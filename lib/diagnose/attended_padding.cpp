@@ -58,7 +58,7 @@ bool may_be_padded(const Layer& layer) {
          !layer.given_set.any();
 }
 
-/// What enters the first layer, (1, tokens, d_model).
+/// The input of the first layer, (1, tokens, d_model).
 Tensor embed_padded(const Embedding& embedding, const PaddedText& padded, Counted counted,
                     DType dtype) {
   Ids all = padded.before;

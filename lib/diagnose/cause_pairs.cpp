@@ -31,7 +31,6 @@ bool exchanges_projections(const Change& change) {
 
 } // namespace
 
-/// Whether two changes are about the same thing, or one leaves out what the other changes.
 bool excludes(const Change& a, const Change& b) {
   if (exchanges_projections(a) && exchanges_projections(b)) return true;
   if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;

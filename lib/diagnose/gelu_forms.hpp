@@ -15,7 +15,7 @@ namespace mha {
 class GeluForms {
 public:
   enum class Verdict {
-    not_asked, ///< no GELU, or no reference in half precision
+    not_asked, ///< no GELU, or a reference that is not in half precision
     own,       ///< the layers' own form
     other,     ///< the other one
     open,      ///< not decidable: the reference rounds more than the forms differ

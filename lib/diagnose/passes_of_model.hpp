@@ -40,7 +40,7 @@ std::vector<std::size_t> up_to(std::size_t count);
 /// A model on a text, or on its first tokens, with the changes that each layer allows.
 class PassesOfModel {
 public:
-  /// `embed`: what enters the first layer, (B, T, d_model).
+  /// `embed` is the input of the first layer, (B, T, d_model).
   PassesOfModel(std::vector<Layer> layers, Tensor embed, bool fused, std::size_t threads);
   /// The same on the first tokens; nothing if the layers cannot be shortened.
   static std::optional<PassesOfModel> of_first(const PassesOfModel& whole, std::size_t tokens,

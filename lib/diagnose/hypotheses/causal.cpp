@@ -129,7 +129,7 @@ std::vector<Change> chunk_changes(const Layer& layer, std::size_t first) {
                     n),
         corner, [n](std::size_t t, std::size_t j) { return j <= t % n; });
   }
-  if (2 * n < T && n + 1 < T) { // else these are the ones above
+  if (2 * n < T && n + 1 < T) { // otherwise the same as above
     add(fmt::format("lets tokens from {} on see no keys before token {}", n, n), all,
         [n](std::size_t t, std::size_t j) { return t < n || j >= n; });
     add(fmt::format("aligns the causal mask of the tokens from {} on with the top left corner", n),

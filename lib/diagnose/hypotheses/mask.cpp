@@ -84,21 +84,21 @@ std::vector<Change> mask_changes(const Subject& subject) {
         add("mask.missing", fmt::format("does not apply {}", name),
             fmt::format("apply {} to the scores before the softmax", name),
             [kind, i](Layer& edited) {
-              if (i >= (edited.*kind).size()) return; // another change left it out
+              if (i >= (edited.*kind).size()) return; // another change removed it
               (edited.*kind).erase((edited.*kind).begin() + static_cast<std::ptrdiff_t>(i));
             });
       if (mask.tensor.dtype() == DType::boolean || only_blocks(mask.tensor))
         add("mask.inverted", fmt::format("hides what {} shows, and shows what it hides", name),
             fmt::format("invert {}: it is read with the opposite meaning", name),
             [kind, i](Layer& edited) {
-              if (i >= (edited.*kind).size()) return; // another change left it out
+              if (i >= (edited.*kind).size()) return; // another change removed it
               Tensor& tensor = (edited.*kind)[i].tensor;
               tensor = inverted(tensor);
             });
       if (over_keys_alone(mask))
         add("padding.side", fmt::format("applies {} from the other end of the keys", name),
             "put the padding on the same side of the keys", [kind, i](Layer& edited) {
-              if (i >= (edited.*kind).size()) return; // another change left it out
+              if (i >= (edited.*kind).size()) return; // another change removed it
               Broadcast& edited_mask = (edited.*kind)[i];
               edited_mask = turned(edited_mask);
             });

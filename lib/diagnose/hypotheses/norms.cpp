@@ -53,7 +53,7 @@ Norm norm_of_heads(const Layer& layer, Stage makes) {
 
 void put_norm_of_heads(Layer& layer, Stage makes, const Norm& norm) {
   Tensor& weight = layer.*weight_of_heads(makes);
-  if (weight.empty()) fail("another change took the norm away");
+  if (weight.empty()) fail("another change removed the norm");
   if (!norm.present()) {
     weight = {};
     return;
@@ -96,7 +96,7 @@ Tensor NormRow::input(const Layer& layer) const {
   case Stage::k_norm: {
     const Tensor heads = value_of(layer, makes == Stage::q_norm ? Stage::q : Stage::k);
     const std::size_t width = of(layer).weight.count();
-    if (width == 0) fail("another change took the norm away");
+    if (width == 0) fail("another change removed the norm");
     return heads.reshaped({heads.count() / width, width});
   }
   case Stage::attn_add:

@@ -33,7 +33,7 @@ bool uses_type(const Tensor& tensor, DType to) {
   by_precision(tensor.dtype(), [&]<class T>(T) {
     for (const T number : tensor.as<T>()) {
       const double a = std::fabs(static_cast<double>(number));
-      if (!(a > 0) || a >= 1e4) continue; // zeros, and the constants of masks
+      if (!(a > 0) || a >= 1e4) continue; // zeros and mask constants
       const int exponent = std::max(std::ilogb(a), to == DType::f16 ? -14 : -126);
       const double units = std::ldexp(a, bits - exponent);
       if (units != std::floor(units)) {

@@ -159,7 +159,7 @@ Tensor unweighted(Norm norm, const Tensor& rows) {
 /// The norm of q or k as an RMSNorm.
 Norm rms_of(const Layer& layer, const NormRow& side) {
   Norm norm = side.of(layer);
-  if (norm.weight.empty()) fail("another change took the norm away");
+  if (norm.weight.empty()) fail("another change removed the norm");
   norm.kind = InputNorm::rms, norm.bias = {};
   return norm;
 }

@@ -109,7 +109,7 @@ bool has_all(const Layer& layer) {
 
 /// Replaces fused column i of q, k and v side by side by column from(i).
 template <class F> void take_fused(Layer& layer, F from) {
-  if (!has_all(layer)) fail("another change took a projection away, or gave it other sizes");
+  if (!has_all(layer)) fail("another change removed a projection or changed its size");
   const auto take = [&](Tensor& q, Tensor& k, Tensor& v) {
     const Tensor all = columns_from(side_by_side({q, k, v}), from);
     std::size_t first = 0;
