@@ -88,13 +88,13 @@ private:
 
   const Layer& layer_;
   const std::vector<Target>& targets_;
-  std::deque<Change>
-      changes_; ///< a deque, so that pointers stay valid when fitted changes are added
+  /// A deque, so that pointers stay valid when fitted changes are added.
+  std::deque<Change> changes_;
   std::size_t threads_;
   const ModelAround* model_;
   std::vector<Cause> complete_, runners_up_;
-  std::map<const Change*, Agreement>
-      alone_; ///< the results of single changes at the last stage tried
+  /// The results of single changes at the last stage tried.
+  std::map<const Change*, Agreement> alone_;
 };
 
 } // namespace mha

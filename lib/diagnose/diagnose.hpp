@@ -54,8 +54,8 @@ struct Diagnosis {
 struct DiagnoseContext {
   bool fused = false; ///< the layer's projections were loaded from one W_qkv
   std::size_t threads = 0;
-  const ModelAround* model =
-      nullptr; ///< the model of the layer or of the ends; null for a lone layer
+  /// The model of the layer or of the ends; null for a lone layer.
+  const ModelAround* model = nullptr;
   const std::vector<Change>* likely = nullptr; ///< another layer's causes, tried first
 };
 

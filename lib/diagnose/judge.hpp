@@ -44,8 +44,8 @@ private:
 
   const Trials& trials_;
   mutable std::optional<Agreement> unchanged_; ///< screening without changes
-  mutable std::optional<double>
-      most_left_; ///< the most that an explanation may leave of numbers in a short type
+  /// The most that an explanation may leave of numbers in a short type.
+  mutable std::optional<double> most_left_;
 };
 
 /// How a stage of the reference differs from ours without an effect: "equal up to the factor

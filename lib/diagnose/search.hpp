@@ -36,10 +36,11 @@ private:
 
 /// A candidate of the search.
 struct StreamCandidate {
-  std::vector<Change> changes;            ///< the first one names the cause
-  std::function<Tensor()> stream;         ///< computes the changed stream
-  const Change* of_end = nullptr;         ///< a change of what the stream enters, or null
-  std::function<Tensor()> some_rows = {}; ///< computes only the screen's tokens, if that is faster
+  std::vector<Change> changes;    ///< the first one names the cause
+  std::function<Tensor()> stream; ///< computes the changed stream
+  const Change* of_end = nullptr; ///< a change of what the stream enters, or null
+  /// Computes only the tokens of the screen, if that is faster.
+  std::function<Tensor()> some_rows = {};
 };
 
 /// Tries candidates and keeps the best that explains the stages, the first of equals, as a

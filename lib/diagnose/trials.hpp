@@ -84,8 +84,8 @@ private:
   StageSet cone_, inputs_;
   std::map<Stage, double> off_;
   std::size_t threads_;
-  std::map<const Change*, Values>
-      kept_; ///< q, k, v and their forms under each change (nullptr: no change)
+  /// q, k, v and their forms under each change; nullptr: without a change.
+  std::map<const Change*, Values> kept_;
 };
 
 } // namespace mha

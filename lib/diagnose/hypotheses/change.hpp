@@ -109,8 +109,8 @@ Stage stage_of(const Change& change);
 struct ModelAround {
   const Embedding* embedding = nullptr;
   std::vector<std::vector<int>> ids; ///< the texts' tokens, padded at the end
-  std::vector<std::size_t>
-      lengths; ///< the number of tokens of each that are not padding; empty: all
+  /// The number of tokens of each that are not padding; empty: all.
+  std::vector<std::size_t> lengths;
   std::size_t number = 0, layers = 0; ///< the layer's number, and the number of layers
   /// Returns another layer, whose weights the reference may have used; null if it is not available.
   std::function<std::shared_ptr<const Layer>(std::size_t)> layer;
