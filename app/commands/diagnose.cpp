@@ -10,7 +10,7 @@
 #include "retype.hpp"
 #include "work_count.hpp"
 #include <mha/compare/readings.hpp>
-#include <mha/diagnose/best_reading.hpp>
+#include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/lint/lint.hpp>
 #include <mha/model/opened_model.hpp>

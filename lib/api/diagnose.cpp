@@ -3,7 +3,7 @@
 #include <mha/api/model_state.hpp>
 #include <mha/api/visit.hpp>
 #include <mha/compare/readings.hpp>
-#include <mha/diagnose/best_reading.hpp>
+#include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
 #include <mha/diagnose/model_diff.hpp>
 #include <mha/load/loaded_words.hpp>

@@ -32,17 +32,17 @@ bool both_hidden(double a, double b) {
   return (a == minus_infinity && b <= mask_constant) || (b == minus_infinity && a <= mask_constant);
 }
 
-/// Pairs that are not judged: theirs was not saved, both are hidden, both NaN, or the same
-/// infinity.
+/// Whether a pair is skipped: the reference did not save its number, or both are hidden, NaN or the
+/// same infinity.
 bool not_compared(double a, double b) {
   return is_not_saved(b) || both_hidden(a, b) || (std::isnan(a) && std::isnan(b)) ||
          (std::isinf(a) && a == b);
 }
 
-/// Whether all are finite and theirs of usual size, as in most stages: asked without a branch per
-/// number.
+/// Whether all numbers are finite and those of the reference of usual size, as in most stages. No
+/// branch per number, so that the loop is vectorised.
 template <class T> bool all_ordinary(std::span<const T> ours, std::span<const T> theirs) {
-  int others = 0; // bits of an integer, which compilers vectorise
+  int others = 0; // an integer, because compilers vectorise it
   for (std::size_t i = 0; i < ours.size(); ++i)
     others |= static_cast<int>(!(std::fabs(ours[i]) <= std::numeric_limits<T>::max())) |
               static_cast<int>(!(std::fabs(theirs[i]) < static_cast<T>(huge)));
@@ -54,7 +54,7 @@ template <class T> Agreement compare(std::span<const T> ours, std::span<const T>
   const double typical = root_mean_square(theirs);
   const double unit = typical > 0 ? typical : 1;
   double differences = 0, squares = 0, largest = -1;
-  double of_worst_row = 0; // what differs
+  double of_worst_row = 0;
   Agreement result;
   result.agrees = true;
   const auto note = [&](std::size_t i, double difference) {

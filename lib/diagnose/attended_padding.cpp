@@ -1,4 +1,4 @@
-// Padding around a text that was attended to as if it were tokens.
+// A reference that attended to the padding around its text.
 
 #include <mha/diagnose/stream_causes.hpp>
 
@@ -17,21 +17,21 @@ namespace {
 
 using Ids = std::vector<int>;
 
-/// How the rows of padding are counted.
+/// Which positions padding has.
 enum class Counted : std::uint8_t {
-  through, ///< as tokens: the text's positions begin behind them
-  zero,    ///< each at position 0, the text from 0 on
-  one,     ///< each at position 1, as generation does
+  through, ///< those of tokens; the text's positions follow
+  zero,    ///< all 0; the text starts at 0
+  one,     ///< all 1, as in generation; the text starts at 0
 };
 
 /// A text with the padding around it.
 struct PaddedText {
-  Ids before, text, behind;
+  Ids before, text, after;
 
-  std::size_t tokens() const { return before.size() + text.size() + behind.size(); }
+  std::size_t tokens() const { return before.size() + text.size() + after.size(); }
 };
 
-/// The layer of one text, made for as many tokens as stand there with the padding.
+/// The layer on one text, extended to the length that it has with padding.
 Layer of_padded(const Layer& layer, const PaddedText& padded, Counted counted,
                 const Tensor& stream) {
   Layer one = layer;
@@ -50,7 +50,7 @@ Layer of_padded(const Layer& layer, const PaddedText& padded, Counted counted,
   return on_stream(one, stream);
 }
 
-/// Whether a layer's tokens are those of its text alone, so that it can be made for more of them.
+/// Whether nothing in the layer depends on the number of tokens, so that padding can be added.
 bool may_be_padded(const Layer& layer) {
   return layer.relative_bias.empty() && layer.X_k.empty() && layer.X_v.empty() &&
          layer.added.empty() && layer.blocked.empty() && layer.bias.empty() &&
@@ -58,18 +58,19 @@ bool may_be_padded(const Layer& layer) {
          !layer.given_set.any();
 }
 
-/// What enters the first layer, (1, tokens, d_model).
+/// The input of the first layer, (1, tokens, d_model).
 Tensor embed_padded(const Embedding& embedding, const PaddedText& padded, Counted counted,
                     DType dtype) {
   Ids all = padded.before;
   all.insert(all.end(), padded.text.begin(), padded.text.end());
-  all.insert(all.end(), padded.behind.begin(), padded.behind.end());
+  all.insert(all.end(), padded.after.begin(), padded.after.end());
   if (counted == Counted::through) return embed(embedding, {all}, dtype);
   const Tensor text = embed(embedding, {padded.text}, dtype);
   const std::size_t d = text.shape()[2], bytes = d * size_of(dtype);
   Tensor rows = Tensor::uninitialised(dtype, {1, all.size(), d});
   for (std::size_t t = 0; t < all.size(); ++t) {
-    const std::size_t in_text = t - padded.before.size(); // far beyond it for rows before
+    const std::size_t in_text =
+        t - padded.before.size(); // wraps around for the padding before the text
     const Tensor alone =
         in_text < padded.text.size() ? text : embed(embedding, {{all[t], all[t]}}, dtype);
     const std::size_t row = in_text < padded.text.size() ? in_text
@@ -80,17 +81,17 @@ Tensor embed_padded(const Embedding& embedding, const PaddedText& padded, Counte
   return rows;
 }
 
-/// The stream behind the last layer, (B, T, d_model), of the texts alone.
-Tensor behind_all(const std::vector<Layer>& layers, const Layer& ends, const ModelAround& model,
-                  Counted counted, std::size_t threads) {
+/// The stream after the last layer, (B, T, d_model), without the padding.
+Tensor after_all_layers(const std::vector<Layer>& layers, const Layer& ends,
+                        const ModelAround& model, Counted counted, std::size_t threads) {
   const std::size_t B = model.ids.size(), T = ends.dims.T, d = ends.dims.d_model;
   Tensor all(ends.dtype, {B, T, d});
   for (std::size_t b = 0; b < B; ++b) {
-    PaddedText padded{model.before[b], model.ids[b], model.behind[b]};
+    PaddedText padded{model.before[b], model.ids[b], model.after[b]};
     if (!model.lengths.empty()) padded.text.resize(model.lengths[b]);
     Tensor stream = embed_padded(*model.embedding, padded, counted, ends.dtype);
     for (const Layer& layer : layers)
-      stream = handed_on(of_padded(layer, padded, counted, stream), threads);
+      stream = stream_after(of_padded(layer, padded, counted, stream), threads);
     const std::size_t row = d * size_of(ends.dtype);
     std::memcpy(all.raw_mutable() + b * T * row, stream.raw() + padded.before.size() * row,
                 padded.text.size() * row);
@@ -117,16 +118,17 @@ std::optional<Diagnosis> explain_attended_padding(const std::vector<Layer>& laye
       !std::ranges::all_of(layers, may_be_padded))
     return std::nullopt;
   EndOfModel end(ends, known, context.threads);
-  const auto behind_text = [&](std::optional<DType> half) {
+  const auto last_stream = [&](std::optional<DType> half) {
     return streams_through(layers, ends.ends->embed, context.threads, half).back();
   };
-  const Tensor stream = behind_text({});
-  if (end.half()) end.allow_rounding(stream, behind_text(end.half()));
+  const Tensor stream = last_stream({});
+  if (end.half()) end.allow_rounding(stream, last_stream(end.half()));
   Search search(end, stream);
   if (search.before().agrees) return std::nullopt;
   for (const Counted counted : {Counted::through, Counted::zero, Counted::one})
-    search.try_one({{change_of(counted)},
-                    [&] { return behind_all(layers, ends, *model, counted, context.threads); }});
+    search.try_one({{change_of(counted)}, [&] {
+                      return after_all_layers(layers, ends, *model, counted, context.threads);
+                    }});
   return search.found();
 }
 

@@ -5,7 +5,6 @@
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
@@ -19,7 +18,8 @@ namespace mha {
 
 namespace {
 
-/// The steps that captures confuse: rows of the stream, and of the feed-forward's width.
+/// The steps that are confused when a model's tensors are captured: those as wide as the stream or
+/// the feed-forward.
 constexpr Stage confused[]{Stage::resid_pre, Stage::x,        Stage::concat,  Stage::output,
                            Stage::attn_add,  Stage::residual, Stage::mlp_x,   Stage::mlp_pre,
                            Stage::mlp_up,    Stage::mlp_act,  Stage::mlp_out, Stage::mlp_add,
@@ -44,7 +44,7 @@ std::vector<NamedStep> steps_of(const Layer& layer, Stage but, const Shape& shap
   return steps;
 }
 
-/// ‖a + sign · b − theirs‖ / ‖theirs‖, given up early where the first numbers are far apart.
+/// ‖a + sign · b − theirs‖ / ‖theirs‖. Returns 1 early if the first numbers are far apart.
 double distance_of_sum(const Tensor& a, const Tensor& b, double sign, const Tensor& theirs) {
   double apart = 0, size = 0;
   for (std::size_t i = 0; i < theirs.count(); ++i) {
@@ -69,9 +69,8 @@ std::string sum_that_is(const std::vector<NamedStep>& steps, const Tensor& their
   return "";
 }
 
-/// The step as a tool has it that folds a norm's weight into the products behind it, and centres
-/// what is added to a stream that LayerNorms alone read: TransformerLens does, unless told
-/// otherwise.
+/// The step as saved by tools such as TransformerLens, which by default fold a norm's weight into
+/// the following products and centre everything added to a stream that only LayerNorms read.
 std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
                            const Tensor& theirs, std::size_t threads) {
   const auto is = [&](const Tensor& value) {
@@ -84,7 +83,7 @@ std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
     if (norm.weight.empty() || norm.one_plus) return "";
     norm.weight = norm.bias = {};
     Layer bare = layer;
-    take_back(bare, {stage});
+    clear_given(bare, {stage});
     rows[0].put(bare, norm);
     return is(value_of(bare, stage, threads))
                ? fmt::format("{} without the norm's weight, which is folded into what reads it,",
@@ -101,7 +100,7 @@ std::string processed_step(const Layer& layer, Stage stage, const Tensor& ours,
              : "";
 }
 
-/// Columns [first, last) of a step's rows; the others are 0.
+/// A copy of the rows with all columns outside [first, last) set to 0.
 Tensor only_columns(const Tensor& rows, std::size_t first, std::size_t last) {
   Tensor part = copied(rows);
   const std::size_t n = rows.shape().back();
@@ -113,8 +112,8 @@ Tensor only_columns(const Tensor& rows, std::size_t first, std::size_t last) {
   return part;
 }
 
-/// A tensor-parallel rank's part of a product, before the ranks' parts are summed: what its share
-/// of the heads, or of the feed-forward's columns, gives, with the bias or without it.
+/// A tensor-parallel rank's part of a product before the sum over ranks: the result of its share of
+/// the heads, or of the feed-forward's columns, with or without the bias.
 std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
                          std::size_t threads) {
   if (stage != Stage::output && stage != Stage::mlp_out) return "";
@@ -142,7 +141,8 @@ std::string part_of_rank(const Layer& layer, Stage stage, const Tensor& theirs,
 
 namespace {
 
-/// Logits behind a sampler: some hidden by −∞ or a type's least number, the others as they are.
+/// Logits after a sampler: some are hidden by −∞ or the type's least number, the others are
+/// unchanged.
 std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t threads) {
   const Tensor ours = value_of(layer, Stage::logits, threads);
   if (ours.shape() != theirs.shape()) return "";
@@ -162,8 +162,8 @@ std::string sampled_logits(const Layer& layer, const Tensor& theirs, std::size_t
   });
   if (cut == 0 || rows == 0 || !(agreement_of(left, theirs, 0).error < thresholds::same_step))
     return "";
-  return fmt::format("the logits behind a sampler, which hid {:.4g} of a row's {} and left the "
-                     "others as they are (top-k, top-p, forbidden tokens),",
+  return fmt::format("the logits after a sampler, which hid {:.4g} of a row's {} and left the "
+                     "others unchanged (top-k, top-p, forbidden tokens),",
                      static_cast<double>(cut) / static_cast<double>(rows), n);
 }
 
@@ -221,20 +221,20 @@ std::vector<OtherStep> saved_apart(const Layer& the_layer,
   const std::vector<Tensor> ours = values_of(layer, stages, threads);
   std::vector<Tensor> theirs;
   std::vector<const ReferenceStage*> apart;
-  StageSet behind_agreeing; // what a stage that agrees is computed from
+  StageSet inputs_of_agreeing; // the stages from which agreeing stages are computed
   for (std::size_t i = 0; i < known.size(); ++i) {
     const Stage stage = stages[i];
     theirs.push_back(without_padding(
         with_given(layer, stage, known[i]->value).given[index_of(stage)], stage, layer.lengths));
     const double tolerance = std::max(tolerance_of(layer.dtype), tolerance_of(known[i]->stored));
     if (agreement_of(ours[i], theirs.back(), tolerance).agrees)
-      behind_agreeing |= ancestors_of(layer, stage);
+      inputs_of_agreeing |= ancestors_of(layer, stage);
     else if (!known[i]->in_part)
       apart.push_back(known[i]);
   }
   std::vector<OtherStep> found;
   for (const ReferenceStage* one : apart) {
-    if (!contains(behind_agreeing, one->stage)) continue;
+    if (!contains(inputs_of_agreeing, one->stage)) continue;
     const auto at = static_cast<std::size_t>(std::ranges::find(known, one) - known.begin());
     if (const std::string is = other_step_of(layer, one->stage, theirs[at], threads); !is.empty())
       found.push_back({one->stage, is});

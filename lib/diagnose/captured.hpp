@@ -1,6 +1,6 @@
 #pragma once
-// Tensors of a reference that are another step than their names say: a capture behind the sum, on
-// the other side of a norm.
+// Tensors of a reference that were captured at another step than their names state, for example
+// after the sum or on the other side of a norm.
 
 #include <mha/compare/reference.hpp>
 #include <mha/layer/layer.hpp>
@@ -10,13 +10,13 @@
 
 namespace mha {
 
-/// What of the layer's own steps a tensor is, where it is not the stage that it was saved as:
-/// "resid_post", "resid_pre + mlp_out", "the probabilities of logits"; "" where it is none.
-/// `theirs` in the form of Layer::given.
+/// Finds the step of the layer that equals a tensor saved as `stage`: "resid_post", "resid_pre +
+/// mlp_out", "the probabilities of logits". "" if there is none. `theirs` has the form of
+/// Layer::given.
 std::string other_step_of(const Layer& layer, Stage stage, const Tensor& theirs,
                           std::size_t threads);
 
-/// A tensor that is another step than it was saved as.
+/// A tensor that was saved under the name of another step.
 struct OtherStep {
   Stage stage = Stage::x;
   std::string is; ///< "resid_post", "resid_pre + mlp_out"
@@ -26,9 +26,8 @@ struct OtherStep {
   bool operator==(const OtherStep&) const = default;
 };
 
-/// Of a layer's saved stages, those that differ and are another step, while a stage that is
-/// computed from them agrees: then no change of a formula is behind them, and none needs to be
-/// sought.
+/// The saved stages of a layer that differ and equal another step although a stage computed from
+/// them agrees. No change of a formula causes that, so that none needs to be searched for.
 std::vector<OtherStep> saved_apart(const Layer& layer, const std::vector<ReferenceStage>& reference,
                                    std::size_t threads);
 

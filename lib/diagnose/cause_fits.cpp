@@ -1,17 +1,10 @@
-// Numbers found by fitting: a scale, a rotary base or factor, a window, slopes, the key/value head
-// of each query head, dropout's probability.
+// Causes with a fitted number: the scale, rotary base, factor and positions, soft cap, clip,
+// Swish's β, and the key/value head of each query head.
 
 #include <mha/diagnose/causes.hpp>
-#include <mha/diagnose/hypotheses/clip.hpp>
+#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/feed_forward.hpp>
-#include <mha/diagnose/hypotheses/position_bias.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
-#include <mha/diagnose/hypotheses/scale.hpp>
-#include <mha/diagnose/hypotheses/softcap.hpp>
-#include <mha/diagnose/hypotheses/softmax.hpp>
-#include <mha/diagnose/hypotheses/window.hpp>
-#include <mha/diagnose/joined_heads.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/thresholds.hpp>
 
 #include <algorithm>
@@ -23,8 +16,8 @@ namespace mha {
 
 namespace {
 
-/// The place of the smallest of f(exp(u)), u in [low, high]: the best of `steps` places, then
-/// golden section around it.
+/// The exp(u), u in [low, high], at which f(exp(u)) is smallest: the best of `steps` points,
+/// refined by a golden-section search.
 double minimum_of(const std::function<double(double)>& f, double low, double high, int steps) {
   double best = low, least = std::numeric_limits<double>::infinity();
   const double step = (high - low) / steps;
@@ -85,7 +78,8 @@ void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
   };
   double scale = minimum_of(error, std::log(now / 64), std::log(now * 64), 48);
   const bool half = trials.target().half.has_value();
-  // A name is said of its own value, which is tried; against a short type a fit is a few digits.
+  // A named scale is tried at its exact value, because a fit against a short type has few correct
+  // digits.
   if (const auto named = named_scale(layer_, scale, half ? 1e-2 : 1e-4))
     candidates.push_back(keep(scale_change(layer_, "scale.constant", named->value,
                                            fmt::format("{:.9g}", named->value),
@@ -98,20 +92,21 @@ void CauseSearch::fit_scale(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
-/// A cap far above the scores is none: it is looked for from a fraction of a usual score on.
+/// A cap far above the scores has no effect, so that the search starts at a fraction of a usual
+/// score.
 void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
   const auto error = [&](double cap) {
     const Change change = softcap_change(layer_, cap);
     return trials.screen({&change}).error;
   };
-  // Steps of a third come near enough to take half of the difference away.
+  // Steps by a third are small enough to come close to the cap and remove half of the difference.
   constexpr double step = 4.0 / 3;
   double near = 0, least = thresholds::worth_fitting * trials.screen(Changes{}).error;
   for (double cap = 0.125; cap < 512; cap *= step)
     if (const double left = error(cap); left < least) least = left, near = cap;
   if (near == 0) return;
   double cap = minimum_of(error, std::log(near / step), std::log(near * step), 4);
-  // People take round numbers; rounding hides the digits of a fit.
+  // A cap is usually a round number, and rounding hides the digits of a fit.
   const double round = std::round(2 * cap) / 2;
   if (round > 0 && std::fabs(cap - round) <= (trials.target().half ? 0.03 : 1e-3) * round)
     cap = round;
@@ -120,7 +115,8 @@ void CauseSearch::fit_softcap(Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
-/// Clipped numbers reach the limit, and several do: the largest is it.
+/// Several clipped numbers equal the limit, so that the largest number is the limit if it occurs at
+/// least twice.
 void CauseSearch::fit_clip(const Trials& trials, Changes& candidates) {
   const Change probe = clip_change(layer_, 1);
   if (!contains(probe.touches, trials.target().stage)) return;
@@ -139,8 +135,7 @@ void CauseSearch::fit_clip(const Trials& trials, Changes& candidates) {
   candidates.push_back(keep(std::move(change)));
 }
 
-/// β of x σ(β x): looked for around SiLU's 1, closely where some β takes much of the difference
-/// away.
+/// Fits β of x σ(β x) around SiLU's 1, and refines it if some β removes much of the difference.
 void CauseSearch::fit_swish(Trials& trials, Changes& candidates) {
   constexpr double step = 1.25, most = 8;
   if (!swish_change(layer_, 1)) return;
@@ -172,8 +167,8 @@ void CauseSearch::fit_rope(Trials& trials, Changes& candidates) {
   fit(rope_factor_change, 1.0 / 64, 64.0, 96);
 }
 
-/// Positions are off by a whole number: on one side, or on both. Where q or k alone is looked at, a
-/// later stage tells which: the best of each goes on.
+/// Positions of q, of k or of both that are off by a whole number. If only q or k is known, a later
+/// stage decides, so that the best candidate of each kind is kept.
 void CauseSearch::fit_offset(Trials& trials, Changes& candidates) {
   constexpr std::int64_t farthest = 32;
   for (const RopeSide side : {RopeSide::both, RopeSide::q, RopeSide::k}) {
@@ -192,8 +187,9 @@ void CauseSearch::fit_offset(Trials& trials, Changes& candidates) {
   }
 }
 
-/// From one token on positions are a decoder's: the best first token of each kind. Where q and k as
-/// they are rotated are unknown, each trial is a layer: of longer texts the last token alone.
+/// Wrong positions from one token on, as a decoder with a cache may have: the best first token for
+/// each kind. If the rotated q and k are unknown, each trial computes a whole layer, so that only
+/// the last token of longer texts is tried.
 void CauseSearch::fit_decoded(Trials& trials, Changes& candidates) {
   constexpr std::size_t longest = 512, short_text = 16;
   const Stage stage = trials.target().stage;
@@ -215,88 +211,21 @@ void CauseSearch::fit_decoded(Trials& trials, Changes& candidates) {
   }
 }
 
-/// Windows are whole numbers: each short one, then longer ones in steps, then those around the
-/// best.
-void CauseSearch::fit_window(Trials& trials, Changes& candidates) {
-  const auto longest = static_cast<std::int64_t>(layer_.dims.S_all) - 1;
-  if (longest < 2) return;
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t left = 0; left < longest; left += 1 + left / 16) lengths.push_back(left);
-  const auto best_of = [&](const std::vector<std::int64_t>& list) {
-    std::vector<Change> made;
-    for (std::int64_t left : list) made.push_back(window_change(layer_, left));
-    std::vector<Changes> sets;
-    for (const Change& change : made) sets.push_back({&change});
-    std::int64_t best = list.front();
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < sets.size(); ++i)
-      if (const double error = trials.screen(sets[i]).error; error < least)
-        best = list[i], least = error;
-    return best;
-  };
-  const std::int64_t near = best_of(lengths), step = near / 16 + 1;
-  std::vector<std::int64_t> around;
-  for (std::int64_t left = std::max<std::int64_t>(0, near - step);
-       left <= std::min(longest - 1, near + step); ++left)
-    around.push_back(left);
-  const std::int64_t left = best_of(around);
-  if (left == layer_.settings.window_left) return;
-  Change change = window_change(layer_, left);
-  change.fitted = true;
-  candidates.push_back(keep(std::move(change)));
-}
-
-/// ALiBi is linear in the distance: where the biased scores are known, so are the slopes.
-void CauseSearch::fit_slopes(Trials& trials, Changes& candidates) {
-  const Stage stage = trials.target().stage;
-  if (stage != Stage::biased && stage != Stage::masked && stage != Stage::weights) return;
-  const Change none = alibi_slopes_change(std::vector<double>(layer_.dims.H), "");
-  const Tensor plain = trials.value({&none});
-  const Tensor& theirs = trials.target().theirs;
-  const Dims& d = layer_.dims;
-  std::vector<double> slopes;
-  std::string words;
-  for (std::size_t h = 0; h < d.H; ++h) {
-    double up = 0, down = 0;
-    for (std::size_t t = 0; t < d.T; ++t) {
-      double mean_x = 0, mean_y = 0, n = 0, xy = 0, xx = 0;
-      for (std::size_t j = 0; j < d.past + d.S; ++j) {
-        const std::size_t at = (h * d.T + t) * d.S_all + j;
-        double a = value_at(plain, at), b = value_at(theirs, at);
-        if (stage == Stage::weights)
-          a = a > 1e-6 ? std::log(a) : NAN, b = b > 1e-6 ? std::log(b) : NAN;
-        if (!std::isfinite(a) || !std::isfinite(b) || b <= thresholds::mask_constant) continue;
-        const double x = static_cast<double>(static_cast<std::ptrdiff_t>(j) -
-                                             layer_.query_position(0, t)),
-                     y = b - a;
-        n += 1, mean_x += x, mean_y += y, xy += x * y, xx += x * x;
-      }
-      if (n < 2) continue;
-      up += xy - mean_x * mean_y / n, down += xx - mean_x * mean_x / n;
-    }
-    slopes.push_back(down > 0 ? up / down : 0);
-    if (h < 8) words += fmt::format("{}{:.4g}", h == 0 ? "" : ", ", slopes.back());
-  }
-  Change change = alibi_slopes_change(slopes, words + (d.H > 8 ? ", …" : ""));
-  change.fitted = true;
-  candidates.push_back(keep(std::move(change)));
-}
-
 namespace {
 
-/// Every query head reads another key/value head.
+/// The change under which query head h reads key/value head heads[h].
 Change kv_heads_change(const std::vector<std::size_t>& heads) {
-  std::string words;
+  std::string text;
   for (std::size_t h = 0; h < std::min<std::size_t>(heads.size(), 12); ++h)
-    words += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
+    text += fmt::format("{}{}", h == 0 ? "" : ", ", heads[h]);
   return {"gqa.map", StageSet{Stage::scores, Stage::head_out},
-          fmt::format("lets query heads 0, 1, … read key/value heads {}{}", words,
+          fmt::format("lets query heads 0, 1, … read key/value heads {}{}", text,
                       heads.size() > 12 ? ", …" : ""),
           "let query head h read key/value head ⌊h · H_kv / H⌋",
           [heads](Layer& edited) { edited.kv_heads = heads; }};
 }
 
-/// The sum of squares of ours − theirs of each head of a stage with heads.
+/// For each head of a stage, the sum of squares of ours − theirs.
 std::vector<double> errors_by_head(const Tensor& ours, const Tensor& theirs, std::size_t H,
                                    bool packed) {
   std::vector<double> errors(H, 0.0);
@@ -311,7 +240,8 @@ std::vector<double> errors_by_head(const Tensor& ours, const Tensor& theirs, std
 
 } // namespace
 
-/// Each head by itself, where the stage shows heads or the output tells them.
+/// Finds the key/value head of each query head separately, from a stage with heads or from the
+/// output.
 void CauseSearch::fit_kv_heads(Trials& trials, Changes& candidates) {
   const Target& target = trials.target();
   const Dims& d = layer_.dims;

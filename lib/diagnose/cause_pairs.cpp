@@ -1,4 +1,4 @@
-// Two changes that explain a stage together.
+// Pairs of changes that explain a stage together.
 
 #include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/causes.hpp>
@@ -22,16 +22,15 @@ std::string_view family_of(const std::string& id) {
   return std::string_view(id).substr(0, id.find('.'));
 }
 
-/// Roles exchanged and columns read in another order are one thing in other words: the two together
-/// would take the weights apart twice.
+/// Exchanging roles and reading columns in another order have the same effect; both together would
+/// permute the weights twice.
 bool exchanges_projections(const Change& change) {
   return (change.id.starts_with("swap.") || change.id.starts_with("weight.order.")) &&
-         !contains(change.touches, Stage::scores); // k qᵀ leaves them as they are
+         !contains(change.touches, Stage::scores); // k qᵀ does not change the weights
 }
 
 } // namespace
 
-/// Whether two changes are about the same thing, or one leaves out what the other changes.
 bool excludes(const Change& a, const Change& b) {
   if (exchanges_projections(a) && exchanges_projections(b)) return true;
   if (a.id == b.id || is_part_of(a.id, b.id) || is_part_of(b.id, a.id)) return true;
@@ -45,7 +44,8 @@ bool excludes(const Change& a, const Change& b) {
 
 namespace {
 
-/// Pairs of these that could explain a step together, the likely ones first, no more than `most`.
+/// Up to `most` pairs of candidates that could explain a step together, likely ones first, without
+/// those in `but`.
 std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most,
                               const std::vector<Changes>& but) {
   std::vector<Changes> pairs;
@@ -63,7 +63,7 @@ std::vector<Changes> pairs_of(const Changes& candidates, std::size_t most,
   return pairs;
 }
 
-/// How many pairs are worth their time: all on small layers, on large ones the likely.
+/// How many pairs are tried: all on small layers, only the likely ones on large layers.
 std::size_t most_pairs(const Dims& d, const Changes& candidates) {
   const std::size_t width = std::max({d.d_model, d.H * (d.d_k + d.d_v), d.vocabulary});
   if (d.S_all * width <= thresholds::small_layer) return thresholds::all_pairs;
@@ -74,8 +74,8 @@ std::size_t most_pairs(const Dims& d, const Changes& candidates) {
 
 } // namespace
 
-/// Where a reference has NaN, a mask may hide some of its rows whole: each change of what is hidden
-/// beside what becomes of such rows.
+/// NaN in a reference may come from rows that a mask hides entirely. Pairs each change of the mask
+/// with each treatment of such rows.
 std::vector<Changes> CauseSearch::pairs_with_hidden_rows(const State& state,
                                                          const Changes& candidates) const {
   const Tensor& theirs = targets_[state.next].theirs;
@@ -94,8 +94,8 @@ std::vector<Changes> CauseSearch::pairs_with_hidden_rows(const State& state,
   return pairs;
 }
 
-/// Pairs of the changes that alone take most of a difference away with each of the others, however
-/// rare: of two mistakes the larger one is seen through the smaller.
+/// Pairs the changes that alone remove most of a difference with every other change, rare ones
+/// included, because the larger of two mistakes is visible despite the smaller.
 std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const Trials& trials,
                                                      const Changes& candidates) const {
   if (targets_[state.next].half) return {};
@@ -119,9 +119,9 @@ std::vector<Changes> CauseSearch::pairs_with_closest(const State& state, const T
   return pairs;
 }
 
-/// Candidates that make other numbers here than the layer as it is, and than those before them:
-/// what two of the others do together, one of these or two do as well. One that cannot be made
-/// alone may be made beside another.
+/// The candidates whose result differs from the unchanged layer's and from that of every earlier
+/// candidate; pairs of the others would add nothing new. A change that is impossible alone may be
+/// possible with another and is kept.
 Changes CauseSearch::with_effects_of_their_own(const Trials& trials,
                                                const Changes& candidates) const {
   const auto are_same = [](const Agreement& a, const Agreement& b) {

@@ -1,6 +1,5 @@
 #include <mha/diagnose/causes.hpp>
 
-#include <mha/diagnose/harmless.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/judge.hpp>
 #include <mha/diagnose/thresholds.hpp>
@@ -35,7 +34,7 @@ std::size_t CauseSearch::order_of(const Cause& cause) const {
 
 std::vector<Cause> CauseSearch::find() {
   settle(State{});
-  // Fewest unexplained stages, fewest changes, named rather than fitted ones.
+  // Fewest unexplained stages first, then fewest changes, then named before fitted changes.
   const auto rank = [](const Cause& e) {
     return std::tuple(e.unexplained.size(), e.changes.size(), fitted_in(e.changes));
   };
@@ -47,7 +46,7 @@ std::vector<Cause> CauseSearch::find() {
   double error = std::numeric_limits<double>::infinity();
   for (const Cause& one : complete_)
     if (rank(one) == lowest) error = std::min(error, one.error);
-  // Errors that differ by rounding alone are the same numbers.
+  // Errors that differ only by rounding count as equal.
   const bool half = targets_.front().half.has_value();
   const double same =
       half ? thresholds::same_in_half * error
@@ -56,7 +55,7 @@ std::vector<Cause> CauseSearch::find() {
     if (rank(one) == lowest && one.error <= same) list.push_back(one);
   std::stable_sort(list.begin(), list.end(),
                    [&](const Cause& a, const Cause& b) { return order_of(a) < order_of(b); });
-  // One that needs a fitted number may say the same in other words.
+  // A cause with a fitted number may be the same change in another form.
   for (const Cause& one : complete_)
     if (rank(one) != lowest && one.unexplained.empty() &&
         one.changes.size() == list.front().changes.size() && one.error <= same)
@@ -64,8 +63,8 @@ std::vector<Cause> CauseSearch::find() {
   return list;
 }
 
-/// The next stage is settled with this value, so far `off` the reference's: what follows is
-/// computed from it.
+/// Settles the next stage with this value, from which later stages are computed. `off` is its
+/// relative distance from the reference's value.
 void CauseSearch::settle_with(State state, const Tensor& value, double error, double off) {
   state.inputs[targets_[state.next].stage] = value;
   state.off[targets_[state.next].stage] = off;
@@ -90,7 +89,8 @@ void CauseSearch::settle(State state) {
     settle_with(std::move(state), ours, own.error, own.error);
     return;
   }
-  // The reference's own rounding may have grown on the way: is the step sound given its inputs?
+  // Rounding may have grown through the reference's earlier stages. Check the step from the
+  // reference's own inputs.
   if (!state.inputs.empty())
     if (const Agreement sound = from_theirs(state).whole(); sound.agrees) {
       settle_with(std::move(state), target.theirs, sound.error, 0);
@@ -99,9 +99,9 @@ void CauseSearch::settle(State state) {
   if (!settle_harmless(state, trials, ours, tolerance_of(layer_.dtype))) branch(state, trials);
 }
 
-/// Against a reference in half precision a step is computed from the reference's own stages: what
-/// it rounds is then one step's. A difference of that size is none, unless a change takes most of
-/// it away, which rounding at random cannot be taken for.
+/// Computes a step from the stages of a reference in half precision, so that only the rounding of
+/// this step remains. A difference of that size counts as agreement unless a change removes most of
+/// it, which cannot happen with random rounding.
 void CauseSearch::settle_in_half(State state, Trials& trials, const Tensor& ours) {
   const Target& target = targets_[state.next];
   const Agreement own = trials.judged(ours);
@@ -143,7 +143,7 @@ bool CauseSearch::settle_harmless(const State& state, const Trials& trials, cons
       complete_, [](const Cause& e) { return e.unexplained.empty() && e.changes.empty(); });
 }
 
-/// The next stage from the reference's own stages before it.
+/// Trials of the next stage computed from the reference's own earlier stages.
 Trials CauseSearch::from_theirs(const State& state) const {
   Inputs theirs;
   for (std::size_t i = 0; i < state.next; ++i) {
@@ -155,7 +155,7 @@ Trials CauseSearch::from_theirs(const State& state) const {
   return {layer_, theirs, targets_[state.next], state.so_far.changes, threads_};
 }
 
-/// The changes that concern a step and go with those made.
+/// The changes that affect a step and are compatible with those already made.
 Changes CauseSearch::candidates_for(const State& state, const Trials& trials) const {
   Changes candidates;
   for (const Change& change : changes_)
@@ -166,7 +166,7 @@ Changes CauseSearch::candidates_for(const State& state, const Trials& trials) co
   return candidates;
 }
 
-/// Tries every change at a stage that differs, and goes on with those that make it agree.
+/// Tries every change at a stage that differs and continues with those that make it agree.
 void CauseSearch::branch(const State& state, Trials& trials) {
   const Target& target = targets_[state.next];
   std::vector<Changes> found;
@@ -191,13 +191,14 @@ void CauseSearch::branch(const State& state, Trials& trials) {
   settle_with(std::move(next), target.theirs, 0, 0);
 }
 
-/// Whether a change explains the step computed from the reference's own stages: what rounding made
-/// of those before it may stand in the way where its numbers are small beside them.
+/// Whether a change explains the step when it is computed from the reference's own stages. Rounding
+/// of earlier stages may otherwise hide the effect in a step whose numbers are small compared with
+/// theirs.
 bool CauseSearch::explained_by_itself(const State& state, const Changes& candidates) {
   if (targets_[state.next].half || state.inputs.empty()) return false;
   Trials by_itself = from_theirs(state);
   const std::size_t before = complete_.size();
-  auto alone = alone_; // pairs are of what changes do to the stages as they are computed
+  auto alone = alone_; // pairs need the results on the computed stages
   go_on(state, by_itself, explaining(state, by_itself, candidates));
   alone_ = std::move(alone);
   return complete_.size() > before;
@@ -209,7 +210,7 @@ void CauseSearch::go_on(const State& state, Trials& trials, const std::vector<Ch
     State next = state;
     std::ranges::copy(changes, std::back_inserter(next.so_far.changes));
     const Tensor ours = trials.value(changes);
-    if_allowed([&] { // where a later stage cannot be computed with them, they are no cause
+    if_allowed([&] { // if a later stage cannot be computed with them, they are not a cause
       const double error = target.half ? agreement_of(ours, target.theirs, target.tolerance).error
                                        : trials.judged(ours).error;
       settle_with(std::move(next),
@@ -238,7 +239,7 @@ bool CauseSearch::leaves_earlier_stages(const State& state, const Changes& chang
   return true;
 }
 
-/// The single changes under which the stage agrees, the best first.
+/// The single changes under which the stage agrees, best first.
 std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
                                              const Changes& candidates) {
   std::vector<Changes> sets;
@@ -250,7 +251,8 @@ std::vector<Changes> CauseSearch::explaining(const State& state, Trials& trials,
   return confirmed(state, trials, sets, results);
 }
 
-/// Of the sets that may explain the stage by their screening, those that do, the best first.
+/// The sets, among those that may explain the stage according to screening, that do explain it,
+/// best first.
 std::vector<Changes> CauseSearch::confirmed(const State& state, const Trials& trials,
                                             const std::vector<Changes>& sets,
                                             const std::vector<Agreement>& screened) const {
@@ -272,6 +274,32 @@ std::vector<Changes> CauseSearch::confirmed(const State& state, const Trials& tr
     if (list.size() < thresholds::most_branches && judge.is_as_good(left, found.front().first))
       list.push_back(*changes);
   return list;
+}
+
+/// Records the sets of changes that come closest at the first stage that differs.
+void CauseSearch::note_runners_up(const State& state, const Trials& trials,
+                                  const std::vector<Changes>& sets,
+                                  const std::vector<Agreement>& results) {
+  const bool first = std::none_of(complete_.begin(), complete_.end(),
+                                  [](const Cause& one) { return !one.changes.empty(); });
+  if (!first || !state.so_far.changes.empty() || !state.so_far.unexplained.empty()) return;
+  const double unchanged = trials.screen(Changes{}).error;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    double least = unchanged; // the least error of its parts: a change without effect makes no pair
+    if (sets[i].size() > 1)
+      for (const Change* change : sets[i])
+        if (const auto at = alone_.find(change); at != alone_.end())
+          least = std::min(least, at->second.error);
+    if (results[i].error < thresholds::worth_reporting * std::min(least, 1.0)) {
+      Cause one;
+      one.changes = sets[i], one.error = results[i].error;
+      runners_up_.push_back(std::move(one));
+    }
+  }
+  std::stable_sort(runners_up_.begin(), runners_up_.end(),
+                   [](const Cause& a, const Cause& b) { return a.error < b.error; });
+  if (runners_up_.size() > thresholds::most_runners_up)
+    runners_up_.resize(thresholds::most_runners_up);
 }
 
 } // namespace mha

@@ -1,5 +1,5 @@
 #pragma once
-// The search for the fewest changes that explain every stage of a reference.
+// Searches for the fewest changes that explain every stage of a reference.
 
 #include <mha/diagnose/trials.hpp>
 
@@ -7,43 +7,44 @@
 
 namespace mha {
 
-/// Changes, and what they leave.
+/// A set of changes, and the stages that it does not explain.
 struct Cause {
   Changes changes;
   std::vector<Stage> unexplained;        ///< stages that still differ, in order
-  std::map<Stage, std::string> harmless; ///< stages that differ without effect, and how
+  std::map<Stage, std::string> harmless; ///< stages that differ without an effect, and in what way
   double error = 0;                      ///< the largest relative error of the steps
 };
 
-/// Whether two changes are about the same thing, or one leaves out what the other changes.
+/// Whether two changes exclude each other: both concern the same thing, or one removes what the
+/// other changes.
 bool excludes(const Change& a, const Change& b);
 
 class CauseSearch {
 public:
-  /// `targets` in the order of the computation. The layer in row form, with a batch axis. `model`:
-  /// the one around it, or null.
+  /// `targets` are in the order of the computation. The layer has tokens as rows and a batch axis.
+  /// `model` is the model that contains it, or null.
   CauseSearch(const Layer& layer, const std::vector<Target>& targets, std::vector<Change> changes,
               std::size_t threads, const ModelAround* model);
 
-  /// The best cause first, then those that give the same numbers. Never empty: where nothing
-  /// explains the reference, the one that leaves the fewest stages unexplained.
+  /// The best cause, then those with the same numbers. If nothing explains the reference, the cause
+  /// that leaves the fewest stages unexplained; the list is never empty.
   std::vector<Cause> find();
-  /// Changes that came closest at the first stage that differs, the closest first.
+  /// The changes that came closest at the first stage that differs, closest first.
   const std::vector<Cause>& runners_up() const { return runners_up_; }
 
 private:
   using Inputs = std::map<Stage, Tensor>;
   struct State {
     Cause so_far;
-    Inputs inputs; ///< of the stages settled so far: ours where they agree, else the reference's
-    std::map<Stage, double> off = {}; ///< how far ours are from the reference's, relative to them
+    Inputs inputs; ///< settled stages: our value if it agrees, else the reference's
+    std::map<Stage, double> off = {}; ///< relative distance of ours from the reference's
     std::size_t next = 0;
   };
 
   void settle(State state);
   void settle_with(State state, const Tensor& value, double error, double off);
-  /// Goes on with our value where the stage differs only in what no later stage reads. Returns
-  /// whether the reference is explained so, without a change.
+  /// Continues with our value if the stage differs only in a way that no later stage sees. Returns
+  /// whether this explains the reference without a change.
   bool settle_harmless(const State& state, const Trials& trials, const Tensor& ours,
                        double tolerance);
   void settle_in_half(State state, Trials& trials, const Tensor& ours);
@@ -87,11 +88,13 @@ private:
 
   const Layer& layer_;
   const std::vector<Target>& targets_;
-  std::deque<Change> changes_; ///< a deque: what was found by fitting is added at the end
+  /// A deque, so that pointers stay valid when fitted changes are added.
+  std::deque<Change> changes_;
   std::size_t threads_;
   const ModelAround* model_;
   std::vector<Cause> complete_, runners_up_;
-  std::map<const Change*, Agreement> alone_; ///< what single changes leave at the last stage tried
+  /// The results of single changes at the last stage tried.
+  std::map<const Change*, Agreement> alone_;
 };
 
 } // namespace mha

@@ -2,40 +2,26 @@
 
 #include <mha/compare/diff.hpp>
 #include <mha/diagnose/causes.hpp>
-#include <mha/diagnose/hints.hpp>
+#include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
-#include <mha/diagnose/rounded_steps.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/targets.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
+#include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <set>
 
 namespace mha {
 
 namespace {
 
-/// The reference computes in a short type where most of its stages hold such numbers only: then all
-/// of them are compared so.
-std::optional<DType> short_type_of(std::vector<Target>& targets) {
-  std::array<std::size_t, 2> count{};
-  for (const Target& target : targets)
-    if (target.half) ++count[target.half == DType::bf16 ? 1 : 0];
-  std::optional<DType> half;
-  if (2 * (count[0] + count[1]) > targets.size())
-    half = count[1] >= count[0] ? DType::bf16 : DType::f16;
-  for (Target& target : targets) target.half = half;
-  return half;
-}
-
-/// How the stages of a layer agree, all computed from its own inputs: as many at once as fit into
-/// some memory.
+/// How the stages of a layer agree, all computed from its own inputs, in groups of limited memory.
 std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Target>& targets,
                                      std::size_t threads) {
   constexpr std::size_t at_once = std::size_t{256} << 20;
@@ -57,8 +43,8 @@ std::vector<Agreement> agreements_of(const Layer& layer, const std::vector<Targe
   return list;
 }
 
-/// Whether all of the scores that lead to a stage, after the stages that are known, are known too:
-/// which of the others a kernel rounds is not seen, nor is what it adds to them.
+/// Whether every score stage between the known stages and this one is known. Of unknown ones it is
+/// not visible which a kernel rounds, or what it adds.
 bool shows_scores(const Layer& layer, Stage stage, const std::vector<Target>& targets) {
   StageSet known;
   for (const Target& target : targets) known.add(target.stage);
@@ -68,7 +54,7 @@ bool shows_scores(const Layer& layer, Stage stage, const std::vector<Target>& ta
          });
 }
 
-/// How the stages agree as the layer is (`before`), and under a cause.
+/// How the stages agree without changes (`before`) and under a cause.
 Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vector<Target>& targets,
                          const std::vector<Agreement>& before, std::size_t threads) {
   Diagnosis diagnosis;
@@ -82,7 +68,8 @@ Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vecto
       now.agrees = trials.judged(trials.value()).agrees;
     };
     if (targets[i].half || (open && compared.after.agrees)) judge(best.changes, compared.after);
-    // A step that is off by itself is, whatever the chain's rounding would allow.
+    // A step that differs when computed by itself is wrong even if the accumulated rounding would
+    // allow the difference.
     if (targets[i].half && open && best.changes.empty() &&
         shows_scores(layer, compared.stage, targets))
       compared.after.agrees = false;
@@ -100,10 +87,10 @@ Diagnosis compared_under(const Cause& best, const Layer& layer, const std::vecto
   return diagnosis;
 }
 
-/// Whether changes that leave something open tell anything: a stage agrees that did not, and none
-/// that did is spoilt. Where one saved tensor is wrong and the computation is not, some change of
-/// the formula always comes a little closer.
-bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
+/// Whether changes that do not explain everything still make some stage agree and spoil none. If
+/// only a saved tensor is wrong, some change of a formula always comes a little closer, which means
+/// nothing.
+bool improves_some_stage(const std::vector<Diagnosis::Compared>& stages) {
   const auto becomes = [&](bool agreeing) {
     return std::ranges::any_of(stages, [&](const Diagnosis::Compared& one) {
       return one.before.agrees != agreeing && one.after.agrees == agreeing && one.harmless.empty();
@@ -112,8 +99,8 @@ bool tells_something(const std::vector<Diagnosis::Compared>& stages) {
   return becomes(true) && !becomes(false);
 }
 
-/// Whether changes that leave no step open mislead all the same: taken together they make the
-/// largest error rise, spoil a stage that agreed, or leave one as wrong as it was.
+/// Whether changes that explain every step are misleading: together they increase the largest
+/// error, spoil a stage that agreed, or do not improve a stage that is wrong.
 bool misleads(const Diagnosis& diagnosis, bool half) {
   const double by_chance = half ? thresholds::by_chance_in_half : 1;
   double before = 0, after = 0;
@@ -132,13 +119,13 @@ bool misleads(const Diagnosis& diagnosis, bool half) {
 
 /// The first stage that a cause leaves unexplained.
 std::optional<Stage> first_open(const Diagnosis& diagnosis, const Cause& cause) {
-  // A stage may be explained by a change that was found after it.
+  // A later change may have explained the stage.
   for (const Diagnosis::Compared& one : diagnosis.stages)
     if (!one.after.agrees && std::ranges::count(cause.unexplained, one.stage) > 0) return one.stage;
   return std::nullopt;
 }
 
-/// An element of a stage in the form of Layer::given, in the axes that users see.
+/// The indices, in the axes that users see, of an element of a stage in the form of Layer::given.
 std::vector<std::size_t> place_of(const Layer& layer, Stage stage, std::size_t flat) {
   const StageInfo& info = info_of(stage);
   std::vector<std::size_t> sizes{layer.dims.B}, at;
@@ -159,7 +146,7 @@ std::vector<std::string> ids_of(const Cause& cause) {
   return ids;
 }
 
-/// Whether more was rounded than the numbers that were stored.
+/// Whether the reference rounded more than its stored numbers.
 bool is_rounded(const Diagnosis& diagnosis, DType half) {
   return std::ranges::any_of(diagnosis.stages, [&](const Diagnosis::Compared& one) {
     return one.harmless.empty() &&
@@ -167,7 +154,7 @@ bool is_rounded(const Diagnosis& diagnosis, DType half) {
   });
 }
 
-/// Nothing is wrong but the rounding.
+/// Records that only rounding differs.
 void found_rounding(const Layer& layer, const std::vector<Target>& targets, DType half,
                     std::size_t threads, Diagnosis& diagnosis) {
   const Change rounding = precision_change(half);
@@ -184,7 +171,7 @@ void found_rounding(const Layer& layer, const std::vector<Target>& targets, DTyp
   diagnosis.changes = {rounding};
 }
 
-/// Of all changes, another layer's causes alone where they explain this one as well.
+/// Only the causes of another layer if they also explain this one, else all changes.
 std::vector<Change> worth_trying(const Layer& layer, const std::vector<Target>& targets,
                                  std::vector<Change> all, const DiagnoseContext& context) {
   if (!context.likely || context.likely->empty()) return all;
@@ -203,18 +190,18 @@ std::vector<Change> worth_trying(const Layer& layer, const std::vector<Target>& 
   return explained ? likely : all;
 }
 
-/// Causes with the same numbers as the best, and those that came closest.
+/// Adds the causes with the same numbers as the best one, and those that came closest.
 void add_others(const std::vector<Cause>& found, const Cause& best,
                 const std::vector<Cause>& runners_up, Diagnosis& diagnosis) {
   std::set<std::string> named;
   for (const Change* change : best.changes) named.insert(change->id);
-  for (const Cause& other : found) // as few changes, the same numbers
+  for (const Cause& other : found)
     if (&other != &found.front() && diagnosis.explained)
       for (const std::string& id : ids_of(other))
         if (named.insert(id).second) diagnosis.same_numbers.push_back(id);
   const bool in_part = !diagnosis.explained && !diagnosis.changes.empty();
   for (const Cause& close : runners_up) {
-    if (in_part) break; // they are about the stage that was explained
+    if (in_part) break; // they concern the stage that was explained
     const std::vector<std::string> ids = ids_of(close);
     if (std::all_of(ids.begin(), ids.end(), [&](const auto& id) { return named.count(id) > 0; }))
       continue;
@@ -240,7 +227,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   const ShortSteps rounded = short_steps_of(targets);
   const std::optional<DType> half = short_type_of(targets);
   std::vector<Change> changes = changes_for({layer, known, context.fused, context.model});
-  if (half) // one step rounded is told from the others' rounding only where they are not rounded
+  if (half) // a single rounded step is visible only if the others are not rounded
     std::erase_if(changes, [](const Change& change) { return change.id.ends_with(".rounded"); });
   const std::vector<Change> all = half ? std::vector<Change>{} : changes;
   CauseSearch search(layer, targets, worth_trying(layer, targets, std::move(changes), context),
@@ -250,7 +237,7 @@ Diagnosis explain(const Layer& the_layer, const std::vector<ReferenceStage>& ref
   Diagnosis diagnosis = compared_under(found.front(), layer, targets, before, threads);
   const auto is_none = [&](const Cause& cause) {
     if (cause.changes.empty()) return false;
-    return first_open(diagnosis, cause) ? !tells_something(diagnosis.stages)
+    return first_open(diagnosis, cause) ? !improves_some_stage(diagnosis.stages)
                                         : misleads(diagnosis, half.has_value());
   };
   while (found.size() > 1 && is_none(found.front())) {
@@ -299,8 +286,8 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
 
 namespace {
 
-/// The same of a whole model's layer, without the tensors that are another step than they were
-/// saved as.
+/// Explains a layer; of a whole model's layer, tensors that were captured at another step are
+/// excluded first.
 Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> reference,
                                const DiagnoseContext& context) {
   std::vector<OtherStep> captures;
@@ -309,7 +296,7 @@ Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> r
     std::erase_if(reference, [&](const ReferenceStage& one) { return one.stage == other.stage; });
   Diagnosis diagnosis = explain(layer, reference, context);
   while (context.model && !diagnosis.explained) {
-    // Behind a state that was saved before the last norm, the head is judged by itself.
+    // If `final` was saved before the last norm, the head is judged by itself.
     auto known = std::ranges::find(reference, Stage::final, &ReferenceStage::stage);
     if (!layer.ends || known == reference.end())
       known = std::ranges::find(reference, *diagnosis.unexplained, &ReferenceStage::stage);
@@ -321,7 +308,7 @@ Diagnosis explain_but_captures(const Layer& layer, std::vector<ReferenceStage> r
     captures.push_back({open, other});
     reference.erase(known);
     diagnosis = {};
-    diagnosis.equal = diagnosis.explained = true; // where nothing else is left
+    diagnosis.equal = diagnosis.explained = true; // if nothing is left to compare
     if (reference.empty()) break;
     diagnosis = explain(layer, reference, context);
   }
@@ -335,7 +322,7 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
                    const DiagnoseContext& context) {
   Diagnosis diagnosis = explain_but_captures(layer, reference, context);
   if (diagnosis.explained || !layer.settings.residual || layer.block) return diagnosis;
-  // What an implementation calls its output may have the input added back already.
+  // An implementation's output may already include the residual connection.
   std::vector<ReferenceStage> other = reference;
   ReferenceStage* output = nullptr;
   for (ReferenceStage& one : other) {
@@ -348,6 +335,33 @@ Diagnosis diagnose(const Layer& layer, const std::vector<ReferenceStage>& refere
   if (!as_residual.explained) return diagnosis;
   as_residual.reading = "the reference's output is this layer's residual: X + output";
   return as_residual;
+}
+
+std::pair<Diagnosis, Reference> best_reading(const Layer& layer,
+                                             const std::vector<Reference>& readings,
+                                             StagesOfReading compared,
+                                             const DiagnoseContext& context) {
+  std::optional<std::pair<Diagnosis, Reference>> best;
+  for (const Reference& reading : readings) {
+    if (best && best->first.explained && best->first.changes.size() <= 1) break;
+    Diagnosis one = diagnose(layer, compared(reading), context);
+    if (!best || (one.explained &&
+                  (!best->first.explained || one.changes.size() < best->first.changes.size())))
+      best.emplace(std::move(one), reading);
+  }
+  return std::move(*best);
+}
+
+std::pair<Diagnosis, Reference> best_reading(const LoadedLayer& loaded,
+                                             const std::vector<Reference>& readings,
+                                             std::size_t threads) {
+  return best_reading(loaded.layer, readings,
+                      [](const Reference& reading) { return reading.stages; },
+                      {is_fused(loaded), threads, nullptr, nullptr});
+}
+
+bool is_fused(const LoadedLayer& loaded) {
+  return find_named(loaded.origins, "W_qkv") != nullptr;
 }
 
 } // namespace mha

@@ -1,19 +1,20 @@
 #pragma once
-// Which heads, rows or columns of a stage differ from a reference's.
+// The heads, rows and columns of a stage that differ from a reference's, and hints about them.
 
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 namespace mha {
 
-/// A stage seen as (B, groups, rows, width) of ours and theirs.
+/// Our value of a stage and the reference's, both seen as (B, heads, rows, width).
 struct Sides {
   Tensor ours, theirs;
-  std::size_t B = 1, H = 1, T = 1, n = 1; ///< n: keys of a map, a head's width of a token stage
+  std::size_t B = 1, H = 1, T = 1, n = 1; ///< n: keys of a map, or a head's width
   bool map = false, packed = false;       ///< packed: B, T, H · n in memory
 
   std::size_t at(std::size_t b, std::size_t h, std::size_t t, std::size_t j) const {
@@ -21,12 +22,12 @@ struct Sides {
   }
 };
 
-/// A target beside the layer's own value of its stage.
+/// Combines a target with the layer's own value of its stage.
 Sides sides_of(const Layer& layer, const Target& target, Tensor ours);
 
-/// The largest difference in each of the parts that `place(b, h, t, j)` numbers, relative to the
-/// root of the mean square of theirs; infinite where one side alone is finite. Elements that either
-/// side hides are left out.
+/// For each part, numbered by `place(b, h, t, j)`, the largest difference relative to the root mean
+/// square of theirs; infinite if only one side is finite. Elements that either side hides are
+/// skipped.
 template <class Place>
 std::vector<double> differences(const Sides& s, std::size_t parts, const Place& place) {
   std::vector<double> difference(parts, 0.0);
@@ -48,10 +49,21 @@ std::vector<double> differences(const Sides& s, std::size_t parts, const Place& 
   return difference;
 }
 
-/// The same of each row: a token of the text, or a query.
+/// The same for each row, which is a token or a query.
 std::vector<double> row_differences(const Sides& s);
 
 /// The parts that differ by more than rounding.
 std::vector<std::size_t> differing_parts(const std::vector<double>& difference, double tolerance);
+
+/// Recovers the joined heads (B, T, H · d_v) from an output (B, T, d_out): (output − b_o) W_oᵀ (W_o
+/// W_oᵀ)⁻¹. Empty if W_o has more rows than columns or is close to singular.
+Tensor joined_heads_of(const Layer& layer, const Tensor& output);
+
+/// Sentences about the first stage that no change explains: which heads, keys or queries differ,
+/// exchanged heads, quantised or different weights. Empty if the numbers show nothing. `targets`
+/// are in the order of the computation; the layer has tokens as rows and includes the changes
+/// found.
+std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>& targets,
+                                   Stage unexplained);
 
 } // namespace mha

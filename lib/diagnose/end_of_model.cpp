@@ -21,9 +21,9 @@ EndOfModel::EndOfModel(const Layer& ends, const ReferenceStage& known, std::size
   rounding_ = thresholds::rounded_steps * storing_error(known.stored);
 }
 
-void EndOfModel::allow_rounding(const Tensor& as_it_is, const Tensor& rounded) {
+void EndOfModel::allow_rounding(const Tensor& unchanged, const Tensor& rounded) {
   EndOfModel own = *this;
-  own.theirs_ = shown(as_it_is);
+  own.theirs_ = shown(unchanged);
   rounding_ = std::max(rounding_, thresholds::rounded_steps * own.after(rounded).error);
 }
 
@@ -52,8 +52,8 @@ Agreement EndOfModel::of_shown(const Tensor& ours) const {
   return agreement_of(ours, theirs_, tolerance_);
 }
 
-double EndOfModel::steps_between(const Tensor& here, const Tensor& there) const {
-  return projection(theirs_, there, here);
+double EndOfModel::steps_between(const Tensor& from, const Tensor& to) const {
+  return projection(theirs_, to, from);
 }
 
 Agreement EndOfModel::after(const Tensor& stream, const Change* of_end) const {
@@ -74,7 +74,7 @@ std::vector<std::size_t> EndOfModel::saved_tokens(std::size_t most) const {
   return some;
 }
 
-Tensor handed_on(const Layer& layer, std::size_t threads) {
+Tensor stream_after(const Layer& layer, std::size_t threads) {
   return value_of(layer, Stage::resid_post, threads);
 }
 
@@ -86,8 +86,8 @@ std::vector<Tensor> streams_through(const std::vector<Layer>& layers, const Tens
                                     std::size_t threads, std::optional<DType> half) {
   std::vector<Tensor> streams{stream};
   for (const Layer& layer : layers) {
-    Tensor behind = handed_on(on_stream(layer, streams.back()), threads);
-    streams.push_back(half ? rounded_to(behind, *half) : std::move(behind));
+    Tensor next = stream_after(on_stream(layer, streams.back()), threads);
+    streams.push_back(half ? rounded_to(next, *half) : std::move(next));
   }
   return streams;
 }

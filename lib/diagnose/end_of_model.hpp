@@ -1,59 +1,62 @@
 #pragma once
-// Saved stages after a stream: of the layer that it enters, or of a model's end.
+// The saved stages that depend on a stream: those of the layer that it enters, or of the model's
+// end.
 
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 
 namespace mha {
 
-/// Saved stages that show a stream (B, T, d_model), in the order of the computation.
+/// Saved stages that depend on a stream (B, T, d_model), in the order of the computation.
 class StreamView {
 public:
   virtual ~StreamView() = default;
   virtual std::size_t stages() const = 0;
   virtual Stage stage(std::size_t i) const = 0;
-  /// What rounding of the layers before may leave of stage i, relative to it.
+  /// The relative error that rounding in the earlier layers may cause in stage i.
   virtual double rounding(std::size_t i) const = 0;
-  /// How stage i agrees after a stream, and under a change of what the stream enters (or null).
+  /// How stage i agrees if computed from a stream, optionally under a change of what the stream
+  /// enters.
   virtual Agreement agreement(std::size_t i, const Tensor& stream, const Change* of_end) const = 0;
 };
 
-/// One saved stage of a model's end, and how far a stream after the last layer is from it.
+/// A saved stage of a model's end, compared with what the end computes from a stream.
 class EndOfModel final : public StreamView {
 public:
-  /// `ends` as they are, of which `known` was saved.
+  /// `ends` without changes; `known` is the saved stage.
   EndOfModel(const Layer& ends, const ReferenceStage& known, std::size_t threads);
 
-  /// The same of a part alone.
+  /// The same restricted to a part.
   EndOfModel of(const EndSample& part) const;
-  /// Those tokens, and logits that show what all would: a part that shows what changes of the
-  /// stream do.
+  /// The part with these tokens and as many logits as suffice to show the effect of changes of the
+  /// stream.
   EndSample part(std::vector<std::size_t> tokens) const;
-  /// The same, computed by so many threads.
+  /// The same, computed by this many threads.
   EndOfModel on_threads(std::size_t threads) &&;
-  /// How what was saved agrees with what the end makes of a stream, under a change of it or none.
+  /// How the end of a stream, optionally under a change of the end, agrees with the saved stage.
   Agreement after(const Tensor& stream, const Change* of_end = nullptr) const;
-  /// What the end makes of a stream, how that agrees, and how many times the difference between two
-  /// of those takes the first to what was saved.
+  /// The stage that the end computes from a stream, how such a value agrees, and the factor by
+  /// which the difference between two of them must be multiplied to reach the saved value from the
+  /// first.
   Tensor shown(const Tensor& stream) const;
   Agreement of_shown(const Tensor& ours) const;
-  double steps_between(const Tensor& here, const Tensor& there) const;
-  /// Up to `most` tokens of every text whose rows were saved, from the first to the last.
+  double steps_between(const Tensor& from, const Tensor& to) const;
+  /// Up to `most` tokens, from first to last, whose rows were saved in every text.
   std::vector<std::size_t> saved_tokens(std::size_t most) const;
 
   std::size_t stages() const override { return 1; }
-  /// Final or logits.
+  /// Stage::final or Stage::logits.
   Stage stage(std::size_t = 0) const override { return stage_; }
   double rounding(std::size_t = 0) const override { return rounding_; }
   Agreement agreement(std::size_t, const Tensor& stream, const Change* of_end) const override {
     return after(stream, of_end);
   }
-  /// The short type that was saved; nothing: none.
+  /// The short type of the saved numbers, if any.
   std::optional<DType> half() const { return half_; }
-  /// Lets rounding leave what it makes of a stream, where that is more: `as_it_is` beside the one
-  /// that was rounded behind every layer.
-  void allow_rounding(const Tensor& as_it_is, const Tensor& rounded);
-  /// The end as it is.
+  /// Raises the allowed rounding to the effect of rounding the stream after every layer:
+  /// `unchanged` is the exact stream, `rounded` the rounded one.
+  void allow_rounding(const Tensor& unchanged, const Tensor& rounded);
+  /// The end without changes.
   const Layer& ends() const { return ends_; }
 
 private:
@@ -65,15 +68,14 @@ private:
   std::size_t threads_;
 };
 
-/// What a layer hands on, in the form of Layer::given.
-Tensor handed_on(const Layer& layer, std::size_t threads);
-/// The layer on another stream, in row form and with a batch axis.
+/// The stream after a layer, in the form of Layer::given.
+Tensor stream_after(const Layer& layer, std::size_t threads);
+/// The layer on another stream, with tokens as rows and a batch axis.
 Layer on_stream(const Layer& layer, const Tensor& stream);
-/// The stream that enters the first layer and what each hands on, rounded to a short type behind
-/// each where one is given.
+/// The stream before the first layer and after each layer, rounded to `half` after each if given.
 std::vector<Tensor> streams_through(const std::vector<Layer>& layers, const Tensor& stream,
                                     std::size_t threads, std::optional<DType> half = {});
-/// Whether two layers' changes are the same.
+/// Whether changes of two layers are the same change.
 bool is_same(const Change& a, const Change& b);
 
 } // namespace mha

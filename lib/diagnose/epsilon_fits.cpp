@@ -1,4 +1,4 @@
-// The ε of a norm, found by fitting: one that is not usual, which a reference took.
+// Fits an unusual ε of a norm.
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
@@ -16,7 +16,7 @@ namespace mha {
 
 namespace {
 
-/// The nearest number of one digit, then of two, that is as good as rounding lets a fit be.
+/// The nearest number of one digit, or else of two, within the accuracy of the fit.
 double as_people_write(double eps, double near) {
   for (const int digits : {1, 2}) {
     const double unit = std::pow(10.0, std::floor(std::log10(eps)) + 1 - digits),
@@ -26,7 +26,7 @@ double as_people_write(double eps, double near) {
   return eps;
 }
 
-/// An ε that a layer has, and what takes another in its place.
+/// An ε of a layer, and the change to another value.
 struct Epsilon {
   double own = 0;
   std::function<Change(double eps)> change;
@@ -58,8 +58,8 @@ std::vector<Epsilon> epsilons_of(const Layer& layer) {
 
 } // namespace
 
-/// Newton's steps on ε: what a tenth more of it changes says how much of the difference is due to
-/// it. Of a long input some queries tell that, too.
+/// Newton's method on ε: the effect of increasing it by a tenth shows how much of the difference it
+/// causes. For a long input, some queries suffice.
 void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
   constexpr double tenth = 0.1, most_at_once = 30, smallest = 1e-15, largest = 10;
   constexpr int steps = 12, from_afar = 4;
@@ -71,7 +71,7 @@ void CauseSearch::fit_epsilon(Trials& trials, Changes& candidates) {
       const Change here = make(eps), more = make(eps * (1 + tenth));
       const double error = trials.screen({&here}).error;
       if (i == 0) first = error;
-      // Not what it is due to.
+      // ε does not cause the difference.
       if (!std::isfinite(error) || (i == 1 && !(error < last)) ||
           (i == from_afar && !(error < thresholds::worth_fitting_epsilon * first)))
         return;

@@ -1,6 +1,6 @@
 #pragma once
-// Which form of GELU a reference in half precision has. By erf and by tanh differ by less than its
-// rounding of any one number: over all of them the difference goes one way, or it does not.
+// Finds the form of GELU of a reference in half precision. The forms by erf and by tanh differ by
+// less than the rounding of a single number, but over all numbers the difference is visible.
 
 #include <mha/compare/reference.hpp>
 #include <mha/diagnose/hypotheses/change.hpp>
@@ -10,25 +10,26 @@
 
 namespace mha {
 
-/// Counts what the layers of a model that agree within rounding say of its form of GELU.
+/// Collects the evidence for the form of GELU from the layers of a model that agree within
+/// rounding.
 class GeluForms {
 public:
   enum class Verdict {
-    not_asked, ///< no GELU, or no reference in half precision
+    not_asked, ///< no GELU, or a reference that is not in half precision
     own,       ///< the layers' own form
     other,     ///< the other one
     open,      ///< not decidable: the reference rounds more than the forms differ
   };
 
-  /// Adds a layer and its reference, or those of the model's ends. `stream`: whether the layer
-  /// stands on the reference's own stream; a step behind it tells nothing otherwise, unless the
-  /// reference has what enters the feed-forward.
+  /// Adds a layer and its reference, or those of the model's ends. `stream`: whether the layer is
+  /// computed from the reference's own stream. If not, the layer counts only if the reference has
+  /// the input of the feed-forward.
   void add(const Layer& layer, const Reference& reference, bool stream, std::size_t threads);
 
   Verdict verdict() const;
-  /// What is said of the verdict `other` or `open`, in a sentence.
+  /// A sentence for the verdict `other` or `open`.
   std::string sentence() const;
-  /// The other form as a cause, for a layer of the model; the verdict is `other`.
+  /// The other form as a cause of a layer's difference; the verdict must be `other`.
   Change cause() const;
 
 private:
@@ -37,7 +38,8 @@ private:
 
   std::optional<Activation> form_; ///< the model's
   std::optional<DType> half_;      ///< the reference's
-  /// The other form's share of the differences, summed by how sure each is; of those sums.
+  /// Sums over the layers: the other form's share of the difference times its weight, and the
+  /// weights (1 / variance).
   double along_ = 0, weight_ = 0;
 };
 

@@ -1,9 +1,7 @@
-#include <mha/diagnose/hints.hpp>
 
 #include <mha/compare/not_saved.hpp>
 #include <mha/diagnose/differing_parts.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/joined_heads.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/forward/mask.hpp>
 #include <mha/layer/graph.hpp>
@@ -17,14 +15,15 @@ namespace mha {
 namespace {
 
 std::string numbers(const std::vector<std::size_t>& list) {
-  std::string words;
+  std::string text;
   for (std::size_t i = 0; i < list.size(); ++i)
-    words += fmt::format("{}{}", i == 0 ? "" : i + 1 == list.size() ? " and " : ", ", list[i]);
-  return words;
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == list.size() ? " and " : ", ", list[i]);
+  return text;
 }
 
-/// "head 3", "heads 1 and 3": few of several. Not where the other parts have no choice (`free`, all
-/// where it is empty): they are hidden, or attend to a single key.
+/// Names the parts that differ if they are few or contiguous: "head 3", "heads 1 and 3". Nothing if
+/// all parts that can differ do; `free` marks them (empty: all), because others are hidden or
+/// attend to a single key.
 std::optional<std::string> parts_that_differ(const std::vector<double>& difference,
                                              double tolerance, const char* one, const char* several,
                                              const std::vector<bool>& free = {}) {
@@ -35,7 +34,7 @@ std::optional<std::string> parts_that_differ(const std::vector<double>& differen
   if (list.size() == 1) return fmt::format("{} {}", one, list[0]);
   if (list.size() <= 4 && 3 * list.size() <= difference.size())
     return fmt::format("{} {}", several, numbers(list));
-  // A run of them: of the past, of the end.
+  // A contiguous run, such as the past or the end.
   if (list.back() - list.front() + 1 == list.size())
     return fmt::format("{} {}–{}", several, list.front(), list.back());
   return {};
@@ -45,7 +44,7 @@ double norm_of(const std::vector<double>& a) {
   return std::sqrt(std::inner_product(a.begin(), a.end(), a.begin(), 0.0));
 }
 
-/// Head h of ours and head g of theirs agree.
+/// Whether our head h agrees with their head g.
 bool heads_agree(const Sides& s, std::size_t h, std::size_t g, double tolerance) {
   double difference = 0, size = 0;
   for (std::size_t b = 0; b < s.B; ++b)
@@ -59,7 +58,7 @@ bool heads_agree(const Sides& s, std::size_t h, std::size_t g, double tolerance)
   return size > 0 && std::sqrt(difference / size) <= 8 * tolerance;
 }
 
-/// Heads of theirs that are other heads of ours.
+/// Describes heads of theirs that equal other heads of ours.
 std::optional<std::string> exchanged_heads(const Sides& s, double tolerance) {
   if (s.H < 2) return {};
   std::vector<std::size_t> moved, from;
@@ -73,12 +72,12 @@ std::optional<std::string> exchanged_heads(const Sides& s, double tolerance) {
   if (moved.size() == 2 && from[0] == moved[1])
     return fmt::format("heads {} and {} are exchanged", moved[0], moved[1]);
   if (moved.size() > 1)
-    return fmt::format("heads {} hold what heads {} should: their order is another one",
+    return fmt::format("heads {} hold what heads {} should: they are in another order",
                        numbers(moved), numbers(from));
   return {};
 }
 
-/// cos of the angle between ours and theirs, of what is finite on both sides; and the relative
+/// The cosine between ours and theirs over the numbers finite on both sides, and the relative
 /// difference.
 struct Likeness {
   double cosine = 0, error = 0;
@@ -104,13 +103,13 @@ bool is_projection(Stage stage) {
   return stage == Stage::q || stage == Stage::k || stage == Stage::v;
 }
 
-/// Whether the reference's own rounding, in the short type that it computes in, does as much.
+/// Whether rounding in the reference's short type causes an error of this size.
 bool is_rounding(const Layer& layer, const Target& open, double error) {
   if (!open.half) return false;
   return error <= thresholds::own_rounding * Trials(layer, {}, open, {}, 0).usual_rounding();
 }
 
-/// About the values of the stage as a whole: weights quantised, other weights.
+/// Describes the stage as a whole: quantised weights or other weights.
 std::optional<std::string> about_weights(const Layer& layer, const std::vector<Target>& targets,
                                          const Target& open) {
   const Sides s = sides_of(layer, open, value_of(layer, open.stage));
@@ -130,7 +129,7 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
         "(cosine "
         "{:.6f}): quantised or rounded weights, or a slightly different input, look like this",
         like.error, like.cosine);
-  // Of few numbers the cosine is far from 0 by chance.
+  // The cosine of few numbers is far from 0 by chance.
   const double chance = 4 / std::sqrt(static_cast<double>(s.theirs.count()));
   const bool first = &open == &targets.front() || is_projection(open.stage);
   if (first && everywhere &&
@@ -143,7 +142,7 @@ std::optional<std::string> about_weights(const Layer& layer, const std::vector<T
   return {};
 }
 
-/// Whether theirs are 0 in all columns that differ: they were not written.
+/// Whether theirs are 0 in all columns that differ, as if never written.
 bool zero_where(const Sides& s, const std::vector<double>& columns, double tolerance) {
   const std::vector<std::size_t> list = differing_parts(columns, tolerance);
   for (std::size_t b = 0; b < s.B; ++b)
@@ -154,11 +153,11 @@ bool zero_where(const Sides& s, const std::vector<double>& columns, double toler
   return true;
 }
 
-/// The queries and keys whose weights are free to differ: of a query that sees a single key they
-/// are 1 and 0, and a key that no other query sees is hidden.
+/// The queries and keys whose weights can differ. A query that sees a single key has the weight 1
+/// there, and keys that only such queries see cannot differ either.
 struct FreeChoices {
   std::vector<bool> queries, keys;
-  /// Of so many rows, where they are the queries.
+  /// The queries if there are as many rows as queries, else empty.
   std::vector<bool> of_rows(std::size_t rows) const {
     return rows == queries.size() ? queries : std::vector<bool>{};
   }
@@ -189,13 +188,13 @@ bool are_keys(Stage stage) {
          stage == Stage::k_rope || stage == Stage::k_all || stage == Stage::v_all;
 }
 
-/// Where the differences are.
+/// Describes where the differences are.
 void about_places(const Sides& s, double tolerance, Stage stage, const Layer& layer,
                   std::vector<std::string>& hints) {
-  const auto add = [&](const std::optional<std::string>& words, const char* more) {
-    if (words)
+  const auto add = [&](const std::optional<std::string>& text, const char* more) {
+    if (text)
       hints.push_back(
-          fmt::format("all elements of {} that differ are in {}{}", name_of(stage), *words, more));
+          fmt::format("all elements of {} that differ are in {}{}", name_of(stage), *text, more));
   };
   if (s.H > 1) {
     const std::optional<std::string> heads = parts_that_differ(
@@ -250,7 +249,7 @@ void about_places(const Sides& s, double tolerance, Stage stage, const Layer& la
         "");
 }
 
-/// Solves A c = y for a symmetric positive A of n × n, by elimination; empty where it is singular.
+/// Solves A c = y by elimination for a symmetric positive n × n matrix A; empty if it is singular.
 std::vector<double> solved(std::vector<double> A, std::vector<double> y) {
   const std::size_t n = y.size();
   for (std::size_t i = 0; i < n; ++i) {
@@ -269,8 +268,8 @@ std::vector<double> solved(std::vector<double> A, std::vector<double> y) {
   return y;
 }
 
-/// The output as a sum of what the heads add, each with its own factor: a head that counts 0 or
-/// otherwise than once is told.
+/// Fits the output as a sum of the heads' results with a factor each, and names the heads whose
+/// factor is not 1.
 std::optional<std::string> heads_of_output(const Layer& layer, const Target& open) {
   if (open.stage != Stage::output || layer.W_o.empty() || layer.dims.H < 2) return {};
   const std::size_t H = layer.dims.H;
@@ -309,8 +308,9 @@ std::optional<std::string> heads_of_output(const Layer& layer, const Target& ope
                      off.size() == 1 ? "head" : "heads", numbers(off), factors);
 }
 
-/// The heads that an output alone shows to differ.
-void about_heads_behind(const Layer& layer, const Target& open, std::vector<std::string>& hints) {
+/// Names differing heads from the output alone.
+void about_heads_of_output(const Layer& layer, const Target& open,
+                           std::vector<std::string>& hints) {
   if (open.stage != Stage::output || layer.W_o.empty() || layer.dims.H < 2) return;
   Target joined = open;
   joined.stage = Stage::concat;
@@ -320,16 +320,15 @@ void about_heads_behind(const Layer& layer, const Target& open, std::vector<std:
   const std::vector<double> difference =
       differences(s, s.H, [](std::size_t, std::size_t h, std::size_t, std::size_t) { return h; });
   const double largest = *std::ranges::max_element(difference);
-  if (!(largest > thresholds::seen_behind_product) || !std::isfinite(largest)) return;
+  if (!(largest > thresholds::seen_through_product) || !std::isfinite(largest)) return;
   const double small =
-      std::max(thresholds::small_beside_largest * largest, thresholds::small_behind_product);
+      std::max(thresholds::small_beside_largest * largest, thresholds::small_through_product);
   if (const auto heads = parts_that_differ(difference, small / 8, "head", "heads"))
     hints.push_back(fmt::format("what differs in the output comes from {} alone", *heads));
   if (const auto moved = exchanged_heads(s, small / 8)) hints.push_back(*moved);
 }
 
-/// Numbers of the reference that are NaN where the layer's own are not, and the first token that
-/// has some.
+/// Counts the reference's NaNs where the layer has none, and names the first such token.
 std::optional<std::string> about_nan(const Sides& s) {
   std::size_t count = 0, first = 0;
   for (std::size_t i = 0; i < s.theirs.count(); ++i) {
@@ -354,13 +353,13 @@ std::vector<std::string> hints_for(const Layer& layer, const std::vector<Target>
   const auto open = std::ranges::find_if(
       targets, [&](const Target& target) { return target.stage == unexplained; });
   if (open == targets.end() || open->theirs.empty()) return hints;
-  if_allowed([&] { // a stage that cannot be computed by itself shows nothing
+  if_allowed([&] { // no hints if the stage cannot be computed by itself
     const Sides s = sides_of(layer, *open, value_of(layer, open->stage));
     if (s.ours.shape() != s.theirs.shape()) return;
     if (const auto nan = about_nan(s)) return hints.push_back(*nan);
     about_places(s, open->tolerance, unexplained, layer, hints);
     if (const auto heads = heads_of_output(layer, *open)) hints.push_back(*heads);
-    if (hints.empty()) about_heads_behind(layer, *open, hints);
+    if (hints.empty()) about_heads_of_output(layer, *open, hints);
     if (hints.empty())
       if (const auto weights = about_weights(layer, targets, *open)) hints.push_back(*weights);
   });

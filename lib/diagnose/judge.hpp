@@ -1,38 +1,38 @@
 #pragma once
-// Verdicts on changes at one stage: they explain it if what they leave is within its precision's
-// rounding, and, against a reference in half precision, if they take most of the difference away.
+// Judges changes at one stage. They explain it if the remaining difference is rounding; for a
+// reference in half precision they must also remove most of the difference.
 
 #include <mha/diagnose/trials.hpp>
 
 namespace mha {
 
-/// Theirs, with −∞ where it is ours and they have a constant of masks: a row that hides everything
-/// is one of ours for the steps after it, too.
+/// Theirs, with a mask constant replaced by −∞ where ours is −∞, so that later steps treat a fully
+/// masked row as ours.
 Tensor with_infinities(Stage stage, const Tensor& ours, const Tensor& theirs);
 
-/// How many of them have a fitted number.
+/// The number of changes with a fitted number.
 std::size_t fitted_in(const Changes& changes);
 
-/// The verdicts on sets of changes at one stage. The trials outlive it.
+/// Judges sets of changes at one stage. The trials must outlive it.
 class StageJudge {
 public:
   explicit StageJudge(const Trials& trials) : trials_(trials) {}
 
-  /// Whether a set that was screened so is worth computing as a whole.
+  /// Whether a set with this screening result is worth computing as a whole.
   bool is_likely(const Agreement& screened) const;
-  /// What a set leaves of the stage, relative to it, where it explains it; else nothing.
+  /// The relative error that a set leaves if it explains the stage, else nothing.
   std::optional<double> left_by(const Changes& changes) const;
-  /// Whether a set that leaves this much explains as much as one that leaves the least.
+  /// Whether a set that leaves the error `left` is as good as the best, which leaves `least`.
   bool is_as_good(double left, double least) const;
-  /// Whether the sets that were found leave so much that a fitted number may be meant.
+  /// Whether the sets found leave so much that a fitted number may explain more.
   bool may_fit_better(const std::vector<Changes>& found) const;
-  /// Without those that leave more than the closest.
+  /// The sets that are as good as the closest.
   std::vector<Changes> closest_of(std::vector<Changes> found) const;
-  /// Whether a set makes little better but one row: where two keys are nearly equal, rounding
-  /// decides which of them a query reads, and what moves the scores a little decides otherwise.
+  /// Whether a set improves hardly more than one row. If two keys are nearly equal, rounding
+  /// decides which one a query reads, and any small change of the scores may change that.
   bool helps_one_row(const Changes& changes) const;
-  /// Of changes that were screened alone, those that are seen through the rounding of a stage in
-  /// half precision, the nearest first. `ours`: the stage as it is.
+  /// The changes, screened alone, whose effect is visible despite the rounding of a stage in half
+  /// precision, closest first. `ours` is the stage without changes.
   std::vector<Changes> seen_through_rounding(const Tensor& ours, const Changes& candidates,
                                              const std::map<const Change*, Agreement>& alone) const;
 
@@ -43,8 +43,17 @@ private:
   double most_left() const;
 
   const Trials& trials_;
-  mutable std::optional<Agreement> unchanged_; ///< the stage without a change, by screening
-  mutable std::optional<double> most_left_;    ///< by an explanation, of numbers in a short type
+  mutable std::optional<Agreement> unchanged_; ///< screening without changes
+  /// The most that an explanation may leave of numbers in a short type.
+  mutable std::optional<double> most_left_;
 };
+
+/// How a stage of the reference differs from ours without an effect: "equal up to the factor
+/// 0.125", "equal up to the order of the dimensions in each head". "" if it differs in another way
+/// or the stage is neither scores nor a form of q or k. `ours` has the form of Layer::given. The
+/// trials of the stage judge the remaining difference. `tolerance`: how close columns must be to be
+/// compared.
+std::string harmless_difference(const Layer& layer, const Trials& trials, const Tensor& ours,
+                                double tolerance);
 
 } // namespace mha

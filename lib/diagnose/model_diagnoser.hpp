@@ -1,10 +1,10 @@
 #pragma once
-// The course of a whole model's diagnosis: layer by layer, each on the reference's own stream.
+// Diagnoses a whole model layer by layer, each layer on the reference's own stream.
 
 #include <mha/compare/readings.hpp>
 #include <mha/compare/streams.hpp>
-#include <mha/diagnose/best_reading.hpp>
 #include <mha/diagnose/captured.hpp>
+#include <mha/diagnose/diagnose.hpp>
 #include <mha/diagnose/gelu_forms.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/model_diagnosis.hpp>
@@ -25,7 +25,7 @@ namespace mha {
 /// The stages that a reference has.
 std::vector<Stage> stages_in(const Reference& reference);
 
-/// Targets of a layer: what is computed in it; `embed`: what enters the first one.
+/// The stages of a reference that are computed in a layer, or with `embed` those of the embedding.
 std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed);
 
 class ModelDiagnoser {
@@ -40,7 +40,7 @@ public:
         effort_(effort) {
     SameText same = require_same_text(model, files_);
     for (const std::string& note : same.notes) calls_.note(note);
-    around_.before = std::move(same.tokens_before), around_.behind = std::move(same.tokens_after);
+    around_.before = std::move(same.tokens_before), around_.after = std::move(same.tokens_after);
     around_.embedding = &texts_.embedding();
     around_.ids = texts_.ids(), around_.lengths = texts_.lengths();
     around_.layers = texts_.layers().size();
@@ -92,18 +92,18 @@ private:
   ModelDiagnosis diagnoses_;
   ReferenceStream stream_;
   GeluForms gelu_;
-  std::vector<OtherStep> captures_; ///< of the layer that is looked at
-  std::vector<Change> likely_;      ///< the causes of the layer before
-  std::optional<LoadedLayer> last_; ///< with what it was computed from
+  std::vector<OtherStep> captures_; ///< of the current layer
+  std::vector<Change> likely_;      ///< the causes of the previous layer
+  std::optional<LoadedLayer> last_; ///< the layer compared last, with its input
   Changes last_changes_;
   std::vector<Change> kept_changes_;
   Tensor embed_;
-  /// The first layer that nothing explains, and its first stage that differs.
+  /// The first unexplained layer, and its first stage that differs.
   std::optional<std::pair<std::string, ReferenceStage>> unexplained_;
-  bool is_sum_ = false;            ///< what the layer before hands on is a sum of its saved steps
-  bool stream_is_unknown_ = false; ///< the stream behind the last layer is not known
-  bool ends_with_own_ = false;     ///< the model's end is judged from its own last stream
-  bool streams_ = false;           ///< the reference has some of it
+  bool is_sum_ = false;            ///< the stream after the previous layer is a sum of saved steps
+  bool stream_is_unknown_ = false; ///< the stream after the previous layer is unknown
+  bool ends_with_own_ = false;     ///< the end is computed from the model's own last stream
+  bool streams_ = false;           ///< the reference has some stream
   std::mutex reading_others_;
   std::map<std::size_t, std::shared_ptr<const Layer>> others_;
 };

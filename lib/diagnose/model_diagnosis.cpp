@@ -13,14 +13,14 @@ std::vector<Stage> stages_in(const Reference& reference) {
 
 namespace {
 
-/// Whether the only cause is the reference's short type.
+/// Whether the reference's short type is the only cause.
 bool is_of_precision(const std::vector<Change>& changes) {
   return std::ranges::all_of(
       changes, [](const Change& change) { return change.id.starts_with("precision."); });
 }
 
-/// Whether the end of a reference in a short type differs by what rounding a layer's steps does:
-/// the last layer's own are not there to be compared.
+/// Whether the model's end differs by no more than the rounding of a layer's steps in the
+/// reference's short type, for references that do not have the last layer's steps.
 bool is_rounding_of_layer(const Diagnosis& diagnosis, const ReferenceStage& target) {
   return is_short(target.stored) && diagnosis.changes.empty() &&
          diagnosis.error_before <= thresholds::rounded_steps * storing_error(target.stored);
@@ -36,8 +36,7 @@ std::vector<ReferenceStage> targets_in(const Reference& reference, bool embed) {
   return list;
 }
 
-/// Another layer's weights, kept once read. Trials ask for them from several threads at once, and
-/// the files' reader serves one.
+/// Another layer, read once. Trials call this from several threads, and the files have one reader.
 std::shared_ptr<const Layer> ModelDiagnoser::other_layer(std::size_t number) {
   if (number >= texts_.layers().size()) return nullptr;
   const std::lock_guard one_reader(reading_others_);
@@ -46,7 +45,7 @@ std::shared_ptr<const Layer> ModelDiagnoser::other_layer(std::size_t number) {
   return other;
 }
 
-/// The model's ends behind a stream.
+/// The model's ends with this stream after the last layer.
 Layer ModelDiagnoser::ends_from(const Tensor& stream) const {
   auto ends = std::make_shared<ModelEnds>();
   ends->final = texts_.model().last_norm(), ends->head = texts_.model().head();
@@ -66,7 +65,7 @@ LoadedLayer ModelDiagnoser::of_ends(const Layer& ends) const {
   return loaded;
 }
 
-/// What the last layer hands on, with what was found changed.
+/// The stream after the layer compared last, with the changes found in it.
 Tensor ModelDiagnoser::predicted() {
   const Layer layer = changed(last_->layer, last_changes_);
   return trace(layer, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
@@ -75,7 +74,7 @@ Tensor ModelDiagnoser::predicted() {
 void ModelDiagnoser::keep(const std::string& id, const LoadedLayer& loaded, Diagnosis diagnosis) {
   for (Change& change : diagnosis.changes)
     if (change.reproduction.tensor()) change.reproduction = {};
-  // What enters a layer and the layer itself are one place.
+  // The input of a layer and the layer itself are one place.
   if (!diagnoses_.places.empty() && diagnoses_.places.back().id == id) {
     if (diagnosis.equal && diagnosis.captures.empty()) return;
     Diagnosis& before = diagnoses_.places.back().diagnosis;
@@ -99,7 +98,7 @@ ModelDiagnoser::best(const Layer& layer, const std::vector<Reference>& readings,
                       {fused, effort_.threads, &around_, &likely_});
 }
 
-/// What enters the first layer, if the reference has it.
+/// Diagnoses the input of the first layer if the reference has it.
 void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_first) {
   last_ = first, embed_ = first.layer.X;
   const Layer ends = ends_from(first.layer.X);
@@ -122,8 +121,8 @@ void ModelDiagnoser::embedding(const LoadedLayer& first, const Reference& of_fir
   keep("embed", first, std::move(diagnosis));
 }
 
-/// The best reading's diagnosis; where nothing explains it, with a cause before the layer, whose
-/// input is `layer`'s then.
+/// The diagnosis of the best reading. If nothing explains the layer, a cause before it is searched
+/// for, and `layer` gets the changed input.
 std::pair<Diagnosis, Reference> ModelDiagnoser::verdict(const LoadedLayer& loaded,
                                                         const std::vector<Reference>& readings,
                                                         bool first, Layer& layer) {
@@ -201,7 +200,7 @@ void ModelDiagnoser::layer(const LoadedLayer& loaded) {
   keep(loaded.id, loaded, std::move(result->first));
 }
 
-/// The last norm and the head.
+/// Diagnoses the last norm and the head.
 void ModelDiagnoser::end() {
   std::optional<Tensor> theirs = stream_.before({});
   if (theirs && (ends_with_own_ || ends_follow_own_stream())) theirs = std::nullopt;
@@ -221,7 +220,7 @@ void ModelDiagnoser::end() {
   }
   const DiagnoseContext context{false, effort_.threads, &around_, &likely_};
   Diagnosis diagnosis = diagnose(ends, targets, {false, effort_.threads, &around_, nullptr});
-  // The last layer's result is seen through the norm alone, or the head.
+  // Only the norm or the head shows the last layer's result.
   const bool alone = !theirs && !stream_is_unknown_;
   if (!diagnosis.explained && alone && streams_ && is_rounding_of_layer(diagnosis, targets.front()))
     diagnosis.explained = diagnosis.equal = true, diagnosis.unexplained = {};
@@ -242,14 +241,14 @@ void ModelDiagnoser::end() {
       diagnosis = std::move(*everywhere);
     else
       diagnosis.hints.emplace_back(
-          "from the model's end alone, one cause in all layers or in one of them, and one layer "
-          "left out, run twice or exchanged are tried, not two causes at once and no rows before "
-          "the text (a soft prompt); save hidden_states to see where it begins");
+          "from the model's end alone, only single causes are tried, in all layers or in one, and "
+          "one layer left out, run twice or exchanged, but not two causes at once, and not rows "
+          "before the text (a soft prompt); save hidden_states to see where the difference begins");
   }
   keep("", loaded, std::move(diagnosis));
 }
 
-/// Every layer, without what enters it.
+/// All layers, without inputs.
 std::vector<Layer> ModelDiagnoser::outlines() const {
   std::vector<Layer> layers;
   for (const std::string& id : texts_.layers()) {
@@ -259,8 +258,8 @@ std::vector<Layer> ModelDiagnoser::outlines() const {
   return layers;
 }
 
-/// What each layer hides in its rounding shows in all of them: the other form of GELU. Named where
-/// all places are explained by nothing but the rounding.
+/// Names the other form of GELU, which is visible only over all layers, if nothing but rounding
+/// differs in all places.
 void ModelDiagnoser::name_form_of_gelu() {
   const GeluForms::Verdict verdict = gelu_.verdict();
   for (const PlaceDiagnosis& place : diagnoses_.places)
@@ -269,8 +268,9 @@ void ModelDiagnoser::name_form_of_gelu() {
   if (verdict != GeluForms::Verdict::other) return;
   for (PlaceDiagnosis& place : diagnoses_.places) {
     if (place.id.empty() || place.id == "embed" || !place.diagnosis.captures.empty()) continue;
-    Diagnosis& told = place.diagnosis;
-    told.equal = false, told.changes = {gelu_.cause()}, told.hints = {gelu_.sentence()};
+    Diagnosis& diagnosis = place.diagnosis;
+    diagnosis.equal = false, diagnosis.changes = {gelu_.cause()},
+    diagnosis.hints = {gelu_.sentence()};
     place.words = words_of(*last_);
   }
 }
@@ -290,7 +290,7 @@ ModelDiagnosis ModelDiagnoser::run() {
     fail_without_stage(fmt::format("{}", fmt::join(files_.texts(), " ")),
                        whole_.one_layer ? "layer" : "model", diagnoses_.coverage);
   name_other_layer(), name_form_of_gelu();
-  // An option is every layer's: it reproduces what all of them do.
+  // An option applies to every layer, so that it reproduces only what all of them do.
   const std::string first = [&] {
     for (const PlaceDiagnosis& place : diagnoses_.places)
       if (!place.id.empty() && place.id != "embed" && !place.diagnosis.changes.empty())

@@ -21,14 +21,14 @@ std::vector<Stage> compared_stages(const Diff& found) {
   return list;
 }
 
-/// What a layer hands on in the reference, where it agrees.
+/// The stream after a layer in the reference, if it agrees.
 std::optional<Tensor> agreed_stream(const Diff& found) {
   for (const StageDiff& row : found.stages)
     if (row.stage == Stage::resid_post && row.difference.within) return row.reference->value;
   return std::nullopt;
 }
 
-/// What keeps a comparison from being one of the whole reference.
+/// Why a comparison does not cover the whole reference.
 std::vector<std::string> why_incomplete(const Reference& reference, const Outcome& outcome) {
   if (const std::string heads = reference.about_heads(); !heads.empty()) return {heads};
   if (!outcome.not_compared.empty())
@@ -36,7 +36,7 @@ std::vector<std::string> why_incomplete(const Reference& reference, const Outcom
   if (outcome.compared.empty())
     return {"nothing was compared: the reference's tensors are those that this layer is given"};
   if (outcome.only_inputs)
-    return {"nothing behind the inputs was compared: " + joined_names(outcome.compared) + " alone"};
+    return {"nothing after the inputs was compared: " + joined_names(outcome.compared) + " alone"};
   return {};
 }
 
@@ -69,7 +69,7 @@ Reference ModelDiff::read(const LoadedLayer& loaded, Effort& effort) {
         reference.not_compared.push_back(
             {loaded.id.empty() ? std::string(name_of(stage))
                                : fmt::format("layers.{}.{}", loaded.id, name_of(stage)),
-             "asked for, and not among what the reference has of the layer"});
+             "asked for, but not in what the reference has of the layer"});
   }
   Reference best;
   effort.compute_s += seconds_of([&] {

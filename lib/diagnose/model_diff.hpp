@@ -1,6 +1,5 @@
 #pragma once
-// diff of a model's layers, one after the other, or of lone ones: what each of them shows is added
-// up.
+// Compares the layers of a model one after the other, or lone layers, and sums up the results.
 
 #include <mha/compare/coverage.hpp>
 #include <mha/compare/readings.hpp>
@@ -16,36 +15,36 @@
 
 namespace mha {
 
-/// What is asked of a comparison.
+/// The options of a comparison.
 struct DiffRequest {
-  std::vector<Stage> stages; ///< by name; none: all that the reference has
+  std::vector<Stage> stages; ///< empty: all that the reference has
   Tolerances tolerances;
-  bool every_stage = false; ///< is compared with float64, not those that differ alone
+  bool every_stage = false; ///< compare every stage with float64, not only those that differ
   std::size_t threads = 0;
 };
 
 class ModelDiff {
 public:
-  /// `exact`: of the same layers. Throws Error where the reference is of another text, or its
-  /// stages do not say of which of several layers they are.
+  /// `exact` computes the same layers. Throws Error if the reference is of another text, or if its
+  /// stages do not name which of several layers they belong to.
   ModelDiff(OpenedModel& model, ReferenceFiles files, DiffRequest request, ExactPass exact);
-  /// Of a lone layer.
+  /// For a lone layer.
   ModelDiff(ReferenceFiles files, DiffRequest request);
 
-  /// What the reference has of a layer, as the numbers say that it is to be read: of the stages
-  /// that were asked for, those that it has at all. Throws Error for a lone layer without one.
+  /// The requested stages that the reference has of a layer, in the reading that the numbers
+  /// support. Throws Error for a lone layer without any.
   Reference read(const LoadedLayer& loaded, Effort& effort);
-  /// The layer beside the reference that was read for it, which must outlive the result.
+  /// Compares the layer with the reference read for it, which must outlive the result.
   Diff compare(const LoadedLayer& loaded, const Reference& reference);
-  /// What the comparison comes to, beside the layers before it; nothing where the reference has
-  /// nothing of the layer.
+  /// The outcome of a comparison, added to those of the earlier layers; nothing if the reference
+  /// has nothing of the layer.
   std::optional<Outcome> conclude(const LoadedLayer& loaded, const Reference& reference,
                                   Diff& found);
-  /// What of a whole model that agrees within half precision says which form of GELU it has; the
-  /// other form is a difference.
+  /// The form of GELU in the reference of a whole model that agrees within half precision. The
+  /// other form counts as a difference.
   GeluForms::Verdict form_of_gelu();
 
-  /// A whole model's pass, from a text on; of several of its layers a line each is shown.
+  /// Whether this is a whole model on a text.
   bool is_whole() const { return whole_.has_value(); }
   const std::optional<WholeModelOfLayer>& whole() const { return whole_; }
   bool has_lines() const { return is_whole() && model_->chosen().size() > 1; }
@@ -53,16 +52,16 @@ public:
   const Coverage& coverage() const { return coverage_; }
   const GeluForms& gelu() const { return gelu_; }
   Verdict verdict() const { return verdict_; }
-  /// Whether some stage was compared; whether all that were agree.
+  /// Whether any stage was compared, and whether all compared stages agree.
   bool is_of_some() const { return compared_; }
   bool is_equal() const { return equal_; }
-  /// Those asked for that the reference has nowhere.
+  /// Requested stages that the reference has nowhere.
   std::vector<Stage> missing_stages() const;
-  /// Why the verdict is not on all of the reference, a sentence each.
+  /// Sentences on why the verdict does not cover the whole reference.
   std::vector<std::string> missed() const;
-  /// Layers that the reference has and were not asked for: they are no part of the verdict.
+  /// Layers of the reference that were not requested and are not part of the verdict.
   std::vector<std::string> other_layers() const;
-  /// How the reference's text was read.
+  /// Notes on how the reference's text was read.
   const std::vector<std::string>& notes() const { return notes_; }
 
 private:
@@ -74,9 +73,9 @@ private:
   std::vector<std::string> notes_;
   bool equal_ = true, compared_ = false, first_layer_ = true;
   Verdict verdict_ = Verdict::equal;
-  StageSet found_; ///< of the stages asked for
+  StageSet found_; ///< all stages that the reference has
   ReferenceStream stream_;
-  std::optional<Tensor> agreed_; ///< what the layer before hands on
+  std::optional<Tensor> agreed_; ///< the agreed stream after the previous layer
   GeluForms gelu_;
   Coverage coverage_;
   std::vector<std::string> missed_;

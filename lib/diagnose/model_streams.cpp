@@ -1,6 +1,6 @@
 // A reference is what another implementation of the model saved. These functions compare the
 // residual stream between its layers with the model's own, and find tensors saved as resid_post
-// that come from another step of the layer. `last_` is the layer that was compared last.
+// that come from another step of the layer. `last_` is the layer compared last.
 
 #include <mha/diagnose/model_diagnoser.hpp>
 #include <mha/diagnose/thresholds.hpp>
@@ -18,13 +18,13 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
   if (!saved_resid_pre || !stream_.output_before()) return;
   const DType dtype = loaded.layer.dtype;
   const Tensor theirs = convert(saved_resid_pre->value, dtype),
-               handed_on = convert(*stream_.output_before(), dtype);
+               previous_stream = convert(*stream_.output_before(), dtype);
   Diagnosis diagnosis;
   const Agreement agreement =
-      agreement_of(handed_on, theirs, tolerance_of(saved_resid_pre->stored));
+      agreement_of(previous_stream, theirs, tolerance_of(saved_resid_pre->stored));
   if (agreement.agrees || agreement.error < thresholds::same_stream) return;
   if (saved_from_other_step(theirs, tolerance_of(saved_resid_pre->stored))) return;
-  const Layer first_run = with_stream(loaded.layer, handed_on);
+  const Layer first_run = with_stream(loaded.layer, previous_stream);
   const Tensor after_first_run =
       trace(first_run, {Stage::resid_post}, {}, effort_.threads).value(Stage::resid_post);
   Agreement agreement_if_twice =
@@ -47,8 +47,8 @@ void ModelDiagnoser::between(const LoadedLayer& loaded, const Reference& referen
         coordinates_of(loaded.layer, Stage::resid_pre,
                        place_of(loaded.layer.shape_of(Stage::resid_pre), agreement.worst));
     diagnosis.hints.push_back(
-        fmt::format("what enters layer {} is not what the layer before it hands on, in the "
-                    "reference itself: something runs between the two, or they were saved in "
+        fmt::format("in the reference itself, what enters layer {} is not what the layer before it "
+                    "returns: something runs between the two, or they were saved in "
                     "different runs",
                     loaded.id));
   }
@@ -101,7 +101,7 @@ bool ModelDiagnoser::explain_embedding_from_layer(const LoadedLayer& loaded,
 bool ModelDiagnoser::explain_stream_from_next_layer(const std::vector<ReferenceStage>& known,
                                                     Layer& layer) {
   std::optional<Diagnosis> found =
-      explain_handed_on(last_->layer, layer, known, {false, effort_.threads, &around_, nullptr});
+      explain_last_sum(last_->layer, layer, known, {false, effort_.threads, &around_, nullptr});
   if (!found) return false;
   const Layer before = changed(last_->layer, {&found->changes[0]});
   layer = with_stream(
@@ -167,7 +167,7 @@ std::optional<Tensor> ModelDiagnoser::computed_stream(const LoadedLayer& next,
 
 /// No layer follows the final one, so that no saved stage can show that its resid_post comes from
 /// another step. The layer before it decides: if its resid_post comes from another step, and the
-/// final layer differs in resid_post alone, the final resid_post does so, too.
+/// final layer differs only in resid_post, its resid_post does so as well.
 void ModelDiagnoser::apply_other_step_to_final_layer() {
   const std::size_t count = diagnoses_.places.size();
   if (count < 2 || !only_last_resid_post_differs()) return;
@@ -195,12 +195,12 @@ bool ModelDiagnoser::saved_from_other_step(const Tensor& next, double tolerance)
       with_given(plain, Stage::resid_post, convert(*stream_.output_before(), ours.dtype()))
           .given[index_of(Stage::resid_post)],
       effort_.threads);
-  record_other_step(diagnoses_.places.back(), other.empty() ? "no sum of the stream" : other);
+  record_other_step(diagnoses_.places.back(), other.empty() ? "not a sum of the stream" : other);
   return true;
 }
 
 /// Replaces the diagnosis of a place by the finding that its saved resid_post is the step `other`
-/// and that nothing differs otherwise.
+/// and that nothing else differs.
 void ModelDiagnoser::record_other_step(PlaceDiagnosis& place, const std::string& other) {
   Diagnosis& diagnosis = place.diagnosis;
   diagnosis.captures.push_back({Stage::resid_post, other});

@@ -1,9 +1,8 @@
-// Parts of a projection found by fitting: which of ours stands in each place of the reference's.
+// Fits the order of a projection's parts: which of ours is at each place in the reference.
 
 #include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/thresholds.hpp>
 
 #include <fmt/format.h>
@@ -16,8 +15,8 @@ namespace mha {
 
 namespace {
 
-/// For each of theirs' parts, the one of ours that is it. Empty where some part is none of ours, or
-/// every part is in its own place.
+/// For each part of theirs, the equal part of ours. Empty if one has no equal, or if all are in
+/// order.
 std::vector<std::size_t> parts_between(const Tensor& ours, const Tensor& theirs,
                                        std::size_t ranks) {
   const std::size_t n = ours.shape().back(), part = n / ranks, rows = ours.count() / n;
@@ -42,7 +41,7 @@ std::vector<std::size_t> parts_between(const Tensor& ours, const Tensor& theirs,
   return own ? std::vector<std::size_t>{} : order;
 }
 
-/// What is made of outputs of a weight.
+/// A weight whose outputs may be permuted.
 struct Outputs {
   const char *id, *name;
   Stage stage;
@@ -74,7 +73,7 @@ Change parts_change(const std::vector<const Outputs*>& outputs,
   for (const Outputs* one : outputs) touched.add(one->stage);
   Change change{
       outputs.front()->id, touched,
-      fmt::format("takes parts {} of {} in this order", fmt::join(order, ", "),
+      fmt::format("uses parts {} of {} in this order", fmt::join(order, ", "),
                   outputs.size() > 1 ? "the feed-forward's first weights" : outputs.front()->name),
       fmt::format("join the {} ranks' parts from the first to the last", order.size()),
       [outputs, order, n](Layer& edited) {

@@ -1,9 +1,7 @@
-// Passes of a whole model, and the changes that it allows.
 
 #include <mha/diagnose/passes_of_model.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/other_settings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/trials.hpp>
@@ -55,42 +53,40 @@ std::vector<Tensor> PassesOfModel::streams(std::optional<DType> half) const {
   return streams_through(layers_, half ? rounded_to(embed_, *half) : embed_, threads_, half);
 }
 
-Tensor PassesOfModel::behind_layer(std::size_t n, const Tensor& stream,
-                                   const Change* change) const {
+Tensor PassesOfModel::after_layer(std::size_t n, const Tensor& stream, const Change* change) const {
   Layer layer = on_stream(layers_[n], stream);
   if (change)
     if (const Change* own = own_change(n, *change)) layer = changed(std::move(layer), {own});
-  return handed_on(layer, threads_);
+  return stream_after(layer, threads_);
 }
 
-/// What stands at a place of the model's order makes of the stream.
-Tensor PassesOfModel::behind_place(std::size_t place, const Tensor& stream,
-                                   const WholeChange& tried) const {
+/// The stream after one place in the order of layers.
+Tensor PassesOfModel::after_place(std::size_t place, const Tensor& stream,
+                                  const WholeChange& tried) const {
   using Kind = WholeChange::Kind;
   switch (tried.kind) {
   case Kind::of_order:
-    return behind_layer(tried.order[place], stream, nullptr);
+    return after_layer(tried.order[place], stream, nullptr);
   case Kind::windows:
   case Kind::rotations: {
     Layer layer = on_stream(layers_[place], stream);
     take_settings(layer, layers_[tried.order[place]], group_of(tried.kind));
-    return handed_on(layer, threads_);
+    return stream_after(layer, threads_);
   }
   case Kind::of_layers: {
     const bool has_it = tried.alone ? place == *tried.alone : tried.in.empty() || tried.in[place];
-    if (!has_it || !tried.made)
-      return behind_layer(place, stream, has_it ? &tried.change : nullptr);
+    if (!has_it || !tried.made) return after_layer(place, stream, has_it ? &tried.change : nullptr);
     const Layer layer = on_stream(layers_[place], stream);
     const Change own = tried.made(layer);
-    return handed_on(changed(layer, {&own}), threads_);
+    return stream_after(changed(layer, {&own}), threads_);
   }
   case Kind::of_embedding:
     break;
   }
-  return behind_layer(place, stream, nullptr);
+  return after_layer(place, stream, nullptr);
 }
 
-Tensor PassesOfModel::behind_all(const WholeChange& tried, const Tensor& embed) const {
+Tensor PassesOfModel::after_all(const WholeChange& tried, const Tensor& embed) const {
   Tensor stream = embed_;
   if (tried.kind == WholeChange::Kind::of_embedding)
     stream = embed.shape()[1] == tokens() ? embed : token_rows(embed, up_to(tokens()));
@@ -98,7 +94,7 @@ Tensor PassesOfModel::behind_all(const WholeChange& tried, const Tensor& embed) 
   const std::size_t places = other_order ? tried.order.size() : layers();
   std::size_t place = 0;
   if (tried.alone && !own_.empty()) place = *tried.alone, stream = own_[place];
-  for (; place < places; ++place) stream = behind_place(place, stream, tried);
+  for (; place < places; ++place) stream = after_place(place, stream, tried);
   return stream;
 }
 

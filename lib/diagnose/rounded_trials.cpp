@@ -1,4 +1,4 @@
-// Trials and rounding: what of a difference is none, number by number.
+// The rounding of trials: which differences rounding explains, number by number.
 
 #include <mha/compare/compare.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
@@ -20,15 +20,15 @@ double root_of_mean(const std::vector<double>& squares) {
   return count == 0 ? 0 : std::sqrt(sum / static_cast<double>(count));
 }
 
-/// The root of the mean square of usual numbers.
+/// The root mean square, without huge numbers.
 double size_of(const Tensor& tensor) {
   std::vector<double> squares = values_in_double(tensor);
   for (double& a : squares) a = std::fabs(a) < thresholds::huge ? a * a : NAN;
   return root_of_mean(squares);
 }
 
-/// Of what enters a layer of a model, or its end: the layers before have rounded it, each number by
-/// some units of the usual ones, and it was stored.
+/// The variances of the stream that enters a layer of a model or its end: earlier layers rounded
+/// each number by some units of a typical one, and storing rounded it again.
 std::vector<double> variances_of_stream(const Layer& layer, std::optional<DType> half) {
   if (!layer.block && !layer.ends) return {};
   const Tensor& stream = !layer.ends                  ? layer.X
@@ -49,7 +49,7 @@ double storing_error(std::optional<DType> half) {
   return half ? 0.6 * spacing_of(*half).half : 0;
 }
 
-/// How far rounding takes a stage of the layer, relative to it; of exp and weights relative to each
+/// The relative error that rounding usually causes in a stage; for exp and weights relative to each
 /// number.
 double Trials::usual_off(Stage stage, const RoundedSteps& steps) const {
   const Tensor value = value_of(layer_, stage, threads_);
@@ -65,8 +65,8 @@ double Trials::usual_off(Stage stage, const RoundedSteps& steps) const {
   return root_of_mean(variances);
 }
 
-/// What the reference rounds. A stage that a change gives is off by some of what the layer's own
-/// is.
+/// The steps that the reference rounds. A stage that a change gives is off by a multiple of the
+/// layer's own rounding.
 RoundedSteps Trials::rounded_steps(const Layer& edited) const {
   RoundedSteps steps{.kept = target_.half.value_or(coarser_of(layer_.dtype, target_.stored)),
                      .off = off_};
@@ -87,7 +87,7 @@ bool Trials::is_rounding(const Tensor& ours, const Changes& changes, const Tenso
     const Layer edited = changed(layer_, in_order(changes));
     const Rounded other{step_for(edited, target_.stage), theirs, target_.stored,
                         target_.resolution};
-    // Numbers that are the same but for their storing need no variance.
+    // Numbers that differ only by their storing need no variances.
     if (judge_rounding(edited, other, ours, std::vector<double>(ours.count())).within) return true;
     const auto found = RoundingJudge(edited, rounded_steps(edited), threads_).judge(other, ours);
     return found && found->within;

@@ -19,31 +19,30 @@ bool may_explain(const Agreement& before, const Agreement& after, double roundin
          explains(before, after, rounding);
 }
 
-EndScreen::EndScreen(const EndOfModel& end, const Tensor& as_it_is)
+EndScreen::EndScreen(const EndOfModel& end, const Tensor& unchanged)
     : end_(end),
-      as_it_is_(as_it_is),
+      unchanged_(unchanged),
       part_(end.part(end.saved_tokens(thresholds::screened_tokens))),
       some_(end.of(part_)),
-      before_(some_.after(token_rows(as_it_is, part_.tokens))) {}
+      before_(some_.after(token_rows(unchanged, part_.tokens))) {}
 
 bool EndScreen::may_explain(const Tensor& rows, const Change* of_end, const Tensor& stream) const {
-  const EndSample telling = of_end ? part_.telling({of_end}) : part_;
-  if (telling == part_)
-    return mha::may_explain(before_, some_.after(rows, of_end), end_.rounding());
-  const EndOfModel end = end_.of(telling);
-  const bool all = telling.tokens.empty();
-  return mha::may_explain(end.after(all ? as_it_is_ : token_rows(as_it_is_, part_.tokens)),
+  const EndSample needed = of_end ? part_.needed_for({of_end}) : part_;
+  if (needed == part_) return mha::may_explain(before_, some_.after(rows, of_end), end_.rounding());
+  const EndOfModel end = end_.of(needed);
+  const bool all = needed.tokens.empty();
+  return mha::may_explain(end.after(all ? unchanged_ : token_rows(unchanged_, part_.tokens)),
                           end.after(all ? stream : rows, of_end), end_.rounding());
 }
 
-Search::Search(const StreamView& view, const Tensor& as_it_is, const EndScreen* screen)
+Search::Search(const StreamView& view, const Tensor& unchanged, const EndScreen* screen)
     : view_(view), screen_(screen) {
   for (std::size_t i = 0; i < view.stages(); ++i)
-    before_.push_back(view.agreement(i, as_it_is, nullptr));
+    before_.push_back(view.agreement(i, unchanged, nullptr));
 }
 
-/// The stages under a change, if it explains them: each is within rounding, or explained, and one
-/// that differed is.
+/// The stages under a change if it explains them: each agrees or is explained, and at least one is
+/// explained.
 std::optional<std::vector<Diagnosis::Compared>> Search::explained_by(const Tensor& stream,
                                                                      const Change* of_end) const {
   std::vector<Diagnosis::Compared> stages;

@@ -1,6 +1,6 @@
 #pragma once
-// The search for the change of a stream under which the saved stages that show it are the
-// reference's.
+// Searches for the change of a stream under which the saved stages that depend on it agree with the
+// reference.
 
 #include <mha/diagnose/end_of_model.hpp>
 
@@ -8,53 +8,54 @@
 
 namespace mha {
 
-/// Whether a change explains a saved stage. `rounding`: what that of the layers before may leave,
-/// relative to the stage. It grows through the layers: what is left must be small beside what was
-/// there.
+/// Whether a change explains a saved stage. `rounding` is the relative error that rounding in the
+/// earlier layers may leave. Since it grows through the layers, the remaining error must also be
+/// small compared with the error before.
 bool explains(const Agreement& before, const Agreement& after, double rounding);
-/// Whether it may, where a part is looked at: it is tried on all of it.
+/// Whether a change may explain a stage, judged on a part; it is then tried on the whole stage.
 bool may_explain(const Agreement& before, const Agreement& after, double rounding);
 
-/// Some tokens of a model's end, which show at a part of the cost what most changes do.
+/// Some tokens of a model's end, which show the effect of most changes at a fraction of the cost.
 class EndScreen {
 public:
-  /// `as_it_is`: the stream after the last layer.
-  EndScreen(const EndOfModel& end, const Tensor& as_it_is);
+  /// `unchanged` is the stream after the last layer.
+  EndScreen(const EndOfModel& end, const Tensor& unchanged);
 
   const std::vector<std::size_t>& tokens() const { return part_.tokens; }
-  /// Whether the rows that a change makes of these tokens, and a change of the end (or null), may
-  /// explain it. `stream`: that of all tokens, which some changes of the end need.
+  /// Whether a change that gives these tokens' `rows`, together with a change of the end (or null),
+  /// may explain the end. `stream` has all tokens, which some changes of the end need.
   bool may_explain(const Tensor& rows, const Change* of_end, const Tensor& stream) const;
 
 private:
   const EndOfModel& end_;
-  const Tensor& as_it_is_;
+  const Tensor& unchanged_;
   EndSample part_;
   EndOfModel some_;
   Agreement before_;
 };
 
-/// A change that is tried.
+/// A candidate of the search.
 struct StreamCandidate {
-  std::vector<Change> changes;    ///< the first names them
-  std::function<Tensor()> stream; ///< what it makes of the stream
-  const Change* of_end = nullptr; ///< a change of what the stream enters, made with it
-  std::function<Tensor()> some_rows =
-      {}; ///< the stream of the screen's tokens, where that is quick
+  std::vector<Change> changes;    ///< the first one names the cause
+  std::function<Tensor()> stream; ///< computes the changed stream
+  const Change* of_end = nullptr; ///< a change of what the stream enters, or null
+  /// Computes only the tokens of the screen, if that is faster.
+  std::function<Tensor()> some_rows = {};
 };
 
-/// Keeps the best of what explains, the first one of those that are as good, as a diagnosis.
+/// Tries candidates and keeps the best that explains the stages, the first of equals, as a
+/// diagnosis.
 class Search {
 public:
-  /// `as_it_is`: the stream without a change. `screen`: what is looked at before all of the end; or
-  /// null.
-  Search(const StreamView& view, const Tensor& as_it_is, const EndScreen* screen = nullptr);
+  /// `unchanged` is the stream without a change. `screen` (or null) is checked before the whole
+  /// end.
+  Search(const StreamView& view, const Tensor& unchanged, const EndScreen* screen = nullptr);
 
-  /// A candidate that a layer does not allow explains nothing.
+  /// Tries a candidate; one that a layer does not allow explains nothing.
   void try_one(const StreamCandidate& candidate);
 
   bool is_found() const { return best_.has_value(); }
-  /// How the last of the stages agrees without a change.
+  /// How the last stage agrees without a change.
   const Agreement& before() const { return before_.back(); }
   std::optional<Diagnosis> found() { return std::move(best_); }
 
@@ -66,7 +67,7 @@ private:
 
   const StreamView& view_;
   const EndScreen* screen_;
-  std::vector<Agreement> before_; ///< of each stage
+  std::vector<Agreement> before_; ///< how each stage agrees without a change
   std::optional<Diagnosis> best_;
 };
 

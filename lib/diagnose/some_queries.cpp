@@ -1,4 +1,4 @@
-#include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/forward/bias.hpp>
@@ -15,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// The axis of the queries in the form of Layer::given; 0 if there is none.
+/// The axis of the queries in the form of Layer::given, or 0 if there is none.
 std::size_t query_axis(Stage stage) {
   const StageInfo& info = info_of(stage);
   if (info.kind != Kind::token) return 2; // B, H, T, …
@@ -43,7 +43,7 @@ bool same_for_heads(const std::vector<Broadcast>& list) {
                      [](const Broadcast& one) { return one.strides[1] == 0; });
 }
 
-/// What `add(at, keys)` adds to rows of zeros, for the chosen queries.
+/// A mask or bias with the numbers that `add(at, keys)` adds to 0 for the chosen queries.
 template <class Add> Broadcast written_out(const Layer& layer, const std::vector<std::size_t>& rows,
                                            bool one_head, Add add) {
   const Dims& d = layer.dims;
@@ -63,7 +63,7 @@ void write_out_bias(const Layer& full, const std::vector<std::size_t>& rows, Lay
   const std::vector<double> slopes = full.settings.alibi == Alibi::none
                                          ? std::vector<double>(full.dims.H)
                                          : alibi_slopes(full.dims.H, full.settings.alibi);
-  // Queries and keys, where the bias is made of them.
+  // Queries and keys, if the bias is computed from them.
   const std::vector<Tensor> vectors =
       full.relative_key.empty()
           ? std::vector<Tensor>{}
@@ -94,7 +94,8 @@ void write_out_masks(const Layer& full, const std::vector<std::size_t>& rows, La
                             [&](const RowPlace& at, auto keys) { add_masks(full, at, keys); })};
 }
 
-/// Rotary positions of the chosen queries. The table is as long as the keys, whose own are made.
+/// Rotary positions of the chosen queries. The table has at least the length of the keys, which are
+/// already rotated.
 Tensor positions_of(const Layer& full, const std::vector<std::size_t>& rows) {
   const std::size_t given = full.positions.rank() == 2 ? full.positions.shape()[0] : 1;
   const std::size_t length = std::max(rows.size(), full.dims.S);
@@ -123,7 +124,7 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
     if (full.has_given(info.stage))
       give(some, info.stage, some_queries(info.stage, full.given[index_of(info.stage)], rows));
   if (!full.X.empty()) {
-    // A change may make keys and values anew: of all tokens, not of the chosen ones.
+    // A change may recompute keys and values, for which all tokens are needed.
     const Tensor x = full.settings.input_norm == InputNorm::none && !full.has_given(Stage::x)
                          ? full.X
                          : values_of(full, {Stage::x}).front();
@@ -142,7 +143,7 @@ Layer some_queries(const Layer& full, const std::vector<std::size_t>& rows, Stag
   if (computes(Stage::scores)) of_keys.push_back(step_for(full, Stage::k_all));
   if (computes(Stage::head_out)) of_keys.push_back(step_for(full, Stage::v_all));
   const std::vector<Tensor> values = values_of(full, of_keys);
-  take_back(some, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v});
+  clear_given(some, {Stage::k, Stage::k_norm, Stage::k_rope, Stage::v});
   if (computes(Stage::scores)) give(some, Stage::k_all, values.front());
   if (computes(Stage::head_out)) give(some, Stage::v_all, values.back());
 

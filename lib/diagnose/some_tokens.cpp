@@ -69,7 +69,7 @@ Layer ends_of_tokens(const Layer& ends, const std::vector<std::size_t>& tokens) 
   return some;
 }
 
-/// A product's outputs of those numbers, gathered where the weight lies.
+/// The chosen outputs of a product, gathered without transposing the stored weight.
 LinearMap some_outputs(const LinearMap& map, const std::vector<std::size_t>& outputs) {
   const auto from = [&](std::size_t i) { return outputs[i]; };
   LinearMap some{{}, columns_from(map.b, outputs.size(), from)};
@@ -104,7 +104,7 @@ Layer ends_of_logits(const Layer& ends, const std::vector<std::size_t>& logits) 
 
 } // namespace
 
-EndSample EndSample::telling(const std::vector<const Change*>& changes) const {
+EndSample EndSample::needed_for(const std::vector<const Change*>& changes) const {
   EndSample part = *this;
   for (const Change* change : changes) {
     if (change->other_tokens) part.tokens.clear();

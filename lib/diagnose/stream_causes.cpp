@@ -4,7 +4,7 @@
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/search.hpp>
-#include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/diagnose/trials.hpp>
 
@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// The causes of the layer before that this one has too, all at once.
+/// The causes of the previous layer, as this layer's changes, to be tried together.
 std::vector<Change> likely_causes(const std::vector<Change>& all, const DiagnoseContext& context) {
   std::vector<Change> likely;
   if (!context.likely) return likely;
@@ -29,16 +29,16 @@ std::vector<Change> likely_causes(const std::vector<Change>& all, const Diagnose
   return likely;
 }
 
-/// What a layer under a change hands on at some of its tokens. All queries of a long text would be
-/// slow for every change.
-Tensor rows_handed_on(const Layer& layer, const Change& change,
-                      const std::vector<std::size_t>& tokens, std::size_t threads) {
+/// The stream after a changed layer at some tokens, as computing all queries of a long text for
+/// every change would be slow.
+Tensor rows_after(const Layer& layer, const Change& change, const std::vector<std::size_t>& tokens,
+                  std::size_t threads) {
   Layer edited = layer;
-  set_apart(edited);
+  detach_kept_weights(edited);
   change.edit(edited);
   edited = some_queries(edited, tokens, Stage::resid_post);
   if (change.edit_rows) change.edit_rows(edited);
-  return handed_on(edited, threads);
+  return stream_after(edited, threads);
 }
 
 } // namespace
@@ -48,14 +48,14 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
                                          const DiagnoseContext& context) {
   const EndOfModel end(ends, known, context.threads);
   const Layer layer = plain_form(last);
-  const Tensor as_it_is = handed_on(layer, context.threads);
+  const Tensor unchanged = stream_after(layer, context.threads);
   const auto under = [&](const Changes& changes) {
-    return handed_on(changed(layer, changes), context.threads);
+    return stream_after(changed(layer, changes), context.threads);
   };
   const std::vector<Change> of_layer =
       changes_for({layer, StageSet::all(), context.fused, context.model});
   if (const std::vector<Change> likely = likely_causes(of_layer, context); !likely.empty()) {
-    Search search(end, as_it_is);
+    Search search(end, unchanged);
     Changes made;
     for (const Change& change : likely) made.push_back(&change);
     search.try_one({likely, [&] { return under(sorted(made)); }});
@@ -63,18 +63,18 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
   }
   std::optional<EndScreen> screen;
   if (layer.dims.T > thresholds::few_queries && layer.W_c_kv.empty() && layer.lengths.empty())
-    screen.emplace(end, as_it_is);
-  Search search(end, as_it_is, screen ? &*screen : nullptr);
+    screen.emplace(end, unchanged);
+  Search search(end, unchanged, screen ? &*screen : nullptr);
   const std::vector<Change> of_end =
       changes_for({end.ends(), StageSet::all(), false, context.model});
   for (const Change& change : of_end)
     if (!contains(change.touches, Stage::embed))
-      search.try_one({{change}, [&] { return as_it_is; }, &change});
+      search.try_one({{change}, [&] { return unchanged; }, &change});
   for (const Change& change : of_layer) {
     StreamCandidate candidate{{change}, [&] { return under({&change}); }};
     if (screen && !change.undo)
       candidate.some_rows = [&] {
-        return rows_handed_on(layer, change, screen->tokens(), context.threads);
+        return rows_after(layer, change, screen->tokens(), context.threads);
       };
     search.try_one(candidate);
   }
@@ -83,7 +83,7 @@ std::optional<Diagnosis> explain_through(const Layer& last, const Layer& ends,
 
 namespace {
 
-/// The saved stages of a layer that a stream enters.
+/// The saved stages of the layer that a stream enters.
 class StagesOfLayer final : public StreamView {
 public:
   StagesOfLayer(const Layer& layer, const std::vector<ReferenceStage>& known, std::size_t threads)
@@ -91,7 +91,7 @@ public:
 
   std::size_t stages() const override { return known_.size(); }
   Stage stage(std::size_t i) const override { return known_[i].stage; }
-  /// A program that saves in half precision rounds its steps to it: about three of them are between
+  /// A program that saves in half precision also rounds its steps, about three of which are between
   /// the stream and a stage.
   double rounding(std::size_t i) const override {
     return is_short(known_[i].stored) ? thresholds::rounded_steps * storing_error(known_[i].stored)
@@ -111,8 +111,8 @@ private:
   std::size_t threads_;
 };
 
-/// Of those changes of `source` that are `wanted`, the one under which the layer's stages are the
-/// reference's; `stream_of` is what enters the layer.
+/// Searches the `wanted` changes of `source` for the one under which the layer's stages agree with
+/// the reference; `stream_of` computes the layer's input.
 std::optional<Diagnosis>
 explain_entering(const Layer& source, const std::function<bool(const Change&)>& wanted,
                  const std::function<Tensor(const Layer&)>& stream_of, const Layer& layer,
@@ -136,12 +136,13 @@ std::optional<Diagnosis> explain_embedding(const Layer& ends, const Layer& first
       [](const Layer& layer) { return layer.ends->embed; }, first, known, context);
 }
 
-std::optional<Diagnosis> explain_handed_on(const Layer& before, const Layer& next,
-                                           const std::vector<ReferenceStage>& known,
-                                           const DiagnoseContext& context) {
+std::optional<Diagnosis> explain_last_sum(const Layer& before, const Layer& next,
+                                          const std::vector<ReferenceStage>& known,
+                                          const DiagnoseContext& context) {
   return explain_entering(
       before, [](const Change& change) { return change.touches == StageSet{Stage::resid_post}; },
-      [&](const Layer& layer) { return handed_on(layer, context.threads); }, next, known, context);
+      [&](const Layer& layer) { return stream_after(layer, context.threads); }, next, known,
+      context);
 }
 
 } // namespace mha

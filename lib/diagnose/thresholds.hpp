@@ -1,196 +1,200 @@
 #pragma once
-// Every number by which a diagnosis decides, with its reason. Relative errors are ‖ours − theirs‖ /
-// ‖theirs‖ (agreement.hpp). What a fit steps by, and the sizes of blocks of memory, are where they
-// are used, as are the values that a hypothesis tries (hypotheses/). "Case" names a test that
-// fails with another number, or a mistake in such a test; where it is not there, no such test is
-// known.
+// The numbers by which a diagnosis decides, each with its reason. Relative errors are ‖ours −
+// theirs‖ / ‖theirs‖ (agreement.hpp). Step sizes of fits, sizes of memory blocks and the values
+// that a hypothesis tries (hypotheses/) are defined where they are used. "Case" names a test that
+// fails with another number, or a mistake in such a test; without it, no such test is known.
 
 #include <cstddef>
 
 namespace mha::thresholds {
 
-// Numbers that are judged by themselves (agreement.cpp). Case: "agreement: rows with and without
+// Single numbers (agreement.cpp). Case: "agreement: rows with and without
 // unusual numbers are judged by one formula".
 
-/// What masks write for −∞, and less: such a number is hidden, no score.
+/// Masks write this or less for −∞: such a number is hidden.
 inline constexpr double mask_constant = -1e3;
-/// No typical number of a stage.
+/// Numbers of this size or more are not typical of a stage.
 inline constexpr double huge = 1e4;
 
-// A stage that is screened, then computed whole (judge.cpp, causes.cpp).
+// Stages that are screened and then computed whole (judge.cpp, causes.cpp).
 
-/// Screening computes some queries with other bits: what comes so close is computed whole.
+/// Screening computes some queries with other bits. Sets with a smaller error are computed whole.
 inline constexpr double worth_confirming = 0.01;
-/// Sets that are computed whole: the right one is among the nearest few. Case: rope.missing.q of
-/// "each mistake of the reports is named".
+/// The most sets that are computed whole: the right one is among the closest. Case: rope.missing.q
+/// of "each mistake of the reports is named".
 inline constexpr std::size_t most_confirmed = 16;
-/// Explanations of one stage that are followed through the stages after it, which decide between
-/// them: q times 2 and k times 2 leave the same scores. Case: rope.twice of "each mistake of the
+/// The most explanations of one stage that are followed through later stages, which decide between
+/// them: doubling q and doubling k give the same scores. Case: rope.twice of "each mistake of the
 /// reports is named".
 inline constexpr std::size_t most_branches = 6;
-/// Changes of one cause: more are not believable. Case: "diagnose: two changes, and the command
-/// that shows both".
+/// The most changes of one cause; more are not believable. Case: "diagnose: two changes, and the
+/// command that shows both".
 inline constexpr std::size_t most_changes = 4;
-/// Errors that differ by rounding alone: a float32 cause computed in another order of sums.
+/// Ratios of errors that differ only by rounding, such as another order of float32 sums.
 inline constexpr double same_exactly = 3, same_in_half = 1.05;
 
 // A reference in half precision (judge.cpp): each stage is computed from the reference's own.
 
-/// An explanation takes away half of the difference at least: rounding at random cannot. Cases:
+/// An explanation removes at least half of the difference, which random rounding cannot. Cases:
 /// "rounding is no cause"; input_norm.form of "each mistake of the reports is named where the
 /// reference is in half precision".
 inline constexpr double most_left_in_half = 0.5;
-/// Errors that are as good: the rounding of two right formulas differs by less. Case: rope.twice of
-/// "each mistake of the reports is named where the reference is in half precision".
+/// The ratio of errors that count as equally good: the rounding of two right formulas differs by
+/// less. Case: rope.twice of "each mistake of the reports is named where the reference is in half
+/// precision".
 inline constexpr double as_good_in_half = 1.3;
-/// What an explanation may leave beside the storing, in what rounding every step makes of the
-/// stage: a right one leaves about once as much. Of two changes with a rare or a fitted one among
-/// them there are so many that some pair always comes near.
+/// The error that an explanation may leave in addition to the storing error, as a multiple of the
+/// usual rounding of the stage; a right one leaves about 1. The limit is lower for pairs with a
+/// rare or fitted change, of which there are so many that some pair always comes close.
 inline constexpr double most_of_rounding = 2, most_of_rounding_for_rare_pairs = 1.2;
-/// What leaves more may have another number: those are fitted, too.
+/// If a change leaves more than this multiple, fitted numbers are tried as well.
 inline constexpr double usual_of_rounding = 1.5;
-/// Rounding is at random: of n numbers it hides what a change does only up to a √n-th of its size.
-/// So many times as far as that, in the very direction and as far as the change goes, is no chance.
-/// Case: "rounding is no cause".
+/// Rounding is random: in n numbers it hides an effect only up to 1/√n of its own size. A
+/// difference that exceeds this limit by so many times, and has the direction and size of the
+/// change's effect, is not chance. Case: "rounding is no cause".
 inline constexpr double no_chance = 10, as_far_as_it_goes = 3, nearly_as_far = 0.05;
-/// What lessens the difference by less than 3 % is not looked at.
+/// Changes that reduce the difference by less than 3 % are ignored.
 inline constexpr double lessens = 0.97;
-/// A larger part of a stage is no rounding: its variances are not computed.
+/// A larger relative error cannot be rounding, so that variances are not computed.
 inline constexpr double most_rounding = 0.5;
-/// A stage that a change gives has steps of its own, which round as well.
+/// A stage given by a change was computed in other steps, which round as well.
 inline constexpr double other_formula = 4;
-/// Settings are typed with nine digits, which float64's own rounding is far below.
+/// Settings are written with nine digits, which is much coarser than float64's rounding.
 inline constexpr double nine_digits = 0x1p-31;
 
-// Two changes at one stage (cause_pairs.cpp).
+// Pairs of changes at one stage (cause_pairs.cpp).
 
-/// Changes that alone take half of the difference away are paired with every other, however rare:
-/// of two mistakes the larger one is seen through the smaller. The nearest of them.
+/// The closest few of the changes that alone remove half of the difference are paired with every
+/// other change, rare ones included: the larger of two mistakes is visible despite the smaller.
 inline constexpr double takes_most = 0.5;
 inline constexpr std::size_t most_closest = 4;
-/// Candidates whose screened numbers are so close do the same.
+/// Candidates whose screening results are this close have the same effect.
 inline constexpr double same_bits = 1e-6;
-/// Pairs of a small layer, of this many numbers, are all tried; of a large one the likely.
+/// Limits on pairs: all are tried on a layer of at most `small_layer` numbers, only likely ones on
+/// larger layers.
 inline constexpr std::size_t all_pairs = 20000, small_layer = std::size_t{1} << 16;
 
-// A verdict on a cause (diagnose.cpp, runners_up.cpp).
+// A verdict on a cause (diagnose.cpp, causes.cpp).
 
-/// A cause that leaves a stage that agreed so many times as wrong, or one off by so much no better,
-/// misleads.
+/// A cause is misleading if it multiplies the error of a stage that agreed by this much, or leaves
+/// a stage with this error no better.
 inline constexpr double spoilt = 4, still_wrong = 0.1;
-/// Rounding falls otherwise under another formula. Case: "in half precision a cause leaves no more
+/// Another formula rounds differently. Case: "in half precision a cause leaves no more
 /// than its rounding".
 inline constexpr double by_chance_in_half = 1.2;
-/// Another layer's cause is this one's if it leaves no more than float32 sums do.
+/// Another layer's cause explains this one if it leaves no more than the rounding of float32 sums.
 inline constexpr double likely_in_next_layer = 1e-3;
-/// What leaves more of the difference is no runner-up.
-inline constexpr double worth_telling = 0.9;
+/// Runners-up leave less than this part of the difference.
+inline constexpr double worth_reporting = 0.9;
 inline constexpr std::size_t most_runners_up = 12;
-/// A reference in half precision whose error is more was rounded at each step, not at the end
-/// alone.
+/// A reference in half precision with a larger error was rounded at every step, not only when
+/// stored.
 inline constexpr double more_than_stored = 1.5;
 
-// A stream, seen in the stages after it (search.cpp).
+// A stream, judged by the stages after it (search.cpp).
 
-/// Of rounding that the layers before leave: a part of the difference that no cause leaves. Case:
-/// "search: rounding of the layers before may be left, and nothing else of its size".
+/// Within the rounding of the earlier layers: the part of the difference that a cause may leave.
+/// Case: "search: rounding of the layers before may be left, and nothing else of its size".
 inline constexpr double left_within_rounding = 0.2;
-/// Within the tolerance, and less than half of the difference: else it agrees by chance. Case:
-/// "search: what leaves half of a difference is no better by chance".
+/// Within the tolerance: a cause leaves less than half of the difference, otherwise it agrees by
+/// chance. Case: "search: what leaves half of a difference is no better by chance".
 inline constexpr double left_by_agreement = 0.5;
-/// Beyond the tolerance, as rounding grows through the layers: small by itself, and beside what was
-/// there. Cases: the two above.
+/// Beyond the tolerance, because rounding grows through the layers: the error is small, both
+/// absolutely and compared with the error before. Cases: the two above.
 inline constexpr double small_error = 1e-4, left_of_small_error = 0.02;
-/// On some of the tokens, what may explain all.
+/// On some of the tokens: the part of the difference that a likely change leaves.
 inline constexpr double left_by_likely = 0.25;
-/// A better cause leaves less than half; one that leaves less than four times as much is
-/// reported beside it. Case of the latter: "search: the change whose stream is the reference's
-/// explains all saved stages".
+/// A better cause leaves less than half of the error; one that leaves less than four times the best
+/// error is reported with it. Case of the latter: "search: the change whose stream is the
+/// reference's explains all saved stages".
 inline constexpr double clearly_less = 0.5, same_numbers = 4;
-/// The layers before round every step, of which the end shows the last alone.
+/// The earlier layers round every step, of which the end shows only the last.
 inline constexpr double rounded_steps = 3;
 
-// What is looked at in part.
+// Parts that are computed.
 
-/// Queries of a long text that screening computes; texts of no more than `few_queries` are computed
+/// The queries of a long text computed in screening; texts of up to `few_queries` are computed
 /// whole.
 inline constexpr std::size_t screened_queries = 16, few_queries = 48;
-/// Tokens of a model's end.
+/// The tokens of a model's end used in screening.
 inline constexpr std::size_t screened_tokens = 16;
-/// Columns of the logits, of a vocabulary of more than twice as many.
+/// The logits used in screening, if the vocabulary has more than twice as many.
 inline constexpr std::size_t screened_logits = 1024;
-/// The first tokens of a text, which stand for all of it where they show a quarter of the
-/// difference; a layer that makes other rows of them without the tokens after them sees those.
-/// Case: "passes: a cause in all layers is named from logits alone in few passes of the model".
+/// The fewest first tokens that represent a text, and the part of the difference that they must
+/// show. If a layer's rows of them change by more than `same_rows` without the later tokens, it
+/// sees those. Case: "passes: a cause in all layers is named from logits alone in few passes of the
+/// model".
 inline constexpr std::size_t fewest_first_tokens = 8;
 inline constexpr double shown_by_first_tokens = 0.25, same_rows = 1e-4;
-/// Passes of a whole model that one layer after the other may cost, of a text of this length.
+/// The most passes of a whole model, at this length of text, that trying single layers may cost.
 inline constexpr std::size_t most_passes = 60, long_text = 128;
-/// Prefixes that are tried, a pass each. Case: "whole diagnose: a text in pieces is named, and
-/// GELU's form through float16's rounding".
+/// The longest prefix that is tried, with one pass for each length. Case: "whole diagnose: a text
+/// in pieces is named, and GELU's form through float16's rounding".
 inline constexpr std::size_t longest_prefix = 24;
 
-// Fits: a number is worth its fit where some value of it takes this part of the difference away.
+// Fits: a number is fitted if some value of it leaves less than this part of the difference.
 // Cases of the first two: softcap.value of "each mistake of the reports is named"; "the ε of a norm
 // is fitted, whatever it is, and written as people write it".
 
 inline constexpr double worth_fitting = 0.6;         ///< a cap, β of Swish, factors of sums
-inline constexpr double worth_fitting_epsilon = 0.9; ///< ε is seen in small rows alone
+inline constexpr double worth_fitting_epsilon = 0.9; ///< ε matters only in small rows
 inline constexpr double worth_fitting_whole = 0.7;   ///< of a whole model, among few values
 inline constexpr double worth_trying_whole = 0.05;   ///< after the fit
-/// A factor off by less is rounding; a named one so near is meant. Case: "kernels: a logsumexp in
-/// base 2 is told by its factor".
+/// A factor closer to 1 is rounding; a named factor this close is tried. Case: "kernels: a
+/// logsumexp in base 2 is told by its factor".
 inline constexpr double no_factor = 1e-6, near_named_factor = 0.02;
-/// The same of a factor of sums, which are fitted through what reads them.
+/// The same for factors of sums, which are fitted through later stages.
 inline constexpr double no_factor_of_sums = 1e-3;
-/// ε is looked for from here on: a tenth of a smaller one is lost beside float32 numbers. Case:
-/// "the ε of a norm is fitted, whatever it is, and written as people write it".
+/// The smallest starting value of a fit of ε: changes of a smaller one are lost in float32
+/// rounding. Case: "the ε of a norm is fitted, whatever it is, and written as people write it".
 inline constexpr double least_seen_epsilon = 1e-5;
-/// Parts of ranks in another order: squares of a difference, beside those of the part.
+/// Parts of ranks are equal if the squared relative difference is below this.
 inline constexpr double same_part = 1e-3;
 
-// Tensors that are another step than they were saved as (captured.cpp, model_streams.cpp).
+// Tensors saved under another step's name (captured.cpp, model_streams.cpp).
 
-/// A tensor that is another step differs by its rounding alone; captures of ranks are in short
-/// types. Cases: "captures: a tensor that is another step is named, and nothing is blamed";
-/// "captures: a rank's part of a sum is told".
+/// A tensor equals another step up to rounding; parts of ranks are in short types. Cases:
+/// "captures: a tensor that is another step is named, and nothing is blamed"; "captures: a rank's
+/// part of a sum is told".
 inline constexpr double same_step = 1e-4, same_part_of_rank = 0.02;
-/// Two tensors of one stream that are as near are one.
+/// Two tensors of one stream are equal up to this error.
 inline constexpr double same_stream = 0.02;
-/// A sum of two steps is given up where its first numbers are this far off, in squares. Case:
-/// "captures: a tensor that is another step is named, and nothing is blamed".
+/// A sum of two steps is rejected early if the squared relative error of its first numbers is
+/// larger. Case: "captures: a tensor that is another step is named, and nothing is blamed".
 inline constexpr std::size_t looked_at_first = 256;
 inline constexpr double far_at_first = 1e-2;
 /// A sampler hides logits by −∞ or by a type's least number: float16's is −65504.
 /// Case: forbidden_tokens of tests/models/fifth_threads.py.
 inline constexpr double hidden_logit = -1e4;
 
-// Hints, where no change explains a stage (hints.cpp, joined_heads.cpp). Case, where none is named:
-// "hints: what no change explains is described", whose rows say which they need.
+// Hints for stages that no change explains (hints.cpp, differing_parts.cpp). Case, unless another
+// is named: "hints: what no change explains is described", whose rows name the numbers that they
+// need.
 
-/// A half type may round more often than is known here. Case: "in half precision only what rounding
-/// explains agrees".
+/// A reference in a short type may round more often than assumed. Case: "in half precision only
+/// what rounding explains agrees".
 inline constexpr double own_rounding = 3;
-/// Rounded weights: every token is off by a little, in the same direction.
+/// Rounded weights: every token differs a little, in nearly the same direction.
 inline constexpr double differs_a_little = 1e-5, off_a_little = 0.04, same_direction = 0.999;
-/// Other weights, or another input: of few numbers the cosine is far from 0 by chance.
+/// Other weights or another input: the cosine is near 0, but for few numbers it is far from 0 by
+/// chance.
 inline constexpr double nothing_in_common = 0.5, usual_chance = 0.15;
-/// An output that is a sum of the heads' results, of which some do not count once.
+/// An output that is a sum of the heads' results in which some factors are not 1.
 inline constexpr double sum_of_heads = 0.999, counts_otherwise = 0.01;
-/// Heads behind an output: a difference that the product with W_o lets through, and what is none
-/// beside the largest head's.
-inline constexpr double seen_behind_product = 1e-3, small_behind_product = 1e-4,
+/// Heads recovered from an output: differences that are visible through the product with W_o, and
+/// those that are negligible compared with the largest.
+inline constexpr double seen_through_product = 1e-3, small_through_product = 1e-4,
                         small_beside_largest = 0.02;
-/// W_o is inverted up to this width, which takes a moment, and where its rows are independent.
+/// W_o is inverted up to this width, which takes a moment, and if its rows are independent.
 inline constexpr std::size_t widest_joined = 768;
 inline constexpr double least_pivot = 1e-8;
 
-// Forms of GELU, which a half type nearly hides (gelu_forms.cpp). Case: "whole diagnose: GELU's
-// form below a short type's rounding is named or said to be open".
+// Forms of GELU, whose difference a short type nearly hides (gelu_forms.cpp). Case: "whole
+// diagnose: GELU's form below a short type's rounding is named or said to be open".
 
-/// Roundings are not all at random: their share may be off by so many times what chance makes.
+/// Rounding is not entirely random: the share may be off by this multiple of the error by chance.
 inline constexpr double rounding_by_chance = 1.5;
-/// The share of the one form or the other is known so well before it is believed.
+/// The error of the share must be below this for a verdict.
 inline constexpr double known_within = 0.1;
 
 } // namespace mha::thresholds

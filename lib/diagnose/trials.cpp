@@ -1,7 +1,6 @@
 #include <mha/diagnose/trials.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/some_queries.hpp>
 #include <mha/diagnose/some_tokens.hpp>
 #include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
@@ -16,10 +15,10 @@ namespace mha {
 
 namespace {
 
-/// Bytes of kept stages, beyond which they are computed again.
+/// The most bytes of kept stages; beyond it they are recomputed.
 constexpr std::size_t most_kept = std::size_t{1} << 30;
 
-/// The stages worth keeping: made by products with weights, and what leads from them to the scores.
+/// The stages worth keeping: products with weights, and the steps from them to the scores.
 constexpr Stage projected[]{Stage::x,      Stage::q,      Stage::k,      Stage::v,
                             Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope};
 
@@ -48,13 +47,13 @@ Changes row_edits_of(Changes ordered) {
   return ordered;
 }
 
-void set_apart(Layer& layer) {
+void detach_kept_weights(Layer& layer) {
   layer.kept = KeptWeights::known_of(layer.kept);
 }
 
 Layer changed(Layer layer, const Changes& changes) {
   const Changes ordered = sorted(changes);
-  if (!ordered.empty()) set_apart(layer);
+  if (!ordered.empty()) detach_kept_weights(layer);
   for (const Change* change : ordered) change->edit(layer);
   for (const Change* change : row_edits_of(ordered)) change->edit_rows(layer);
   return layer;
@@ -68,7 +67,7 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
       always_(std::move(always)),
       off_(std::move(off)),
       threads_(threads) {
-  layer_.settings.origins.clear(); // each trial copies the layer, and none reads them
+  layer_.settings.origins.clear(); // each trial copies the layer and does not need them
   for (const auto& [stage, value] : inputs) {
     give(layer_, stage, value);
     inputs_.add(stage);
@@ -76,21 +75,21 @@ Trials::Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target
   cone_ = possible_ancestors(target_.stage, inputs_);
   const std::size_t T = layer.dims.T;
   const StageSet of_queries = possible_descendants(StageSet{Stage::scores});
-  // Latent attention makes keys of the rows that queries are made of: all of them; of texts of
-  // several lengths, some queries would be padding.
+  // Not for latent attention, whose keys are computed from all rows of the queries' input, nor for
+  // texts of several lengths, where some queries would be padding.
   if (T > thresholds::few_queries && layer.W_c_kv.empty() && layer.lengths.empty() &&
       contains(of_queries, target_.stage)) {
     rows_ = evenly(T, thresholds::screened_queries);
     some_theirs_ = some_queries(target_.stage, target_.theirs, rows_);
   }
-  // Behind the last layer each token is by itself.
+  // After the last layer all tokens are independent.
   if (layer.ends && target_.stage != Stage::embed) {
     if (T > thresholds::few_queries && layer.lengths.empty())
       part_.tokens = evenly(T, thresholds::screened_queries);
     if (target_.stage == Stage::logits) part_.logits = some_logits(layer);
     some_theirs_ = part_of(target_.theirs, target_.stage, part_);
   }
-  // Another X goes with every step: what is added back is X, too.
+  // A change of X affects every step, as X is also added back.
   std::erase_if(always_, [&](const Change* change) {
     return !concerns(*change) && !contains(change->touches, Stage::x);
   });
@@ -103,11 +102,11 @@ Changes Trials::in_order(const Changes& changes) const {
   return sorted(std::move(all));
 }
 
-/// The projected stages that one change (with those made always) makes other than they were.
+/// The projected stages that differ under one change, in addition to those made always.
 Trials::Values Trials::computed(const Change* change) const {
   const StageSet remade = change ? possible_descendants(change->touches) : StageSet::all();
   Layer edited = layer_;
-  set_apart(edited);
+  detach_kept_weights(edited);
   if (change)
     for (const auto& [stage, value] : kept_.at(nullptr))
       if (!contains(remade, stage)) give(edited, stage, value);
@@ -126,14 +125,14 @@ Trials::Values Trials::computed(const Change* change) const {
   return values;
 }
 
-/// The layer after the edits, as far as they are made for all queries at once. What was kept is
-/// given: of a stage that one change makes, that change's; of one that none does, the layer's own.
+/// The layer after the edits that apply to all queries at once. Kept stages are given: those of the
+/// one change that affects them, or the layer's own if none does.
 Layer Trials::prepared(const Changes& changes) const {
   Layer edited = layer_;
-  set_apart(edited);
+  detach_kept_weights(edited);
   if (const auto base = kept_.find(nullptr); base != kept_.end()) {
     StageSet all_changed = possible_descendants(touched_by(changes));
-    for (const Change* change : always_) // it is made again of all that it touches, or of nothing
+    for (const Change* change : always_) // it is redone for all that it touches, or not at all
       if (change->once && (change->touches & all_changed).any())
         all_changed |= possible_descendants(change->touches);
     for (const auto& [stage, value] : base->second)
@@ -154,12 +153,13 @@ Layer Trials::prepared(const Changes& changes) const {
   return edited;
 }
 
-/// Whether all that a change does is in kept stages, which are given: it must not be made twice.
+/// Whether kept stages, which are given, already include the whole effect of a change, which must
+/// not be made twice.
 bool Trials::is_kept(const Change& change, const Layer& edited) const {
   const bool in_base = kept_.count(nullptr) && holds(always_, &change);
   if (change.once && !in_base) return false;
   if ((!kept_.count(&change) && !in_base) || contains(change.touches, Stage::x)) return false;
-  // Settings of later steps stay, as another change may compute those steps again.
+  // Settings of later steps are still changed, because another change may recompute those steps.
   const StageSet concerned = change.touches & cone_;
   return std::all_of(stages().begin(), stages().end(), [&](const StageInfo& info) {
     if (!contains(concerned, info.stage)) return true;
@@ -184,10 +184,10 @@ Agreement Trials::whole(const Changes& changes) const {
   return ours ? judged(*ours, changes) : incomparable();
 }
 
-/// The model's ends as far as screening looks at them: the edits are made of that part alone. What
-/// is made of the logits as they are gets them given.
+/// The part of the model's ends used in screening, to which the edits are applied. Edits of the
+/// logits get the unchanged logits.
 Layer Trials::screened_ends(const Changes& ordered) const {
-  const EndSample part = part_.telling(ordered);
+  const EndSample part = part_.needed_for(ordered);
   Layer some = ends_of(layer_, part);
   const bool of_logits = std::ranges::all_of(ordered, &Change::other_logits);
   if (of_logits && !ordered.empty() && part.tokens == part_.tokens && !own_logits_.empty())
@@ -195,7 +195,7 @@ Layer Trials::screened_ends(const Changes& ordered) const {
   return some;
 }
 
-/// The target under changes, of the queries that screening computes.
+/// The target under changes, for the queries used in screening.
 Tensor Trials::screened(const Changes& changes) const {
   if (is_of_end()) {
     const Changes ordered = in_order(changes);
@@ -210,10 +210,11 @@ Tensor Trials::screened(const Changes& changes) const {
 
 Agreement Trials::screen(const Changes& changes) const {
   const auto agreement = if_allowed([&] {
-    if (is_of_end() && part_.telling(in_order(changes)) != part_)
-      return agreement_of(screened(changes),
-                          part_of(target_.theirs, target_.stage, part_.telling(in_order(changes))),
-                          target_.tolerance);
+    if (is_of_end() && part_.needed_for(in_order(changes)) != part_)
+      return agreement_of(
+          screened(changes),
+          part_of(target_.theirs, target_.stage, part_.needed_for(in_order(changes))),
+          target_.tolerance);
     Tensor theirs = some_theirs_;
     for (const Change* change : in_order(changes))
       if (change->undo && !rows_.empty())
@@ -227,7 +228,7 @@ std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
   if (kept_.find(nullptr) == kept_.end()) kept_[nullptr] = computed(nullptr);
   if (!part_.logits.empty() && own_logits_.empty())
     own_logits_ = value_of(ends_of(layer_, {part_.tokens, {}}), Stage::logits, threads_);
-  // What single changes make is shared by the pairs.
+  // Pairs share the results of single changes.
   Changes fresh;
   for (const Changes& set : sets)
     for (const Change* change : set)
@@ -239,7 +240,7 @@ std::vector<Agreement> Trials::screen(const std::vector<Changes>& sets) {
     for (const auto& [stage, value] : values) bytes += value.bytes();
   std::vector<Values> made(fresh.size());
   if (!rows_.empty() && bytes < most_kept)
-    parallel_for(fresh.size(), threads_, [&](std::size_t i) { // what is impossible is tried again
+    parallel_for(fresh.size(), threads_, [&](std::size_t i) { // impossible changes are tried again
       made[i] = if_allowed([&] { return computed(fresh[i]); }).value_or(Values());
     });
   for (std::size_t i = 0; i < fresh.size(); ++i) {

@@ -1,75 +1,63 @@
 #pragma once
-// Changes tried on one stage of a layer, alone and together.
+// Tries changes on one stage of a layer, alone and together.
 
 #include <mha/compare/precision.hpp>
 #include <mha/compare/rounding.hpp>
 #include <mha/diagnose/agreement.hpp>
 #include <mha/diagnose/some_tokens.hpp>
+#include <mha/diagnose/targets.hpp>
 
 #include <map>
 
 namespace mha {
 
-/// What a stage is compared with.
-struct Target {
-  Stage stage = Stage::output;
-  Tensor theirs;             ///< in the form of Layer::given, in the layer's precision
-  double tolerance = 0;      ///< see agreement_of
-  DType stored = DType::f32; ///< the type of its numbers
-  double resolution = 0;     ///< half of the last digit of numbers that were typed
-  /// The short type that the reference computes in; nothing: none.
-  std::optional<DType> half;
-};
-
-/// What storing in a short type does to a stage, relative to it; 0 for other types.
+/// The relative error of a stage stored in a short type; 0 for other types.
 double storing_error(std::optional<DType> half);
 using Changes = std::vector<const Change*>;
-/// In the order in which they act.
+/// The changes in the order in which they act.
 Changes sorted(Changes changes);
-/// Those of them, in order, that edit query by query: what is made of the last stage alone (its
-/// undo tells) comes last, whatever else the same change touches.
+/// The changes with an edit query by query, in order; those with `undo`, which only edit the last
+/// stage, come last.
 Changes row_edits_of(Changes ordered);
-/// Makes a copy of a layer ready to be edited: of packed weights it reads those that the model has,
-/// and adds none to them.
-void set_apart(Layer& layer);
-/// The layer with all of them made.
+/// Prepares a copy of a layer for edits: it reads the model's packed weights but adds none to them.
+void detach_kept_weights(Layer& layer);
+/// The layer with these changes.
 Layer changed(Layer layer, const Changes& changes);
 
-/// One stage, computed from given inputs under changes. Small layers are computed as a whole; of
-/// others, screening computes a few queries, and what the changes leave as it is only once.
+/// Computes one stage from given inputs under changes. For larger layers, screening computes only
+/// some queries, and what the changes do not affect only once.
 class Trials {
 public:
-  /// `inputs`: stages whose values are given, in the form of Layer::given; `off`: by how much they
-  /// are other numbers than the reference's, relative to each stage; `always`: changes that every
-  /// trial makes.
+  /// `inputs` are the given stages, in the form of Layer::given; `off` is the relative distance of
+  /// each from the reference; `always` are changes made in every trial.
   Trials(const Layer& layer, const std::map<Stage, Tensor>& inputs, Target target, Changes always,
          std::size_t threads, std::map<Stage, double> off = {});
 
-  /// Whether a change has an effect on this step.
+  /// Whether a change may affect this stage.
   bool concerns(const Change& change) const { return (change.touches & cone_).any(); }
 
-  /// The target under no change, but those made always: all of it.
+  /// The whole target under changes, in addition to those made always.
   Tensor value(const Changes& changes = {}) const;
   Agreement whole(const Changes& changes = {}) const;
-  /// How such a value agrees: where all that it leaves is rounding, number by number.
+  /// How such a value agrees: it does if every number differs by rounding only.
   Agreement judged(const Tensor& ours, const Changes& changes = {}) const;
-  /// Whether what such a value leaves is what implementations in the reference's precision round.
+  /// Whether such a value differs only by the rounding of the reference's precision.
   bool is_rounding(const Tensor& ours, const Changes& changes = {}) const {
     return is_rounding(ours, changes, target_.theirs);
   }
-  /// The same beside another form of what the reference has.
+  /// The same for another form of the reference's value.
   bool is_rounding(const Tensor& ours, const Changes& changes, const Tensor& theirs) const;
-  /// How far such rounding takes the target under the changes as a rule, relative to it.
+  /// The relative error that this rounding usually causes in the target under the changes.
   double usual_rounding(const Changes& changes = {}) const;
-  /// On some of the queries, which is quick, and whose bits need not be the whole's.
+  /// How some of the queries agree under changes: faster than the whole, with possibly different
+  /// bits.
   Agreement screen(const Changes& changes) const;
-  /// On the same queries, how many times the difference between what some changes give and what
-  /// others do takes the first to the reference.
-  double steps_between(const Changes& here, const Changes& there) const {
-    return projection(some_theirs_, screened(there), screened(here));
+  /// On the same queries, the factor by which the difference between two results must be multiplied
+  /// to reach the reference from the first.
+  double steps_between(const Changes& from, const Changes& to) const {
+    return projection(some_theirs_, screened(to), screened(from));
   }
-  /// The same as screen for many, with as many threads as there are; what they share is computed
-  /// first.
+  /// Screens many sets with all threads, after computing what they share.
   std::vector<Agreement> screen(const std::vector<Changes>& sets);
 
   const Target& target() const { return target_; }
@@ -89,15 +77,15 @@ private:
   Layer layer_;
   Target target_;
   Tensor some_theirs_;
-  std::vector<std::size_t> rows_; ///< queries that screening computes; empty: all
-  EndSample part_;                ///< what screening looks at of the model's end
-  Tensor own_logits_;             ///< all logits of its tokens, where it looks at some
+  std::vector<std::size_t> rows_; ///< queries computed in screening; empty: all
+  EndSample part_;                ///< the part of the model's end used in screening
+  Tensor own_logits_;             ///< all logits of its tokens, if only some are used
   Changes always_;
   StageSet cone_, inputs_;
   std::map<Stage, double> off_;
   std::size_t threads_;
-  std::map<const Change*, Values>
-      kept_; ///< q, k, v and their forms under each change; nullptr: none
+  /// q, k, v and their forms under each change; nullptr: without a change.
+  std::map<const Change*, Values> kept_;
 };
 
 } // namespace mha

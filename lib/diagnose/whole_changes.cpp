@@ -1,14 +1,10 @@
-// What a whole model may do otherwise.
+// The changes of a whole model.
 
-#include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
-#include <mha/diagnose/hypotheses/other_settings.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
-#include <mha/diagnose/hypotheses/scale.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
-#include <mha/diagnose/scaled_sums.hpp>
 
 #include <fmt/format.h>
 
@@ -23,7 +19,8 @@ Change change_of_order(std::string id, std::string did, std::string cure) {
   return {std::move(id), StageSet{Stage::resid_post}, std::move(did), std::move(cure)};
 }
 
-/// One layer left out, run twice, exchanged with the next; each layer with its neighbour's weights.
+/// One layer left out, run twice, exchanged with the next, or with its neighbour's weights; all
+/// layers in another order.
 void add_orders(std::size_t L, std::vector<WholeChange>& list) {
   const auto add = [&](std::vector<std::size_t> order, const char* id, std::string did,
                        std::string cure) {
@@ -57,7 +54,7 @@ void add_orders(std::size_t L, std::vector<WholeChange>& list) {
     add(std::move(twice), "block.twice", fmt::format("runs layer {} twice", n),
         fmt::format("run layer {} once", n));
     for (std::size_t other : {n - 1, n + 1}) {
-      if (other >= L) continue; // n − 1 of 0 is none, too
+      if (other >= L) continue; // also if n is 0, where n − 1 wraps around
       std::vector<std::size_t> replaced = up_to(L);
       replaced[n] = other;
       add(std::move(replaced), "block.weights.other",
@@ -70,7 +67,7 @@ void add_orders(std::size_t L, std::vector<WholeChange>& list) {
   }
 }
 
-/// What all norms of the layers have otherwise, the last norm has, too.
+/// Changes of all norms of the layers, made in the last norm as well.
 void add_with_end(const std::vector<Change>& of_ends, std::vector<WholeChange>& list) {
   const std::string last = "the last norm";
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
@@ -87,12 +84,12 @@ void add_with_end(const std::vector<Change>& of_ends, std::vector<WholeChange>& 
   }
 }
 
-/// Layers by a rule that configurations have.
-struct Pattern {
+/// A subset of the layers that configurations use.
+struct LayerPattern {
   const char* name;
   bool (*has)(std::size_t n, std::size_t layers);
 };
-constexpr Pattern patterns[]{
+constexpr LayerPattern patterns[]{
     {"every second layer, from layer 0 on", [](std::size_t n, std::size_t) { return n % 2 == 0; }},
     {"every second layer, from layer 1 on", [](std::size_t n, std::size_t) { return n % 2 == 1; }},
     {"every fourth layer, from layer 3 on", [](std::size_t n, std::size_t) { return n % 4 == 3; }},
@@ -105,14 +102,14 @@ constexpr Pattern patterns[]{
     {"the last layer", [](std::size_t n, std::size_t L) { return n + 1 == L; }},
 };
 
-/// Steps that are left out in some of the layers by a rule.
+/// Steps left out in a subset of the layers.
 void add_patterns(std::size_t L, std::vector<WholeChange>& list) {
   if (L < 2) return;
   for (std::size_t i = 0, count = list.size(); i < count; ++i) {
     const std::string& id = list[i].change.id;
     const bool by_layer = id == "rope.missing" || id == "softcap.missing" || id == "norm.missing";
     if (!by_layer || list[i].at_end) continue;
-    for (const Pattern& pattern : patterns) {
+    for (const LayerPattern& pattern : patterns) {
       WholeChange some = list[i];
       for (std::size_t n = 0; n < L; ++n) some.in.push_back(pattern.has(n, L));
       const auto having = std::ranges::count(some.in, true);
@@ -123,12 +120,12 @@ void add_patterns(std::size_t L, std::vector<WholeChange>& list) {
   }
 }
 
-/// Windows and rotations of other layers, where a model has two kinds of them.
+/// Windows and rotations of other layers, if a model has several.
 void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
   using Kind = WholeChange::Kind;
   const std::size_t L = model.layers();
   for (const Kind kind : {Kind::windows, Kind::rotations}) {
-    std::vector<std::size_t> kinds{0}; // the first layer of each
+    std::vector<std::size_t> kinds{0}; // the first layer of each kind
     for (std::size_t n = 1; n < L; ++n)
       if (std::ranges::none_of(kinds,
                                [&](std::size_t k) { return model.same_settings(k, n, kind); }))
@@ -162,11 +159,11 @@ void add_settings(const PassesOfModel& model, std::vector<WholeChange>& list) {
           [k](std::size_t) { return k; });
     add(fmt::format("gives each layer the {} of the one before it", what),
         [L](std::size_t n) { return (n + L - 1) % L; });
-    add(fmt::format("gives each layer the {} of the one behind it", what),
+    add(fmt::format("gives each layer the {} of the one after it", what),
         [L](std::size_t n) { return (n + 1) % L; });
     if (kinds.size() > 2) continue;
     for (const std::size_t first : kinds)
-      for (const Pattern& pattern : patterns)
+      for (const LayerPattern& pattern : patterns)
         add(fmt::format("gives {} the {} of layer {}, and the others the other", pattern.name, what,
                         first),
             [&, first](std::size_t n) {

@@ -1,8 +1,8 @@
-// A cause in all layers, in some of them or in one, seen at the model's end alone.
+// Finds a cause in all layers, in some of them or in one, from the model's end alone.
 
 #include <mha/diagnose/end_of_model.hpp>
-#include <mha/diagnose/hypotheses/chunks.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/passes_of_model.hpp>
 #include <mha/diagnose/search.hpp>
 #include <mha/diagnose/some_tokens.hpp>
@@ -21,11 +21,11 @@ namespace mha {
 
 namespace {
 
-/// The first tokens of a text, which show at a part of the cost what most changes do: under those
-/// that see no later token, their rows are those of the whole text.
+/// The first tokens of a text, which show the effect of most changes at a fraction of the cost.
+/// Under a change that sees no later tokens, their rows are those of the whole text.
 class FirstTokens {
 public:
-  /// Nothing where the model sees later tokens, or its first ones do not show the difference.
+  /// Nothing if the model sees later tokens, or if its first tokens do not show the difference.
   static std::optional<FirstTokens> of(const PassesOfModel& whole, const EndOfModel& end,
                                        const Agreement& before, bool fused) {
     for (std::size_t tokens = thresholds::fewest_first_tokens; 3 * tokens <= whole.tokens();
@@ -48,22 +48,22 @@ public:
   const EndOfModel& end() const { return end_; }
   std::size_t tokens() const { return model_->tokens(); }
   void keep_streams() { model_->keep_streams(); }
-  /// What the end shows under a change.
+  /// The saved stage of the end under a change.
   Tensor shown(const WholeChange& tried, const Tensor& embed) const {
-    return end_.shown(model_->behind_all(tried, embed));
+    return end_.shown(model_->after_all(tried, embed));
   }
-  /// Whether they tell what the change does to the whole text.
-  bool tell(const WholeChange& tried) const {
+  /// Whether the first tokens show the effect of a change on the whole text.
+  bool show(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_layers) return true;
-    if (!tried.in.empty() || tried.alone) return true; // it is tried in all layers, too
+    if (!tried.in.empty() || tried.alone) return true; // it is also tried in all layers
     const std::size_t n = model_->first_with(tried.change);
     const bool by_length = tried.change.id.starts_with("rope.scaling");
     if (by_length || n == model_->layers() || fewer_->first_with(tried.change) != n) return false;
     return !if_allowed([&] { return sees_later(&tried.change, n); }).value_or(true);
   }
-  /// How far the end is under the change; nothing where it cannot explain the end.
+  /// The error of the end under a change; nothing if the change cannot explain the end.
   std::optional<double> likely_error(const WholeChange& tried, const Tensor& embed) const {
-    const Agreement after = end_.after(model_->behind_all(tried, embed), tried.of_end());
+    const Agreement after = end_.after(model_->after_all(tried, embed), tried.of_end());
     if (!may_explain(before_, after, end_.rounding())) return std::nullopt;
     return after.error;
   }
@@ -71,12 +71,12 @@ public:
 private:
   explicit FirstTokens(EndOfModel end) : end_(std::move(end)) {}
 
-  /// Whether half of the tokens have other rows behind a layer without the other half.
+  /// Whether the first half of the tokens changes after layer n if the second half is missing.
   bool sees_later(const Change* change, std::size_t n) const {
     const std::vector<std::size_t> half = up_to(fewer_->tokens());
     const Tensor& stream = streams_[n];
-    const Tensor of_all = token_rows(model_->behind_layer(n, stream, change), half),
-                 alone = fewer_->behind_layer(n, token_rows(stream, half), change);
+    const Tensor of_all = token_rows(model_->after_layer(n, stream, change), half),
+                 alone = fewer_->after_layer(n, token_rows(stream, half), change);
     return !(agreement_of(alone, of_all, 0).error < thresholds::same_rows);
   }
 
@@ -86,8 +86,8 @@ private:
   Agreement before_;
 };
 
-/// The number under which an end is nearest to what was saved: the best of some, then steps along
-/// the difference that a small step makes. Nothing where no number takes much of it away.
+/// The number under which the end is closest to the saved stage: the best of a grid, refined by
+/// Newton's method. Nothing if no number removes much of the difference.
 std::optional<double> fitted_number(const WholeNumber& number,
                                     const std::function<std::optional<Tensor>(double)>& shown,
                                     const EndOfModel& end) {
@@ -106,19 +106,19 @@ std::optional<double> fitted_number(const WholeNumber& number,
   if (!(least < thresholds::worth_fitting_whole * most)) return std::nullopt;
   double value = best;
   for (int i = 0; i < rounds; ++i) {
-    const std::optional<Tensor> here = shown(value), there = shown(value * (1 + step));
-    if (!here || !there) return std::nullopt;
+    const std::optional<Tensor> here = shown(value), next = shown(value * (1 + step));
+    if (!here || !next) return std::nullopt;
     const double error = end.of_shown(*here).error;
     if (error < least) least = error, best = value;
-    const double by = step * end.steps_between(*here, *there);
+    const double by = step * end.steps_between(*here, *next);
     if (!std::isfinite(by) || std::fabs(by) < settled) break;
     value *= std::exp(std::clamp(by, (low - high) / places, (high - low) / places));
   }
   return least < thresholds::worth_trying_whole * most ? std::optional(best) : std::nullopt;
 }
 
-/// The search: what the first tokens tell is tried on them; the rest, and what they make likely, on
-/// the whole text, whose end is looked at in some rows first.
+/// The search. Changes whose effect the first tokens show are tried on them. The others, and the
+/// likely ones, are tried on the whole text, of whose end some rows are checked first.
 class WholeModelSearch {
 public:
   WholeModelSearch(const std::vector<Layer>& layers, const Layer& ends, const ReferenceStage& known,
@@ -128,10 +128,10 @@ public:
         whole_(layers, ends.ends->embed, context.fused, context.threads),
         changes_(whole_changes(whole_, end_, context.model)),
         around_(context.model),
-        as_it_is_(whole_.streams().back()),
-        screen_(end_, as_it_is_),
-        search_(end_, as_it_is_, &screen_) {
-    if (end_.half()) end_.allow_rounding(as_it_is_, whole_.streams(end_.half()).back());
+        unchanged_(whole_.streams().back()),
+        screen_(end_, unchanged_),
+        search_(end_, unchanged_, &screen_) {
+    if (end_.half()) end_.allow_rounding(unchanged_, whole_.streams(end_.half()).back());
     first_ = FirstTokens::of(whole_, end_, search_.before(), context.fused);
   }
 
@@ -147,7 +147,7 @@ public:
   }
 
 private:
-  /// Whether the end differs by no more than what a short type makes of the model's pass.
+  /// Whether the end differs by no more than the rounding of the model's pass in a short type.
   bool is_rounding() const { return end_.half() && search_.before().error <= end_.rounding(); }
   Diagnosis rounded() const {
     Diagnosis found;
@@ -158,14 +158,14 @@ private:
     return found;
   }
 
-  /// Tries on the whole text what the first tokens make likely. Those of the changes that they do
-  /// not tell.
+  /// Tries on the whole text what is likely by the first tokens. Returns the changes whose effect
+  /// the first tokens do not show.
   std::vector<std::size_t> try_likely(const std::vector<WholeChange>& changes) {
     std::vector<std::optional<double>> errors(changes.size());
-    std::vector<char> told(changes.size(), 0); // by several threads: no vector of bits
+    std::vector<char> shown(changes.size(), 0); // written by several threads, hence not bool
     if (first_)
       parallel_for(changes.size(), threads_, [&](std::size_t i) {
-        if ((told[i] = first_->tell(changes[i]) ? 1 : 0) != 0)
+        if ((shown[i] = first_->show(changes[i]) ? 1 : 0) != 0)
           errors[i] = if_allowed([&] {
                         return first_->likely_error(changes[i], embed_of(changes[i]));
                       }).value_or(std::nullopt);
@@ -174,7 +174,7 @@ private:
     for (std::size_t i = 0; i < changes.size(); ++i)
       if (errors[i])
         likely.push_back(i);
-      else if (!told[i])
+      else if (!shown[i])
         others.push_back(i);
     std::ranges::stable_sort(likely, {}, [&](std::size_t i) { return *errors[i]; });
     if (likely.size() > thresholds::most_confirmed) likely.resize(thresholds::most_confirmed);
@@ -183,18 +183,18 @@ private:
     return others;
   }
 
-  /// The changes of one layer alone, of each, but those that the first tokens do not tell
-  /// (`untold`): likely ones first, then those around attention.
-  std::vector<WholeChange> changes_of_each(const std::vector<std::size_t>& untold) const {
+  /// The changes of each single layer without those whose effect the first tokens do not show
+  /// (`not_shown`): likely ones first, then those around attention.
+  std::vector<WholeChange> changes_of_each(const std::vector<std::size_t>& not_shown) const {
     std::vector<WholeChange> list;
     for (std::size_t n = 0; n < whole_.layers(); ++n)
       for (const Change& change : whole_.changes()[n]) {
-        const bool left_out = first_ && std::ranges::any_of(untold, [&](std::size_t i) {
+        const bool left_out = first_ && std::ranges::any_of(not_shown, [&](std::size_t i) {
                                 return is_same(changes_[i].change, change);
                               });
         if (left_out) continue;
         WholeChange alone{change};
-        alone.change.reproduction = {}; // every layer's
+        alone.change.reproduction = {}; // an option would apply to every layer
         alone.alone = n, alone.which = fmt::format(", in layer {} alone", n);
         list.push_back(std::move(alone));
       }
@@ -206,11 +206,11 @@ private:
     return list;
   }
 
-  /// What no cause in all layers explains may be one in a single layer.
-  void try_each_layer(const std::vector<std::size_t>& untold) {
+  /// Tries causes in a single layer.
+  void try_each_layer(const std::vector<std::size_t>& not_shown) {
     std::size_t left = thresholds::most_passes * whole_.layers() *
                        std::max(whole_.tokens(), thresholds::long_text);
-    std::vector<WholeChange> list = changes_of_each(untold);
+    std::vector<WholeChange> list = changes_of_each(not_shown);
     const std::size_t tokens = first_ ? first_->tokens() : whole_.tokens();
     const auto end = std::ranges::find_if(list, [&](const WholeChange& one) {
       const std::size_t cost = (whole_.layers() - *one.alone) * tokens;
@@ -224,14 +224,14 @@ private:
       if (!first_) try_whole(list[i]);
   }
 
-  /// The embedding under a change of it.
+  /// The embedding under a change of it, else empty.
   Tensor embed_of(const WholeChange& tried) const {
     if (tried.kind != WholeChange::Kind::of_embedding) return {};
     return changed(end_.ends(), {&tried.change}).ends->embed;
   }
 
-  /// Numbers that no list has: each is looked for on the first tokens, or on all of a short text,
-  /// and tried on the whole text.
+  /// Fits numbers, each on the first tokens or on all of a short text, and tries them on the whole
+  /// text.
   void fit_numbers() {
     const std::vector<WholeNumber> numbers = whole_numbers(whole_, around_);
     std::vector<std::optional<double>> fitted(numbers.size());
@@ -241,7 +241,7 @@ private:
         return if_allowed([&] {
           const WholeChange tried = number.change(value);
           const Tensor embed = embed_of(tried);
-          return first_ ? first_->shown(tried, embed) : end_.shown(whole_.behind_all(tried, embed));
+          return first_ ? first_->shown(tried, embed) : end_.shown(whole_.after_all(tried, embed));
         });
       };
       fitted[i] = fitted_number(number, shown, first_ ? first_->end() : end_);
@@ -254,12 +254,12 @@ private:
       if (fitted[i]) try_whole(numbers[i].change(*fitted[i]));
   }
 
-  /// A text in pieces: they begin with the first token whose end differs. A prefix without a causal
-  /// mask shows in that token already.
+  /// Tries texts computed in chunks, which begin at the first token whose end differs. If that is
+  /// token 0, a prefix without a causal mask is tried.
   void try_chunks() {
     const std::vector<std::size_t> saved = end_.saved_tokens(whole_.tokens());
     const auto first = std::ranges::find_if(saved, [&](std::size_t t) {
-      const Agreement here = end_.of(end_.part({t})).after(token_rows(as_it_is_, {t}));
+      const Agreement here = end_.of(end_.part({t})).after(token_rows(unchanged_, {t}));
       return !here.agrees && here.error > end_.rounding();
     });
     if (first == saved.end()) return;
@@ -272,7 +272,8 @@ private:
     }
   }
 
-  /// The first tokens see each other: how many do is not seen at the end, where all differ.
+  /// Tries prefixes in which all tokens see each other. Their length is not visible at the end,
+  /// where all tokens differ.
   void try_prefixes() {
     for (std::size_t n = 2;
          n <= std::min(whole_.tokens(), thresholds::longest_prefix) && !search_.is_found(); ++n) {
@@ -286,7 +287,7 @@ private:
 
   void try_whole(const WholeChange& tried) {
     StreamCandidate candidate{
-        {tried.change}, [&] { return whole_.behind_all(tried, embed_of(tried)); }, tried.of_end()};
+        {tried.change}, [&] { return whole_.after_all(tried, embed_of(tried)); }, tried.of_end()};
     candidate.changes[0].did += tried.which;
     if (tried.at_end) candidate.changes.push_back(*tried.at_end);
     search_.try_one(candidate);
@@ -297,7 +298,7 @@ private:
   PassesOfModel whole_;
   std::vector<WholeChange> changes_;
   const ModelAround* around_;
-  Tensor as_it_is_; ///< the stream behind the last layer
+  Tensor unchanged_; ///< the stream after the last layer
   EndScreen screen_;
   Search search_;
   std::optional<FirstTokens> first_;

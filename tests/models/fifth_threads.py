@@ -47,7 +47,7 @@ def repetition_penalty(port):
     return {"logits": own}
 
 
-@thread("huggingface/transformers", "", "gpt2", "own", says="behind a sampler, which hid 12 of a row's")
+@thread("huggingface/transformers", "", "gpt2", "own", says="after a sampler, which hid 12 of a row's")
 def scores_behind_top_k(port):
     """generate's `scores`, of top_k, instead of its `logits`."""
     own = logits_of(port)[-1]
@@ -55,7 +55,7 @@ def scores_behind_top_k(port):
     return {"logits": own}
 
 
-@thread("vllm-project/vllm", "", "qwen3-untied", "own", says="behind a sampler")
+@thread("vllm-project/vllm", "", "qwen3-untied", "own", says="after a sampler")
 def forbidden_tokens(port):
     own = logits_of(port)
     own[:, [3, 4, 9]] = np.finfo(np.float32).min

@@ -1,4 +1,4 @@
-// Biases of the projections, forgotten or exchanged.
+// Biases of the projections: left out, exchanged, or added several times.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -19,7 +19,7 @@ struct Bias {
 constexpr Bias of_q{'q', Stage::q, &Layer::b_q}, of_k{'k', Stage::k, &Layer::b_k},
     of_v{'v', Stage::v, &Layer::b_v}, of_o{'o', Stage::output, &Layer::b_o};
 
-/// Two biases of one length: nothing but the numbers shows that they are exchanged.
+/// Exchanged biases of one length, which only the numbers reveal.
 void add_exchanges(const Layer& layer, ChangeList& list) {
   for (const auto& [a, b] : {std::pair(of_q, of_k), std::pair(of_k, of_v), std::pair(of_q, of_v)}) {
     const Tensor &one = layer.*a.bias, &other = layer.*b.bias;
@@ -32,12 +32,12 @@ void add_exchanges(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// Every rank of a tensor-parallel computation adds the bias of W_o, and the sum has it so often.
+/// Every rank of a tensor-parallel computation adds b_o, so that the sum contains it several times.
 void add_ranks(ChangeList& list) {
   for (int times : {2, 4, 8})
     list.add("bias.times.o", StageSet{Stage::output},
              fmt::format("adds b_o {} times, as ranks that each add it do", times),
-             "add b_o once, behind the sum over ranks",
+             "add b_o once, after the sum over ranks",
              [times](Layer& edited) {
                edited.b_o = each_number(convert(edited.b_o, edited.dtype),
                                         [times](double b) { return times * b; });

@@ -1,8 +1,8 @@
-// The block as a whole: what is added to what, which layer's weights, and what is handed over.
+// The block as a whole: its sums, the feed-forward's input, the weights of another layer, and the
+// result.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/layer/graph.hpp>
 
@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// What attention adds to the stream, and what the feed-forward adds.
+/// The terms that attention and the feed-forward add to the stream.
 Tensor attention_adds(const Layer& layer) {
   return value_of(layer, Stage::attn_add);
 }
@@ -24,11 +24,11 @@ Tensor feed_forward_adds(const Layer& layer) {
 Tensor run_on(const Layer& layer, const Tensor& stream) {
   Layer again = layer;
   again.X = stream;
-  for (const StageInfo& info : stages()) take_back(again, {info.stage});
+  for (const StageInfo& info : stages()) clear_given(again, {info.stage});
   return value_of(again, Stage::resid_post);
 }
 
-/// The sum behind attention.
+/// Mistakes in the sum after attention.
 void add_middle_sums(const Layer& layer, ChangeList& list) {
   if (!has_step(layer, Stage::residual)) return;
   const StageSet at_middle = StageSet{Stage::residual};
@@ -72,7 +72,7 @@ void add_middle_sums(const Layer& layer, ChangeList& list) {
            [](Layer& edited) { give(edited, Stage::residual, edited.X); });
 }
 
-/// The sum behind the feed-forward.
+/// Mistakes in the sum after the feed-forward.
 void add_last_sums(const Layer& layer, ChangeList& list) {
   if (!layer.block->mlp.present()) return;
   const StageSet at_end = StageSet{Stage::resid_post};
@@ -85,56 +85,55 @@ void add_last_sums(const Layer& layer, ChangeList& list) {
              });
     list.add("block.residual.original", at_end,
              "adds the feed-forward's result to the stream before attention",
-             "add it to the stream behind attention", [](Layer& edited) {
+             "add it to the stream after attention", [](Layer& edited) {
                give(edited, Stage::resid_post, sum_of(edited.X, feed_forward_adds(edited)));
              });
   }
   if (layer.block->shape == BlockShape::post) return;
   list.add("block.residual.twice", at_end,
-           "adds the stream before the layer once more behind the feed-forward",
-           "add the stream behind attention alone", [](Layer& edited) {
+           "adds the stream before the layer a second time, after the feed-forward",
+           "add only the stream after attention", [](Layer& edited) {
              give(edited, Stage::resid_post, sum_of(edited.X, value_of(edited, Stage::resid_post)));
            });
   if (has_step(layer, Stage::residual))
     list.add("block.residual.twice", at_end,
-             "adds attention's result once more behind the feed-forward",
+             "adds attention's result a second time, after the feed-forward",
              "add it to the stream once", [](Layer& edited) {
                give(edited, Stage::resid_post,
                     sum_of(attention_adds(edited), value_of(edited, Stage::resid_post)));
              });
-  list.add(
-      "block.residual.apart", at_end,
-      "hands on the feed-forward's result without the residual, which it does not add or keeps "
-      "apart",
-      "add the residual; or save the sum of the two",
-      [](Layer& edited) { give(edited, Stage::resid_post, feed_forward_adds(edited)); });
+  list.add("block.residual.apart", at_end,
+           "returns the feed-forward's result without the residual, which it leaves out or keeps "
+           "separate",
+           "add the residual; or save the sum of the two",
+           [](Layer& edited) { give(edited, Stage::resid_post, feed_forward_adds(edited)); });
   if (has_step(layer, Stage::residual))
-    list.add(
-        "block.handed.residual", at_end, "hands on the stream before the feed-forward is added",
-        "add the feed-forward's result, or save the layer's output",
-        [](Layer& edited) { give(edited, Stage::resid_post, value_of(edited, Stage::residual)); });
+    list.add("block.handed.residual", at_end, "returns the stream before the feed-forward is added",
+             "add the feed-forward's result, or save the layer's output", [](Layer& edited) {
+               give(edited, Stage::resid_post, value_of(edited, Stage::residual));
+             });
 }
 
-/// What the feed-forward reads where its own input was not written to the buffer that it reads.
+/// Other tensors as the feed-forward's input, such as older contents of its buffer.
 void add_inputs(const Layer& layer, ChangeList& list) {
   if (!has_step(layer, Stage::residual) || !layer.block->mlp.present()) return;
   const auto add = [&](const char* what, Tensor (*of)(const Layer&)) {
     list.add("block.mlp.input", StageSet{Stage::mlp_x},
              fmt::format("gives the feed-forward {}", what),
-             "give it the stream behind attention, normed by its own norm",
+             "give it the stream after attention, normalised by its own norm",
              [of](Layer& edited) { give(edited, Stage::mlp_x, of(edited)); });
   };
   if (layer.settings.input_norm != InputNorm::none)
-    add("what attention was given, the normed stream before it",
+    add("attention's input, the normalised stream before it",
         [](const Layer& own) { return value_of(own, Stage::x); });
-  add("attention's result as it is", attention_adds);
+  add("attention's result, without stream and norm", attention_adds);
   if (layer.block->pre_mlp_norm.present())
-    add("attention's result, normed, without the stream",
+    add("attention's result, normalised, without the stream",
         [](const Layer& own) { return normed(own.block->pre_mlp_norm, attention_adds(own)); });
 }
 
-/// Results of the layer before, in buffers that this layer's own are written to too late: as they
-/// were saved, or as they were added.
+/// Results of the previous layer in a buffer that is read before this layer writes it, either when
+/// saved or when added.
 void add_previous(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->previous) return;
   const auto previous = subject.model->previous;
@@ -142,7 +141,7 @@ void add_previous(const Subject& subject, ChangeList& list) {
                        std::function<Tensor(const Layer&, const Layer&)> value) {
     if (!has_step(subject.layer, made) || !has_step(*previous, made)) return;
     list.add(id, StageSet{made},
-             fmt::format("takes {} result of the layer before for this layer's", whose),
+             fmt::format("uses {} result of the previous layer for this layer's", whose),
              "read the buffer after this layer's result is written to it",
              [previous, made, value = std::move(value)](Layer& edited) {
                const Tensor before = value(*previous, edited);
@@ -171,30 +170,31 @@ void add_shapes(const Layer& layer, ChangeList& list) {
   if (shape == BlockShape::pre && layer.block->mlp.present())
     list.add("block.parallel", touched,
              "gives the feed-forward the stream before attention (a parallel block)",
-             "give it the stream behind attention", [](Layer& edited) {
+             "give it the stream after attention", [](Layer& edited) {
                own_block(edited).shape = BlockShape::parallel;
-               take_back(edited, {Stage::residual});
+               clear_given(edited, {Stage::residual});
              });
   add_inputs(layer, list);
   if (shape == BlockShape::parallel)
     list.add("block.sequential", touched,
-             "gives the feed-forward the stream behind attention (a sequential block)",
+             "gives the feed-forward the stream after attention (a sequential block)",
              "give it the stream before attention, and add both results",
              [](Layer& edited) { own_block(edited).shape = BlockShape::pre; });
 }
 
 void add_runs(ChangeList& list) {
   const StageSet at_end = StageSet{Stage::resid_post};
-  list.add("block.skipped", at_end,
-           "hands on what entered the layer: it is skipped, or an earlier layer's state is saved",
-           "run the layer, and save what it hands on",
-           [](Layer& edited) { give(edited, Stage::resid_post, edited.X); });
+  list.add(
+      "block.skipped", at_end,
+      "returns what entered the layer: the layer is skipped, or an earlier layer's state is saved",
+      "run the layer, and save what it returns",
+      [](Layer& edited) { give(edited, Stage::resid_post, edited.X); });
   list.add("block.twice", at_end, "runs the layer twice", "run it once", [](Layer& edited) {
     give(edited, Stage::resid_post, run_on(edited, value_of(edited, Stage::resid_post)));
   });
 }
 
-/// Another layer's weights and settings, on this layer's own inputs.
+/// Another layer's weights and settings on this layer's inputs.
 Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own) {
   const std::shared_ptr<const Layer> from = model.layer(other);
   const Dims& dims = own.dims;
@@ -208,13 +208,14 @@ Layer other_layer(const ModelAround& model, std::size_t other, const Layer& own)
   return taken;
 }
 
-/// One projection's weight and bias of another layer: a name that is built from the wrong number.
+/// The weight and bias of one projection from another layer, loaded by a name with the wrong
+/// number.
 void add_single_weights(const Layer& layer, std::size_t other, const ModelAround& model,
                         ChangeList& list) {
   const auto add = [&](Stage makes, const char* name,
                        std::function<void(Layer&, const Layer&)> take) {
     list.add("block.weights.other", StageSet{makes},
-             fmt::format("takes layer {}'s {} projection in this layer", other, name),
+             fmt::format("uses layer {}'s {} projection in this layer", other, name),
              fmt::format("load this layer's own {} projection", name),
              [&model, other, take = std::move(take)](Layer& edited) {
                take(edited, other_layer(model, other, edited));
@@ -241,8 +242,7 @@ void add_single_weights(const Layer& layer, std::size_t other, const ModelAround
   add_mlp(Stage::mlp_out, gated ? "down" : "second feed-forward", &FeedForward::out);
 }
 
-/// The weights, or the settings that differ from layer to layer, of another layer: all of them,
-/// attention's alone, the feed-forward's alone.
+/// Weights and settings of another layer: all, only attention's, or only the feed-forward's.
 void add_other_layers(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->layer) return;
   const StageSet of_attention = StageSet{Stage::q, Stage::k, Stage::v, Stage::output},
@@ -262,7 +262,7 @@ void add_other_layers(const Subject& subject, ChangeList& list) {
     };
     add(of_block, "", [](Layer& edited, Layer taken) { edited = std::move(taken); });
     add(of_attention, "attention ", [](Layer& edited, Layer taken) {
-      taken.block = edited.block; // norms are not attention's
+      taken.block = edited.block; // the norms stay this layer's
       taken.norm_weight = edited.norm_weight, taken.norm_bias = edited.norm_bias;
       edited = std::move(taken);
     });

@@ -1,10 +1,9 @@
-// The norms around attention and the feed-forward: whether, where, of which kind, with which
-// weight.
+// The norms around attention and the feed-forward: left out, of another kind, form or weight,
+// exchanged, rounded.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
@@ -18,21 +17,22 @@ namespace {
 
 constexpr const char* theme_name = "block_norm";
 
-/// A block's sublayers' results without the number by which they are multiplied before they are
-/// added, or with it twice.
+/// The results of attention and the feed-forward without the factor that multiplies them before
+/// they are added, or with it twice.
 void add_multipliers(const TransformerBlock& block, ChangeList& list) {
-  struct Of {
+  struct ScaledSublayer {
     const char* name;
     std::vector<Norm TransformerBlock::*> norms;
     StageSet makes;
   };
   const auto attention = &TransformerBlock::post_attention_norm,
              feed_forward = &TransformerBlock::post_mlp_norm;
-  for (const Of& of : {Of{"what attention and the feed-forward add",
-                          {attention, feed_forward},
-                          StageSet{Stage::attn_add, Stage::mlp_add}},
-                       {"what attention adds", {attention}, StageSet{Stage::attn_add}},
-                       {"what the feed-forward adds", {feed_forward}, StageSet{Stage::mlp_add}}}) {
+  for (const ScaledSublayer& of :
+       {ScaledSublayer{"what attention and the feed-forward add",
+                       {attention, feed_forward},
+                       StageSet{Stage::attn_add, Stage::mlp_add}},
+        {"what attention adds", {attention}, StageSet{Stage::attn_add}},
+        {"what the feed-forward adds", {feed_forward}, StageSet{Stage::mlp_add}}}) {
     if (!std::ranges::all_of(of.norms, [&](auto norm) { return is_multiplier(block.*norm); }))
       continue;
     const double own = value_at((block.*of.norms.front()).weight, 0);
@@ -52,7 +52,7 @@ void add_multipliers(const TransformerBlock& block, ChangeList& list) {
   }
 }
 
-/// Each of a block's own norms in other forms.
+/// Each norm of the block in other forms.
 void add_each(const Layer& layer, ChangeList& list) {
   for (const NormRow& row : norms_of(layer, own_norms_of_block())) {
     const NormGroup alone{theme_name, row.name, {row}};
@@ -61,14 +61,15 @@ void add_each(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// Norms that implementations make of one class, in other forms. Of all norms of the layer
-/// the formula may be wrong, not their settings alone.
+/// Norms that implementations make of one class, together in other forms. For all norms of the
+/// layer (`whole`) the formula may also be wrong, not only the settings.
 void add_together(const Layer& layer, const NormGroup& group, bool whole, ChangeList& list) {
   if (group.rows.size() < 2) return;
   list.add(missing(group));
   std::vector<Norm> own;
   for (const NormRow& row : group.rows) own.push_back(row.of(layer));
-  // Attention's own has 1 in its weight already: one that says so has the model's words.
+  // The weight of attention's norm already includes the 1, so that a norm with one_plus is
+  // preferred for the description.
   const auto plus = std::ranges::find_if(own, &Norm::one_plus);
   const NormGroup with_heads = all_norms_and_heads(layer);
   for (const OtherNorm& other : other_norms(plus == own.end() ? own.front() : *plus, whole)) {
@@ -80,13 +81,14 @@ void add_together(const Layer& layer, const NormGroup& group, bool whole, Change
   }
 }
 
-/// Four norms in code for blocks of two, where the name of the one behind attention is that of the
-/// one before the feed-forward.
+/// A block with four norms in code for two, where the norm after attention has the name of the one
+/// before the feed-forward.
 void add_four_as_two(ChangeList& list) {
   list.add("block_norm.other", StageSet{Stage::attn_add, Stage::mlp_x, Stage::mlp_add},
-           "has two norms for four: the norm behind attention stands before the feed-forward, the "
-           "other two are left out",
-           "norm both results before they are added, and the feed-forward's input by its own norm",
+           "has two norms instead of four: the norm after attention is placed before the "
+           "feed-forward, the other two are left out",
+           "normalise both results before they are added, and the feed-forward's input with its "
+           "own norm",
            [](Layer& edited) {
              TransformerBlock& block = own_block(edited);
              block.pre_mlp_norm = block.post_attention_norm;
@@ -102,11 +104,11 @@ void add_groups(const Layer& layer, ChangeList& list) {
   const auto add = [&](const char* name, StageSet made) {
     add_together(layer, {theme_name, name, norms_of(layer, made)}, false, list);
   };
-  add("both norms behind attention and feed-forward", {Stage::attn_add, Stage::mlp_add});
+  add("both norms after attention and feed-forward", {Stage::attn_add, Stage::mlp_add});
   add("both norms before attention and feed-forward", {Stage::x, Stage::mlp_x});
 }
 
-/// Two norms of a layer exchanged, or one taken for another.
+/// Two norms of a layer exchanged, or one used in place of another.
 void add_exchanged(const Layer& layer, ChangeList& list) {
   std::vector<NormRow> rows = norms_of(layer, norms_around());
   std::erase_if(rows, [&](const NormRow& row) { return row.of(layer).weight.empty(); });
@@ -114,8 +116,8 @@ void add_exchanged(const Layer& layer, ChangeList& list) {
     for (const NormRow& from : rows) {
       if (to.makes == from.makes) continue;
       list.add("block_norm.other", StageSet{to.makes},
-               fmt::format("takes the weights of {} for {}", from.name, to.name),
-               fmt::format("load the own weights of {}", to.name),
+               fmt::format("uses the weights of {} for {}", from.name, to.name),
+               fmt::format("load the weights of {} itself", to.name),
                [to, from](Layer& edited) { to.put(edited, from.of(edited)); });
       if (to.makes > from.makes) continue;
       list.add("block_norm.other", StageSet{to.makes, from.makes},
@@ -127,14 +129,14 @@ void add_exchanged(const Layer& layer, ChangeList& list) {
     }
 }
 
-/// The same norm's weights of another layer.
+/// The same norm's weights from another layer.
 void add_other_layers_norms(const Subject& subject, ChangeList& list) {
   if (!subject.model || !subject.model->layer) return;
   for (std::size_t other = 0; other < subject.model->layers; ++other) {
     if (other == subject.model->number) continue;
     for (const NormRow& row : norms_of(subject.layer, norms_around()))
       list.add("block.weights.other", StageSet{row.makes},
-               fmt::format("takes layer {}'s weights for {}", other, row.name),
+               fmt::format("uses layer {}'s weights for {}", other, row.name),
                fmt::format("load this layer's own weights of {}", row.name),
                [model = subject.model, other, row](Layer& edited) {
                  const std::shared_ptr<const Layer> from = model->layer(other);
@@ -144,7 +146,7 @@ void add_other_layers_norms(const Subject& subject, ChangeList& list) {
   }
 }
 
-/// What norms give, kept in a short type: of every norm, of each alone.
+/// The results of norms kept in a short type, of all norms or of a single one.
 void add_rounded(const Layer& layer, ChangeList& list) {
   const auto add = [&](const NormGroup& group) {
     for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}})

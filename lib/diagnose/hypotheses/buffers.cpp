@@ -1,5 +1,5 @@
-// Memory that was written over, or not written, before it is read: another step's numbers in a
-// step's place, another token's, another head's.
+// Memory that was overwritten, or not yet written, when it is read: the numbers of another step,
+// token or head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
@@ -14,22 +14,22 @@ namespace mha {
 
 namespace {
 
-/// One of q, k and v that holds another's numbers.
+/// One of q, k and v holds the numbers of another.
 void add_steps(const Subject& subject, ChangeList& list) {
   const Layer& layer = subject.layer;
   const Dims& d = layer.dims;
   const bool turns = layer.settings.rope != Rope::none;
-  const auto add = [&](Stage to, Stage from, const char* words) {
+  const auto add = [&](Stage to, Stage from, const char* source) {
     const std::string name(name_of(to));
     const std::string cure = fmt::format("give {} memory of its own", name);
-    list.add("buffer." + name, StageSet{to}, fmt::format("reads {} for {}", words, name), cure,
+    list.add("buffer." + name, StageSet{to}, fmt::format("reads {} for {}", source, name), cure,
              [to, from](Layer& edited) { give(edited, to, value_of(edited, from)); });
     if (to != Stage::v || !contains(subject.reference, Stage::v)) return;
     list.add("buffer.v", StageSet{Stage::head_out, Stage::head_result},
-             fmt::format("reads {} for v behind the softmax", words), cure, [from](Layer& edited) {
+             fmt::format("reads {} for v after the softmax", source), cure, [from](Layer& edited) {
                Layer other = edited;
                give(other, Stage::v, value_of(edited, from));
-               take_back(other, {Stage::head_out});
+               clear_given(other, {Stage::head_out});
                give(edited, Stage::head_out, value_of(other, Stage::head_out));
              });
   };
@@ -43,13 +43,13 @@ void add_steps(const Subject& subject, ChangeList& list) {
   add(Stage::k, Stage::q, "q");
 }
 
-/// A cache that is rotated where it lies: each side once more.
+/// A cache that is rotated in place, which rotates q or k a second time.
 void add_turned_again(const Layer& layer, ChangeList& list) {
   if (layer.settings.rope == Rope::none) return;
   for (const bool q : {true, false}) {
     const Stage to = q ? Stage::q_rope : Stage::k_rope;
     list.add("rope.twice", StageSet{to}, fmt::format("rotates {} twice", q ? "q" : "k"),
-             "rotate it once, and let the cache hold it as it is",
+             "rotate it once, and keep it unchanged in the cache",
              [to](Layer& edited) {
                give(edited, to, turned(edited, value_of(edited, to), turn_of(edited)));
              })
@@ -57,7 +57,7 @@ void add_turned_again(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// Keys and values of the token before: a cache that is written one place too far.
+/// Keys and values of the previous token: a cache that is written one place too far.
 void add_late_cache(const Subject& subject, ChangeList& list) {
   const Layer& layer = subject.layer;
   if (layer.dims.T < 2 || layer.dims.T != layer.dims.S_all) return;
@@ -65,8 +65,8 @@ void add_late_cache(const Subject& subject, ChangeList& list) {
   const auto late = [](const Layer& own, Stage stage) {
     return tokens_from(value_of(own, stage), [](std::size_t t) { return t == 0 ? t : t - 1; });
   };
-  constexpr const char* did = "reads each token's key and value one token late, as a cache does "
-                              "that is written one place too far";
+  constexpr const char* did = "reads each token's key and value one token late, like a cache that "
+                              "is written one place too far";
   constexpr const char* cure = "write each token's key and value at its own place";
   list.add("buffer.late", StageSet{keys, Stage::v}, did, cure,
            [keys, late](Layer& edited) {
@@ -75,17 +75,17 @@ void add_late_cache(const Subject& subject, ChangeList& list) {
       .once = true;
   if (!contains(subject.reference, keys)) return;
   list.add("buffer.late", StageSet{Stage::v, Stage::scores}, did, cure,
-           [keys, late](Layer& edited) { // keys were saved before the cache
+           [keys, late](Layer& edited) { // the keys were saved before the cache
              Layer other = edited;
              give(other, keys, late(edited, keys));
-             take_back(other, {Stage::k_all, Stage::scores});
+             clear_given(other, {Stage::k_all, Stage::scores});
              give(edited, Stage::scores, value_of(other, Stage::scores));
              give(edited, Stage::v, late(edited, Stage::v));
            })
       .once = true;
 }
 
-/// One token's row for all, one head's weights for all.
+/// One token's row for all tokens, or one head's weights for all heads.
 void add_same(const Layer& layer, ChangeList& list) {
   const Dims& d = layer.dims;
   const auto last_for_all = [](Layer& edited, Stage stage) {

@@ -1,6 +1,5 @@
 #pragma once
-// A hypothesis about another implementation: one change of convention, as an edit of a
-// layer.
+// A hypothesis about another implementation: a change of convention, as an edit of a layer.
 
 #include <mha/layer/layer.hpp>
 #include <mha/load/edit.hpp>
@@ -14,37 +13,37 @@
 
 namespace mha {
 
-/// One change of convention, seen from the layer as given.
+/// A change of convention, relative to the given layer.
 struct Change {
   std::string id = {};   ///< "scale.missing"
-  StageSet touches = {}; ///< the stages whose formula it changes: it acts on the first of them
-  std::string did = {};  ///< what the reference did, after "the reference": "leaves out b_q"
-  std::string cure = {}; ///< what to change in the other implementation, one sentence
-  /// Makes a layer compute what the reference did. Stages before those touched may be given.
+  StageSet touches = {}; ///< the stages whose formula it changes; it acts from the first on
+  std::string did = {}; ///< what the reference does, continuing "the reference …": "leaves out b_q"
+  std::string cure = {}; ///< what to change in the other implementation: "add b_q after …"
+  /// Makes a layer compute what the reference did. Stages before the touched ones may be given.
   std::function<void(Layer&)> edit = [](Layer&) {};
-  /// What makes the layer as it was given do as the reference does; empty where neither settings
-  /// nor another reading of a tensor do.
+  /// Settings or tensor options with which the given layer does what the reference does; empty if
+  /// none do.
   Edits reproduction = {};
-  /// The rest of the edit, where it goes query by query: it also works on a layer that holds some
-  /// of the queries only. May be empty.
+  /// The part of the edit that works query by query, and so also on a layer with only some of the
+  /// queries. May be empty.
   std::function<void(Layer&)> edit_rows = {};
-  /// Of a change of the last stage alone: the reference's value of it, with the change undone.
-  /// Where some of the queries are looked at, this stands for edit_rows.
+  /// For a change of the last stage only: the reference's value with the change undone. Used in
+  /// place of edit_rows if only some of the queries are computed.
   std::function<Tensor(const Tensor& theirs)> undo = {};
-  /// Found by fitting a number: any named change that explains as much is preferred.
+  /// Has a fitted number: a change without one that explains as much is preferred.
   bool fitted = false;
-  /// Not tried beside another change on one stage of a large layer: people seldom do it, or it
-  /// costs a whole map a trial.
+  /// On large layers not tried together with another change at one stage, because it is unlikely or
+  /// each trial computes a whole map.
   bool rare = false;
-  /// Its edit changes what it makes of stages that it touches itself: it must not be made twice.
+  /// The edit reads stages that it changes, so that it must not be made twice.
   bool once = false;
-  /// Of the model's end: a token's row is made of other tokens' rows; a logit is made of others of
-  /// its row, or by its place among them. Logits as they are may be given before the edit.
+  /// For changes of the model's end: a token's row depends on other tokens' rows; a logit depends
+  /// on other logits of its row or on its index. The unchanged logits may be given before the edit.
   bool other_tokens = false, other_logits = false;
 };
 
-/// What is made of a changed layer, if anything; nothing (false) where the layer does not allow the
-/// change, which shows where it is made or where its stages are computed.
+/// The result of `make`, or nothing (false) if the layer does not allow the change, which throws
+/// Error when the change is made or a stage is computed.
 template <class Make> auto if_allowed(const Make& make) {
   using Made = std::invoke_result_t<Make>;
   if constexpr (std::is_void_v<Made>) {
@@ -63,37 +62,37 @@ template <class Make> auto if_allowed(const Make& make) {
   }
 }
 
-/// A change of settings alone, which they reproduce.
+/// A change of settings only, which these settings also reproduce.
 inline Change settings_change(std::string id, StageSet touches, std::string did, std::string cure,
                               Edits settings) {
   const auto edit = [settings](Layer& edited) { settings.apply(edited.settings); };
   return {std::move(id), touches, std::move(did), std::move(cure), edit, std::move(settings)};
 }
 
-/// What a theme proposes: a line a change.
+/// The list of changes that a theme proposes.
 class ChangeList {
 public:
-  /// `settings` reproduce the edit; none where it takes more.
+  /// Adds a change; `settings` reproduce the edit if they suffice.
   Change& add(std::string id, StageSet touches, std::string did, std::string cure,
               std::function<void(Layer&)> edit, Edits settings = {}) {
     return add(Change{std::move(id), touches, std::move(did), std::move(cure), std::move(edit),
                       std::move(settings)});
   }
   Change& add(Change change) { return list_.emplace_back(std::move(change)); }
-  /// The same, of settings alone.
+  /// Adds a change of settings only.
   Change& add_settings(std::string id, StageSet touches, std::string did, std::string cure,
                        Edits settings) {
     return add(settings_change(std::move(id), touches, std::move(did), std::move(cure),
                                std::move(settings)));
   }
-  /// The same, of an edit that goes query by query; `settings` reproduce it.
+  /// Adds a change that works query by query; `settings` reproduce it.
   Change& add_rows(std::string id, StageSet touches, std::string did, std::string cure,
                    std::function<void(Layer&)> edit_rows, Edits settings = {}) {
     Change& change = add({std::move(id), touches, std::move(did), std::move(cure)});
     change.edit_rows = std::move(edit_rows), change.reproduction = std::move(settings);
     return change;
   }
-  /// All of them are seldom made.
+  /// Marks all changes as rare.
   void all_rare() {
     for (Change& change : list_) change.rare = true;
   }
@@ -106,40 +105,41 @@ private:
 /// The first stage that a change touches.
 Stage stage_of(const Change& change);
 
-/// The whole model that a layer, or the model's ends, are of. Outlives the changes.
+/// The model that contains a layer or ends. Must outlive the changes.
 struct ModelAround {
   const Embedding* embedding = nullptr;
-  std::vector<std::vector<int>> ids;  ///< the texts' tokens, padded at the end
-  std::vector<std::size_t> lengths;   ///< those of each that are no padding; empty: all
-  std::size_t number = 0, layers = 0; ///< which layer this is, of how many
-  /// Another layer, whose weights may have been taken; null where it cannot be had.
+  std::vector<std::vector<int>> ids; ///< the texts' tokens, padded at the end
+  /// The number of tokens of each that are not padding; empty: all.
+  std::vector<std::size_t> lengths;
+  std::size_t number = 0, layers = 0; ///< the layer's number, and the number of layers
+  /// Returns another layer, whose weights the reference may have used; null if it is not available.
   std::function<std::shared_ptr<const Layer>(std::size_t)> layer;
-  /// The layer before on what enters it, with a batch axis; null: there is none, or it is not
-  /// known.
+  /// The previous layer with its input and a batch axis; null if there is none or its input is
+  /// unknown.
   std::shared_ptr<const Layer> previous = {};
-  /// The tokens that the reference has before and behind each text, padding as a rule; empty: none.
-  std::vector<std::vector<int>> before = {}, behind = {};
+  /// Tokens, usually padding, that the reference has before and after each text; empty: none.
+  std::vector<std::vector<int>> before = {}, after = {};
 
-  /// Whether the reference has such tokens beside a text.
+  /// Whether the reference has such tokens around a text.
   bool is_padded() const {
     const auto has_tokens = [](const std::vector<int>& ids) { return !ids.empty(); };
-    return std::ranges::any_of(before, has_tokens) || std::ranges::any_of(behind, has_tokens);
+    return std::ranges::any_of(before, has_tokens) || std::ranges::any_of(after, has_tokens);
   }
 };
 
-/// What is known where changes are proposed.
+/// What the proposed changes depend on.
 struct Subject {
   const Layer& layer;
   StageSet reference;                 ///< the stages that the reference has
-  bool fused = false;                 ///< the layer's projections came as one W_qkv
+  bool fused = false;                 ///< the layer's projections were loaded from one W_qkv
   const ModelAround* model = nullptr; ///< null: a lone layer
 };
 
-/// Changes about one thing: a file of this folder and a line in themes.cpp.
+/// Changes that concern one idea, listed in themes.hpp.
 struct Theme {
   std::string_view name; ///< "scale"
-  std::string_view ids;  ///< the identifiers that it can name, separated by spaces
-  /// The changes that this layer allows: those that would change nothing may be left out.
+  std::string_view ids;  ///< the ids of its changes, separated by spaces
+  /// The changes that a layer allows; those without effect may be left out.
   std::vector<Change> (*changes)(const Subject& subject);
 };
 

@@ -30,15 +30,16 @@ bool has_kv_heads(Stage stage) {
   return !letters.empty() && axis_of(letters[0]) == Axis::kv_head;
 }
 
-/// Keys and values do not depend on their readers, but only heads that are read are computed:
-/// here every query head reads its group's.
+/// Computes all key/value heads. Only heads that are read are computed, so that every query head is
+/// made to read its group's.
 std::vector<Tensor> all_kv_heads(Layer layer, const std::vector<Stage>& wanted,
                                  std::size_t threads) {
   layer.kv_heads.clear();
   return values_of(layer, wanted, threads);
 }
 
-/// The values of those of key/value heads from one layer, of the others from another.
+/// The values of stages with key/value heads for all heads, and of the other stages from the layer
+/// itself.
 std::vector<Tensor> values_by_kind(const Layer& layer, const std::vector<Stage>& wanted,
                                    std::size_t threads) {
   std::vector<Stage> shared, others;
@@ -81,7 +82,7 @@ void give(Layer& layer, Stage stage, Tensor value) {
   layer.given_set.add(stage);
 }
 
-void take_back(Layer& layer, std::initializer_list<Stage> stages) {
+void clear_given(Layer& layer, std::initializer_list<Stage> stages) {
   for (Stage stage : stages) {
     layer.given[index_of(stage)] = {};
     layer.given_set.remove(stage);
@@ -96,7 +97,7 @@ Tensor copied(const Tensor& tensor) {
 
 Tensor columns_of(const Tensor& tensor, const std::vector<std::size_t>& columns) {
   struct Run {
-    std::size_t from, bytes; // neighbours that stay neighbours
+    std::size_t from, bytes; // contiguous columns
   };
   std::vector<Run> runs;
   const std::size_t element = size_of(tensor.dtype());
@@ -153,6 +154,45 @@ Tensor sum_of(const Tensor& a, const Tensor& b) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
   });
   return sum;
+}
+
+TransformerBlock& own_block(Layer& layer) {
+  auto block = std::make_shared<TransformerBlock>(*layer.block);
+  TransformerBlock& own = *block;
+  layer.block = std::move(block);
+  return own;
+}
+
+ModelEnds& own_ends(Layer& layer) {
+  auto ends = std::make_shared<ModelEnds>(*layer.ends);
+  ModelEnds& own = *ends;
+  layer.ends = std::move(ends);
+  return own;
+}
+
+namespace {
+
+bool is_in(SettingGroup group, const SettingInfo& info) {
+  if (group == SettingGroup::windows) return info.name.starts_with("window_");
+  return info.name.starts_with("rope") || info.name.starts_with("mrope");
+}
+
+} // namespace
+
+bool same_settings(const Layer& a, const Layer& b, SettingGroup group) {
+  return std::ranges::none_of(settings_table(), [&](const SettingInfo& info) {
+    return is_in(group, info) && info.get(a.settings) != info.get(b.settings);
+  });
+}
+
+void take_settings(Layer& layer, const Layer& from, SettingGroup group) {
+  for (const SettingInfo& info : settings_table()) {
+    if (!is_in(group, info)) continue;
+    const std::string value = info.get(from.settings);
+    if (info.get(layer.settings) != value) info.set(layer.settings, value);
+  }
+  if (group != SettingGroup::rotations) return;
+  layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
 }
 
 } // namespace mha

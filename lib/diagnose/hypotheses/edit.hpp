@@ -1,5 +1,5 @@
 #pragma once
-// Tools of edits: stages as numbers, changed and given back.
+// Tools for edits: values of stages, which edits compute, change and give back to the layer.
 
 #include <mha/layer/layer.hpp>
 #include <mha/system/error.hpp>
@@ -19,32 +19,32 @@ inline StageSet rotary_stages() {
   return StageSet{Stage::q_rope, Stage::k_rope};
 }
 
-/// Tokens as rows and a batch axis: the form in which stages are compared.
+/// The layer with tokens as rows and a batch axis, the form in which stages are compared.
 inline Layer plain_form(Layer layer) {
   layer.settings.columns = false;
   layer.dims.batched = true;
   return layer;
 }
 
-/// The stage itself, or the step before it that stands for it in a layer that does not have it.
+/// The stage itself, or in a layer without it the step before that has the same value.
 Stage step_for(const Layer& layer, Stage stage);
-/// The value of a stage (or of the one that stands for it), in the form of Layer::given.
+/// The value of a stage (or of its step_for), in the form of Layer::given.
 Tensor value_of(const Layer& layer, Stage stage, std::size_t threads = 1);
 /// The values of several stages of the layer, computed at once, in the form of Layer::given.
 std::vector<Tensor> values_of(const Layer& layer, const std::vector<Stage>& wanted,
                               std::size_t threads = 1);
 
-/// The stage is given from now on; or no longer.
+/// Gives a stage to the layer, or removes given stages.
 void give(Layer& layer, Stage stage, Tensor value);
-void take_back(Layer& layer, std::initializer_list<Stage> stages);
+void clear_given(Layer& layer, std::initializer_list<Stage> stages);
 
-/// A shape as Layer::given has it.
+/// The shape of a stage in the form of Layer::given.
 Shape given_shape(const Layer& layer, Stage stage);
-/// From the shape that users see (batch axis included) to the form of Layer::given, and back.
+/// Converts a value from the shape that users see, with a batch axis, to the form of Layer::given.
 Tensor packed(const Layer& layer, Stage stage, const Tensor& value);
 
-/// The index, of `count`. Throws Error beyond them: beside another change, which gave a tensor
-/// other sizes, a change cannot be made.
+/// Returns the index. Throws Error if it is not below `count`: a change is impossible if another
+/// one gave a tensor other sizes.
 inline std::size_t within(std::size_t index, std::size_t count) {
   if (index >= count)
     fail("another change left {} rows or columns: there is none at {}", count, index);
@@ -53,21 +53,21 @@ inline std::size_t within(std::size_t index, std::size_t count) {
 
 /// A copy that may be written to.
 Tensor copied(const Tensor& tensor);
-/// These columns of a (rows, n) or (n) tensor, each below n, side by side.
+/// The given columns of a (rows, n) or (n) tensor.
 Tensor columns_of(const Tensor& tensor, const std::vector<std::size_t>& columns);
-/// `count` columns of a (rows, n) or (n) tensor: column i of the result is column from(i). Of one
-/// that another change took away, nothing.
+/// `count` columns of a (rows, n) or (n) tensor: column i of the result is column from(i). Empty
+/// for an empty tensor, which another change removed.
 template <class F> Tensor columns_from(const Tensor& tensor, std::size_t count, F from) {
   if (tensor.empty()) return tensor;
   std::vector<std::size_t> columns(count);
   for (std::size_t i = 0; i < count; ++i) columns[i] = within(from(i), tensor.shape().back());
   return columns_of(tensor, columns);
 }
-/// The same of as many columns as there are.
+/// The same for all columns.
 template <class F> Tensor columns_from(const Tensor& tensor, F from) {
   return tensor.empty() ? tensor : columns_from(tensor, tensor.shape().back(), from);
 }
-/// Row i of a matrix's copy is row from(i). Of one that another change took away, nothing.
+/// A copy of a matrix in which row i is row from(i). Empty for an empty matrix.
 template <class F> Tensor rows_from(const Tensor& matrix, F from) {
   if (matrix.empty()) return matrix;
   Tensor result = Tensor::uninitialised(matrix.dtype(), matrix.shape());
@@ -77,7 +77,7 @@ template <class F> Tensor rows_from(const Tensor& matrix, F from) {
     std::memcpy(to, matrix.raw() + within(from(row), rows) * bytes, bytes);
   return result;
 }
-/// Rows (B, T, …) of which token t's is token from(t)'s.
+/// A copy of rows (B, T, …) in which token t has the row of token from(t).
 template <class F> Tensor tokens_from(const Tensor& rows, F from) {
   Tensor result = Tensor::uninitialised(rows.dtype(), rows.shape());
   const std::size_t T = rows.shape()[1], all = rows.shape()[0] * T, bytes = result.bytes() / all;
@@ -86,8 +86,7 @@ template <class F> Tensor tokens_from(const Tensor& rows, F from) {
     std::memcpy(to, rows.raw() + (row - row % T + within(from(row % T), T)) * bytes, bytes);
   return result;
 }
-/// Every number x becomes f(x), computed in double; of a tensor that another change took away,
-/// nothing.
+/// A copy in which every number x becomes f(x), computed in double. Empty for an empty tensor.
 template <class F> Tensor each_number(const Tensor& tensor, F f) {
   if (tensor.empty()) return tensor;
   Tensor result = Tensor::uninitialised(tensor.dtype(), tensor.shape());
@@ -99,14 +98,31 @@ template <class F> Tensor each_number(const Tensor& tensor, F f) {
   });
   return result;
 }
-/// The numbers of (T, H · d) as they would lie if the memory of (H, T, d) had that shape: a
-/// transposition of tokens and heads that was forgotten.
+/// The memory of (H, T, d) read as (T, H · d), without the transposition of tokens and heads.
 Tensor unmerged(const Tensor& x, std::size_t heads);
-/// The numbers of an (in, out) matrix as if its memory were (out, in), transposed.
+/// The memory of an (in, out) matrix read as (out, in) and transposed.
 Tensor read_transposed(const Tensor& W);
-/// Each row, of the last axis, without its mean, computed in double.
+/// The rows along the last axis minus their means, computed in double.
 Tensor without_row_means(const Tensor& tensor);
 /// a + b, of equal shape and dtype.
 Tensor sum_of(const Tensor& a, const Tensor& b);
+
+/// Gives the layer its own copy of its block, for changes.
+TransformerBlock& own_block(Layer& layer);
+/// The same for a model's ends.
+ModelEnds& own_ends(Layer& layer);
+
+/// A copy of the map in which output i is output from(i).
+template <class F> LinearMap with_outputs(const LinearMap& map, F from) {
+  return {columns_from(map.W, from), columns_from(map.b, from)};
+}
+
+/// A group of settings that layers may take from each other.
+enum class SettingGroup : std::uint8_t { windows, rotations };
+
+/// Whether two layers have the same window or rotation.
+bool same_settings(const Layer& a, const Layer& b, SettingGroup group);
+/// Gives the layer the window or the rotation of another.
+void take_settings(Layer& layer, const Layer& from, SettingGroup group);
 
 } // namespace mha

@@ -1,10 +1,9 @@
-// The stream before the first layer: the scale of the tokens' rows, positions, types, norm.
+// The stream before the first layer: the scale of the token embeddings, positions, types and norm.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/embedding.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/embedding.hpp>
 
@@ -18,7 +17,7 @@ namespace mha {
 
 namespace {
 
-/// The table with row i + by at row i.
+/// The table with row i + by moved to row i.
 Tensor moved(const Tensor& table, std::ptrdiff_t by) {
   Tensor result = copied(table);
   const auto rows = static_cast<std::ptrdiff_t>(table.shape()[0]);
@@ -35,7 +34,8 @@ class EmbeddingChanges {
 public:
   explicit EmbeddingChanges(const ModelAround& model) : model_(model) {}
 
-  /// `other` makes the reference's embedding of the model's; `then` is made of its rows.
+  /// `other` turns the model's embedding into the reference's; `then` is applied to the rows that
+  /// it gives.
   Change& add(const char* id, std::string did, std::string cure,
               std::function<void(Embedding&)> other,
               std::function<Tensor(const Tensor&)> then = {}) {
@@ -54,16 +54,16 @@ public:
           own_ends(edited).embed = value;
         });
   }
-  /// Texts of a batch that all end in its last row, with positions that count what stands before.
+  /// Left-padded texts of a batch whose positions count the padding.
   void add_through_padding() {
     const std::vector<std::size_t>& lengths = model_.lengths;
     const std::size_t T = model_.ids.empty() ? 0 : model_.ids[0].size();
     if (std::ranges::all_of(lengths, [T](std::size_t n) { return n == T; })) return;
-    constexpr std::size_t rows_more_at_most = 4; // than the longest text has
+    constexpr std::size_t rows_more_at_most = 4; // more than the longest text has
     for (std::size_t more = 0; more <= rows_more_at_most; ++more)
       add(
           "embed.positions.offset", "counts positions through the padding before each text",
-          "count them from each text's first token, as attention_mask says", [](Embedding&) {},
+          "count them from each text's first token, as in attention_mask", [](Embedding&) {},
           [&model = model_, T, more](const Tensor& own) {
             Tensor all = copied(own);
             const std::size_t bytes = own.bytes() / model.ids.size();
@@ -71,8 +71,8 @@ public:
               Embedding later = *model.embedding;
               later.positions =
                   moved(later.positions, static_cast<std::ptrdiff_t>(T - model.lengths[b] + more));
-              const Tensor one = embed(later, {model.ids[b]}, own.dtype());
-              std::memcpy(all.raw_mutable() + b * bytes, one.raw(), bytes);
+              const Tensor moved_rows = embed(later, {model.ids[b]}, own.dtype());
+              std::memcpy(all.raw_mutable() + b * bytes, moved_rows.raw(), bytes);
             }
             return all;
           });
@@ -99,8 +99,7 @@ void add_scales(const Embedding& own, EmbeddingChanges& to) {
     if (std::fabs(scale - own.scale) > 0.01 * scale)
       to.add("embed.scale",
              fmt::format("multiplies the tokens' rows by {}√d_model", scale < 1 ? "1/" : ""),
-             own.scale == 1 ? "take them as they are"
-                            : fmt::format("multiply them by {:g}", own.scale),
+             own.scale == 1 ? "do not scale them" : fmt::format("multiply them by {:g}", own.scale),
              [scale](Embedding& e) { e.scale = scale; });
   if (std::fabs(root - own.scale) <= 0.01 * root && root != own.scale)
     to.add("embed.scale", "multiplies the tokens' rows by √d_model without rounding it",
@@ -113,12 +112,12 @@ void add_positions(const Embedding& own, EmbeddingChanges& to) {
   to.add("embed.positions.missing", "adds no positions", "add the positions' rows",
          [](Embedding& e) { e.positions = {}; });
   std::vector<int> offsets{1, 2, -1, -2};
-  constexpr int padding_at_most = 64; // counted, too, by code that pads in front
+  constexpr int padding_at_most = 64; // counted by code that pads on the left
   for (int by = 3; by <= padding_at_most && by < static_cast<int>(own.positions.shape()[0]); ++by)
     offsets.push_back(by);
   for (int by : offsets)
     to.add("embed.positions.offset",
-           fmt::format("counts positions from {} {}", std::abs(by), by > 0 ? "more" : "less"),
+           fmt::format("counts positions from {} too {}", std::abs(by), by > 0 ? "high" : "low"),
            own.pad ? fmt::format("count them from {}", *own.pad + 1)
                    : fmt::format("count them from {}", own.first_position),
            [by](Embedding& e) { e.positions = moved(e.positions, by); })
@@ -150,16 +149,16 @@ void add_types(const Embedding& own, EmbeddingChanges& to) {
 
 void add_norm(const Embedding& own, EmbeddingChanges& to) {
   if (!own.norm.present()) return;
-  to.add("embed.norm.missing", "does not norm the embedding", "norm the sum",
+  to.add("embed.norm.missing", "does not normalise the embedding", "normalise the sum",
          [](Embedding& e) { e.norm = {}; });
   const auto without_norm = [](Embedding& e) { e.norm = {}; };
   to.add(
-      "embed.norm.twice", "norms the embedding twice", "norm it once", [](Embedding&) {},
+      "embed.norm.twice", "normalises the embedding twice", "normalise it once", [](Embedding&) {},
       [norm = own.norm](const Tensor& rows) { return normed(norm, rows); });
   if (!own.positions.empty() && !own.projection.present())
     to.add(
-        "embed.norm.place", "norms the tokens' rows before positions are added",
-        "norm the sum of tokens, positions and types",
+        "embed.norm.place", "normalises the tokens' rows before positions are added",
+        "normalise the sum of tokens, positions and types",
         [](Embedding& e) { e.positions = {}, e.types = {}; },
         [&model = to.model()](const Tensor& rows) {
           Embedding others = *model.embedding;
@@ -180,12 +179,12 @@ void add_norm(const Embedding& own, EmbeddingChanges& to) {
   }
 }
 
-/// The embedding normed by a layer's norm, or by the last one.
+/// The embedding normalised by a layer's norm or by the last norm.
 void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChanges& to) {
   if (!model.embedding->norm.present()) return;
   const auto add = [&](std::string whose, std::function<Norm()> norm) {
-    to.add("embed.norm.other", fmt::format("norms the embedding with {}", whose),
-           "take the weights of the embedding's own norm",
+    to.add("embed.norm.other", fmt::format("normalises the embedding with {}", whose),
+           "use the weights of the embedding's own norm",
            [norm = std::move(norm), whose](Embedding& e) {
              const Norm other = norm();
              if (other.weight.empty() || other.weight.shape() != e.norm.weight.shape())
@@ -207,20 +206,20 @@ void add_other_norms(const ModelAround& model, const Norm& last, EmbeddingChange
     };
     of_layer("before attention", attention_norm);
     of_layer("around the feed-forward", [](const Layer& one) { return one.block->pre_mlp_norm; });
-    of_layer("behind the block", [](const Layer& one) { return one.block->post_block_norm; });
+    of_layer("after the block", [](const Layer& one) { return one.block->post_block_norm; });
   }
 }
 
-/// Rows of tokens that another rank holds are zero where the ranks' rows are not summed.
-void add_shards(const ModelAround& model, EmbeddingChanges& to) {
-  const std::size_t words = model.embedding->tokens.shape()[0];
+/// Rows of tokens that other ranks hold are zero if the ranks' rows are not summed.
+void add_embedding_shards(const ModelAround& model, EmbeddingChanges& to) {
+  const std::size_t vocabulary = model.embedding->tokens.shape()[0];
   for (const std::size_t ranks : rank_counts)
     for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
       if (rank != 0 && ranks != 2) continue;
-      const std::size_t part = (words + ranks - 1) / ranks;
+      const std::size_t part = (vocabulary + ranks - 1) / ranks;
       to.add(
           "embed.shards",
-          fmt::format("has the rows of rank {} of {} alone: other tokens' rows are zero", rank,
+          fmt::format("has only the rows of rank {} of {}: other tokens' rows are zero", rank,
                       ranks),
           "sum the rows over all ranks (all-reduce)", [](Embedding&) {},
           [&model, rank, part](const Tensor& own) {
@@ -248,7 +247,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
   add_types(own, to);
   add_norm(own, to);
   add_other_norms(*subject.model, subject.layer.ends->final, to);
-  add_shards(*subject.model, to);
+  add_embedding_shards(*subject.model, to);
   return to.take();
 }
 
@@ -257,7 +256,7 @@ std::vector<Change> embedding_changes(const Subject& subject) {
 Change embed_scale_change(const ModelAround& model, double factor) {
   EmbeddingChanges to(model);
   to.add("embed.scale", fmt::format("multiplies the tokens' rows by {:.4g}", factor),
-         model.embedding->scale == 1 ? "take them as they are"
+         model.embedding->scale == 1 ? "do not scale them"
                                      : fmt::format("multiply them by {:g}", model.embedding->scale),
          [factor](Embedding& own) { own.scale = factor; })
       .fitted = true;

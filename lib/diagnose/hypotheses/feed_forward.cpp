@@ -1,10 +1,9 @@
-// The feed-forward: its activation, its gate, how fused weights are taken apart, its biases.
+// The feed-forward: its activation, its gate, the split of fused weights, its biases.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/feed_forward.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/precision.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
@@ -24,8 +23,8 @@ StageSet made_by(LinearMap FeedForward::*map) {
                                    : StageSet{Stage::mlp_out};
 }
 
-/// Sets mlp_act to what the activation base(x) · f(x) of mlp_pre gives. In a gated feed-forward the
-/// other factor multiplies it: that is linear, so it may be in base's result already.
+/// Gives mlp_act for the activation base(x) · f(x) of mlp_pre. In a gated feed-forward the result
+/// of `base` already includes the other factor, in which mlp_act is linear.
 void set_activation(Layer& layer, Activation base, const std::function<double(double)>& f) {
   Layer with_base = layer;
   own_block(with_base).mlp.activation = base;
@@ -56,11 +55,11 @@ void add_activations(const FeedForward& mlp, ChangeList& list) {
   for (const auto& [form, name] : forms)
     if (form != mlp.activation)
       list.add("mlp.activation", StageSet{Stage::mlp_act},
-               fmt::format("takes {} in the feed-forward", name), fmt::format("take {}", own),
+               fmt::format("uses {} in the feed-forward", name), fmt::format("use {}", own),
                [form = form](Layer& layer) { own_block(layer).mlp.activation = form; });
 }
 
-/// The activation is computed in float32 and kept in a short type.
+/// An activation computed in float32 and stored in a short type.
 void add_roundings(ChangeList& list) {
   for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}})
     list.add("mlp.rounded", StageSet{Stage::mlp_out},
@@ -72,11 +71,11 @@ void add_roundings(ChangeList& list) {
              });
 }
 
-/// A fused weight [gate | up]: outputs 0 … n − 1 are the gate's, n … 2n − 1 are up's.
+/// A fused weight [gate | up]: outputs 0 … n − 1 are the gate's, n … 2n − 1 those of up.
 struct Fused {
   const LinearMap &gate, &up;
 
-  /// The map whose output o is the fused one's output from(o).
+  /// A map whose output o is the fused output from(o).
   template <class F> LinearMap taken(const F& from) const {
     const std::size_t n = gate.out(), in = gate.in();
     const DType dtype = gate.W.dtype();
@@ -103,9 +102,9 @@ struct Fused {
   }
 };
 
-/// Wrong orders of a fused weight that is split over ranks: each rank holds `part` outputs of the
-/// gate and `part` of the other factor.
-void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
+/// Wrong orders of a fused weight split over ranks: each rank holds `part` outputs of the gate and
+/// `part` of the other factor.
+void add_fused_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
   const std::size_t n = ranks * part;
   const auto add = [&](std::string did, const char* cure, auto at) {
     list.add("mlp.sharded", StageSet{Stage::mlp_pre, Stage::mlp_up}, std::move(did), cure,
@@ -117,13 +116,13 @@ void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
                edited.up = fused.taken([=](std::size_t o) { return at(n + o); });
              });
   };
-  // Rank r holds its part of the gate, then its part of the other factor.
+  // Each rank holds its part of the gate, then its part of the other factor.
   add(fmt::format("joins the fused weight of {} shards as if it were whole", ranks),
       "join the gates of all shards, then their other factors", [=](std::size_t o) {
         const std::size_t rank = o / (2 * part), within = o % (2 * part);
         return within < part ? rank * part + within : n + rank * part + within - part;
       });
-  if (ranks > 2) // two ranks' parts are the same either way
+  if (ranks > 2) // for two ranks both orders are the same
     add(fmt::format("cuts the fused weight into {} equal parts, each of which its rank reads as a "
                     "gate and another factor",
                     ranks),
@@ -136,7 +135,7 @@ void add_shards(std::size_t ranks, std::size_t part, ChangeList& list) {
 void add_gates(const FeedForward& mlp, ChangeList& list) {
   if (!mlp.gated()) return;
   const StageSet both = StageSet{Stage::mlp_pre, Stage::mlp_up};
-  list.add("mlp.swapped", both, "takes the gate's weight for the other factor's and the reverse",
+  list.add("mlp.swapped", both, "uses the gate's weight for the other factor and the reverse",
            "exchange the two: the activation is the gate's", [](Layer& layer) {
              FeedForward& edited = own_block(layer).mlp;
              std::swap(edited.in, edited.up);
@@ -155,7 +154,7 @@ void add_gates(const FeedForward& mlp, ChangeList& list) {
            });
   if (mlp.in.W.shape() != mlp.up.W.shape() || mlp.in.W.dtype() != mlp.up.W.dtype()) return;
   list.add("mlp.interleaved", both,
-           "takes every other output of the fused weight for the gate, where it has the first half",
+           "uses every other output of the fused weight for the gate, in place of the first half",
            "split the fused weight into halves", [](Layer& layer) {
              const FeedForward from = layer.block->mlp;
              FeedForward& edited = own_block(layer).mlp;
@@ -164,7 +163,7 @@ void add_gates(const FeedForward& mlp, ChangeList& list) {
              edited.up = fused.taken([](std::size_t o) { return 2 * o + 1; });
            });
   for (const std::size_t ranks : rank_counts)
-    if (mlp.in.out() % ranks == 0) add_shards(ranks, mlp.in.out() / ranks, list);
+    if (mlp.in.out() % ranks == 0) add_fused_shards(ranks, mlp.in.out() / ranks, list);
 }
 
 void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
@@ -192,7 +191,7 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
                fmt::format("adds the bias of {} of the feed-forward {} times, as shards that each "
                            "add it do",
                            name, times),
-               "add it once, behind the sum over shards", [map = map, times](Layer& layer) {
+               "add it once, after the sum over shards", [map = map, times](Layer& layer) {
                  Tensor& bias = (own_block(layer).mlp.*map).b;
                  bias = each_number(convert(bias, layer.dtype),
                                     [times](double b) { return times * b; });
@@ -200,8 +199,8 @@ void add_mlp_biases(const FeedForward& mlp, ChangeList& list) {
   }
 }
 
-/// Programs compute attention's last product and the feed-forward's by one class: where each rank
-/// adds the bias before the sum over ranks, both biases count several times.
+/// Attention's and the feed-forward's last products often share a class. If each rank adds the bias
+/// before the sum over ranks, both biases count several times.
 void add_repeated_biases(const Layer& own, ChangeList& list) {
   if (own.b_o.empty() || own.block->mlp.out.b.empty()) return;
   for (int times : {2, 4, 8})
@@ -209,7 +208,7 @@ void add_repeated_biases(const Layer& own, ChangeList& list) {
              fmt::format("adds b_o and the bias of the feed-forward's second product {} times, as "
                          "ranks that each add them do",
                          times),
-             "add them once, behind the sum over ranks", [times](Layer& layer) {
+             "add them once, after the sum over ranks", [times](Layer& layer) {
                const auto more = [&](const Tensor& bias) {
                  return each_number(convert(bias, layer.dtype),
                                     [times](double b) { return times * b; });
@@ -228,7 +227,7 @@ void add_mlp_weights(const FeedForward& mlp, ChangeList& list) {
     if ((mlp.*map).present())
       list.add("mlp.transposed", made_by(map),
                fmt::format("reads the memory of {} of the feed-forward as its transpose", name),
-               "read it as it is stored", [map = map](Layer& layer) {
+               "read it in its stored order", [map = map](Layer& layer) {
                  Tensor& W = (own_block(layer).mlp.*map).W;
                  const Shape shape = W.shape();
                  const StoredMatrix* stored = W.stored();
@@ -251,8 +250,8 @@ std::optional<Change> swish_change(const Layer& layer, double beta) {
   const FeedForward& mlp = layer.block->mlp;
   if (mlp.inner.present() || !mlp.product_bias.empty()) return std::nullopt;
   return Change{"mlp.activation", StageSet{Stage::mlp_act},
-                fmt::format("takes x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta),
-                "take the model's activation", [beta](Layer& edited) {
+                fmt::format("uses x · sigmoid({:.4g} x) in the feed-forward (Swish)", beta),
+                "use the model's activation", [beta](Layer& edited) {
                   set_activation(edited, Activation::identity,
                                  [beta](double x) { return 1 / (1 + std::exp(-beta * x)); });
                 }};

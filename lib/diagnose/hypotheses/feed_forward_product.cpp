@@ -1,7 +1,6 @@
 // Other activations of the feed-forward, and other forms of its gated product.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <cmath>
@@ -11,8 +10,7 @@ namespace mha {
 
 namespace {
 
-/// mlp_act with these numbers before the activation, in the layer's own form or without its other
-/// factor.
+/// mlp_act computed from these values before the activation, with or without the other factor.
 Tensor activated(const Layer& layer, Tensor pre, bool gated) {
   Layer other = layer;
   if (!gated) {
@@ -45,11 +43,11 @@ Tensor plus_one(const Tensor& tensor) {
   return each_number(tensor, [](double u) { return u + 1; });
 }
 
-/// Activations that no model here has, as functions of a number.
+/// Activations that no supported model has.
 void add_other_activations(ChangeList& list) {
   const auto add = [&](const char* name, double (*of)(double)) {
     list.add("mlp.activation", StageSet{Stage::mlp_act},
-             fmt::format("takes {} in the feed-forward", name), "take the model's activation",
+             fmt::format("uses {} in the feed-forward", name), "use the model's activation",
              [of](Layer& layer) {
                Layer linear = layer;
                own_block(linear).mlp.activation = Activation::identity;
@@ -70,7 +68,7 @@ void add_other_activations(ChangeList& list) {
            });
 }
 
-/// Other products of the gate g and the other factor u than act(g) · u.
+/// Products of the gate g and the other factor u other than act(g) · u.
 void add_products(ChangeList& list) {
   const auto add = [&](const char* id, const char* did, Tensor (*of)(const Layer&)) {
     list.add(id, StageSet{Stage::mlp_act}, did,
@@ -91,7 +89,7 @@ void add_products(ChangeList& list) {
     const Tensor gate = activated_gate(layer, Stage::mlp_pre);
     return product_of(gate, plus_one(value_of(layer, Stage::mlp_up)));
   });
-  add("mlp.gate.plus_one", "takes GPT-OSS's product, g σ(1.702 g) · (u + 1)",
+  add("mlp.gate.plus_one", "uses GPT-OSS's product, g σ(1.702 g) · (u + 1)",
       [](const Layer& layer) {
         constexpr double beta = 1.702;
         const Tensor gate = each_number(value_of(layer, Stage::mlp_pre),
@@ -107,10 +105,10 @@ void add_products(ChangeList& list) {
         const Tensor gate = activated_gate(layer, Stage::mlp_pre);
         return product_of(gate, gate);
       });
-  add("mlp.gate.same", "takes the other factor for the gate, too", [](const Layer& layer) {
+  add("mlp.gate.same", "uses the other factor for the gate as well", [](const Layer& layer) {
     return product_of(activated_gate(layer, Stage::mlp_up), value_of(layer, Stage::mlp_up));
   });
-  add("mlp.activated_other", "applies the activation to the other factor, too",
+  add("mlp.activated_other", "also applies the activation to the other factor",
       [](const Layer& layer) {
         return product_of(activated_gate(layer, Stage::mlp_pre),
                           activated_gate(layer, Stage::mlp_up));

@@ -1,4 +1,4 @@
-// Another number of heads, of another width, in the same weights.
+// Another number and width of heads in the same weights.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -10,14 +10,14 @@ namespace mha {
 
 namespace {
 
-constexpr std::size_t narrowest = 4, widest = 512; // heads that people make
+constexpr std::size_t narrowest = 4, widest = 512; // usual widths of heads
 
-/// A layer's heads counted otherwise.
+/// Another split of a layer's projections into heads.
 struct HeadCount {
   std::size_t H, H_kv, width, rope_dims;
 };
 
-/// Scales that follow the width of a head do so here, too.
+/// Adapts a scale that is derived from the width of a head.
 void rescale(Settings& settings, std::size_t d_k, std::size_t other) {
   if (settings.scale != ScaleKind::number) return;
   const double own = 1 / std::sqrt(static_cast<double>(d_k));
@@ -25,11 +25,12 @@ void rescale(Settings& settings, std::size_t d_k, std::size_t other) {
     settings.scale_value = 1 / std::sqrt(static_cast<double>(other));
 }
 
-/// Whether nothing in the layer is made for each head by itself.
+/// Whether no tensor of the layer is specific to single heads.
 bool may_be_recounted(const Layer& layer) {
   const Dims& d = layer.dims;
   const auto of_width = [](const Tensor& weight, std::size_t width) {
-    return weight.empty() || (weight.rank() == 1 && weight.count() == width); // not each head's own
+    return weight.empty() ||
+           (weight.rank() == 1 && weight.count() == width); // not a weight for each head
   };
   const bool masks_of_heads =
       std::ranges::any_of(layer.added, [](const Broadcast& mask) { return mask.strides[1] != 0; });
@@ -42,7 +43,7 @@ bool may_be_recounted(const Layer& layer) {
          of_width(layer.k_norm_weight, d.H_kv * d.d_k);
 }
 
-/// The joined heads of a layer with such heads: q, k and v lie side by side in both.
+/// The joined heads under another split; q, k and v have the same memory in both.
 Tensor concat_of(const Layer& layer, const HeadCount& count) {
   if (!may_be_recounted(layer)) fail("another change is made for each head by itself");
   Layer other = layer;
@@ -51,14 +52,14 @@ Tensor concat_of(const Layer& layer, const HeadCount& count) {
   other.dims.d_k = other.dims.d_v = count.width;
   other.settings.num_heads = count.H, other.settings.num_kv_heads = count.H_kv;
   other.settings.rope_dims = count.rope_dims;
-  take_back(other, {Stage::q_rope, Stage::k_rope, Stage::k_all, Stage::v_all, Stage::scores,
-                    Stage::scaled, Stage::capped, Stage::biased, Stage::masked, Stage::row_max,
-                    Stage::shifted, Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights,
-                    Stage::head_out, Stage::head_result, Stage::concat});
+  clear_given(other, {Stage::q_rope, Stage::k_rope, Stage::k_all, Stage::v_all, Stage::scores,
+                      Stage::scaled, Stage::capped, Stage::biased, Stage::masked, Stage::row_max,
+                      Stage::shifted, Stage::exp, Stage::row_sum, Stage::logsumexp, Stage::weights,
+                      Stage::head_out, Stage::head_result, Stage::concat});
   return value_of(other, Stage::concat);
 }
 
-/// Widths that a head may have: those by which queries and keys are cut without rest.
+/// Splits into other widths that divide both queries and keys evenly.
 std::vector<HeadCount> counts_of(const Layer& layer) {
   const Dims& d = layer.dims;
   const std::size_t queries = d.H * d.d_k, keys = d.H_kv * d.d_k, turned = layer.settings.rope_dims;

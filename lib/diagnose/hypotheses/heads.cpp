@@ -1,4 +1,4 @@
-// Other ways to split, share and join the heads.
+// Wrong ways to split, share and join heads.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>

@@ -1,6 +1,5 @@
-// Hypotheses about the norm before the projections: whether there is one, its kind and parameters,
-// how often it is applied, and which projections see it. Each edits the layer as the compared
-// implementation might compute it.
+// The norm before the projections: left out or added, of another kind or with other parameters,
+// applied twice, or seen only by some projections.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -21,32 +20,33 @@ const char* name_of_norm(InputNorm norm) {
   return norm == InputNorm::rms ? "RMSNorm" : "LayerNorm";
 }
 
-/// Hypotheses for a layer without input norm: the compared implementation has one.
+/// For a layer without an input norm: the reference has one.
 void add_norms(const Layer& layer, ChangeList& list) {
   for (InputNorm kind : {InputNorm::layer, InputNorm::rms})
-    list.add_settings("input_norm.added", norm_output_stage(),
-                      fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
-                                  layer.norm_weight.empty() ? ", without weights" : ""),
-                      "give the projections X as it is here, or let X here be the normalised input",
-                      {{"input_norm", setting_value_of(kind)}});
+    list.add_settings(
+        "input_norm.added", norm_output_stage(),
+        fmt::format("normalises X before the projections ({}{})", name_of_norm(kind),
+                    layer.norm_weight.empty() ? ", without weights" : ""),
+        "give the projections X without a norm, or let X here be the normalised input",
+        {{"input_norm", setting_value_of(kind)}});
 }
 
-/// Hypotheses that only some projections see the normalised input.
+/// Only some projections see the normalised input.
 void add_partial_norms(const Layer& layer, ChangeList& list) {
-  if (layer.X_k.empty() && layer.X_v.empty()) { // only in self-attention
+  if (layer.X_k.empty() && layer.X_v.empty()) { // self-attention only
     list.add("input_norm.missing.kv", StageSet{Stage::k, Stage::v},
-             "makes keys and values from X as it is, only queries from norm(X)",
-             "make keys and values from the normalised input, too",
+             "computes keys and values from X without the norm, only queries from norm(X)",
+             "compute keys and values from the normalised input as well",
              [](Layer& edited) { edited.X_k = edited.X_v = edited.X; });
-    list.add("input_norm.missing.v", StageSet{Stage::v}, "makes values from X as it is",
-             "make the values from the normalised input, too",
+    list.add("input_norm.missing.v", StageSet{Stage::v}, "computes values from X without the norm",
+             "compute the values from the normalised input as well",
              [](Layer& edited) { edited.X_v = edited.X; });
   }
-  list.add("input_norm.missing.q", StageSet{Stage::q}, "makes queries from X as it is",
-           "make the queries from the normalised input, too", [](Layer& edited) {
+  list.add("input_norm.missing.q", StageSet{Stage::q}, "computes queries from X without the norm",
+           "compute the queries from the normalised input as well", [](Layer& edited) {
              Layer plain = edited;
              plain.settings.input_norm = InputNorm::none;
-             take_back(plain, {Stage::x, Stage::q});
+             clear_given(plain, {Stage::x, Stage::q});
              give(edited, Stage::q, value_of(plain, Stage::q));
            });
 }
@@ -84,7 +84,7 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
   if (layer.X.empty() || layer.has_given(Stage::x)) return {};
   ChangeList list;
   if (s.input_norm == InputNorm::none) {
-    if (layer.block) return {}; // where a block's norms are is the theme norm_place's
+    if (layer.block) return {}; // the theme norm_place places the norms of a block
     add_norms(layer, list);
     list.all_rare();
     return list.take();
@@ -107,7 +107,8 @@ std::vector<Change> input_norm_changes(const Subject& subject) {
   add_forms(layer, norm, list);
   add_partial_norms(layer, list);
   std::vector<Change> all = list.take();
-  // A trial recomputes all projections, so only the two likeliest are tried beside other changes.
+  // A trial recomputes all projections, so that only the two likeliest are tried together with
+  // other changes.
   for (Change& change : all)
     change.rare = change.id != "input_norm.missing" && change.id != "input_norm.kind";
   return all;

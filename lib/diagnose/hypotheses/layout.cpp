@@ -1,4 +1,4 @@
-// Tokens as columns: memory read or written the other way round.
+// Inputs and outputs read or written with tokens as columns.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -7,13 +7,13 @@ namespace mha {
 
 namespace {
 
-/// Each batch item's memory, (rows, width), read as (width, rows) and turned.
+/// The memory of each batch item, (rows, width), read as (width, rows) and transposed.
 Tensor read_as_columns(const Tensor& X) {
   const Shape& s = X.shape(); // B, rows, width
   return transposed(X.reshaped({s[0], s[2], s[1]}));
 }
 
-/// The same memory where (width, rows) was written: seen as (rows, width).
+/// The output written as (width, rows) and read as (rows, width).
 Tensor written_as_columns(const Tensor& output) {
   return transposed(output).reshaped(output.shape());
 }
@@ -46,7 +46,7 @@ std::vector<Change> layout_changes(const Subject& subject) {
   const bool turns_input = !layer.X.empty() && dims.T > 1 && dims.d_model > 1;
   const bool turns_output = dims.T > 1 && dims.d_out > 1;
   if (turns_input)
-    add(inputs, "takes the columns of X for tokens",
+    add(inputs, "uses the columns of X as tokens",
         "read X with a token in each row: (T, d_model), row by row", true, false);
   if (turns_output)
     add(StageSet{last}, "writes the output with tokens as columns",

@@ -1,4 +1,4 @@
-// Masks given as tensors: forgotten, read the other way round, padding on the other side.
+// Masks given as tensors: left out, inverted, or with the padding on the other side.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -29,7 +29,7 @@ Tensor inverted(const Tensor& mask) {
   return result;
 }
 
-/// Keys in the opposite order.
+/// The mask with its keys in the opposite order.
 Broadcast turned(const Broadcast& mask) {
   Broadcast result = mask;
   const std::size_t n = mask.tensor.shape().back(), rows = mask.tensor.count() / n,
@@ -46,7 +46,7 @@ bool over_keys_alone(const Broadcast& mask) {
   return mask.strides[1] == 0 && mask.strides[2] == 0 && mask.strides[3] != 0 && mask.keys > 1;
 }
 
-/// Each batch item's keys are the last instead of the first ones.
+/// Makes the last keys of each batch item valid instead of the first.
 void pad_left(Layer& layer) {
   const Dims& d = layer.dims;
   const std::size_t keys = d.past + d.S;
@@ -65,7 +65,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
                        std::function<void(Layer&)> edit) {
     list.add(id, StageSet{Stage::masked}, std::move(did), std::move(cure), std::move(edit));
   };
-  // Lengths also say where causal's diagonal and windows lie: these are left alone then.
+  // kv_lengths also determine the causal diagonal and windows; in that case they are not changed.
   const bool lengths = !layer.kv_lengths.empty() && !layer.settings.causal &&
                        layer.settings.window_left < 0 && layer.settings.window_right < 0 &&
                        layer.settings.alibi == Alibi::none && layer.relative_bias.empty();
@@ -84,21 +84,21 @@ std::vector<Change> mask_changes(const Subject& subject) {
         add("mask.missing", fmt::format("does not apply {}", name),
             fmt::format("apply {} to the scores before the softmax", name),
             [kind, i](Layer& edited) {
-              if (i >= (edited.*kind).size()) return; // another change left it out
+              if (i >= (edited.*kind).size()) return; // another change removed it
               (edited.*kind).erase((edited.*kind).begin() + static_cast<std::ptrdiff_t>(i));
             });
       if (mask.tensor.dtype() == DType::boolean || only_blocks(mask.tensor))
-        add("mask.inverted", fmt::format("hides what {} lets see, and shows what it hides", name),
+        add("mask.inverted", fmt::format("hides what {} shows, and shows what it hides", name),
             fmt::format("invert {}: it is read with the opposite meaning", name),
             [kind, i](Layer& edited) {
-              if (i >= (edited.*kind).size()) return; // another change left it out
+              if (i >= (edited.*kind).size()) return; // another change removed it
               Tensor& tensor = (edited.*kind)[i].tensor;
               tensor = inverted(tensor);
             });
       if (over_keys_alone(mask))
-        add("padding.side", fmt::format("takes {} from the other end of the keys", name),
+        add("padding.side", fmt::format("applies {} from the other end of the keys", name),
             "put the padding on the same side of the keys", [kind, i](Layer& edited) {
-              if (i >= (edited.*kind).size()) return; // another change left it out
+              if (i >= (edited.*kind).size()) return; // another change removed it
               Broadcast& edited_mask = (edited.*kind)[i];
               edited_mask = turned(edited_mask);
             });
@@ -107,7 +107,7 @@ std::vector<Change> mask_changes(const Subject& subject) {
     if (masks > 1)
       add("mask.missing", "ignores kv_lengths", "hide the keys beyond kv_lengths",
           [](Layer& edited) { edited.kv_lengths.clear(); });
-    add("padding.side", "takes the last keys of each batch item for the valid ones",
+    add("padding.side", "uses the last keys of each batch item as the valid ones",
         "put the padding after the keys: the first kv_lengths keys are valid", pad_left);
   }
   return list.take();

@@ -1,5 +1,5 @@
-// Other forms of a mask: another constant, added as 0 and 1, after the softmax, of another batch
-// item, the other way round; and what becomes of rows that hide everything.
+// Other forms of a mask: another constant, added as 0 and 1, applied after the softmax, transposed,
+// inverted or of another batch item; and other treatments of fully masked rows.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -20,10 +20,10 @@ bool masks_anything(const Layer& layer) {
          !layer.blocked.empty() || !layer.kv_lengths.empty();
 }
 
-/// f(biased, hidden, masked) at every place of the map.
+/// The map with f(biased, hidden, masked) at every element.
 Tensor remasked(const Layer& layer, const std::function<double(double, bool, double)>& f) {
   Layer before = layer;
-  take_back(before, {Stage::masked});
+  clear_given(before, {Stage::masked});
   const std::vector<Tensor> values =
       values_of(before, {step_for(before, Stage::biased), Stage::masked});
   Tensor result = Tensor::uninitialised(values[1].dtype(), values[1].shape());
@@ -39,7 +39,7 @@ Tensor remasked(const Layer& layer, const std::function<double(double, bool, dou
   return result;
 }
 
-/// Whether some query may attend to nothing.
+/// Whether some query is fully masked.
 bool has_masked_rows(const Layer& layer) {
   if (layer.added.empty() && layer.blocked.empty() && layer.kv_lengths.empty()) return false;
   const Dims& d = layer.dims;
@@ -71,7 +71,8 @@ private:
                    [f](Layer& edited) { give(edited, Stage::masked, remasked(edited, f)); });
   }
 
-  /// Another mask may hide rows whole where this layer's does not: NaN tells.
+  /// NaN is also tried if this layer has no fully masked rows, because the reference's mask may
+  /// have some.
   void add_rows() {
     struct Policy {
       MaskedRows rows;
@@ -82,8 +83,8 @@ private:
                                  {MaskedRows::nan, "nan", "gives NaN"}})
       if (policy.rows != layer_.settings.masked_rows && (rows_ || policy.rows == MaskedRows::nan))
         list_.add_settings("masked_rows", StageSet{Stage::weights},
-                           fmt::format("{} where a query may attend to nothing", policy.text),
-                           "treat queries that may attend to nothing as this layer does",
+                           fmt::format("{} where a query has no key to attend to", policy.text),
+                           "treat queries without a key to attend to as this layer does",
                            {{"masked_rows", policy.word}});
   }
 
@@ -117,8 +118,8 @@ private:
                      Layer plain = edited;
                      give(plain, Stage::masked,
                           remasked(edited, [](double score, bool, double) { return score; }));
-                     take_back(plain, {Stage::row_max, Stage::shifted, Stage::exp, Stage::row_sum,
-                                       Stage::logsumexp, Stage::weights});
+                     clear_given(plain, {Stage::row_max, Stage::shifted, Stage::exp, Stage::row_sum,
+                                         Stage::logsumexp, Stage::weights});
                      Tensor weights = copied(value_of(plain, Stage::weights));
                      by_precision(weights.dtype(), [&]<class T>(T) {
                        const auto keep = masked.as<T>();
@@ -139,7 +140,7 @@ private:
                          {{"causal", false}, {"window_left", 0}});
   }
 
-  /// The keys that causal lets a query see are hidden, and the others seen.
+  /// Hides the keys that the causal mask shows, and shows the others.
   static void hide_earlier_keys(Layer& layer) {
     write_mask(layer, "causal", layer.dims.B, [&](std::size_t b, std::size_t t, std::size_t j) {
       return static_cast<std::ptrdiff_t>(j) <= layer.query_position(b, t);
@@ -147,7 +148,7 @@ private:
     layer.settings.causal = false;
   }
 
-  /// Masks that are tensors.
+  /// Changes of masks given as tensors.
   void add_tensors() {
     for (const auto& kind : {&Layer::added, &Layer::blocked})
       for (std::size_t i = 0; i < (layer_.*kind).size(); ++i) add_tensor(kind, i);
@@ -205,7 +206,7 @@ private:
              });
   }
 
-  /// The mask of batch item source(b, h) for each head of each item.
+  /// Writes the mask out for each head of each item, taken from the batch item source(b, h).
   template <class Source>
   static void write_out(const Layer& layer, Broadcast& mask, const Source& source) {
     const Dims& d = layer.dims;
@@ -227,7 +228,7 @@ private:
     mask = whole;
   }
 
-  /// Heads first in memory, and read as batch first.
+  /// Repeats the mask with heads first in memory, which is then read as batch first.
   static void repeat_heads_first(const Layer& layer, Broadcast& mask) {
     const Broadcast from = mask;
     write_out(layer, mask, [&](std::size_t b, std::size_t h) {

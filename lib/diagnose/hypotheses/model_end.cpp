@@ -1,9 +1,8 @@
-// The model's end: its last norm, its head.
+// The model's end: the last norm and the head.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
@@ -20,25 +19,25 @@ void add_last_norm(const Layer& layer, ChangeList& list) {
   const NormGroup last = last_norm(layer);
   if (last.rows.empty()) return;
   list.add("last_norm.missing", last.makes(),
-           "does not norm the last layer's stream, or saves it before the norm",
+           "does not normalise the last layer's stream, or saves it before the norm",
            "apply the last norm before the head, or save what it gives", missing(last).edit);
-  list.add("last_norm.twice", last.makes(), "norms the last layer's stream twice", "norm it once",
-           twice(last).edit);
+  list.add("last_norm.twice", last.makes(), "normalises the last layer's stream twice",
+           "normalise it once", twice(last).edit);
   for (const OtherNorm& other : other_norms(layer.ends->final, true)) list.add(formed(last, other));
 }
 
-/// A norm of a layer in the last norm's place.
+/// A layer's norm in place of the last norm.
 void add_other_last_norms(const Subject& subject, ChangeList& list) {
   const ModelAround* model = subject.model;
   if (!model || !model->layer || model->layers == 0 || !subject.layer.ends->final.present()) return;
   const auto add = [&](std::size_t n, const char* name, Norm (*of)(const Layer&)) {
     list.add("last_norm.other", StageSet{Stage::final},
              n + 1 == model->layers
-                 ? fmt::format("norms the last layer's stream with that layer's norm before {}",
-                               name)
-                 : fmt::format("norms the last layer's stream with layer {}'s norm before {}", n,
-                               name),
-             "take the last norm's own weights",
+                 ? fmt::format(
+                       "normalises the last layer's stream with that layer's norm before {}", name)
+                 : fmt::format("normalises the last layer's stream with layer {}'s norm before {}",
+                               n, name),
+             "use the last norm's own weights",
              [model, n, of](Layer& edited) {
                const std::shared_ptr<const Layer> from = model->layer(n);
                const Norm norm = from && from->block ? of(*from) : Norm{};
@@ -55,12 +54,12 @@ void add_other_last_norms(const Subject& subject, ChangeList& list) {
   }
 }
 
-/// The head of another stream than the last layer's.
+/// The head applied to another stream than the last layer's.
 void add_head_inputs(const Layer& layer, ChangeList& list) {
   if (layer.ends->embed.empty()) return;
   const auto add = [&](const char* what, bool norms) {
     list.add("head.input", StageSet{Stage::logits}, fmt::format("gives the head {}", what),
-             "give it the last layer's stream, normed", [norms](Layer& edited) {
+             "give it the last layer's stream, normalised", [norms](Layer& edited) {
                Layer other = edited;
                const Tensor& first = edited.ends->embed;
                give(other, Stage::final, norms ? normed(edited.ends->final, first) : first);
@@ -69,14 +68,14 @@ void add_head_inputs(const Layer& layer, ChangeList& list) {
   };
   add("the embedding, which no layer wrote back to", false);
   if (layer.ends->final.present())
-    add("the embedding, normed by the last norm: no layer wrote back to it", true);
+    add("the embedding, normalised by the last norm: no layer wrote back to it", true);
 }
 
-/// The logits' columns and rows in other places.
+/// Columns or rows of the logits in other places.
 void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   for (const std::size_t ranks : rank_counts)
-    if (head.decoder.out() > ranks * ranks) // else the last part may be empty
+    if (head.decoder.out() > ranks * ranks) // otherwise the last part may be empty
       list.add("head.shards", touched,
                fmt::format("joins the logits of {} ranks from the last to the first", ranks),
                "join them from the first rank to the last",
@@ -98,8 +97,8 @@ void add_logit_places(const ModelHead& head, std::size_t T, ChangeList& list) {
       .other_tokens = true;
 }
 
-/// The rows (or the columns) of logits in the next place, or the one before: round the end, with
-/// zeros where none comes, or with the last one again.
+/// What fills the gap when rows or columns of the logits move by one: the one from the other end,
+/// zeros, or the adjacent one again.
 enum class AtEnd : std::uint8_t { around, zeros, again };
 
 Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
@@ -119,7 +118,7 @@ Tensor moved_logits(const Tensor& logits, bool columns, bool later, AtEnd end) {
   return moved;
 }
 
-/// Logits one place further: of another token of the text, of another token of the vocabulary.
+/// Logits moved by one token of the text or of the vocabulary.
 void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
   const auto add = [&](bool columns, bool later, const char* did, const char* cure) {
     for (const AtEnd end : {AtEnd::around, AtEnd::zeros, AtEnd::again}) {
@@ -132,19 +131,19 @@ void add_moved_logits(const ModelHead& head, std::size_t T, ChangeList& list) {
       (columns ? change.other_logits : change.other_tokens) = true;
     }
   };
-  const char* own_row = "save row t for token t: it is what is predicted behind that token";
+  const char* own_row = "save row t for token t: it predicts the next token";
   if (T > 1) {
     add(false, true, "has the logits of token t in row t + 1", own_row);
     add(false, false, "has the logits of token t + 1 in row t", own_row);
   }
-  const char* own_column = "take each row of the head's weight for its own token number";
+  const char* own_column = "use each row of the head's weight for its own token number";
   if (head.decoder.out() > 1) {
     add(true, true, "has the logit of token number i in column i + 1", own_column);
     add(true, false, "has the logit of token number i + 1 in column i", own_column);
   }
 }
 
-/// What a sampler does to the logits of tokens that the text has.
+/// A sampler's repetition penalty for tokens that occur in the text.
 void add_repetition(const ModelAround* model, ChangeList& list) {
   if (!model || model->ids.empty()) return;
   for (const double penalty : {1.1, 1.05, 1.15, 1.2, 1.3, 1.5, 1.18, 1.02, 1.03, 2.0})
@@ -160,12 +159,12 @@ void add_repetition(const ModelAround* model, ChangeList& list) {
                by_precision(own.dtype(), [&]<class T>(T) {
                  const auto values = own.as_mutable<T>();
                  for (std::size_t b = 0; b < model->ids.size(); ++b) {
-                   std::vector<bool> there(n);
+                   std::vector<bool> in_text(n);
                    for (int id : model->ids[b])
                      if (id >= 0 && static_cast<std::size_t>(id) < n)
-                       there[static_cast<std::size_t>(id)] = true;
+                       in_text[static_cast<std::size_t>(id)] = true;
                    for (std::size_t i = b * rows * n; i < (b + 1) * rows * n; ++i)
-                     if (there[i % n])
+                     if (in_text[i % n])
                        values[i] *= static_cast<T>(values[i] > 0 ? 1 / penalty : penalty);
                  }
                });
@@ -194,14 +193,14 @@ Tensor softmax_of(const Tensor& logits, bool log) {
   return result;
 }
 
-/// Logits as `f(logits)` of the model's own head without its cap.
+/// Gives f(logits) of the model's own head without its cap.
 void give_uncapped(Layer& edited, const std::function<double(double)>& f) {
   Layer uncapped = edited;
   own_ends(uncapped).head.softcap = 0;
   give(edited, Stage::logits, each_number(value_of(uncapped, Stage::logits), f));
 }
 
-/// The cap of the logits: whether, at which number, how often, in which form.
+/// The soft cap of the logits: left out, of another size, applied twice, in another form.
 void add_head_cap(const ModelHead& head, ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   const double own = head.softcap;
@@ -227,13 +226,13 @@ void add_head_cap(const ModelHead& head, ChangeList& list) {
              give_uncapped(edited, [own](double y) { return y * std::tanh(y / own); });
            });
   list.add("head.softcap", touched,
-           fmt::format("takes tanh(logits / {:g}) without multiplying by {:g}", own, own), cure,
+           fmt::format("uses tanh(logits / {:g}) without multiplying by {:g}", own, own), cure,
            [own](Layer& edited) {
              give_uncapped(edited, [own](double y) { return std::tanh(y / own); });
            });
 }
 
-/// The head's first product, before the decoder.
+/// The head's first product, which precedes the decoder.
 void add_head_dense(const ModelHead& head, ChangeList& list) {
   if (!head.dense.present()) return;
   const StageSet touched = StageSet{Stage::logits};
@@ -242,11 +241,12 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
                                    {Activation::relu, "ReLU"},
                                    {Activation::identity, "no activation"}})
     if (form != head.activation)
-      list.add("head.activation", touched, fmt::format("takes {} in the head", name),
-               "take the model's activation",
+      list.add("head.activation", touched, fmt::format("uses {} in the head", name),
+               "use the model's activation",
                [form = form](Layer& edited) { own_ends(edited).head.activation = form; });
   if (head.norm.present()) {
-    list.add("head.norm", touched, "leaves out the norm in the head", "norm before the decoder",
+    list.add("head.norm", touched, "leaves out the norm in the head",
+             "normalise before the decoder",
              [](Layer& edited) { own_ends(edited).head.norm = {}; });
     for (OtherNorm& other : other_norms(head.norm, false)) {
       if (!other.form) continue;
@@ -264,8 +264,8 @@ void add_head_dense(const ModelHead& head, ChangeList& list) {
            });
 }
 
-/// What was saved behind the logits.
-void add_saved_behind(ChangeList& list) {
+/// Tensors saved after the logits.
+void add_saved_after_logits(ChangeList& list) {
   const StageSet touched = StageSet{Stage::logits};
   for (const bool log : {false, true})
     list.add("head.softmax", touched,
@@ -278,7 +278,7 @@ void add_saved_behind(ChangeList& list) {
   list.add("head.centred", touched,
            "subtracts each row's mean from the logits, as an unembedding with centred columns does",
            "nothing where probabilities are meant: a constant of a row does not change them; else "
-           "take the head's weight as it is",
+           "use the head's weight uncentred",
            [](Layer& edited) {
              give(edited, Stage::logits, without_row_means(value_of(edited, Stage::logits)));
            })
@@ -292,17 +292,17 @@ void add_head(const Subject& subject, ChangeList& list) {
   const Embedding* embedding = subject.model ? subject.model->embedding : nullptr;
   const StoredMatrix* stored = head.decoder.W.stored();
   if (embedding && embedding->tokens.raw() != (stored ? stored->matrix : head.decoder.W).raw())
-    list.add("head.tied", touched, "takes the embedding's rows for the head's weight",
-             "take the head's own weight",
+    list.add("head.tied", touched, "uses the embedding's rows as the head's weight",
+             "use the head's own weight",
              [embedding](Layer& edited) {
                LinearMap& decoder = own_ends(edited).head.decoder;
                decoder.W = transposed_when_read(embedding->tokens);
-               take_back(edited, {Stage::logits});
+               clear_given(edited, {Stage::logits});
              })
         .other_logits = true;
   if (subject.layer.ends->final.present())
     list.add("head.norm.missing", touched, "gives the head the stream before the last norm",
-             "norm the stream before the head", [](Layer& edited) {
+             "normalise the stream before the head", [](Layer& edited) {
                Layer plain = edited;
                give(plain, Stage::final, edited.ends->stream);
                give(edited, Stage::logits, value_of(plain, Stage::logits));
@@ -326,14 +326,13 @@ void add_head(const Subject& subject, ChangeList& list) {
   const double root = std::sqrt(static_cast<double>(subject.layer.dims.d_model));
   for (double scale : {1.0, root, 1 / root})
     if (scale != head.scale)
-      list.add("head.scale", touched,
-               scale == 1
-                   ? "does not scale the logits"
-                   : fmt::format("multiplies the logits by {}√d_model", scale < 1 ? "1/" : ""),
-               head.scale == 1 ? "take them as they are"
-                               : fmt::format("multiply them by {:g}", head.scale),
-               [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
-  add_saved_behind(list);
+      list.add(
+          "head.scale", touched,
+          scale == 1 ? "does not scale the logits"
+                     : fmt::format("multiplies the logits by {}√d_model", scale < 1 ? "1/" : ""),
+          head.scale == 1 ? "do not scale them" : fmt::format("multiply them by {:g}", head.scale),
+          [scale](Layer& edited) { own_ends(edited).head.scale = scale; });
+  add_saved_after_logits(list);
   add_head_dense(head, list);
 }
 

@@ -18,7 +18,7 @@ std::string with_name(std::string text, std::string_view name) {
 
 namespace {
 
-/// What a row of n numbers is divided by: `square` is the sum of their squares, less the mean's.
+/// The divisor of a row of n numbers; `square` is the sum of squares of the centred numbers.
 double size_of_row(double square, double n, double eps, const NormForm& form) {
   const double variance = square / (form.unbiased ? n - 1 : n);
   switch (form.size) {
@@ -75,8 +75,8 @@ Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form) {
 
 namespace {
 
-/// The norm that multiplies by its weight and `more`, written into the weight: a LayerNorm has no
-/// one_plus.
+/// The norm with `more` added to its weight. A one_plus is also written into the weight, because a
+/// LayerNorm has none.
 Norm with_offset(Norm norm, double more) {
   const double own = more + (norm.one_plus ? 1 : 0);
   norm.weight = each_number(convert(norm.weight, DType::f64), [own](double w) { return w + own; });
@@ -84,7 +84,7 @@ Norm with_offset(Norm norm, double more) {
   return norm;
 }
 
-/// 1 + w for w, or the reverse.
+/// 1 + w in place of w, or the reverse.
 void add_offsets(const Norm& norm, std::vector<OtherNorm>& list) {
   const auto add = [&](const char* did, const char* cure, double more) {
     list.push_back(
@@ -105,14 +105,14 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-/// Weights in a short type, as 1 + w is where it is added in one.
+/// Weights rounded to a short type, as when 1 + w is computed in it.
 void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
   for (const auto& [to, name] : {std::pair{DType::bf16, "bfloat16"}, {DType::f16, "float16"}}) {
     const Norm whole = with_offset(norm, 0);
     if (same_numbers(whole.weight, rounded_to(whole.weight, to))) continue;
     list.push_back(
         {"rounded",
-         fmt::format("rounds the weight{} of {{}} to {}", norm.one_plus ? ", 1 added," : "", name),
+         fmt::format("rounds the weight{} of {{}} to {}", norm.one_plus ? " plus 1" : "", name),
          "keep the weight of {} in float32",
          [to = to](const Norm& own) {
            Norm rounded = with_offset(own, 0);
@@ -123,7 +123,7 @@ void add_rounded_weights(const Norm& norm, std::vector<OtherNorm>& list) {
   }
 }
 
-/// Forms that no Norm has.
+/// Forms that no Norm can represent.
 void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) {
   const auto add = [&](const char* id, const char* did, const char* cure, NormForm form) {
     list.push_back({id, did, cure, {}, [form](const Norm& own, const Tensor& rows) {
@@ -151,8 +151,8 @@ void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) 
           "divide by the variance's root in {}");
     form = {};
     form.of_text = true;
-    add("form", "takes one mean and variance of all rows of a text in {}",
-        "norm each row by itself in {}", form);
+    add("form", "uses one mean and variance for all rows of a text in {}",
+        "normalise each row by itself in {}", form);
   }
   if (centres && of_all) {
     form = {};
@@ -176,8 +176,8 @@ void add_row_forms(const Norm& norm, bool of_all, std::vector<OtherNorm>& list) 
 
 OtherNorm other_epsilon(const Norm& norm, double eps) {
   return {"eps",
-          fmt::format("norms with ε = {:.4g} in {{}}", eps),
-          fmt::format("take ε = {:g} in {{}}", norm.eps),
+          fmt::format("uses ε = {:.4g} in {{}}", eps),
+          fmt::format("use ε = {:g} in {{}}", norm.eps),
           [eps](Norm changed) {
             changed.eps = eps;
             return changed;
@@ -190,7 +190,7 @@ std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all) {
   const bool rms = norm.kind == InputNorm::rms;
   const char *kind = rms ? "RMSNorm" : "LayerNorm", *other = rms ? "LayerNorm" : "RMSNorm";
   list.push_back({"kind",
-                  fmt::format("takes {} for {{}}", other),
+                  fmt::format("uses {} for {{}}", other),
                   fmt::format("make {{}} a {}", kind),
                   [rms](Norm changed) {
                     if (changed.one_plus) changed = with_offset(changed, 0);

@@ -1,5 +1,5 @@
 #pragma once
-// The forms that implementations give a norm: other sizes, weights and formulas.
+// Forms of a norm that implementations confuse: other divisors, weights and formulas.
 
 #include <mha/layer/block.hpp>
 
@@ -11,7 +11,7 @@
 
 namespace mha {
 
-/// What a norm divides by.
+/// The divisor of a norm.
 enum class NormSize : std::uint8_t {
   root,        ///< √(variance + ε)
   eps_outside, ///< √variance + ε
@@ -21,36 +21,36 @@ enum class NormSize : std::uint8_t {
   variance,    ///< variance + ε, without the root
 };
 
-/// The parts of a norm that others have otherwise.
+/// The parts of a norm in which implementations differ.
 struct NormForm {
-  bool centres = true; ///< a LayerNorm subtracts the mean
+  bool centres = true; ///< whether a LayerNorm subtracts the mean
   bool adds_bias = true;
   bool bias_first = false; ///< (x̂ + b) w
   bool unbiased = false;   ///< variance over n − 1
-  bool about_zero = false; ///< mean of squares for the variance, though x is centred
-  bool of_text = false;    ///< one mean and one variance of all rows of a text
+  bool about_zero = false; ///< the mean of squares in place of the variance, though x is centred
+  bool of_text = false;    ///< one mean and variance over all rows of a text
   NormSize size = NormSize::root;
-  double weight_offset = 0; ///< times w + this
+  double weight_offset = 0; ///< added to the weight
 };
-/// The norm of rows (…, d) in such a form, computed in double.
+/// Normalises rows (…, d) in this form, computed in double.
 Tensor normed(const Norm& norm, const Tensor& rows, const NormForm& form);
-/// A norm of rows (B, T, d), of the layer's precision.
+/// Normalises rows (B, T, d) as the layer does.
 Tensor normed(const Norm& norm, const Tensor& rows);
 
-/// One other form of a norm.
+/// Another form of a norm.
 struct OtherNorm {
-  std::string id;   ///< what follows the norm's name in a change's: "eps", "one_plus"
-  std::string did;  ///< after "the reference", with {} for the norm: "leaves out {}'s weight"
-  std::string cure; ///< the same
-  std::function<Norm(Norm)> form; ///< empty: no Norm is like it, and `rows` computes it
+  std::string id;  ///< the last part of the change's id: "eps", "one_plus"
+  std::string did; ///< continues "the reference …", with {} for the norm: "leaves out {}'s weight"
+  std::string cure;               ///< the cure, also with {}
+  std::function<Norm(Norm)> form; ///< empty: no Norm represents it, and `rows` computes it
   std::function<Tensor(const Norm&, const Tensor& rows)> rows;
 };
-/// What implementations confuse in a norm that is there: in one of several, which has a formula
-/// that the others have, or in all of them (`of_all`), whose formula may be wrong.
+/// The forms that implementations confuse with a norm. For one of several norms of one class these
+/// are other settings; for all of them (`of_all`) also other formulas.
 std::vector<OtherNorm> other_norms(const Norm& norm, bool of_all);
 /// The norm with another ε.
 OtherNorm other_epsilon(const Norm& norm, double eps);
-/// "{}" replaced.
+/// The text with each "{}" replaced by the name.
 std::string with_name(std::string text, std::string_view name);
 
 } // namespace mha

@@ -1,9 +1,8 @@
-// Where the norms of a block stand: before attention and feed-forward, behind them, behind the
+// The place of a block's norms: before attention and the feed-forward, after them, or after the
 // sums.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/layer/graph.hpp>
 
@@ -15,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// The norms of a block that has two, one for attention and one for the feed-forward.
+/// The norms of a block with one for attention and one for the feed-forward.
 struct TwoNorms {
   Norm attention, feed_forward;
 };
@@ -32,21 +31,21 @@ TwoNorms two_norms(const Layer& layer) {
   }
 }
 
-/// Where a norm stands.
+/// The place of a norm.
 enum class NormPlace : std::uint8_t {
-  before, ///< of what goes in
-  behind, ///< of the result, before it is added
+  before, ///< of the input
+  after,  ///< of the result, before it is added
   sum,    ///< of the sum
 };
 
 NormPlace own_place(BlockShape shape) {
   return shape == BlockShape::pre    ? NormPlace::before
          : shape == BlockShape::post ? NormPlace::sum
-                                     : NormPlace::behind;
+                                     : NormPlace::after;
 }
 
-/// The layer without those of its two norms that are made by hand: all but norms of results, which
-/// have stages of their own.
+/// Removes the norms that place_norms applies itself: all but those of results, which have stages
+/// of their own.
 void without_norms(Layer& layer, bool attention, bool feed_forward) {
   TransformerBlock& block = own_block(layer);
   switch (block.shape) {
@@ -62,16 +61,16 @@ void without_norms(Layer& layer, bool attention, bool feed_forward) {
   }
 }
 
-/// The layer with each of the two norms in a place of its own, step by step. Sandwich blocks keep
-/// the norms that they have before attention and feed-forward.
+/// Computes the layer step by step with each of the two norms in the given place. Sandwich blocks
+/// keep the norms before attention and the feed-forward.
 void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
   const auto [first, second] = two_norms(layer);
-  const bool results = own_place(layer.block->shape) == NormPlace::behind;
-  without_norms(layer, attention != NormPlace::behind, feed_forward != NormPlace::behind);
+  const bool results = own_place(layer.block->shape) == NormPlace::after;
+  without_norms(layer, attention != NormPlace::after, feed_forward != NormPlace::after);
   if (attention == NormPlace::before) give(layer, Stage::x, normed(first, layer.X));
   const auto added = [&](Stage result, NormPlace place, const Norm& norm) {
     const Tensor value = value_of(layer, result);
-    return place == NormPlace::behind && !results ? normed(norm, value) : value;
+    return place == NormPlace::after && !results ? normed(norm, value) : value;
   };
   const Tensor middle = sum_of(layer.X, added(Stage::attn_add, attention, first));
   give(layer, Stage::residual, middle);
@@ -85,10 +84,10 @@ void place_norms(Layer& layer, NormPlace attention, NormPlace feed_forward) {
   give(layer, Stage::resid_post, feed_forward == NormPlace::sum ? normed(second, last) : last);
 }
 
-/// Those whose norms are moved.
+/// Which norms are moved.
 enum class Moved : std::uint8_t { both, attention, feed_forward };
 
-struct Words {
+struct MovedNames {
   const char *both, *attention, *feed_forward;
 
   const char* of(Moved moved) const {
@@ -98,23 +97,23 @@ struct Words {
 
 constexpr const char* place_of(NormPlace place) {
   return place == NormPlace::before ? "before attention and before the feed-forward"
-         : place == NormPlace::sum  ? "behind the sums"
-                                    : "behind the results, before the sums";
+         : place == NormPlace::sum  ? "after the sums"
+                                    : "after the results, before the sums";
 }
 
-/// The two norms, or one of them, in the place `to`.
+/// Moves the two norms, or one of them, to the place `to`.
 void add_moved(const Layer& layer, NormPlace own, NormPlace to, ChangeList& list) {
-  constexpr Words whose{"both norms", "attention's norm", "the feed-forward's norm"};
+  constexpr MovedNames whose{"both norms", "attention's norm", "the feed-forward's norm"};
   const StageSet all = StageSet{Stage::x, Stage::residual, Stage::mlp_x, Stage::resid_post};
   for (const Moved moved : {Moved::both, Moved::attention, Moved::feed_forward}) {
-    // A layer without a feed-forward has one norm.
+    // A layer without a feed-forward has only attention's norm.
     if (moved != Moved::attention && !layer.block->mlp.present()) continue;
     const NormPlace attention = moved == Moved::feed_forward ? own : to,
                     feed_forward = moved == Moved::attention ? own : to;
     list.add("block_norm.place",
              moved == Moved::feed_forward ? StageSet{Stage::mlp_x, Stage::resid_post} : all,
              fmt::format("has {} {}", whose.of(moved), place_of(to)),
-             fmt::format("norm {}", place_of(own)),
+             fmt::format("normalise {}", place_of(own)),
              [=](Layer& edited) { place_norms(edited, attention, feed_forward); });
   }
 }
@@ -127,7 +126,7 @@ std::vector<Change> norm_place_changes(const Subject& subject) {
   const BlockShape shape = layer.block->shape;
   const NormPlace own = own_place(shape);
   ChangeList list;
-  for (const NormPlace to : {NormPlace::sum, NormPlace::before, NormPlace::behind}) {
+  for (const NormPlace to : {NormPlace::sum, NormPlace::before, NormPlace::after}) {
     if (to == own || (shape == BlockShape::sandwich && to == NormPlace::before)) continue;
     add_moved(layer, own, to, list);
   }

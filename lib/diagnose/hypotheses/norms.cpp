@@ -1,7 +1,6 @@
 #include <mha/diagnose/hypotheses/norms.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 
 #include <fmt/format.h>
 
@@ -11,19 +10,19 @@ namespace mha {
 
 namespace {
 
-/// In the order of the computation.
+/// All norms, in the order of the computation.
 constexpr NormRow known_norms[]{
     {Stage::x, "the norm before attention"},
     {Stage::q_norm, "the norm of q"},
     {Stage::k_norm, "the norm of k"},
-    {Stage::attn_add, "the norm behind attention"},
+    {Stage::attn_add, "the norm after attention"},
     {Stage::mlp_x, "the norm before the feed-forward"},
-    {Stage::mlp_add, "the norm behind the feed-forward"},
+    {Stage::mlp_add, "the norm after the feed-forward"},
     {Stage::resid_post, "the norm at the block's end"},
     {Stage::final, "the last norm"},
 };
 
-/// The block's norm that makes the stage.
+/// The block's norm that computes the stage.
 Norm TransformerBlock::*block_norm(Stage makes) {
   switch (makes) {
   case Stage::attn_add:
@@ -54,7 +53,7 @@ Norm norm_of_heads(const Layer& layer, Stage makes) {
 
 void put_norm_of_heads(Layer& layer, Stage makes, const Norm& norm) {
   Tensor& weight = layer.*weight_of_heads(makes);
-  if (weight.empty()) fail("another change took the norm away");
+  if (weight.empty()) fail("another change removed the norm");
   if (!norm.present()) {
     weight = {};
     return;
@@ -97,7 +96,7 @@ Tensor NormRow::input(const Layer& layer) const {
   case Stage::k_norm: {
     const Tensor heads = value_of(layer, makes == Stage::q_norm ? Stage::q : Stage::k);
     const std::size_t width = of(layer).weight.count();
-    if (width == 0) fail("another change took the norm away");
+    if (width == 0) fail("another change removed the norm");
     return heads.reshaped({heads.count() / width, width});
   }
   case Stage::attn_add:
@@ -120,7 +119,7 @@ void NormRow::put(Layer& layer, const Norm& norm) const {
   case Stage::q_norm:
   case Stage::k_norm:
     return put_norm_of_heads(layer, makes, norm);
-  case Stage::final: // a model's end without a norm does not have the stage
+  case Stage::final: // without a norm, the model's end does not have the stage
     if (!norm.present()) return give(layer, makes, layer.ends->stream);
     own_ends(layer).final = norm;
     return;
@@ -144,7 +143,7 @@ std::vector<NormRow> norms_of(const Layer& layer, StageSet made) {
   std::vector<NormRow> rows;
   for (const NormRow& row : known_norms) {
     if (!contains(made, row.makes)) continue;
-    if (row.makes == Stage::x && layer.X.empty()) continue; // nothing to norm: x itself is given
+    if (row.makes == Stage::x && layer.X.empty()) continue; // x itself is given
     if (const Norm norm = row.of(layer); norm.present() && !is_multiplier(norm))
       rows.push_back(row);
   }
@@ -173,7 +172,8 @@ NormGroup last_norm(const Layer& layer) {
 
 namespace {
 
-/// Every norm as f makes it. All are read before the first is changed: q's and k's share settings.
+/// Replaces every norm by f(norm). All are read before the first is changed, because those of q and
+/// k share settings.
 std::function<void(Layer&)> with_each(const std::vector<NormRow>& rows,
                                       const std::function<Norm(Norm)>& f) {
   return [rows, f](Layer& edited) {
@@ -183,7 +183,7 @@ std::function<void(Layer&)> with_each(const std::vector<NormRow>& rows,
   };
 }
 
-/// What f makes of every norm and its rows: each after the ones before it.
+/// Replaces the result of every norm by f(norm, its rows), in the order of the computation.
 std::function<void(Layer&)>
 with_rows_of_each(const std::vector<NormRow>& rows,
                   const std::function<Tensor(const Norm&, const Tensor&)>& f) {

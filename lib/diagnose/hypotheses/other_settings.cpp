@@ -1,6 +1,4 @@
-// The window or the rotation of another layer, in models whose layers have several.
-
-#include <mha/diagnose/hypotheses/other_settings.hpp>
+// The window or the rotation of another layer, for models whose layers differ in them.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -12,12 +10,7 @@ namespace mha {
 
 namespace {
 
-bool is_in(SettingGroup group, const SettingInfo& info) {
-  if (group == SettingGroup::windows) return info.name.starts_with("window_");
-  return info.name.starts_with("rope") || info.name.starts_with("mrope");
-}
-
-/// One change for each kind of layer that this one is not.
+/// Adds a change for each other kind of layer.
 void add_group(const Subject& subject, SettingGroup group, ChangeList& list) {
   const bool windows = group == SettingGroup::windows;
   const StageSet touched = windows ? StageSet{Stage::masked} : rotary_stages();
@@ -49,22 +42,6 @@ std::vector<Change> other_settings_changes(const Subject& subject) {
 }
 
 } // namespace
-
-bool same_settings(const Layer& a, const Layer& b, SettingGroup group) {
-  return std::ranges::none_of(settings_table(), [&](const SettingInfo& info) {
-    return is_in(group, info) && info.get(a.settings) != info.get(b.settings);
-  });
-}
-
-void take_settings(Layer& layer, const Layer& from, SettingGroup group) {
-  for (const SettingInfo& info : settings_table()) {
-    if (!is_in(group, info)) continue;
-    const std::string value = info.get(from.settings);
-    if (info.get(layer.settings) != value) info.set(layer.settings, value);
-  }
-  if (group != SettingGroup::rotations) return;
-  layer.rope_short_factor = from.rope_short_factor, layer.rope_long_factor = from.rope_long_factor;
-}
 
 const Theme other_settings_theme{"other_settings", "window.layers rope.layers",
                                  other_settings_changes};

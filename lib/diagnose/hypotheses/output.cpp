@@ -1,4 +1,4 @@
-// The output projection and the residual connection.
+// Mistakes in the output projection and the residual connection.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -14,7 +14,7 @@ std::vector<Change> output_changes(const Subject& subject) {
   const StageSet projected = StageSet{Stage::head_result, Stage::output};
   if (!layer.W_o.empty() && dims.H * dims.d_v == dims.d_out) {
     const std::string cure = "multiply the joined heads by W_o";
-    list.add("output.missing", projected, "hands out the joined heads, without W_o", cure,
+    list.add("output.missing", projected, "returns the joined heads, without W_o", cure,
              [](Layer& edited) { edited.W_o = {}, edited.b_o = {}; });
     if (!layer.b_o.empty())
       list.add("output.missing", projected, "leaves out W_o, but adds b_o", cure,

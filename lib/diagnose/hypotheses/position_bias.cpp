@@ -1,7 +1,8 @@
-// Position biases: T5's and explicit ones left out or read otherwise, ALiBi with other slopes.
+// Position biases: ALiBi in other forms or with other slopes, T5's and explicit biases left out or
+// read in another way.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/position_bias.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/diagnose/hypotheses/written_out.hpp>
 #include <mha/forward/bias.hpp>
@@ -13,7 +14,7 @@
 
 namespace mha {
 
-Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& words) {
+Change alibi_slopes_change(const std::vector<double>& slopes, const std::string& description) {
   const auto edit = [slopes](Layer& layer) {
     write_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
       return slopes[h] * static_cast<double>(distance);
@@ -21,7 +22,7 @@ Change alibi_slopes_change(const std::vector<double>& slopes, const std::string&
     layer.settings.alibi = Alibi::none;
   };
   return {"alibi.slopes", StageSet{Stage::biased},
-          fmt::format("adds ALiBi with other slopes: {}", words),
+          fmt::format("adds ALiBi with other slopes: {}", description),
           "use the slopes 2^(−8 (h + 1) / H) of ALiBi, in the order of the heads", edit};
 }
 
@@ -31,9 +32,9 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   const std::size_t H = layer.dims.H;
   const std::vector<double> now = alibi_slopes(H, layer.settings.alibi);
   const auto add = [&](const char* id, const std::vector<double>& slopes,
-                       const std::string& words) {
+                       const std::string& description) {
     if (slopes == now) return;
-    Change& change = list.add(alibi_slopes_change(slopes, words));
+    Change& change = list.add(alibi_slopes_change(slopes, description));
     change.id = id, change.rare = true;
   };
   const auto series = [&](auto f) {
@@ -48,16 +49,16 @@ void add_slopes(const Layer& layer, ChangeList& list) {
       "those of this layer with the other sign, which favours distant keys");
   add("alibi.slopes", turned, "those of this layer in the opposite order of the heads");
   add("alibi.slopes", series([n](double h) { return std::exp2(-8 * (h + 1) / n); }),
-      "2^(−8 (h + 1) / H), though H is no power of two");
+      "2^(−8 (h + 1) / H), though H is not a power of two");
   add("alibi.slopes", series([n](double h) { return std::exp2(-8 * h / n); }),
       "2^(−8 h / H), from h = 0");
   const std::size_t power =
-      std::bit_floor(H); // the heads behind have every second of twice as many
+      std::bit_floor(H); // the other heads have every second slope of 2 P heads
   add("alibi.slopes", series([&](double h) {
         const double p = static_cast<double>(power);
         return h < p ? std::exp2(-8 * h / p) : std::exp2(-8 * (h - p) / p);
       }),
-      "2^(−8 h / P), from h = 0, P the power of two below H; behind them every second of 2 P");
+      "2^(−8 h / P), from h = 0, P the power of two below H; after them every second of 2 P");
   add("alibi.slopes", series([](double h) { return std::exp2(-(h + 1)); }), "2^−(h + 1)");
   add("alibi.slopes", series([](double h) { return std::exp2(-h); }), "2^−h");
   add("alibi.slopes", series([](double h) { return 1 / (h + 1); }), "1 / (h + 1)");
@@ -66,12 +67,12 @@ void add_slopes(const Layer& layer, ChangeList& list) {
   add("alibi.slopes", series([](double) { return 1.0; }), "1 in every head");
 }
 
-/// Another change may have taken it away.
+/// Throws if another change removed it.
 void require_relative_bias(const Layer& layer) {
   if (layer.relative_bias.empty()) fail("no relative bias");
 }
 
-/// T5's buckets, made again for other settings.
+/// Recomputes T5's buckets for other settings.
 void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
   require_relative_bias(layer);
   const std::size_t farthest = std::min(max_distance, layer.dims.T + layer.dims.S_all);
@@ -85,7 +86,7 @@ void set_relative(Layer& layer, bool bidirectional, std::size_t max_distance) {
     layer.relative_buckets.push_back(relative_bucket(distance, buckets, max_distance));
 }
 
-/// The relative bias written out, with the distance counted from the key to the query.
+/// Writes the relative bias out with the distance counted from the key to the query.
 void turn_direction(Layer& layer) {
   require_relative_bias(layer);
   const std::size_t half =
@@ -106,7 +107,7 @@ void add_relative(const Layer& layer, ChangeList& list) {
   const bool two = s.relative_bidirectional;
   const std::size_t now = s.relative_max_distance;
   list.add("relative.direction", biased,
-           two ? "takes all buckets of the relative bias for earlier keys (a decoder's)"
+           two ? "uses all buckets of the relative bias for earlier keys (a decoder's)"
                : "gives half of the buckets of the relative bias to later keys (an encoder's)",
            "let the relative bias be bidirectional in encoders and only there",
            [two, now](Layer& edited) { set_relative(edited, !two, now); },
@@ -174,5 +175,48 @@ const Theme position_bias_theme{
     "bias.position bias.position.scaled bias.position.transposed relative.direction "
     "relative.distance relative.sign alibi.sign alibi.slopes",
     position_bias_changes};
+
+namespace {
+
+/// −slope · |key − query|, as in implementations without a causal mask.
+void both_ways(Layer& layer) {
+  const std::vector<double> slopes = alibi_slopes(layer.dims.H, layer.settings.alibi);
+  write_bias(layer, "alibi", [&](std::size_t h, std::ptrdiff_t distance) {
+    return -slopes[h] * std::fabs(static_cast<double>(distance));
+  });
+  layer.settings.alibi = Alibi::none;
+}
+
+std::vector<Change> alibi_changes(const Subject& subject) {
+  const Settings& s = subject.layer.settings;
+  const StageSet biased = StageSet{Stage::biased};
+  ChangeList list;
+  if (s.alibi != Alibi::none)
+    list.add_settings("alibi.missing", biased, "adds no ALiBi",
+                      "add ALiBi's slope · distance to the scaled scores", {{"alibi", "false"}});
+  struct AlibiForm {
+    Alibi form;
+    const char *word, *text;
+  };
+  for (const AlibiForm& form :
+       {AlibiForm{Alibi::paper, "true", "slope · (key − query), as in the paper"},
+        {Alibi::bloom, "bloom", "slope · key, as BLOOM does"},
+        {Alibi::falcon, "falcon", "(q kᵀ + slope · key) · scale, as Falcon does"},
+        {Alibi::mpt, "mpt", "MPT's slopes and distances"}}) {
+    if (form.form == s.alibi) continue;
+    const std::string cure = s.alibi == Alibi::none ? "leave out ALiBi: this layer has none"
+                                                    : "use the form of ALiBi that the layer names";
+    list.add_settings("alibi.form", biased, fmt::format("adds {}", form.text), cure,
+                      {{"alibi", form.word}});
+  }
+  if (s.alibi != Alibi::none && !s.causal)
+    list.add("alibi.form", biased, "adds −slope · |key − query|, the same both ways",
+             "add slope · (key − query), which favours later keys", both_ways);
+  return list.take();
+}
+
+} // namespace
+
+const Theme alibi_theme{"alibi", "alibi.missing alibi.form", alibi_changes};
 
 } // namespace mha

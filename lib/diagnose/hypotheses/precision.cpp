@@ -1,4 +1,4 @@
-// Computed in half precision: every tensor and every step rounded.
+// Computation in half precision, which rounds every tensor and every step.
 
 #include <mha/diagnose/hypotheses/precision.hpp>
 
@@ -25,7 +25,7 @@ void round_tensors(Layer& layer, DType to) {
 }
 
 bool uses_type(const Tensor& tensor, DType to) {
-  // Of numbers at hand every other one has its last bit set.
+  // About half of ordinary numbers have their last bit set.
   constexpr std::size_t enough = 8, one_in = 8;
   const int bits = to == DType::f16 ? 10 : 7;
   std::size_t count = 0, last_bits = 0;
@@ -33,7 +33,7 @@ bool uses_type(const Tensor& tensor, DType to) {
   by_precision(tensor.dtype(), [&]<class T>(T) {
     for (const T number : tensor.as<T>()) {
       const double a = std::fabs(static_cast<double>(number));
-      if (!(a > 0) || a >= 1e4) continue; // zeros, and the constants of masks
+      if (!(a > 0) || a >= 1e4) continue; // zeros and mask constants
       const int exponent = std::max(std::ilogb(a), to == DType::f16 ? -14 : -126);
       const double units = std::ldexp(a, bits - exponent);
       if (units != std::floor(units)) {
@@ -49,7 +49,7 @@ bool uses_type(const Tensor& tensor, DType to) {
 Change precision_change(DType dtype) {
   Change change{dtype == DType::f16 ? "precision.f16" : "precision.bf16", StageSet::all(),
                 fmt::format("computes in {}: every step is rounded", name_of(dtype)),
-                "nothing is wrong but the rounding; compute in float32 to compare more closely",
+                "nothing is wrong except the rounding; compute in float32 to compare more closely",
                 [dtype](Layer& edited) {
                   round_tensors(edited, dtype);
                   for (Stage stage : rounded_projections) round_step(edited, dtype, stage);
@@ -62,7 +62,7 @@ Change precision_change(DType dtype) {
 
 namespace {
 
-/// Every reference in half precision is compared as such: no change of its own is tried.
+/// References in half precision are recognised as such, so that no change is tried.
 std::vector<Change> changes(const Subject&) {
   return {};
 }

@@ -1,4 +1,5 @@
-// QK normalisation: whether, when, with which weight, over what, of which kind, on which side.
+// QK normalisation: left out or added, after the rotation, with another weight or formula, over all
+// heads, on one side only.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/norms.hpp>
@@ -17,7 +18,7 @@ Tensor ones(std::size_t n, DType dtype) {
   return each_number(Tensor(dtype, {n}), [](double) { return 1.0; });
 }
 
-/// `weight` of d numbers, `heads` times.
+/// The weight repeated for each head.
 Tensor repeated(const Tensor& weight, std::size_t heads) {
   Tensor all = Tensor::uninitialised(weight.dtype(), {heads * weight.count()});
   by_precision(weight.dtype(), [&]<class T>(T) {
@@ -27,9 +28,9 @@ Tensor repeated(const Tensor& weight, std::size_t heads) {
   return all;
 }
 
-/// Each head by itself, then times the whole projection's weight.
+/// Normalises each head by itself and multiplies by the whole projection's weight.
 void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
-  if ((layer.*weight).empty() || layer.has_given(stage)) return; // given ones stay
+  if ((layer.*weight).empty() || layer.has_given(stage)) return; // a given stage stays unchanged
   const Tensor w = layer.*weight;
   Layer plain = layer;
   plain.settings.qk_norm_one_plus = false;
@@ -47,19 +48,19 @@ void normalise_per_head(Layer& layer, Stage stage, Tensor Layer::*weight) {
 
 /// What a reference that rotates first saved under the stages' names.
 enum class Saved : std::uint8_t {
-  result,     ///< nothing between q, k and what enters the scores
-  operations, ///< q_norm is what was normalised: it enters the scores
-  places,     ///< q_norm is what enters the rotation: q itself
+  result,     ///< nothing between q, k and the input of the scores
+  operations, ///< q_norm is the normalised tensor, which enters the scores
+  places,     ///< q_norm is the input of the rotation, q itself
 };
 
-/// Rotated, then normalised.
+/// Rotates q and k before they are normalised.
 void normalise_after_rope(Layer& layer, Saved saved) {
   Layer turning = layer;
   turning.q_norm_weight = {}, turning.k_norm_weight = {};
-  take_back(turning, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
+  clear_given(turning, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
   const std::vector<Tensor> turned = values_of(turning, {Stage::q_rope, Stage::k_rope});
   Layer norming = layer;
-  take_back(norming, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
+  clear_given(norming, {Stage::q_norm, Stage::k_norm, Stage::q_rope, Stage::k_rope});
   norming.settings.rope = Rope::none;
   give(norming, Stage::q, turned[0]), give(norming, Stage::k, turned[1]);
   const Tensor q = value_of(norming, Stage::q_norm), k = value_of(norming, Stage::k_norm);
@@ -68,7 +69,7 @@ void normalise_after_rope(Layer& layer, Saved saved) {
     for (const auto& [stage, raw] : {std::pair(Stage::q_norm, Stage::q), {Stage::k_norm, Stage::k}})
       if (step_for(layer, stage) == stage) give(layer, stage, value_of(layer, raw));
   if (saved != Saved::operations) return;
-  take_back(layer, {Stage::k_all, Stage::scores});
+  clear_given(layer, {Stage::k_all, Stage::scores});
   if (has_step(layer, Stage::k_all)) give(layer, Stage::k_all, value_of(layer, Stage::k_all));
   give(layer, Stage::scores, value_of(layer, Stage::scores));
   give(layer, Stage::q_rope, turned[0]), give(layer, Stage::k_rope, turned[1]);
@@ -120,13 +121,13 @@ std::vector<Change> norm_changes(const Subject& subject) {
   return list.take();
 }
 
-/// Where this layer does not normalise q and k.
+/// For a layer that does not normalise q and k.
 std::vector<Change> added(const Layer& layer) {
   ChangeList list;
   if (layer.dims.d_k > 1)
     list.add("norm.added", qk_norm_stages(),
              "normalises each head of q and k (RMS, without weights)",
-             "leave q and k as they are: this layer does not normalise them",
+             "do not normalise q and k: this layer does not",
              [](Layer& edited) {
                edited.q_norm_weight = edited.k_norm_weight = ones(edited.dims.d_k, edited.dtype);
                edited.settings.qk_norm_one_plus = false;
@@ -135,7 +136,7 @@ std::vector<Change> added(const Layer& layer) {
   return list.take();
 }
 
-/// What a norm makes of rows, instead of dividing them by their root mean square.
+/// Another formula for the norm of rows.
 using HeadForm = std::function<Tensor(const Norm&, const Tensor& rows)>;
 
 HeadForm form_of(const NormForm& form) {
@@ -155,10 +156,10 @@ Tensor unweighted(Norm norm, const Tensor& rows) {
   return normed(norm, rows, NormForm{});
 }
 
-/// The norm of q or k as one by the root mean square.
+/// The norm of q or k as an RMSNorm.
 Norm rms_of(const Layer& layer, const NormRow& side) {
   Norm norm = side.of(layer);
-  if (norm.weight.empty()) fail("another change took the norm away");
+  if (norm.weight.empty()) fail("another change removed the norm");
   norm.kind = InputNorm::rms, norm.bias = {};
   return norm;
 }
@@ -172,7 +173,7 @@ const char* letter_of(const NormRow& side) {
   return side.makes == Stage::q_norm ? "q" : "k";
 }
 
-/// One side's norm in another form, or with the other side's weight.
+/// The norm of q or k alone in another form, or with the other's weight.
 void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer, ChangeList& list) {
   const bool one_plus = layer.settings.qk_norm_one_plus;
   const char* name = letter_of(side);
@@ -186,13 +187,13 @@ void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer,
       fmt::format("multiplies the normalised {} by {}", name, one_plus ? "w" : "1 + w"),
       fmt::format("multiply the normalised {} by {}", name, one_plus ? "1 + w" : "w"),
       form_of(offset));
-  add("norm.layer", fmt::format("subtracts the mean from {}, too (LayerNorm)", name),
+  add("norm.layer", fmt::format("also subtracts the mean from {} (LayerNorm)", name),
       fmt::format("normalise {} by its root mean square", name), centred);
   add("norm.weight", fmt::format("leaves out the weight of the norm of {}", name),
       fmt::format("multiply the normalised {0} by {0}_norm.weight", name), unweighted);
   if (side.of(layer).weight.count() == other.of(layer).weight.count())
     list.add("norm.exchanged", StageSet{side.makes},
-             fmt::format("takes {}'s weight for {}", letter_of(other), name),
+             fmt::format("uses {}'s weight for {}", letter_of(other), name),
              fmt::format("normalise {0} with {0}_norm.weight", name), [side, other](Layer& edited) {
                const Tensor rows = side.input(edited);
                const Norm norm = rms_of(edited, other);
@@ -202,13 +203,13 @@ void add_one_side(const NormRow& side, const NormRow& other, const Layer& layer,
              });
 }
 
-/// Values that are normed, too.
+/// Values normalised as well.
 void add_normed_values(const NormRow& k_side, const Layer& layer, ChangeList& list) {
   if (layer.dims.d_k != layer.dims.d_v) return;
   for (const bool weighted : {true, false})
     list.add("norm.added.v", StageSet{Stage::v},
-             fmt::format("normalises v, too{}", weighted ? ", with the weight of k's norm" : ""),
-             "leave v as it is",
+             fmt::format("also normalises v{}", weighted ? ", with the weight of k's norm" : ""),
+             "do not normalise v",
              [k_side, weighted](Layer& edited) {
                const Norm norm = rms_of(edited, k_side);
                const Tensor v = value_of(edited, Stage::v),
@@ -237,7 +238,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   };
   for (double eps : {1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-4, 1e-3, 1e-2, 0.0})
     if (eps != layer.settings.qk_norm_eps) list.add(qk_norm_eps_change(layer, eps));
-  add("norm.layer", "subtracts the mean from q and k, too (LayerNorm)", centred);
+  add("norm.layer", "also subtracts the mean from {} (LayerNorm)", centred);
   add("norm.sum", "divides q and k by their length √(Σx² + ε), not by their root mean square",
       of_size(NormSize::length));
   add("norm.sum", "adds ε to the sum of squares, not to their mean", of_size(NormSize::eps_in_sum));
@@ -246,7 +247,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   for (const NormRow& side : sides)
     list.add(fmt::format("norm.missing.{}", letter_of(side)), StageSet{side.makes},
              fmt::format("does not normalise {}", letter_of(side)),
-             fmt::format("normalise {}, too", letter_of(side)),
+             fmt::format("normalise {} as well", letter_of(side)),
              [side](Layer& edited) { side.put(edited, Norm{}); });
   if (sides.size() == 2) {
     add_one_side(sides[0], sides[1], layer, list), add_one_side(sides[1], sides[0], layer, list);
@@ -255,7 +256,7 @@ std::vector<Change> qk_norm_changes(const Subject& subject) {
   if (layer.q_norm_weight.count() == layer.k_norm_weight.count())
     list.add("norm.exchanged", qk_norm_stages(), "exchanges the weights of the norms of q and k",
              "normalise q with q_norm.weight and k with k_norm.weight",
-             [](Layer& edited) { // another change may have made them of another size
+             [](Layer& edited) { // another change may have given them other sizes
                if (edited.q_norm_weight.count() == edited.k_norm_weight.count())
                  std::swap(edited.q_norm_weight, edited.k_norm_weight);
              });

@@ -1,4 +1,5 @@
-// Heads split, shared and joined by a plain reshape, and attention between the heads of a token.
+// Heads split and joined by a plain reshape or column by column, attention between the heads of a
+// token, wrong key/value heads.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -11,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// Of a change that splits the heads and gives what follows: made twice, it would split twice.
+/// A change that gives split heads must not be made twice, or it would split them twice.
 void seldom_and_once(Change& change) {
   change.rare = change.once = true;
 }
@@ -27,7 +28,7 @@ Tensor interleaved(const Tensor& x, std::size_t heads) {
   const std::size_t d = x.shape().back() / heads;
   return columns_from(x, [=](std::size_t column) { return column % d * heads + column / d; });
 }
-/// … and back.
+/// The inverse of `interleaved`.
 Tensor uninterleaved(const Tensor& x, std::size_t heads) {
   const std::size_t d = x.shape().back() / heads;
   return columns_from(x, [=](std::size_t column) { return column % heads * d + column / heads; });
@@ -43,7 +44,8 @@ void resplit(Layer& layer, std::initializer_list<Stage> stages, Split split) {
     give(layer, stage, split(value_of(layer, stage), heads_of(layer, stage)));
 }
 
-/// Each token's heads attend to each other: softmax over heads of q_h · k_g. (T, H, H)
+/// Lets the heads of each token attend to each other: the softmax over g of q_h · k_g, with scores
+/// (T, H, H).
 Tensor between_heads(const Layer& layer, const Tensor& q, const Tensor& k, const Tensor& v) {
   const Dims& dims = layer.dims;
   const std::size_t H = dims.H, d_k = dims.d_k, d_v = dims.d_v,
@@ -89,7 +91,7 @@ void add_splits(const Dims& dims, ChangeList& list) {
   list.add("heads.reshape", all,
            "splits q, k and v into heads by a plain reshape: (T, H · d) is read as (H, T, d)", cure,
            split)
-      .once = true; // of three stages: another change may touch one of them
+      .once = true; // it changes three stages, and another change may touch one of them
   seldom_and_once(list.add(
       "heads.reshape", all | StageSet{Stage::concat},
       "splits and joins the heads by plain reshapes: (T, H · d) is read as (H, T, d), and back",

@@ -1,7 +1,9 @@
-// Rotary position embedding: whether, which pairs, how fast, how many, from where.
+// Rotary position embedding: left out, with other pairs, bases, numbers of dimensions or offsets,
+// or applied to values.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
+#include <mha/diagnose/hypotheses/rope_turn.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <algorithm>
@@ -11,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// Every token stands `by` places further.
+/// Moves all positions by a number.
 void shift(Layer& layer, std::int64_t by) {
   if (!layer.positions.empty())
     layer.positions =
@@ -30,9 +32,9 @@ const char* pairs_of(Rope rope) {
                             : "dimension 2i with 2i + 1 (interleaved)";
 }
 
-class List {
+class RopeChanges {
 public:
-  explicit List(const Subject& subject) : layer_(subject.layer) {}
+  explicit RopeChanges(const Subject& subject) : layer_(subject.layer) {}
 
   std::vector<Change> changes() {
     const Settings& s = layer_.settings;
@@ -82,7 +84,7 @@ private:
             fmt::format("rotate the first {} dimensions of each head", now), {{"rope_dims", dims}});
   }
 
-  /// The dimensions that are not rotated were never copied.
+  /// Dimensions that are not rotated and were never copied.
   void add_rest() {
     const std::size_t d_k = layer_.dims.d_k, turned = layer_.settings.rope_dims;
     if (turned == 0 || turned >= d_k || layer_.settings.rope_first != 0) return;
@@ -100,7 +102,7 @@ private:
       return fmt::format("leaves dimensions {}–{} of each head of {}, which are not rotated, 0",
                          turned, d_k - 1, whose);
     };
-    const std::string cure = "copy the dimensions that are not rotated as they are";
+    const std::string cure = "copy the dimensions that are not rotated unchanged";
     for (const auto& [stage, whose] : sides)
       list_.add("rope.rest", StageSet{stage}, of(whose), cure,
                 [clear, stage = stage](Layer& edited) { clear(edited, stage); });
@@ -157,6 +159,37 @@ Change rope_base_change(const Layer& layer, double base) {
 }
 
 const Theme rope_theme{"rope", "rope.missing rope.style rope.base rope.dims rope.offset rope.rest",
-                       [](const Subject& subject) { return List(subject).changes(); }};
+                       [](const Subject& subject) { return RopeChanges(subject).changes(); }};
+
+namespace {
+
+Tensor turned_values(const Layer& layer) {
+  return turned(layer, value_of(layer, Stage::v), turn_of(layer));
+}
+
+/// Values rotated like keys, either before or after they are saved.
+std::vector<Change> value_changes(const Subject& subject) {
+  const Layer& layer = subject.layer;
+  if (layer.settings.rope == Rope::none || layer.dims.d_v != layer.dims.d_k) return {};
+  ChangeList list;
+  constexpr const char *did = "also rotates v", *cure = "rotate only q and k";
+  list.add("rope.values", StageSet{Stage::v}, did, cure,
+           [](Layer& edited) { give(edited, Stage::v, turned_values(edited)); })
+      .once = true;
+  if (contains(subject.reference, Stage::v))
+    list.add("rope.values", StageSet{Stage::head_out, Stage::head_result}, did, cure,
+             [](Layer& edited) {
+               Layer other = edited;
+               give(other, Stage::v, turned_values(edited));
+               clear_given(other, {Stage::head_out});
+               give(edited, Stage::head_out, value_of(other, Stage::head_out));
+             });
+  list.all_rare();
+  return list.take();
+}
+
+} // namespace
+
+const Theme rope_values_theme{"rope_values", "rope.values", value_changes};
 
 } // namespace mha

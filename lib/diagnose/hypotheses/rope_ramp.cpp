@@ -1,5 +1,5 @@
-// The ramp of YaRN and Llama 3.1, between frequencies that stay and those that are divided: where
-// it begins and ends, and what it mixes.
+// The ramp of YaRN and Llama 3.1 between unchanged and divided frequencies: other ends, and other
+// mixtures.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
@@ -13,7 +13,7 @@ namespace mha {
 
 namespace {
 
-/// NTK-aware: the base with which the slowest of n / 2 pairs is divided by s (bloc97).
+/// NTK-aware scaling (bloc97): the base with which the slowest pair is divided by s.
 double stretched_base(const Settings& s, double dims) {
   return s.rope_base * std::pow(s.rope_factor, dims / (dims - 2));
 }
@@ -25,8 +25,8 @@ std::vector<double> unscaled_frequencies(const Layer& layer, double base) {
   return turn_of(plain).frequencies;
 }
 
-/// A pair's frequency: plain, with the stretched base, and how far it is on the ramp: 0 stays, 1 is
-/// divided by s.
+/// The frequency of a pair, plain and with the stretched base, and its place on the ramp: 0 is
+/// unchanged, 1 is divided by s.
 struct Ramped {
   double plain, stretched, share, s;
 
@@ -39,7 +39,7 @@ struct Mix {
   double (*frequency)(const Ramped&);
   const char *did, *cure;
 };
-constexpr const char *base_cure = "leave the base as it is where the ramp scales the frequencies",
+constexpr const char *base_cure = "leave the base unchanged where the ramp scales the frequencies",
                      *way_cure = "keep the pairs that turn often and divide those that turn rarely";
 constexpr Mix mixes[]{
     {[](const Ramped& of) { return of.plain / of.s * of.share + of.stretched * (1 - of.share); },
@@ -61,12 +61,12 @@ constexpr Mix mixes[]{
      },
      "mixes the other way on the ramp", way_cure},
     {[](const Ramped& of) { return of.mixed_with(of.share < 1 ? 0 : 1); },
-     "keeps the pairs on the ramp as they are", "mix their frequencies"},
+     "keeps the pairs on the ramp unchanged", "mix their frequencies"},
     {[](const Ramped& of) { return of.mixed_with(of.share > 0 ? 1 : 0); },
      "divides the frequencies of the pairs on the ramp", "mix their frequencies"},
 };
 
-/// The frequencies of a ramp that mixes something else.
+/// Replaces the frequencies by those of another mixture.
 void mix_otherwise(Layer& layer, const Mix& mix) {
   const Settings& s = layer.settings;
   Turn turn = turn_of(layer);
@@ -96,7 +96,7 @@ public:
     yarn ? add_betas() : add_bands();
     const double longer = s_.rope_original_length * s_.rope_factor;
     add(fmt::format("begins and ends the ramp as if trained on {} positions", longer),
-        "take the length before scaling for it", {{"rope_original_length", longer}});
+        "use the length before scaling for it", {{"rope_original_length", longer}});
     if (s_.rope_factor != 1 && dims_ > 2)
       for (const Mix& mix : mixes)
         list_.add("rope.scaling.ramp", rotary_stages(), mix.did, mix.cure,
@@ -122,21 +122,21 @@ private:
     const double fast = s_.rope_beta_fast, slow = s_.rope_beta_slow;
     const char* const begin = "begin the ramp at the pair that turns beta_fast times";
     add_pair(slow, fast, "exchanges beta_fast and beta_slow of yarn's ramp", begin);
-    add_pair(slow, slow,
-             "has no ramp: it divides the pairs behind the one that turns beta_slow "
-             "times, as where the two betas are exchanged and the ramp is no shorter "
-             "than 0.001 pairs",
-             begin);
+    add_pair(
+        slow, slow,
+        "has no ramp: it divides the pairs after the one that turns beta_slow "
+        "times, as happens where the two betas are exchanged and the ramp has at least 0.001 pairs",
+        begin);
     add_pair(fast, fast,
-             "has no ramp: it divides the pairs behind the one that turns beta_fast "
+             "has no ramp: it divides the pairs after the one that turns beta_fast "
              "times",
              "end the ramp at the pair that turns beta_slow times");
     add_pair(32, 1, "begins and ends yarn's ramp at the default betas, 32 and 1",
              "read beta_fast and beta_slow");
     if (s_.rope_factor == 1 || dims_ <= 2) return;
     const double base = stretched_base(s_, dims_);
-    add("scales the frequencies of an already stretched base (NTK), from which it also takes the "
-        "ramp's ends",
+    add("scales the frequencies of an already stretched base (NTK), from which it also computes "
+        "the ramp's ends",
         base_cure, {{"rope_base", base, 17}});
   }
 
@@ -152,7 +152,7 @@ private:
     add_pair(high, high, "has no ramp: it divides wavelengths above M / high_freq_factor",
              "mix the frequencies between M / high_freq_factor and M / low_freq_factor");
     if (low != 1 || high != 4)
-      add_pair(1, 4, "takes the usual low_freq_factor 1 and high_freq_factor 4",
+      add_pair(1, 4, "uses the usual low_freq_factor 1 and high_freq_factor 4",
                "read low_freq_factor and high_freq_factor");
   }
 

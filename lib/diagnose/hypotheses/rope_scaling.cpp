@@ -1,8 +1,8 @@
-// Scaling of the rotary frequencies to longer contexts: ignored, added, inverted, of another kind,
-// and the attention factor that goes with it.
+// Scaling of the rotary frequencies to longer contexts: left out, added, inverted or of another
+// kind; and its attention factor.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/rotary_kinds.hpp>
 
@@ -14,7 +14,7 @@ namespace mha {
 
 namespace {
 
-/// What Llama 3.1 and 3.2 have in their configs.
+/// The scaling in the configs of Llama 3.1 and 3.2.
 struct Llama3 {
   double factor, original_length;
 };
@@ -44,7 +44,7 @@ void add_llama3(const Layer& layer, ChangeList& list) {
                         kind.original_length == llama3_length
                             ? ""
                             : fmt::format(" from {} positions", kind.original_length)),
-            s.rope_scaling == RopeScaling::none ? "leave the rotary frequencies as they are"
+            s.rope_scaling == RopeScaling::none ? "do not scale the rotary frequencies"
                                                 : "scale the rotary frequencies as this layer does",
             {{"rope_scaling", "llama3"},
              {"rope_factor", kind.factor},
@@ -55,7 +55,7 @@ void add_llama3(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// Kinds of scaling by this factor and original length, other than the layer's own.
+/// Other kinds of scaling with this factor and original length.
 void add_kinds(const Layer& layer, double factor, double original_length, bool rare,
                std::initializer_list<RopeScaling> kinds, ChangeList& list) {
   const Settings& s = layer.settings;
@@ -70,7 +70,7 @@ void add_kinds(const Layer& layer, double factor, double original_length, bool r
             fmt::format("scales the rotary frequencies by another kind: {}, factor {} from {} "
                         "positions",
                         name, factor, original_length),
-            none ? "leave the rotary frequencies as they are"
+            none ? "do not scale the rotary frequencies"
                  : "scale the rotary frequencies as this layer does",
             {{"rope_scaling", name},
              {"rope_factor", factor},
@@ -83,7 +83,7 @@ std::int64_t first_position(const Layer& layer) {
   return layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past));
 }
 
-/// The length that longrope looks at.
+/// The length by which longrope chooses its frequencies.
 void add_lengths(const Layer& layer, ChangeList& list) {
   const Settings& s = layer.settings;
   const auto add_length = [&](std::size_t length, std::string did) {
@@ -137,7 +137,7 @@ void add_factors(const Layer& layer, ChangeList& list) {
     add(plain, fmt::format("multiplies by the attention factor {:.6g} ({}), not by {:.6g}: mscale "
                            "or attention_factor of the config is not read",
                            plain, what, own));
-    if (own != 1) // as a multiplier of the kind's own factor
+    if (own != 1) // applied in addition to the layer's own factor
       add(plain * own, fmt::format("multiplies by {:.6g} ({}) and by {:.6g}: by two attention "
                                    "factors",
                                    plain, what, own));
@@ -167,7 +167,7 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   ChangeList list;
   if (s.rope_scaling != RopeScaling::none) {
     Edits unscaled{{"rope_scaling", "none"}};
-    if (s.rope_attention_factor != 0) // the scaling's own goes with it
+    if (s.rope_attention_factor != 0) // the scaling's own factor is removed with it
       unscaled.add(SettingEdit("rope_attention_factor", 0));
     list.add_settings(
         "rope.scaling.missing", rotary_stages(),
@@ -196,7 +196,7 @@ std::vector<Change> rope_scaling_changes(const Subject& subject) {
   using enum RopeScaling;
   if (s.rope_scaling != none)
     add_kinds(layer, s.rope_factor, s.rope_original_length, false, {dynamic, yarn}, list);
-  else // as Qwen 2.5 and 3, GPT-OSS and DeepSeek have it in their configs
+  else // the configs of Qwen 2.5 and 3, GPT-OSS and DeepSeek
     for (const auto& [factor, length] : {std::pair{4.0, 32768.0}, {32.0, 4096.0}, {40.0, 4096.0}})
       add_kinds(layer, factor, length, true, {yarn}, list);
   add_lengths(layer, list);
@@ -213,7 +213,7 @@ Change rope_factor_change(const Layer& layer, double factor) {
                          factor >= 1
                              ? fmt::format("divides the rotary positions by {:.6g}", factor)
                              : fmt::format("multiplies the rotary positions by {:.6g}", 1 / factor),
-                         none ? "leave the rotary positions as they are"
+                         none ? "do not scale the rotary positions"
                               : fmt::format("scale the rotary frequencies: {}, factor {}",
                                             find_setting("rope_scaling")->get(s), s.rope_factor),
                          {{"rope_scaling", "linear"}, {"rope_factor", factor, 9}});

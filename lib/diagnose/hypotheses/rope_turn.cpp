@@ -1,15 +1,14 @@
-// Rotary position embedding with one of its parts otherwise: the sine's sign, the pairs, the
-// frequencies, the positions, the precision of the angles.
+// Rotary position embedding with one part changed: the sine's sign, the pairs, the frequencies, the
+// positions, or the precision of the angles.
 
 #include <mha/diagnose/hypotheses/rope_turn.hpp>
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/rope.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 #include <mha/forward/rotary.hpp>
 
 #include <cmath>
-#include <cstdlib>
 
 namespace mha {
 
@@ -20,7 +19,7 @@ Turn turn_of(const Layer& layer) {
       layer.settings.rope_dims == 0 ? layer.dims.d_k - turn.first : layer.settings.rope_dims;
   turn.dims -= turn.dims % 2;
   turn.interleaved = turn.angles_interleaved = layer.settings.rope == Rope::interleaved;
-  // The angles of position 1, whatever scaling made them.
+  // The angles at position 1 are the frequencies, including any scaling.
   Layer one = layer;
   one.positions = Tensor(DType::f64, {std::size_t{1}});
   one.positions.as_mutable<double>()[0] = 1;
@@ -39,7 +38,7 @@ Turn turn_of(const Layer& layer) {
 Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
   const std::size_t B = x.shape()[0], tokens = x.shape()[1], width = x.shape()[2],
                     d = layer.dims.d_k;
-  // Two changes together may ask for more than a head has from `first` on.
+  // Two changes together may ask for more dimensions than a head has from `first` on.
   const std::size_t pairs =
       std::min(std::min(turn.dims, d - turn.first) / 2, turn.frequencies.size());
   Tensor result = copied(x);
@@ -58,17 +57,17 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
         }
         for (std::size_t at = turn.first; at < width; at += d)
           for (std::size_t i = 0; i < pairs; ++i) {
-            const std::size_t one = turn.interleaved ? 2 * i : i,
-                              two = turn.interleaved ? 2 * i + 1
-                                                     : i + (turn.apart > 0 ? turn.apart : pairs);
+            const std::size_t first = turn.interleaved ? 2 * i : i,
+                              second = turn.interleaved ? 2 * i + 1
+                                                        : i + (turn.apart > 0 ? turn.apart : pairs);
             const auto angle = [&](std::size_t n) {
               return turn.angles_interleaved ? n / 2 : n % pairs;
             };
-            const double a = static_cast<double>(from[at + one]),
-                         c = static_cast<double>(from[at + two]);
-            const std::size_t n = angle(one), m = turn.apart > 0 ? i : angle(two);
-            to[at + one] = static_cast<T>(a * cosines[n] + turn.first_sign * c * sines[n]);
-            to[at + two] = static_cast<T>(c * cosines[m] + turn.second_sign * a * sines[m]);
+            const double a = static_cast<double>(from[at + first]),
+                         c = static_cast<double>(from[at + second]);
+            const std::size_t n = angle(first), m = turn.apart > 0 ? i : angle(second);
+            to[at + first] = static_cast<T>(a * cosines[n] + turn.first_sign * c * sines[n]);
+            to[at + second] = static_cast<T>(c * cosines[m] + turn.second_sign * a * sines[m]);
           }
       }
   });
@@ -76,16 +75,16 @@ Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn) {
 }
 
 void turn_with(Layer& layer, const Turn& turn, bool q, bool k) {
-  Layer before = layer; // q and k as they come to the rotation
+  Layer before = layer; // q and k before the rotation
   before.settings.rope = Rope::none;
-  take_back(before, {Stage::q_rope, Stage::k_rope});
+  clear_given(before, {Stage::q_rope, Stage::k_rope});
   if (q) give(layer, Stage::q_rope, turned(layer, value_of(before, Stage::q_norm), turn));
   if (k) give(layer, Stage::k_rope, turned(layer, value_of(before, Stage::k_norm), turn));
 }
 
 namespace {
 
-/// base^(−2i / width), for the first `pairs`.
+/// base^(−2i / width) for the first `pairs` pairs.
 std::vector<double> frequencies_of(double base, double width, std::size_t pairs) {
   std::vector<double> list;
   for (std::size_t i = 0; i < pairs; ++i)
@@ -167,17 +166,17 @@ private:
         });
   }
 
-  /// Rotated on one side only.
+  /// Only q or only k is rotated.
   void add_sides() {
     for (const bool q : {true, false}) {
       const char* const without = q ? "q" : "k";
       list_.add(fmt::format("rope.missing.{}", without),
                 StageSet{q ? Stage::q_rope : Stage::k_rope},
                 fmt::format("rotates {} alone, not {}", q ? "k" : "q", without),
-                fmt::format("rotate {}, too", without), [q](Layer& layer) {
+                fmt::format("rotate {} as well", without), [q](Layer& layer) {
                   Layer plain = layer;
                   plain.settings.rope = Rope::none;
-                  take_back(plain, {Stage::q_rope, Stage::k_rope});
+                  clear_given(plain, {Stage::q_rope, Stage::k_rope});
                   give(layer, q ? Stage::q_rope : Stage::k_rope,
                        value_of(plain, q ? Stage::q_norm : Stage::k_norm));
                 });
@@ -199,7 +198,7 @@ private:
             turn.position = [](std::size_t b, std::size_t) { return static_cast<double>(b); };
           });
     if (!layer_.positions.empty())
-      add("rope.positions", "counts positions 0, 1, 2 …, not as `positions` says",
+      add("rope.positions", "counts positions 0, 1, 2 …, not those of `positions`",
           "rotate each token by its own position", [](Turn& turn, const Layer&) {
             turn.position = [](std::size_t, std::size_t t) { return static_cast<double>(t); };
           });
@@ -221,12 +220,12 @@ private:
   }
 
   static void turn_by_head(Layer& layer) {
-    // A head at a time, as tokens of their own.
+    // Treats the heads of a token as a sequence of tokens.
     for (const bool q : {true, false}) {
       const std::size_t d = layer.dims.d_k, heads = q ? layer.dims.H : layer.dims.H_kv;
       Layer before = layer;
       before.settings.rope = Rope::none;
-      take_back(before, {Stage::q_rope, Stage::k_rope});
+      clear_given(before, {Stage::q_rope, Stage::k_rope});
       const Tensor x = value_of(before, q ? Stage::q_norm : Stage::k_norm);
       const Shape shape = x.shape();
       Turn turn = turn_of(layer);
@@ -241,9 +240,9 @@ private:
     const std::size_t d_k = layer_.dims.d_k, pairs = dims_ / 2;
     if (dims_ < d_k)
       add("rope.frequencies",
-          fmt::format("takes the frequencies of all {} dimensions for the {} that are rotated", d_k,
+          fmt::format("uses the frequencies of all {} dimensions for the {} that are rotated", d_k,
                       dims_),
-          fmt::format("make the frequencies from the rotated width: base^(−2i/{})", dims_),
+          fmt::format("compute the frequencies from the rotated width: base^(−2i/{})", dims_),
           [base, d_k, pairs](Turn& turn, const Layer&) {
             turn.frequencies = frequencies_of(base, static_cast<double>(d_k), pairs);
           });
@@ -257,12 +256,12 @@ private:
               turn.dims = dims;
               turn.frequencies = frequencies_of(base, static_cast<double>(d_k), dims / 2);
             });
-    add("rope.frequencies", "takes base^(−i/d) for the frequencies", "take base^(−2i/d) for pair i",
+    add("rope.frequencies", "uses base^(−i/d) for the frequencies", "use base^(−2i/d) for pair i",
         [base, pairs](Turn& turn, const Layer&) {
           turn.frequencies = frequencies_of(base, 2 * static_cast<double>(2 * pairs), pairs);
         });
-    add("rope.frequencies", "takes base^(−4i/d) for the frequencies",
-        "take base^(−2i/d) for pair i", [base, pairs](Turn& turn, const Layer&) {
+    add("rope.frequencies", "uses base^(−4i/d) for the frequencies", "use base^(−2i/d) for pair i",
+        [base, pairs](Turn& turn, const Layer&) {
           turn.frequencies = frequencies_of(base, static_cast<double>(pairs), pairs);
         });
   }
@@ -274,7 +273,7 @@ private:
     };
     for (const Type& type : {Type{"bfloat16", as_bfloat16}, Type{"float16", as_half}}) {
       const std::string cure =
-          fmt::format("make positions, frequencies and angles in float32, not in {}", type.name);
+          fmt::format("compute positions, frequencies and angles in float32, not in {}", type.name);
       const auto rare = [](Change& change) { change.rare = true; };
       rare(add("rope.rounded", fmt::format("rounds the rotary angles to {}", type.name), cure,
                [round = type.round](Turn& turn, const Layer&) { turn.round_angle = round; }));
@@ -310,77 +309,6 @@ private:
 };
 
 } // namespace
-
-Change rope_offset_change(const Layer& layer, RopeSide side, std::int64_t by) {
-  const bool q = side != RopeSide::k, k = side != RopeSide::q;
-  StageSet touched;
-  if (q) touched.add(Stage::q_rope);
-  if (k) touched.add(Stage::k_rope);
-  const std::string did = fmt::format("rotates {} by positions that are {} too {}",
-                                      q && k ? "q and k"
-                                      : q    ? "q alone"
-                                             : "k alone",
-                                      std::abs(by), by > 0 ? "high" : "low");
-  std::string cure = "rotate q and k by the positions of their tokens, counted from the same place";
-  if (q && k) cure += "; as long as both are off alike, no weight and no output depends on it";
-  Change change{"rope.offset", touched, did, cure, [q, k, by](Layer& edited) {
-                  Turn turn = turn_of(edited);
-                  const auto position = turn.position;
-                  turn.position = [position, by](std::size_t b, std::size_t t) {
-                    return position(b, t) + static_cast<double>(by);
-                  };
-                  turn_with(edited, turn, q, k);
-                }};
-  if (q && k && layer.positions.empty())
-    change.reproduction.add(SettingEdit(
-        "rope_offset",
-        layer.settings.rope_offset.value_or(static_cast<std::int64_t>(layer.dims.past)) + by));
-  return change;
-}
-
-Change rope_decoded_change(const Layer& layer, Decoded how, std::size_t first) {
-  const bool last = first + 1 == layer.dims.T;
-  const std::string tokens =
-      last ? fmt::format("token {}", first) : fmt::format("tokens from {} on", first);
-  Change change;
-  change.id = "rope.positions", change.touches = rotary_stages();
-  change.did = [&] {
-    switch (how) {
-    case Decoded::ahead:
-      return fmt::format("rotates {} by a position that is one too high", tokens);
-    case Decoded::behind:
-      return fmt::format("rotates {} by a position that is one too low", tokens);
-    case Decoded::zero:
-      return fmt::format("gives {} position 0", tokens);
-    case Decoded::again:
-      return fmt::format("counts the positions of {} from 0 again", tokens);
-    default:
-      return fmt::format("gives {} the position of token {}", tokens, first - 1);
-    }
-  }();
-  change.cure = "rotate what is decoded with a cache by the number of tokens before it";
-  change.edit = [how, first](Layer& edited) {
-    Turn turn = turn_of(edited);
-    turn.position = [how, first, own = turn.position](std::size_t b, std::size_t t) {
-      const double position = own(b, t);
-      if (t < first) return position;
-      switch (how) {
-      case Decoded::ahead:
-        return position + 1;
-      case Decoded::behind:
-        return position - 1;
-      case Decoded::zero:
-        return 0.0;
-      case Decoded::again:
-        return position - own(b, first);
-      default:
-        return own(b, first - 1);
-      }
-    };
-    turn_with(edited, turn);
-  };
-  return change;
-}
 
 const Theme rope_turn_theme{
     "rope_turn",

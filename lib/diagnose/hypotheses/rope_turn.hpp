@@ -1,5 +1,5 @@
 #pragma once
-// A rotation in all its parts, each of which another implementation may have otherwise.
+// A rotation described by its parts, each of which may differ in another implementation.
 
 #include <mha/layer/layer.hpp>
 
@@ -16,17 +16,17 @@ struct Turn {
   std::size_t apart = 0;           ///< pairs (i, i + apart), where that is not dims / 2
   double first_sign = -1,
          second_sign = 1;          ///< of the sine, in the pair's first and second dimension
-  double factor = 1;               ///< of what is rotated: YaRN's attention factor
+  double factor = 1;               ///< of the rotated numbers: YaRN's attention factor
   std::vector<double> frequencies; ///< dims / 2
   std::function<double(std::size_t b, std::size_t t)> position;
   std::function<double(double)> round_angle, round_cosine; ///< empty: exact
 };
 
-/// The rotation as the layer has it.
+/// The rotation of the layer.
 Turn turn_of(const Layer& layer);
-/// x: B, tokens, heads · d_k. Su et al. 2021.
+/// Rotates x, (B, tokens, heads · d_k), after Su et al. 2021.
 Tensor turned(const Layer& layer, const Tensor& x, const Turn& turn);
-/// q_rope and k_rope (or one of them) are given so.
+/// Gives q_rope and k_rope, or one of them, rotated in this way.
 void turn_with(Layer& layer, const Turn& turn, bool q = true, bool k = true);
 
 } // namespace mha

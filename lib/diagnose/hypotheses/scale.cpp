@@ -1,7 +1,7 @@
 // The factor between the dot products and the softmax.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/scale.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <cmath>
@@ -35,7 +35,7 @@ std::vector<Change> scale_changes(const Subject& subject) {
       fmt::format("the scale twice: {:.6g}² = {:.6g}", scale, scale * scale));
   if (layer.dims.d_k > 0) add("scale.d_k", 1 / d_k, fmt::format("{}", 1 / d_k), "1/d_k");
   if (layer.dims.d_model > 0) add("scale.d_model", 1 / std::sqrt(d_model), "d_model", "1/√d_model");
-  // Where the layer has another number: the default of everybody else.
+  // The usual default, if the layer has another scale.
   if (layer.dims.d_k > 0) add("scale.constant", 1 / std::sqrt(d_k), "d_k", "1/√d_k");
   return list;
 }
@@ -78,7 +78,7 @@ std::optional<NamedScale> named_scale(const Layer& layer, double scale, double n
                           fmt::format("the scale {} (0.1 ln {} + 1)², an attention factor of YaRN",
                                       value > layer.scale() ? "times" : "over", factor)};
   }
-  constexpr double very_near = 1e-4; // there are many of these
+  constexpr double very_near = 1e-4; // there are many of these, so that chance matches are likely
   for (int layer_number = 2; layer_number <= 64; ++layer_number)
     if (const double value = layer.scale() / layer_number;
         std::fabs(scale - value) <= very_near * value)

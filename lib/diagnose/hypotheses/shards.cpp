@@ -1,9 +1,8 @@
-// Weights of several ranks: their parts joined in another order, cut in other places, or one rank's
-// part alone.
+// Weights split over several ranks: parts joined in another order, cut at other places, or only one
+// rank's part.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/shards.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <fmt/format.h>
@@ -21,7 +20,7 @@ struct ShardedProjection {
   Tensor Layer::*W, Layer::*bias;
   std::size_t Dims::*heads, Dims::*width;
 
-  /// Whether the weight and its bias have a column for each dimension of each head: another change
+  /// Whether the weight and its bias have a column for each dimension of each head; another change
   /// may have given them other sizes.
   bool fits(const Layer& layer) const {
     const Tensor &W = layer.*this->W, &b = layer.*bias;
@@ -38,19 +37,20 @@ StageSet all_projections() {
   return StageSet{Stage::q, Stage::k, Stage::v};
 }
 
-/// The order in which queries (0), keys (1) and values (2) lie side by side.
+/// The order of queries (0), keys (1) and values (2) side by side.
 using PartOrder = std::array<std::size_t, 3>;
 constexpr PartOrder plain_order{0, 1, 2}, values_second{0, 2, 1};
 
-/// How fused columns [q k v] and columns [q_r k_r v_r] of one rank behind the other are laid out.
+/// The correspondence between fused columns [q k v] and the columns [q_r k_r v_r] of ranks side by
+/// side.
 struct FusedColumns {
   std::array<std::size_t, 3> widths;
   std::size_t ranks;
-  /// How the parts of each rank lie, and in which order the joined columns are read.
-  PartOrder lie = plain_order, read = plain_order;
+  /// The order of each rank's parts, and the order in which the joined columns are read.
+  PartOrder stored = plain_order, read = plain_order;
 
   std::size_t all() const { return widths[0] + widths[1] + widths[2]; }
-  /// Where part `which` begins in an order, in units of the part that one of so many ranks has.
+  /// The first column of part `which` in an order, within one of `of_ranks` ranks.
   std::size_t first_of(std::size_t which, const PartOrder& order, std::size_t of_ranks = 1) const {
     std::size_t before = 0;
     for (const std::size_t part : order) {
@@ -59,26 +59,27 @@ struct FusedColumns {
     }
     return before;
   }
-  /// The part that column `at` of [q k v] is of.
+  /// The part to which column `at` of [q k v] belongs.
   std::size_t part_at(std::size_t at) const {
     return at < widths[0] ? 0 : at < widths[0] + widths[1] ? 1 : 2;
   }
-  /// Where column `at` of [q k v] lies among the ranks' columns.
+  /// The place of column `at` of [q k v] among the ranks' columns.
   std::size_t of_ranks(std::size_t at) const {
     const std::size_t part = part_at(at), own = widths[part] / ranks,
                       within = at - first_of(part, plain_order);
-    return within / own * (all() / ranks) + first_of(part, lie, ranks) + within % own;
+    return within / own * (all() / ranks) + first_of(part, stored, ranks) + within % own;
   }
-  /// The column of [q k v] that lies where column `at` of [q k v] is read among the ranks' columns.
+  /// The column of [q k v] that is stored where column `at` of [q k v] is read from the ranks'
+  /// columns.
   std::size_t of_whole(std::size_t at) const {
     const std::size_t read_part = part_at(at),
                       place = first_of(read_part, read) + at - first_of(read_part, plain_order),
                       each = all() / ranks, within = place % each;
-    std::size_t part = lie[2];
-    for (const std::size_t one : {lie[1], lie[0]})
-      if (within < first_of(one, lie, ranks) + widths[one] / ranks) part = one;
+    std::size_t part = stored[2];
+    for (const std::size_t candidate : {stored[1], stored[0]})
+      if (within < first_of(candidate, stored, ranks) + widths[candidate] / ranks) part = candidate;
     return first_of(part, plain_order) + place / each * (widths[part] / ranks) + within -
-           first_of(part, lie, ranks);
+           first_of(part, stored, ranks);
   }
 };
 
@@ -99,16 +100,16 @@ Tensor side_by_side(const Tensor (&parts)[3]) {
   return all;
 }
 
-/// Whether q, k and v are products of the same rows, which one fused weight may hold.
+/// Whether q, k and v are products of the same rows, so that one fused weight may hold them.
 bool has_all(const Layer& layer) {
   for (const ShardedProjection& one : sharded_projections)
     if (!one.fits(layer) || (layer.*one.W).shape()[0] != layer.W_q.shape()[0]) return false;
   return layer.X_k.empty() && layer.X_v.empty();
 }
 
-/// Fused column i of q, k and v, side by side, is column from(i).
+/// Replaces fused column i of q, k and v side by side by column from(i).
 template <class F> void take_fused(Layer& layer, F from) {
-  if (!has_all(layer)) fail("another change took a projection away, or gave it other sizes");
+  if (!has_all(layer)) fail("another change removed a projection or changed its size");
   const auto take = [&](Tensor& q, Tensor& k, Tensor& v) {
     const Tensor all = columns_from(side_by_side({q, k, v}), from);
     std::size_t first = 0;
@@ -129,7 +130,7 @@ template <class F> void take_fused(Layer& layer, F from) {
 void add_projections(const Layer& layer, ChangeList& list) {
   const Dims& dims = layer.dims;
   for (const std::size_t ranks : rank_counts) {
-    // Of more ranks there are many orders: those are fitted.
+    // More ranks have too many orders; these are fitted.
     for (const ShardedProjection& one : sharded_projections)
       if (ranks < 4 && dims.*one.heads % ranks == 0 && one.fits(layer))
         list.add(fmt::format("weight.shards.{}", one.letter), StageSet{one.stage},
@@ -156,11 +157,11 @@ void add_projections(const Layer& layer, ChangeList& list) {
                });
     const FusedColumns columns{{dims.H * dims.d_k, dims.H_kv * dims.d_k, dims.H_kv * dims.d_v},
                                ranks};
-    const auto add_joined = [&](FusedColumns joined, const char* lie, const char* read) {
+    const auto add_joined = [&](FusedColumns joined, const char* stored, const char* read) {
       list.add("weight.shards", all_projections(),
                fmt::format("joins the fused weight's parts of {} ranks, each {}, as if they were "
                            "one {}",
-                           ranks, lie, read),
+                           ranks, stored, read),
                "join the queries of all ranks, then their keys, then their values",
                [joined](Layer& edited) {
                  take_fused(edited, [joined](std::size_t i) { return joined.of_whole(i); });
@@ -168,7 +169,7 @@ void add_projections(const Layer& layer, ChangeList& list) {
     };
     add_joined(columns, "[q k v]", "[q k v]");
     FusedColumns other = columns; // CodeGen's
-    other.lie = values_second;
+    other.stored = values_second;
     add_joined(other, "[q v k]", "[q k v]");
     other.read = values_second;
     add_joined(other, "[q v k]", "[q v k]");
@@ -184,8 +185,8 @@ void add_projections(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// The rows of a product's weight that lie in one rank, the others zero. Of one that another change
-/// took away, nothing.
+/// A weight with the rows of other ranks set to zero. Empty for an empty weight, which another
+/// change removed.
 Tensor rows_of_rank(const Tensor& W, std::size_t rank, std::size_t ranks) {
   if (W.empty()) return W;
   Tensor part = Tensor(W.dtype(), W.shape());
@@ -194,13 +195,13 @@ Tensor rows_of_rank(const Tensor& W, std::size_t rank, std::size_t ranks) {
   return part;
 }
 
-/// The second products, whose inputs the ranks have in parts.
+/// Second products, whose inputs are split over the ranks.
 struct RowParallel {
   std::string id, name;
   StageSet touched;
   bool attention, feed_forward;
 
-  /// Every weight W of them becomes f(W).
+  /// Replaces each of these weights W by f(W).
   template <class F> void edit(Layer& layer, F f) const {
     if (attention) layer.W_o = f(layer.W_o);
     if (!feed_forward) return;
@@ -235,8 +236,8 @@ void add_row_parallel(const Layer& layer, ChangeList& list) {
       for (const std::size_t rank : {std::size_t{0}, ranks - 1}) {
         if (rank != 0 && ranks != 2) continue;
         list.add(one.id, one.touched,
-                 fmt::format("adds what rank {} of {} makes with its part of {} alone", rank, ranks,
-                             one.name),
+                 fmt::format("adds only what rank {} of {} computes with its part of {}", rank,
+                             ranks, one.name),
                  "sum over all ranks (all-reduce)", [one, rank, ranks](Layer& edited) {
                    one.edit(edited, [rank, ranks](const Tensor& W) {
                      return rows_of_rank(W, rank, ranks);
@@ -246,7 +247,7 @@ void add_row_parallel(const Layer& layer, ChangeList& list) {
     }
 }
 
-/// The feed-forward's first products, whose outputs the ranks have in parts.
+/// The feed-forward's first products, whose outputs are split over the ranks.
 void add_first_products(const Layer& layer, ChangeList& list) {
   if (!layer.block || !layer.block->mlp.present()) return;
   const FeedForward& mlp = layer.block->mlp;

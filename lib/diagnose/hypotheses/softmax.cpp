@@ -1,8 +1,7 @@
-// The softmax and what becomes of its weights.
+// The softmax over queries, sinks left out, averaged weights, and dropout.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
-#include <mha/diagnose/hypotheses/softmax.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// Softmax down the columns: over the queries. masked: B, H, T, S.
+/// The softmax down the columns, over the queries. masked: B, H, T, S.
 Tensor over_queries(const Tensor& masked) {
   Tensor weights = Tensor::uninitialised(masked.dtype(), masked.shape());
   const std::size_t T = masked.shape()[2], S = masked.shape()[3],
@@ -42,7 +41,7 @@ Tensor over_queries(const Tensor& masked) {
   return weights;
 }
 
-/// Every head's weights are the mean of all.
+/// The mean of the weights over the heads, for every head.
 Tensor mean_of_heads(const Tensor& weights) {
   Tensor means = Tensor::uninitialised(weights.dtype(), weights.shape());
   const std::size_t B = weights.shape()[0], H = weights.shape()[1],
@@ -89,11 +88,11 @@ std::vector<Change> softmax_changes(const Subject& subject) {
   if (contains(subject.reference, Stage::weights))
     list.add_rows(
         "weights.averaged", StageSet{Stage::weights, Stage::head_out},
-        "hands out weights averaged over the heads, and computes with those of each",
+        "returns weights averaged over the heads, but computes with each head's own",
         "ask for the weights of each head (PyTorch: average_attn_weights=False)",
         [](Layer& edited) {
           Layer plain = edited;
-          take_back(plain, {Stage::weights});
+          clear_given(plain, {Stage::weights});
           const std::vector<Tensor> values = values_of(plain, {Stage::weights, Stage::head_out});
           give(edited, Stage::weights, mean_of_heads(values[0]));
           give(edited, Stage::head_out, values[1]);
@@ -109,7 +108,7 @@ bool drops(Stage stage) {
 }
 
 std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tensor& theirs) {
-  // Entries are w / (1 − p), or 0.
+  // Numbers are w / (1 − p) or 0.
   std::vector<double> ratios;
   std::size_t dropped = 0;
   for (std::size_t i = 0; i < ours.count(); ++i) {
@@ -125,7 +124,7 @@ std::optional<Change> dropout_change(Stage stage, const Tensor& ours, const Tens
   std::nth_element(ratios.begin(), middle, ratios.end());
   const double factor = *middle;
   if (!(factor >= 1) || !std::isfinite(factor)) return std::nullopt;
-  // What the factor says and the share of zeros must be of one mind, roughly.
+  // p by the factor and by the share of zeros must agree roughly.
   const double p = 1 - 1 / factor,
                share = static_cast<double>(dropped) / static_cast<double>(dropped + ratios.size()),
                spread =

@@ -1,4 +1,5 @@
-// The softmax over other axes, and what is done on the wrong side of it.
+// The softmax over other axes, left out, doubled or with another base, and the scale on the wrong
+// side of it.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -14,7 +15,7 @@ namespace mha {
 
 namespace {
 
-/// Softmax over some of the axes H, T, S of masked: B, H, T, S.
+/// The softmax over some of the axes H, T, S of masked (B, H, T, S).
 Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
   const Shape& s = masked.shape();
   const std::size_t B = s[0], H = s[1], T = s[2], S = s[3];
@@ -50,8 +51,8 @@ Tensor softmax_over(const Tensor& masked, bool heads, bool queries, bool keys) {
 
 const char* const over_keys = "take the softmax over the keys, the last axis of (H, T, S)";
 
-/// A key that is hidden from a query is so in every head: over the heads, what hides it counts as
-/// it is, or falls out.
+/// For a softmax over the heads: a key hidden from a query has the same mask constant in every
+/// head, or is not hidden.
 void add_heads_with_hidden_keys(ChangeList& list) {
   list.add_rows(
       "softmax.axis", StageSet{Stage::weights},
@@ -78,7 +79,7 @@ void add_heads_with_hidden_keys(ChangeList& list) {
 void add_axes(const Dims& dims, ChangeList& list) {
   struct Axes {
     bool heads, queries, keys;
-    const char* words;
+    const char* name;
   };
   for (const Axes& axes : {Axes{true, false, false, "over the heads"},
                            Axes{true, false, true, "over heads and keys together"},
@@ -89,7 +90,7 @@ void add_axes(const Dims& dims, ChangeList& list) {
       give(edited, Stage::weights,
            softmax_over(value_of(edited, Stage::masked), axes.heads, axes.queries, axes.keys));
     };
-    const std::string did = fmt::format("takes the softmax {}", axes.words), cure = over_keys;
+    const std::string did = fmt::format("takes the softmax {}", axes.name), cure = over_keys;
     if (axes.queries)
       list.add("softmax.axis", StageSet{Stage::weights}, did, cure, edit);
     else
@@ -97,18 +98,18 @@ void add_axes(const Dims& dims, ChangeList& list) {
   }
 }
 
-/// A layer that hides keys from queries.
+/// Whether the layer hides keys from queries.
 bool hides_keys(const Layer& layer) {
   const Settings& s = layer.settings;
   return s.causal || s.window_left >= 0 || s.window_right >= 0 || !layer.added.empty() ||
          !layer.blocked.empty();
 }
 
-/// The scores stand for the weights; what hides a key is left out of them, or is one of them.
+/// The scores in place of the weights, with 0 or a mask constant for hidden keys.
 void add_missing(const Layer& layer, ChangeList& list) {
-  const auto add = [&](double hidden, const std::string& words) {
+  const auto add = [&](double hidden, const std::string& suffix) {
     list.add_rows("softmax.missing", StageSet{Stage::weights},
-                  "takes the scores for the weights" + words,
+                  "uses the scores as the weights" + suffix,
                   "take the softmax of the scores over the keys", [hidden](Layer& edited) {
                     give(edited, Stage::weights,
                          each_number(value_of(edited, Stage::masked),
@@ -129,7 +130,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
     add_heads_with_hidden_keys(list);
   add_missing(layer, list);
   list.add_rows(
-      "softmax.base", StageSet{Stage::weights}, "takes powers of 2 in the softmax, not of e",
+      "softmax.base", StageSet{Stage::weights}, "uses powers of 2 in the softmax, not of e",
       "exponentiate with base e, or multiply the scores by log₂ e first", [](Layer& edited) {
         const Tensor masked =
             each_number(value_of(edited, Stage::masked), [](double a) { return a * M_LN2; });
@@ -138,7 +139,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
   if (layer.sinks.empty())
     list.add("softmax.plus_one", StageSet{Stage::row_max, Stage::row_sum},
              "adds 1 to the sum of the softmax (a sink of 0 in every head)",
-             "divide by the sum of the exponentials alone",
+             "divide by only the sum of the exponentials",
              [](Layer& edited) { edited.sinks = Tensor(edited.dtype, {edited.dims.H}); });
   if (layer.scale() != 1)
     list.add_rows("scale.after_softmax", StageSet{Stage::scaled, Stage::weights},
@@ -146,7 +147,7 @@ std::vector<Change> softmax_form_changes(const Subject& subject) {
                   "multiply q kᵀ by the scale before the softmax", [](Layer& edited) {
                     const double scale = edited.scale();
                     edited.settings.scale = ScaleKind::none;
-                    take_back(edited, {Stage::scaled});
+                    clear_given(edited, {Stage::scaled});
                     give(edited, Stage::weights,
                          each_number(value_of(edited, Stage::weights),
                                      [scale](double a) { return a * scale; }));

@@ -1,4 +1,4 @@
-// Roles exchanged: K and V, Q and K.
+// Exchanged roles: keys and values, queries and keys.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -9,7 +9,7 @@ namespace mha {
 
 namespace {
 
-/// Two roles, and what makes them.
+/// Two roles, with their weights and biases.
 struct Roles {
   Stage a, b;
   Tensor Layer::*W_a, Layer::*W_b;
@@ -36,8 +36,8 @@ bool can_exchange(const Layer& layer, const Roles& roles) {
          layer.given[index_of(roles.a)].shape() == layer.given[index_of(roles.b)].shape();
 }
 
-void add_exchange(const Subject& subject, const char* id, const Roles& roles, const char* words,
-                  const char* order, ChangeList& list) {
+void add_exchange(const Subject& subject, const char* id, const Roles& roles,
+                  const char* description, const char* order, ChangeList& list) {
   const Layer& layer = subject.layer;
   if (!can_exchange(layer, roles)) return;
   const bool has_biases = !(layer.*roles.b_a).empty() || !(layer.*roles.b_b).empty();
@@ -45,7 +45,7 @@ void add_exchange(const Subject& subject, const char* id, const Roles& roles, co
     if (!biases && !has_biases) continue;
     Change& change =
         list.add(id, StageSet{roles.a, roles.b},
-                 fmt::format("takes {}{}", words, biases ? "" : ", but each bias for its own"),
+                 fmt::format("uses {}{}", description, biases ? "" : ", but not their biases"),
                  fmt::format("exchange the {} of {} and {}", biases ? "projections" : "weights",
                              name_of(roles.a), name_of(roles.b)),
                  [&roles, biases](Layer& edited) { exchange(edited, roles, biases); });
@@ -59,12 +59,11 @@ std::vector<Change> swap_changes(const Subject& subject) {
   const Dims& dims = layer.dims;
   ChangeList list;
   if (dims.d_k == dims.d_v)
-    add_exchange(subject, "swap.kv", keys_values, "keys for values and values for keys", "qvk",
-                 list);
+    add_exchange(subject, "swap.kv", keys_values, "keys as values and values as keys", "qvk", list);
   if (dims.H == dims.H_kv)
-    add_exchange(subject, "swap.qk", queries_keys, "queries for keys and keys for queries", "kqv",
+    add_exchange(subject, "swap.qk", queries_keys, "queries as keys and keys as queries", "kqv",
                  list);
-  // q and k as they should be, and then k qᵀ.
+  // q and k are right, but the scores are k qᵀ.
   const bool shows_q_k = (subject.reference & StageSet{Stage::q, Stage::k, Stage::q_norm,
                                                        Stage::k_norm, Stage::q_rope, Stage::k_rope})
                              .any();

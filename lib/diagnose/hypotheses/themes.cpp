@@ -31,8 +31,8 @@ std::vector<Change> changes_for(const Subject& subject) {
 std::vector<std::string> change_ids() {
   std::vector<std::string> ids;
   for (const Theme* theme : themes()) {
-    std::istringstream words{std::string(theme->ids)};
-    for (std::string id; words >> id;) ids.push_back(id);
+    std::istringstream list_of_ids{std::string(theme->ids)};
+    for (std::string id; list_of_ids >> id;) ids.push_back(id);
   }
   return ids;
 }

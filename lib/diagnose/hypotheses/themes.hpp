@@ -1,12 +1,11 @@
 #pragma once
-// The list of what a reference may have done otherwise.
+// The list of themes: what a reference may have done in another way.
 
 #include <mha/diagnose/hypotheses/change.hpp>
 
 #include <span>
 
-// A theme is its own file and one line here, in the order in which their changes are preferred
-// where two give the same numbers.
+// Each theme has one line here. If two changes give the same numbers, the earlier one is preferred.
 // clang-format off
 #define MHA_THEMES(theme) \
   theme(scale)            \
@@ -59,9 +58,9 @@ MHA_THEMES(MHA_DECLARE_THEME)
 #undef MHA_DECLARE_THEME
 
 std::span<const Theme* const> themes();
-/// Every change that the layer allows, in that order.
+/// All changes that the layer allows, in this order.
 std::vector<Change> changes_for(const Subject& subject);
-/// Every identifier, in that order.
+/// All ids, in this order.
 std::vector<std::string> change_ids();
 
 } // namespace mha

@@ -1,4 +1,4 @@
-// Changes of all projections by one mistake, and what else is added to the output.
+// One mistake in several projections, and other terms added to the output.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -27,10 +27,10 @@ StageSet stages_of(const BiasedProjection& part) {
 void add_biases(const Layer& layer, ChangeList& list) {
   for (const std::size_t first : {std::size_t{4}, std::size_t{3}, std::size_t{2}}) {
     StageSet touched;
-    std::size_t there = 0;
+    std::size_t count = 0;
     for (std::size_t i = 0; i < first; ++i)
-      if (!(layer.*projections[i].bias).empty()) ++there, touched |= stages_of(projections[i]);
-    if (there < 2 || (first == 4 && layer.b_o.empty()) || (first == 3 && layer.b_v.empty()))
+      if (!(layer.*projections[i].bias).empty()) ++count, touched |= stages_of(projections[i]);
+    if (count < 2 || (first == 4 && layer.b_o.empty()) || (first == 3 && layer.b_v.empty()))
       continue;
     list.add("bias.missing", touched,
              first == 4   ? "leaves out all biases"
@@ -68,7 +68,7 @@ void add_transposed(const Layer& layer, ChangeList& list) {
   }
 }
 
-/// What is added in place of X, or besides.
+/// Other terms added in place of X, or in addition.
 void add_residuals(const Layer& layer, ChangeList& list) {
   if (layer.X.empty() || layer.dims.d_out != layer.dims.d_model) return;
   const bool here = layer.settings.residual;

@@ -1,4 +1,4 @@
-// Weights read in another way: (out, in) for (in, out), another order of the fused columns.
+// Weights read in another layout: (out, in) for (in, out), or another order of the fused columns.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -16,23 +16,24 @@ struct Projection {
   Tensor Layer::*W;
 };
 
-/// The same columns under another reading of the fused matrix.
-struct Reading {
-  QkvOrder lie, read;
+/// The order in which fused columns are stored, and the one in which they are read.
+struct ColumnOrders {
+  QkvOrder stored, read;
 };
 
-/// Columns of q, k and v side by side, as `lie` orders them, then split as `read` does.
-SplitTensors reread(const SplitTensors& split, Reading reading, std::size_t H, std::size_t H_kv) {
+/// Joins q, k and v in the order `stored` and splits them in the order `read`.
+SplitTensors reread(const SplitTensors& split, ColumnOrders orders, std::size_t H,
+                    std::size_t H_kv) {
   const std::size_t q_cols = split.q.shape().back(), kv_cols = split.k.shape().back(),
                     cols = q_cols + 2 * kv_cols, rows = split.q.count() / q_cols;
-  // Where each column lies: the columns' own numbers, split.
+  // The place of each column: the columns' numbers, split.
   Tensor numbers(DType::f64, {cols});
   for (std::size_t i = 0; i < cols; ++i) numbers.as_mutable<double>()[i] = static_cast<double>(i);
-  const SplitTensors at = split_fused(numbers, reading.lie, H, H_kv, "W_qkv");
+  const SplitTensors at = split_fused(numbers, orders.stored, H, H_kv, "W_qkv");
   Shape shape = split.q.shape();
   shape.back() = cols;
   Tensor fused = Tensor::uninitialised(split.q.dtype(), shape);
-  const auto lay = [&](const Tensor& part, const Tensor& places) {
+  const auto place = [&](const Tensor& part, const Tensor& places) {
     const auto numbers_of = places.as<double>();
     const std::vector<std::size_t> columns(numbers_of.begin(), numbers_of.end());
     by_precision(fused.dtype(), [&]<class T>(T) {
@@ -42,13 +43,13 @@ SplitTensors reread(const SplitTensors& split, Reading reading, std::size_t H, s
         for (std::size_t i = 0; i < columns.size(); ++i) to[columns[i]] = from[i];
     });
   };
-  lay(split.q, at.q), lay(split.k, at.k), lay(split.v, at.v);
-  return split_fused(fused, reading.read, H, H_kv, "W_qkv");
+  place(split.q, at.q), place(split.k, at.k), place(split.v, at.v);
+  return split_fused(fused, orders.read, H, H_kv, "W_qkv");
 }
 
-void reread(Layer& layer, Reading reading) {
+void reread(Layer& layer, ColumnOrders orders) {
   const auto apply = [&](Tensor& q, Tensor& k, Tensor& v) {
-    SplitTensors split = reread({q, k, v}, reading, layer.dims.H, layer.dims.H_kv);
+    SplitTensors split = reread({q, k, v}, orders, layer.dims.H, layer.dims.H_kv);
     q = split.q, k = split.k, v = split.v;
   };
   apply(layer.W_q, layer.W_k, layer.W_v);
@@ -66,18 +67,18 @@ void add_orders(const Subject& subject, ChangeList& list) {
   const bool one_matrix = !layer.W_q.empty() && !layer.W_k.empty() && !layer.W_v.empty() &&
                           layer.X_k.empty() && layer.X_v.empty() && dims.d_k == dims.d_v;
   if (!one_matrix) return;
-  const QkvOrder lie = subject.fused ? layer.settings.qkv_order : QkvOrder::qkv;
-  const auto add = [&](const char* id, Reading reading, std::string did, std::string cure,
+  const QkvOrder stored = subject.fused ? layer.settings.qkv_order : QkvOrder::qkv;
+  const auto add = [&](const char* id, ColumnOrders orders, std::string did, std::string cure,
                        Edits settings) {
-    if (reading.lie == reading.read) return;
+    if (orders.stored == orders.read) return;
     list.add(
         id, StageSet{Stage::q, Stage::k, Stage::v}, std::move(did), std::move(cure),
-        [reading](Layer& edited) { reread(edited, reading); },
+        [orders](Layer& edited) { reread(edited, orders); },
         subject.fused ? std::move(settings) : Edits{});
   };
   const auto in_order = [&](const char* id, QkvOrder read, const char* order, const char* word) {
-    add(id, {lie, read}, fmt::format("reads the fused weight's columns as {}", order),
-        "split the fused weight in the order in which it lies", {{"qkv_order", word}});
+    add(id, {stored, read}, fmt::format("reads the fused weight's columns as {}", order),
+        "split the fused weight in its stored order", {{"qkv_order", word}});
   };
   in_order("weight.order.QVK", QkvOrder::qvk, "Q, V, K", "qvk");
   in_order("weight.order.KQV", QkvOrder::kqv, "K, Q, V", "kqv");
@@ -88,18 +89,18 @@ void add_orders(const Subject& subject, ChangeList& list) {
   const char* const by = grouped ? "weight.order.per_group" : "weight.order.per_head";
   const char* const each =
       grouped ? "each group's queries, key and value" : "each head's query, key and value";
-  add(by, {lie, QkvOrder::per_group},
+  add(by, {stored, QkvOrder::per_group},
       fmt::format("reads the fused weight as {}, one after the other", each),
       "split the fused weight into all queries, all keys, all values",
       {{"qkv_order", "per_group"}});
-  if (lie == QkvOrder::qkv)
+  if (stored == QkvOrder::qkv)
     add(by, {QkvOrder::per_group, QkvOrder::qkv},
         fmt::format("reads a fused weight that holds {} as all queries, all keys, all values",
                     each),
         fmt::format("split the fused weight into {}", each), {});
   else
-    add(by, {lie, QkvOrder::qkv}, "reads the fused weight as all queries, all keys, all values",
-        "split the fused weight in the order in which it lies", {{"qkv_order", "qkv"}});
+    add(by, {stored, QkvOrder::qkv}, "reads the fused weight as all queries, all keys, all values",
+        "split the fused weight in its stored order", {{"qkv_order", "qkv"}});
 }
 
 std::vector<Change> weight_changes(const Subject& subject) {

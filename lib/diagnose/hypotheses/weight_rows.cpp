@@ -1,5 +1,5 @@
-// Rows of W_q and W_k in the order of GGUF's files: behind the conventions of the rotation, which
-// give the same numbers and are simpler.
+// Rows of W_q and W_k in the order of GGUF files. In the list of themes these come after the
+// conventions of the rotation, which are simpler and may give the same numbers.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
@@ -10,7 +10,7 @@ namespace mha {
 
 namespace {
 
-/// Columns of a matrix, or of a bias, with those of each of `heads` heads in another order.
+/// A matrix or bias with the columns of each of `heads` heads in another order.
 Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
   const std::size_t d = tensor.shape().back() / heads, half = d / 2;
   return columns_from(tensor, [=](std::size_t i) {
@@ -19,8 +19,8 @@ Tensor with_order(const Tensor& tensor, std::size_t heads, bool to_pairs) {
   });
 }
 
-/// Converters of GGUF put the rows of W_q and W_k that rotate together beside each other; a port
-/// that rotates halves must turn them back, with as many heads as the matrix has.
+/// Converters to GGUF make rows of W_q and W_k that rotate together neighbours. A port that rotates
+/// halves must undo this with the matrix's number of heads.
 std::vector<Change> weight_rows_changes(const Subject& subject) {
   const Layer& layer = subject.layer;
   ChangeList list;
@@ -28,16 +28,17 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
   if (layer.settings.rope == Rope::none || dims.d_k % 2 != 0 || dims.d_k < 4 || layer.W_q.empty() ||
       layer.W_k.empty())
     return {};
-  struct Matrix {
+  struct RotatedWeight {
     Tensor Layer::*W, Layer::*b;
     std::size_t heads;
   };
-  const Matrix q{&Layer::W_q, &Layer::b_q, dims.H}, k{&Layer::W_k, &Layer::b_k, dims.H_kv};
+  const RotatedWeight q{&Layer::W_q, &Layer::b_q, dims.H}, k{&Layer::W_k, &Layer::b_k, dims.H_kv};
   const auto add = [&](StageSet touches, std::string did, std::string cure,
                        std::function<void(Layer&)> edit) {
     list.add("weight.rows", touches, std::move(did), std::move(cure), std::move(edit)).rare = true;
   };
-  const auto reorder = [](Layer& edited, const Matrix& of, std::size_t heads, bool to_pairs) {
+  const auto reorder = [](Layer& edited, const RotatedWeight& of, std::size_t heads,
+                          bool to_pairs) {
     for (Tensor Layer::*part : {of.W, of.b})
       if (!(edited.*part).empty())
         edited.*part = with_order(convert(edited.*part, edited.dtype), heads, to_pairs);
@@ -54,7 +55,7 @@ std::vector<Change> weight_rows_changes(const Subject& subject) {
                    : fmt::format("turns the rows of {} back from GGUF's order, in which they are "
                                  "not",
                                  name),
-          to_pairs ? "turn them back, or rotate neighbours" : "take them as they are",
+          to_pairs ? "turn them back, or rotate neighbours" : "leave their order unchanged",
           [=, stages = stages](Layer& edited) {
             if (contains(stages, Stage::q)) reorder(edited, q, q.heads, to_pairs);
             if (contains(stages, Stage::k)) reorder(edited, k, k.heads, to_pairs);

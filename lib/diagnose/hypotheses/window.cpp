@@ -1,8 +1,8 @@
-// Sliding windows: never applied, off by one, of another length.
+// Sliding windows: left out, off by one, of another length.
 
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/themes.hpp>
-#include <mha/diagnose/hypotheses/window.hpp>
 
 namespace mha {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Masks and biases that edits write out, a number for each query and key.
+// Masks and biases written out by edits, with a number for each query and key.
 
 #include <mha/load/broadcast.hpp>
 #include <mha/tensor/precision.hpp>
@@ -9,8 +9,8 @@
 
 namespace mha {
 
-/// Hides key j from query t of item b where hides(b, t, j), for all S_all keys, extra ones too. The
-/// layer's other masks stay. With one item the mask is the same for all.
+/// Hides key j from query t of item b if hides(b, t, j), for all S_all keys including extra ones.
+/// The layer's other masks stay. With one item, the mask applies to all.
 template <class Hides>
 void write_mask(Layer& layer, std::string origin, std::size_t items, const Hides& hides) {
   const Dims& d = layer.dims;

@@ -257,5 +257,5 @@ TEST_CASE("weights that are averaged for display only are told from those that a
                                {stage_of(stages, "weights"), stage_of(stages, "output")});
   REQUIRE(ids_of(d) == std::vector<std::string>{"weights.averaged"});
   CHECK(d.changes[0].did ==
-        "hands out weights averaged over the heads, and computes with those of each");
+        "returns weights averaged over the heads, but computes with each head's own");
 }

@@ -2,7 +2,7 @@
 
 #include "support/places.hpp"
 #include <mha/diagnose/diagnose.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
+#include <mha/diagnose/hypotheses/edit.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/model/opened_model.hpp>
 #include <mha/observe/trace.hpp>

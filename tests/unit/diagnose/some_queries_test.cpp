@@ -1,4 +1,4 @@
-#include <mha/diagnose/some_queries.hpp>
+#include <mha/diagnose/some_tokens.hpp>
 
 #include "support/compare.hpp"
 #include "support/library_input.hpp"

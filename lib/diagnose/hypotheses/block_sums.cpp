@@ -1,23 +1,17 @@
-// Numbers of a block found by fitting: what its results are multiplied by before they are added.
+// A block whose terms are multiplied by a factor before they are added.
 
-#include <mha/diagnose/causes.hpp>
 #include <mha/diagnose/hypotheses/edit.hpp>
+#include <mha/diagnose/hypotheses/fitted_changes.hpp>
 #include <mha/diagnose/hypotheses/norm_forms.hpp>
-#include <mha/diagnose/hypotheses/surroundings.hpp>
-#include <mha/diagnose/scaled_sums.hpp>
-#include <mha/diagnose/thresholds.hpp>
 #include <mha/layer/graph.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 
 namespace mha {
 
 namespace {
 
-/// Factors of what a block's sums are made of.
+/// The factors of the terms of a block's sums.
 struct Factors {
   double stream = 1, attention = 1, feed_forward = 1;
 };
@@ -42,8 +36,8 @@ Tensor times(const Tensor& tensor, double factor) {
   return each_number(tensor, [factor](double a) { return factor * a; });
 }
 
-/// s · X + a · attention(x), and behind it s · stream + f · feed_forward(x). A parallel block has
-/// one sum, a post-norm block norms each.
+/// s · X + a · attention(x), then s · stream + f · feed_forward(x). A parallel block has one sum; a
+/// post-norm block normalises each sum.
 void scale_sums(Layer& edited, const Factors& by) {
   if (!has_step(edited, Stage::residual)) {
     const Tensor sum = sum_of(times(value_of(edited, Stage::attn_add), by.attention),
@@ -63,7 +57,7 @@ void scale_sums(Layer& edited, const Factors& by) {
   give(edited, Stage::resid_post, post ? normed(edited.block->post_block_norm, sum) : sum);
 }
 
-constexpr const char* name_of(Scaled which) {
+constexpr const char* name_of_scaled(Scaled which) {
   switch (which) {
   case Scaled::both:
     return "the results of attention and feed-forward";
@@ -74,7 +68,7 @@ constexpr const char* name_of(Scaled which) {
   case Scaled::stream:
     return "the stream, not the results,";
   default:
-    return "the sums behind attention and feed-forward";
+    return "the sums after attention and feed-forward";
   }
 }
 
@@ -87,43 +81,15 @@ Change scaled_change(const Layer& layer, Scaled which, double factor) {
   Change change{"block.residual.scaled",
                 which == Scaled::attention && first.any() ? first
                                                           : first | StageSet{Stage::resid_post},
-                fmt::format("multiplies {} by {:.4g}{}", name_of(which), factor,
+                fmt::format("multiplies {} by {:.4g}{}", name_of_scaled(which), factor,
                             which == Scaled::sums ? "" : " before the sum"),
-                which == Scaled::stream ? "add to the stream as it is"
-                : which == Scaled::sums ? "hand on the sums as they are"
-                : which == Scaled::both ? "add them as they are"
-                                        : "add it as it is"};
+                which == Scaled::stream ? "add to the unscaled stream"
+                : which == Scaled::sums ? "leave the sums unscaled"
+                : which == Scaled::both ? "add them unscaled"
+                                        : "add it unscaled"};
   change.edit_rows = [by = factors_of(which, factor)](Layer& edited) { scale_sums(edited, by); };
   change.fitted = change.rare = true;
   return change;
-}
-
-/// Of a sum of one result the factor is a projection; where the sum behind both is all that there
-/// is, it is refined from there: each round projects on the difference that a small step makes.
-void CauseSearch::fit_residual_scale(Trials& trials, Changes& candidates) {
-  if (!layer_.block) return;
-  constexpr int rounds = 12, first_rounds = 3;
-  constexpr double step = 1e-3, least = 1.0 / 64, most = 64;
-  const Tensor& theirs = trials.target().theirs;
-  const double unchanged = trials.screen(Changes{}).error;
-  for (const Scaled which : all_scaled) {
-    double factor = 1;
-    for (int i = 0; i < rounds; ++i) {
-      const Change here = scaled_change(layer_, which, factor),
-                   there = scaled_change(layer_, which, factor * (1 + step));
-      if (!trials.concerns(here)) break;
-      if (i == first_rounds && trials.screen({&here}).error > thresholds::worth_fitting * unchanged)
-        break;
-      const double by =
-          step * factor * projection(theirs, trials.value({&there}), trials.value({&here}));
-      if (!std::isfinite(by)) break;
-      factor = std::clamp(factor + by, least, most);
-      if (std::fabs(by) < 1e-7 * factor) break;
-    }
-    if (std::fabs(factor - 1) < thresholds::no_factor_of_sums || factor == least || factor == most)
-      continue;
-    candidates.push_back(keep(scaled_change(layer_, which, factor)));
-  }
 }
 
 } // namespace mha
