@@ -6,7 +6,6 @@
 #include <mha/layer/stage.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/system/characters.hpp>
-#include <mha/system/shell_word.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

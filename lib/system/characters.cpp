@@ -24,6 +24,16 @@ std::size_t sequence_length(std::string_view text) {
   return overlong || beyond ? 0 : length;
 }
 
+/// Whether a terminal shows every character of a word.
+bool is_visible(std::string_view word) {
+  while (!word.empty()) {
+    const Utf8 character = first_utf8(word);
+    if (!character.valid || is_unsafe(character.code)) return false;
+    word.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
 } // namespace
 
 Utf8 first_utf8(std::string_view text) {
@@ -139,6 +149,22 @@ std::string safe_json(std::string_view text) {
     const bool stays = !character.valid || bytes == "\n" || bytes == "\t";
     return stays ? std::nullopt : safe_escape(character);
   });
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789_-./=:,@+%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos)
+    return std::string(word);
+  if (!is_visible(word)) { // so that a terminal shows it, and a shell reads it
+    std::string escaped = "$'";
+    for (const char c : word) {
+      const bool raw = c >= ' ' && c < 0x7f && c != '\'' && c != '\\';
+      escaped += raw ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    return escaped + "'";
+  }
+  return "'" + with_replaced(word, {{'\'', "'\\''"}}) + "'";
 }
 
 } // namespace mha

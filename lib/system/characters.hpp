@@ -85,5 +85,7 @@ std::string json_string(std::string_view text);
 /// A text of JSON with every such character but newlines and tabs escaped; these stand in strings
 /// only, where that says the same.
 std::string safe_json(std::string_view text);
+/// A word for a shell, quoted where it must be, so that a reader can copy a command line.
+std::string shell_word(std::string_view word);
 
 } // namespace mha

@@ -1,7 +1,8 @@
 #pragma once
-// Stopwatches.
+// The time that work takes.
 
 #include <chrono>
+#include <cstddef>
 
 namespace mha {
 
@@ -11,5 +12,11 @@ template <class Work> double seconds_of(const Work& work) {
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+/// Threads that a piece of work may use, and the seconds that it took.
+struct Effort {
+  std::size_t threads = 0; ///< 0: as many as pay
+  double read_s = 0, compute_s = 0;
+};
 
 } // namespace mha

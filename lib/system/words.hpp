@@ -22,10 +22,26 @@ std::vector<Word> words_of(std::string_view text, std::string_view separators = 
   return words;
 }
 /// Whether `word` is one of a list's words, which a space separates.
-bool has_word(std::string_view list, std::string_view word);
+inline bool has_word(std::string_view list, std::string_view word) {
+  // Asked for every name of a file: nothing is allocated.
+  while (!list.empty()) {
+    const std::size_t space = std::min(list.find(' '), list.size());
+    if (list.substr(0, space) == word) return true;
+    list.remove_prefix(std::min(space + 1, list.size()));
+  }
+  return false;
+}
 /// What stands between the separators, empty parts too: "q,,k" → "q", "", "k"; of "" one that is
 /// empty.
-std::vector<std::string_view> split_at(std::string_view text, char separator);
+inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
 /// The elements, or what `text_of` says of each, with `between` between them.
 template <class List, class TextOf = std::identity>
 std::string joined_texts(const List& list, std::string_view between, const TextOf& text_of = {}) {
@@ -42,6 +58,8 @@ template <class List> std::string joined_names(const List& list, std::string_vie
   return joined_texts(list, between, [](const auto& one) { return name_of(one); });
 }
 /// What is behind a name's last dot, or the whole name: "blocks.0.attn.hook_q" → "hook_q".
-std::string_view last_part(std::string_view name);
+inline std::string_view last_part(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
 
 } // namespace mha
