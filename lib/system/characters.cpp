@@ -91,7 +91,7 @@ std::string bare_letters(std::string_view name) {
 }
 
 bool is_plain_ascii(std::string_view text) {
-  bool plain = true; // no early end, so that the loop is one of vectors
+  bool plain = true; // without an early exit the compiler vectorizes the loop
   for (const char byte : text) plain &= static_cast<unsigned char>(byte - 0x20) < 0x5f;
   return plain;
 }
@@ -102,8 +102,9 @@ bool is_unsafe(char32_t code) {
   const bool direction =
       code == 0x061c || within(0x200e, 0x200f) || within(0x202a, 0x202e) || within(0x2066, 0x2069);
   const bool separator = within(0x2028, 0x2029);
-  const bool none = (code & 0xfffe) == 0xfffe || within(0xfdd0, 0xfdef) || within(0xd800, 0xdfff);
-  return control || direction || separator || none;
+  const bool noncharacter =
+      (code & 0xfffe) == 0xfffe || within(0xfdd0, 0xfdef) || within(0xd800, 0xdfff);
+  return control || direction || separator || noncharacter;
 }
 
 std::string json_escape(char32_t code) {

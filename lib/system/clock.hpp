@@ -6,7 +6,7 @@
 
 namespace mha {
 
-/// Does the work, and tells the seconds that it took.
+/// Does the work, and returns the seconds that it took.
 template <class Work> double seconds_of(const Work& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
