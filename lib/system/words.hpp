@@ -31,8 +31,8 @@ inline bool has_word(std::string_view list, std::string_view word) {
   }
   return false;
 }
-/// The parts between the separators, including empty ones: "q,,k" → "q", "", "k"; an empty text has
-/// one empty part.
+/// The parts between the separators, including empty ones: "q,,k" → "q", "", "k". An empty text
+/// has one empty part.
 inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
