@@ -1,8 +1,8 @@
 // ALBERT's layers share their weights: num_hidden_layers passes are divided in order among
 // num_hidden_groups groups, and a pass computes the inner_group_num layers of its group.
 
-#include <mha/load/families/size_keys.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/config_keys.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>

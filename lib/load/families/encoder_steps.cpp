@@ -2,8 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include <mha/load/families/family.hpp>
 
-#include <mha/load/families/size_keys.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>

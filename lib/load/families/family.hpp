@@ -72,7 +72,7 @@ struct Group {
   bool within(std::initializer_list<std::string_view> parts) const;
   /// A value of config.json: the first of `keys` that is there. In a model of several parts, the
   /// values of the part that the prefix names (vision_config), else those of text_config before
-  /// the others. A size is found under every spelling that it has (size_keys.hpp), those of other
+  /// the others. A size is found under every spelling that it has (config_keys.hpp), those of other
   /// families where none of `keys` is there. Throws Error where two of `keys` say different things.
   std::optional<std::string> configured(Keys keys) const;
   std::optional<std::string> configured(std::initializer_list<std::string_view> keys) const {

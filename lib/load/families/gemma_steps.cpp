@@ -1,8 +1,7 @@
 // Gemma: keys of config.json whose meaning another key decides.
 
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // What GPT's kin say by shapes, by buffers and by keys of config.json together.
 
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/characters.hpp>
 
 #include <algorithm>

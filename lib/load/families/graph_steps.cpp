@@ -3,7 +3,7 @@
 
 #include <mha/layer/buckets.hpp>
 #include <mha/layer/settings.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>

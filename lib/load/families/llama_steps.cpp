@@ -1,7 +1,7 @@
 // What LLaMA's relatives say by their tensors and by config.json together: heads, the norm of
 // queries and keys.
 
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 
 #include <algorithm>
 

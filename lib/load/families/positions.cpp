@@ -1,7 +1,7 @@
 #include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/load/families/own_names.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/words.hpp>

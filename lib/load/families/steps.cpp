@@ -1,7 +1,5 @@
 #include <mha/load/families/steps.hpp>
 
-#include <mha/load/families/step_functions.hpp>
-
 namespace mha::naming {
 
 namespace {

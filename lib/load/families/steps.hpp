@@ -3,7 +3,9 @@
 
 #include <mha/load/families/description.hpp>
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace mha::naming {
@@ -31,5 +33,81 @@ struct ModelStep {
   std::string_view arguments = {}; ///< the same of it
 };
 std::span<const ModelStep> model_steps();
+
+/// A member of a step's arguments, where it is there.
+std::optional<std::string> text_in(const JsonTree& arguments, std::string_view name);
+std::optional<double> number_in(const JsonTree& arguments, std::string_view name);
+bool flag_in(const JsonTree& arguments, std::string_view name, bool otherwise = false);
+
+// position_steps.cpp
+void step_rotary(LayerReading& to, const JsonTree& arguments);
+void step_window(LayerReading& to, const JsonTree& arguments);
+void step_alternating_rotary(LayerReading& to, const JsonTree& arguments);
+void step_long_positions(LayerReading& to, const JsonTree& arguments);
+void step_latent_heads(LayerReading& to, const JsonTree& arguments);
+bool layer_has_window(const Group& group);
+
+// llama_steps.cpp
+void step_llama_heads(LayerReading& to, const JsonTree& arguments);
+void step_qk_norm(LayerReading& to, const JsonTree& arguments);
+void step_cohere_qk_norm(LayerReading& to, const JsonTree& arguments);
+bool qk_norm_is_per_head(const Group& group);
+void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments);
+
+// encoder_steps.cpp
+void step_relative_key(LayerReading& to, const JsonTree& arguments);
+void step_roformer_table(LayerReading& to, const JsonTree& arguments);
+void step_word(LayerReading& to, const JsonTree& arguments);
+void step_bart_heads(LayerReading& to, const JsonTree& arguments);
+void step_modernbert_positions(LayerReading& to, const JsonTree& arguments);
+void settle_modernbert_head(const Group& group, Description& said, const JsonTree& arguments);
+
+// gemma_steps.cpp
+bool computes_hidden_act(const Group& group);
+void step_query_scalar(LayerReading& to, const JsonTree& arguments);
+void step_gemma_activation(LayerReading& to, const JsonTree& arguments);
+void step_gemma2_softcap(LayerReading& to, const JsonTree& arguments);
+void step_gemma3_positions(LayerReading& to, const JsonTree& arguments);
+
+// gpt_steps.cpp
+bool has_gpt2_shapes(const Group& group);
+bool has_gpt_bigcode_shapes(const Group& group);
+bool has_own_head(const Group& group);
+void step_mask_buffers(LayerReading& to, const JsonTree& arguments);
+void step_pass_over(LayerReading& to, const JsonTree& arguments);
+void step_unsupported(LayerReading& to, const JsonTree& arguments);
+void step_square(LayerReading& to, const JsonTree& arguments);
+void step_gpt2_cross_attention(LayerReading& to, const JsonTree& arguments);
+void step_gpt2_scale(LayerReading& to, const JsonTree& arguments);
+void step_gpt_bigcode_doubt(LayerReading& to, const JsonTree& arguments);
+void step_gpt_neo_window(LayerReading& to, const JsonTree& arguments);
+void step_gptj_rotary(LayerReading& to, const JsonTree& arguments);
+void step_neox_biases(LayerReading& to, const JsonTree& arguments);
+void step_persimmon_norms(LayerReading& to, const JsonTree& arguments);
+void step_mpt_limits(LayerReading& to, const JsonTree& arguments);
+
+// t5_steps.cpp
+void step_t5_bias(LayerReading& to, const JsonTree& arguments);
+void settle_t5_feed_forward(const Group& group, Description& said, const JsonTree& arguments);
+
+// library_steps.cpp
+bool stands_in_a_module(const Group& group);
+bool has_axis_of_heads(const Group& group);
+bool has_kernels_of_matrices(const Group& group);
+void step_plain_vision(LayerReading& to, const JsonTree& arguments);
+void step_multihead_attention(LayerReading& to, const JsonTree& arguments);
+void step_transformer_lens(LayerReading& to, const JsonTree& arguments);
+void settle_transformer_lens(const Group& group, Description& said, const JsonTree& arguments);
+void step_julia_heads(LayerReading& to, const JsonTree& arguments);
+void step_columns(LayerReading& to, const JsonTree& arguments);
+
+// graph_steps.cpp
+bool is_of_graph(const Group& group);
+void step_graph(LayerReading& to, const JsonTree& arguments);
+
+// albert_layers.cpp
+/// Renames the shared weights to those of a model whose layers do not share; false: none are
+/// shared.
+bool unshare_albert_layers(io::Contents& file, const Config& config);
 
 } // namespace mha::naming

@@ -2,7 +2,7 @@
 // feed-forward.
 
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 
 #include <algorithm>
 #include <iterator>

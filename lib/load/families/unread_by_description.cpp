@@ -1,4 +1,4 @@
-#include <mha/load/families/unread_by_description.hpp>
+#include <mha/load/families/unread_settings.hpp>
 
 #include <mha/layer/block.hpp>
 #include <mha/layer/settings.hpp>

@@ -1,9 +1,7 @@
 #include <mha/load/families/unread_settings.hpp>
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/description.hpp>
-#include <mha/load/families/own_names.hpp>
-#include <mha/load/families/size_keys.hpp>
-#include <mha/load/families/unread_by_description.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>

@@ -25,4 +25,8 @@ bool is_ignored_setting(std::string_view key, std::string_view value);
 /// XLMRobertaForMaskedLM and of xlm-roberta, "gemma3" of gemma3_text.
 std::string model_of_name(std::string_view name);
 
+/// A warning for the rotary base and the norms' eps of config.json where the group's description
+/// neither reads nor says them, so that another number would be computed with.
+std::vector<Note> unread_by_description(const Group& group);
+
 } // namespace mha::naming

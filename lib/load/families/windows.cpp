@@ -1,7 +1,6 @@
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/load/families/positions.hpp>
 
 namespace mha::naming {
 

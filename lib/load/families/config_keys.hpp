@@ -1,14 +1,23 @@
 #pragma once
-// Files whose metadata has keys of its own and is read as a config.json (files/own_keys.hpp).
+// Keys of config.json under their other names: spellings of sizes, which families call hidden_size,
+// n_embd, d_model or dim, and the keys of files whose metadata is read as a config.json
+// (files/own_keys.hpp).
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha::naming {
+
+/// All spellings of the size that `key` is a spelling of, `key` among them; empty where it is no
+/// size of this table. Every family reads every spelling, so that a second one with another value
+/// is an error, and one alone is read.
+std::span<const std::string_view> size_spellings(std::string_view key);
 
 /// Throws Error where the file says what no layer of it is computed with, by the key's name.
 void require_computed(const Group& group);
