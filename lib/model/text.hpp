@@ -1,7 +1,7 @@
 #pragma once
 // The texts that a whole model is run on, as they are typed.
 
-#include <mha/tokenizers/around_text.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
 
 #include <string>
 #include <vector>

@@ -1,11 +1,10 @@
-#include <mha/tokenizers/beside_json.hpp>
+#include <mha/tokenizers/tokenizer_files.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/tokenizers/normalizers.hpp>
 #include <mha/tokenizers/pre_tokenizers.hpp>
-#include <mha/tokenizers/tokenizer_files.hpp>
 
 namespace mha::tokenizers {
 

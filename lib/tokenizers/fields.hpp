@@ -2,9 +2,13 @@
 // The settings of one part of a tokenizer, by name. A setting that no part reads is refused: it
 // would have meant something.
 
+#include <mha/files/text.hpp>
 #include <mha/formats/json_node.hpp>
+#include <mha/system/named.hpp>
 
 #include <set>
+#include <span>
+#include <vector>
 
 namespace mha::tokenizers {
 
@@ -36,5 +40,30 @@ private:
   std::vector<std::pair<std::string, JsonNode>> members_;
   std::set<std::string, std::less<>> known_;
 };
+
+template <class Part> struct Kind {
+  std::string_view name;
+  Part (*read)(Fields& fields);
+};
+
+/// What the node's "type" names; `what` is the part, for messages: "normalizer".
+template <class Part>
+Part read_kind(const JsonNode& node, std::string_view what, std::span<const Kind<Part>> kinds) {
+  Fields fields(node, fmt::format("a {}", what));
+  const JsonNode type = fields.need("type");
+  const std::string name = type.text(fmt::format("the {}'s type", what));
+  const Kind<Part>* const kind = find_named(kinds, name);
+  if (!kind) {
+    const std::vector<std::string_view> names = names_of_rows(kinds);
+    const std::string meant = did_you_mean(name, names);
+    type.refuse(fmt::format("the {} '{}' is not known here{}", what, io::shown(name),
+                            meant.empty() ? "; known are " + io::listed(names) : meant));
+  }
+  Fields named(node, fmt::format("the {} '{}'", what, name));
+  named.ignore({"type"});
+  Part part = kind->read(named);
+  named.finish();
+  return part;
+}
 
 } // namespace mha::tokenizers

@@ -9,6 +9,25 @@ namespace mha::tokenizers {
 
 namespace {
 
+class WordLevel : public Model {
+public:
+  WordLevel(Vocabulary vocabulary, std::string unknown) : unknown_piece_(std::move(unknown)) {
+    vocabulary_ = std::move(vocabulary), unknown_ = vocabulary_.id_of(unknown_piece_);
+  }
+
+  void cut(std::string_view word, std::vector<Cut>& tokens) const override {
+    auto id = vocabulary_.id_of(word);
+    if (!id) id = unknown_;
+    if (!id)
+      fail("no token for '{}': it is not in the vocabulary, and neither is the unknown token '{}'",
+           io::shown(word), io::shown(unknown_piece_));
+    tokens.push_back({*id, 0, static_cast<std::uint32_t>(word.size())});
+  }
+
+private:
+  std::string unknown_piece_;
+};
+
 struct ModelKind {
   std::string_view name;
   std::unique_ptr<Model> (*read)(Fields& fields, Pipeline& parts);
@@ -30,6 +49,11 @@ std::string_view guessed_type(Fields& fields) {
 }
 
 } // namespace
+
+std::unique_ptr<Model> word_level(Fields& fields, Pipeline&) {
+  Vocabulary vocabulary = read_vocabulary(fields.need("vocab"));
+  return std::make_unique<WordLevel>(std::move(vocabulary), fields.text("unk_token", "<unk>"));
+}
 
 std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
   Fields fields(node, "the model");

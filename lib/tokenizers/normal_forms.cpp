@@ -1,4 +1,4 @@
-#include <mha/tokenizers/normal_forms.hpp>
+#include <mha/tokenizers/normalizers.hpp>
 
 #include <mha/tokenizers/unicode.hpp>
 

@@ -32,4 +32,7 @@ Normalizer bert_normalizer(const BertNormalizerSettings& settings);
 /// What the settings of a BertNormalizer say.
 BertNormalizerSettings read_bert_settings(Fields& fields);
 
+/// Unicode's normal forms. NFD; NFKD where `compatible`; NFC or NFKC where also `composed`.
+void normalize(AlignedText& text, bool compatible, bool composed);
+
 } // namespace mha::tokenizers

@@ -1,6 +1,7 @@
 #pragma once
 // Special tokens of the files beside a tokenizer: BOS, EOS and the mask, and tokens that it lacks.
 
+#include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>
 
 namespace mha::tokenizers {
@@ -13,5 +14,8 @@ void read_special_tokens(const std::string& folder, Pipeline& parts);
 
 /// The template with or without BOS at its beginning. Throws Error if BOS is wanted and not known.
 TokenTemplate with_bos(const Pipeline& parts, bool wanted);
+
+/// The template of special tokens that a post-processor puts around a text.
+TokenTemplate read_post_processor(const JsonNode& node);
 
 } // namespace mha::tokenizers

@@ -3,9 +3,21 @@
 
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>
-#include <mha/tokenizers/pattern.hpp>
+#include <mha/tokenizers/regex.hpp>
+
+#include <functional>
 
 namespace mha::tokenizers {
+
+/// Cuts a text into what is found and what lies between.
+using Pattern = std::function<std::vector<Match>(std::string_view)>;
+
+/// {"String": "▁"} or {"Regex": "\\s+"}.
+Pattern read_pattern(const JsonNode& node);
+/// Text as it is.
+Pattern pattern_of(const std::string& text);
+/// Every character of a kind, each by itself.
+Pattern pattern_of(bool (*kind)(char32_t));
 
 enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 

@@ -2,7 +2,6 @@
 // Text to token numbers, as the tokenizer beside a checkpoint cuts it.
 
 #include <mha/system/note.hpp>
-#include <mha/tokenizers/around_text.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,13 @@
 #include <vector>
 
 namespace mha::tokenizers {
+
+/// Which special tokens stand around a text. What is written in the text itself is always
+/// recognised.
+struct SpecialTokens {
+  bool none = false;                      ///< no BOS, EOS, CLS, SEP at all
+  std::optional<bool> bos = std::nullopt; ///< with or without BOS, whatever the files say
+};
 
 /// Longer texts are refused before they are copied.
 inline constexpr std::size_t longest_text = std::size_t{1} << 30; // bytes

@@ -1,10 +1,8 @@
 #include <mha/tokenizers/tokenizer_files.hpp>
 
-#include <mha/tokenizers/beside_json.hpp>
 #include <mha/tokenizers/gguf.hpp>
 #include <mha/tokenizers/special_tokens.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
-#include <mha/tokenizers/tokenizer_json.hpp>
 
 #include <mha/files/inputs.hpp>
 #include <mha/files/pointer.hpp>

@@ -1,9 +1,9 @@
-#include <mha/tokenizers/tokenizer_json.hpp>
+#include <mha/tokenizers/tokenizer_files.hpp>
 
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/normalizers.hpp>
-#include <mha/tokenizers/post_processors.hpp>
 #include <mha/tokenizers/pre_tokenizers.hpp>
+#include <mha/tokenizers/special_tokens.hpp>
 #include <mha/tokenizers/text_time.hpp>
 
 #include <mha/files/text.hpp>

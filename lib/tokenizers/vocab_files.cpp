@@ -2,7 +2,6 @@
 // into words they do not say; it is known of the models that have nothing else.
 
 #include <mha/system/one_of.hpp>
-#include <mha/tokenizers/beside_json.hpp>
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/normalizers.hpp>
