@@ -2,13 +2,14 @@
 
 #include <mha/files/own_keys.hpp>
 #include <mha/system/one_of.hpp>
+#include <mha/system/words.hpp>
 
 namespace mha::naming {
 
 namespace {
 
-// One row a size. A key that is another size in some family (embedding_size, padded_vocab_size)
-// stands in none.
+// One list for each size. A key that means another size in some family (embedding_size,
+// padded_vocab_size) is in none.
 constexpr std::string_view heads[]{"num_attention_heads", "n_head", "n_heads", "num_heads",
                                    "nhead"};
 constexpr std::string_view kv_heads[]{"num_key_value_heads", "num_kv_heads", "n_kv_heads",
@@ -24,7 +25,7 @@ constexpr std::string_view vocabulary[]{"vocab_size", "d_vocab", "n_vocab"};
 constexpr std::span<const std::string_view> sizes[]{heads,  kv_heads,     head_width, width,
                                                     layers, feed_forward, vocabulary};
 
-/// The members of a section: the rest of their names, and what they say.
+/// The members of a section: their names after it, and their values.
 std::vector<std::pair<std::string, std::string>> members_of(const Config& config,
                                                             std::string_view section) {
   std::vector<std::pair<std::string, std::string>> members;
@@ -43,7 +44,7 @@ std::span<const std::string_view> size_spellings(std::string_view key) {
 }
 
 void require_computed(const Group& group) {
-  if (group.description) return; // which says what its keys mean
+  if (group.description) return; // it defines the meaning of its keys
   for (const auto& [key, why] : members_of(*group.config, io::refused_section))
     fail("{}: {} {}; describe the model by <naming> FILE.json<draft naming>", group.contents->name,
          key, why);
@@ -62,6 +63,14 @@ std::vector<Note> doubts_of(const Group& group) {
   for (const auto& [key, why] : members_of(*group.config, io::doubted_section))
     notes.push_back(warning(fmt::format("{}: {} {}", group.contents->name, key, why)));
   return notes;
+}
+
+std::optional<std::string> element(const std::string& list, std::size_t index) {
+  if (list.starts_with('[') && list.ends_with(']')) // a list of one
+    return index == 0 ? std::optional(list.substr(1, list.size() - 2)) : std::nullopt;
+  const std::vector<std::string_view> elements = split_at(list, ',');
+  if (index >= elements.size()) return std::nullopt;
+  return std::string(elements[index]);
 }
 
 } // namespace mha::naming

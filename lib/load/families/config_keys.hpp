@@ -1,6 +1,6 @@
 #pragma once
-// Keys of config.json under their other names: spellings of sizes, which families call hidden_size,
-// n_embd, d_model or dim, and the keys of files whose metadata is read as a config.json
+// Keys and lists of config.json: the spellings of sizes, which families call hidden_size, n_embd,
+// d_model or dim, and the keys of files whose metadata is read as a config.json
 // (files/own_keys.hpp).
 
 #include <mha/load/families/family.hpp>
@@ -14,20 +14,22 @@
 
 namespace mha::naming {
 
-/// All spellings of the size that `key` is a spelling of, `key` among them; empty where it is no
-/// size of this table. Every family reads every spelling, so that a second one with another value
-/// is an error, and one alone is read.
+/// All spellings of the size that `key` names, including `key`; empty if it is not a size. Every
+/// family reads every spelling, so that two spellings with different values are an error.
 std::span<const std::string_view> size_spellings(std::string_view key);
 
-/// Throws Error where the file says what no layer of it is computed with, by the key's name.
+/// Throws Error if the file has a key that makes its layers uncomputable here.
 void require_computed(const Group& group);
 
-/// What the file calls a key of the config; nothing of one that was made for it, where its metadata
-/// has keys of its own, and of one that says 0 or false, which switches nothing on there.
+/// The file's own name of a key of the config. Returns nothing for a key that was derived from the
+/// file's metadata, and for one with 0 or false, which means off there.
 std::optional<std::string> name_in_file(const Group& group, std::string_view key,
                                         std::string_view value);
 
-/// What of the file's keys the user must settle.
+/// Warnings about the file's keys that the user must settle.
 std::vector<Note> doubts_of(const Group& group);
+
+/// Element `index` of a list in config.json: "a,b,c".
+std::optional<std::string> element(const std::string& list, std::size_t index);
 
 } // namespace mha::naming

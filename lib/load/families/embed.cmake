@@ -1,9 +1,9 @@
-# Puts the families' files into one C++ file, each as a FamilyRow whose words are known without parsing its text:
+# Writes the families' files into one C++ file, each as a FamilyRow whose fields need no parsing of its text:
 #   cmake -D FOLDER=… -D "NAMES=qwen3 bert …" -D OUT=… -P embed.cmake
-# A family that is `like` another has that one's words where it says none itself. A file without a title is what
-# others are like.
+# A family that is `like` another inherits the entries that it does not have itself. A file without a title is only
+# a base for others.
 
-# The word of a file, or of the files that it is like.
+# The value of a key in a file, or in the files that it is like.
 function(word_of name key out)
   file(READ "${FOLDER}/${name}.json" text)
   string(JSON value ERROR_VARIABLE missing GET "${text}" ${key})

@@ -1,5 +1,6 @@
-// Rotations and windows of a family's file, and of the heads of latent attention.
+// Rotations and windows in a family's file, and those of latent attention.
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/steps.hpp>
 #include <mha/system/named.hpp>
@@ -11,14 +12,14 @@ namespace mha::naming {
 
 namespace {
 
-/// Whether SmolLM 3's layer rotates: no_rope_layers has 1 for those that do (sic), else every
-/// fourth does not.
+/// Whether a layer of SmolLM 3 rotates: no_rope_layers has 1 for those that do (sic); without it,
+/// every fourth does not.
 std::optional<bool> is_listed(const Group& group) {
   const std::optional<std::size_t> layer = group.number();
   const std::size_t interval = group.configured_count({"no_rope_layer_interval"}, 1).value_or(4);
   if (!layer) return std::nullopt;
   if (const std::optional<std::string> list = group.configured("no_rope_layers"))
-    if (const std::optional<std::string> one = element(*list, *layer)) return *one != "0";
+    if (const std::optional<std::string> value = element(*list, *layer)) return *value != "0";
   return (*layer + 1) % interval != 0;
 }
 
@@ -27,7 +28,7 @@ struct NamedSlides {
   Slides slides;
 };
 constexpr NamedSlides all_slides[]{
-    {"each", nullptr}, // whatever layer_types says
+    {"each", nullptr}, // whatever layer_types has
     {"every", every_layer},
     {"even", even_layers},
     {"upper", upper_layers},
@@ -39,11 +40,11 @@ constexpr NamedSlides all_slides[]{
 
 std::vector<std::string_view> keys_in(const JsonTree& arguments, std::string_view name,
                                       std::vector<std::string_view> otherwise) {
-  const JsonTree* const there = arguments.find(name);
-  return there ? words_of(there->as_text(name)) : otherwise;
+  const JsonTree* const keys = arguments.find(name);
+  return keys ? words_of(keys->as_text(name)) : otherwise;
 }
 
-/// The width of a head without the shared part, and of that, as far as something says them.
+/// The width of a head without the shared part, and that of the shared part, if known.
 struct HeadWidths {
   std::optional<double> alone, shared;
 };
@@ -59,7 +60,7 @@ HeadWidths widths_of_head(const Group& group, const LayerReading& to) {
   return parts;
 }
 
-/// 1/√d_k · g², g = 0.1 mscale_all_dim ln factor + 1 where rope_scaling has both.
+/// The scale is 1/√d_k · g² with g = 0.1 mscale_all_dim ln factor + 1 if rope_scaling has both.
 void set_scale(LayerReading& to, const HeadWidths& head) {
   const std::optional<double> mscale = rope_number(to, "mscale_all_dim"),
                               factor = rope_number(to, "factor");
@@ -91,8 +92,8 @@ void step_rotary(LayerReading& to, const JsonTree& arguments) {
   set_rotary(to, rotary);
 }
 
-/// Some layers do not rotate (NoPE). {"style", "base", "layers"}: "listed" in no_rope_layers, or
-/// those with a window of the kind that a window's `layers` says.
+/// Some layers do not rotate (NoPE). {"style", "base", "layers"}: the layers that rotate are
+/// "listed" in no_rope_layers, or are those with a window, named as in `layers` of a window.
 void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const std::string layers = text_in(arguments, "layers").value_or("listed");
@@ -108,15 +109,15 @@ void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
   if (rotates) return;
   if (row && flag_in(arguments, "by_window"))
     to.warn(message(
-        "layers of this model without a window do not rotate, and no number says which layer "
-        "this is: taken as one that rotates; <rope> none chooses"));
+        "layers of this model without a window do not rotate, and this layer's number is not "
+        "known: taken as one that rotates; <rope> none chooses"));
   else
     to.warn(message(
-        "some layers of this model do not rotate, and no number says which layer this is: taken "
+        "some layers of this model do not rotate, and this layer's number is not known: taken "
         "as one that does; <rope> none chooses"));
 }
 
-/// Ministral 3's length, which is of no effect.
+/// Marks Ministral 3's length as known; it has no effect.
 void step_long_positions(LayerReading& to, const JsonTree&) {
   rope_number(to, "max_position_embeddings");
 }
@@ -125,8 +126,8 @@ bool layer_has_window(const Group& group) {
   return is_sliding(group, all_but_every_fourth).value_or(false);
 }
 
-/// {"layers": NAME, "width": 4096, "by_itself": false}: which layers see a window, how wide it is
-/// where config.json is silent, and whether it is in use where use_sliding_window is not there.
+/// {"layers": NAME, "width": 4096, "by_itself": false}: the layers with a window, its width if
+/// config.json has none, and whether it is used if config.json has no use_sliding_window.
 void step_window(LayerReading& to, const JsonTree& arguments) {
   const std::string layers = text_in(arguments, "layers").value_or("every");
   const NamedSlides* const row = find_named(all_slides, layers);
@@ -135,8 +136,8 @@ void step_window(LayerReading& to, const JsonTree& arguments) {
              flag_in(arguments, "by_itself", true));
 }
 
-/// The last qk_rope_head_dim dimensions of a head rotate, in neighbours unless rope_interleave is
-/// false.
+/// The last qk_rope_head_dim dimensions of a head rotate, as pairs of neighbours unless
+/// rope_interleave is false.
 void step_latent_heads(LayerReading& to, const JsonTree&) {
   const HeadWidths head = widths_of_head(to.group(), to);
   set_rotary(to, {.style = to.is_true({"rope_interleave"}, true) ? "interleaved" : "half"});

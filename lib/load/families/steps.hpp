@@ -1,5 +1,5 @@
 #pragma once
-// Functions that a family's file calls by name, where no data says it shorter.
+// Functions that a family's file calls by name, for rules that data cannot express more briefly.
 
 #include <mha/load/families/description.hpp>
 
@@ -17,24 +17,24 @@ struct GroupTest {
 };
 std::span<const GroupTest> group_tests();
 
-/// A step of reading a layer: "steps": {NAME: arguments}. After the tensors and settings that are
-/// listed, in the file's order.
+/// A step of reading a layer: "steps": {NAME: arguments}. Steps run in the file's order, after the
+/// listed tensors and settings.
 struct LayerStep {
   std::string_view name;
   void (*take)(LayerReading& to, const JsonTree& arguments);
-  std::string_view arguments = {}; ///< members of them, separated by spaces; "*": any names
+  std::string_view arguments = {}; ///< their names, separated by spaces; "*": any names
 };
 std::span<const LayerStep> layer_steps();
 
-/// A step of what is said of a whole model: "model_steps": {NAME: arguments}.
+/// A step that completes the description of a whole model: "model_steps": {NAME: arguments}.
 struct ModelStep {
   std::string_view name;
-  void (*settle)(const Group& group, Description& said, const JsonTree& arguments);
-  std::string_view arguments = {}; ///< the same of it
+  void (*settle)(const Group& group, Description& description, const JsonTree& arguments);
+  std::string_view arguments = {}; ///< as in LayerStep
 };
 std::span<const ModelStep> model_steps();
 
-/// A member of a step's arguments, where it is there.
+/// A member of a step's arguments, or nothing.
 std::optional<std::string> text_in(const JsonTree& arguments, std::string_view name);
 std::optional<double> number_in(const JsonTree& arguments, std::string_view name);
 bool flag_in(const JsonTree& arguments, std::string_view name, bool otherwise = false);
@@ -60,7 +60,8 @@ void step_roformer_table(LayerReading& to, const JsonTree& arguments);
 void step_word(LayerReading& to, const JsonTree& arguments);
 void step_bart_heads(LayerReading& to, const JsonTree& arguments);
 void step_modernbert_positions(LayerReading& to, const JsonTree& arguments);
-void settle_modernbert_head(const Group& group, Description& said, const JsonTree& arguments);
+void settle_modernbert_head(const Group& group, Description& description,
+                            const JsonTree& arguments);
 
 // gemma_steps.cpp
 bool computes_hidden_act(const Group& group);
@@ -88,16 +89,18 @@ void step_mpt_limits(LayerReading& to, const JsonTree& arguments);
 
 // t5_steps.cpp
 void step_t5_bias(LayerReading& to, const JsonTree& arguments);
-void settle_t5_feed_forward(const Group& group, Description& said, const JsonTree& arguments);
+void settle_t5_feed_forward(const Group& group, Description& description,
+                            const JsonTree& arguments);
 
 // library_steps.cpp
-bool stands_in_a_module(const Group& group);
+bool is_below_a_module(const Group& group);
 bool has_axis_of_heads(const Group& group);
 bool has_kernels_of_matrices(const Group& group);
 void step_plain_vision(LayerReading& to, const JsonTree& arguments);
 void step_multihead_attention(LayerReading& to, const JsonTree& arguments);
 void step_transformer_lens(LayerReading& to, const JsonTree& arguments);
-void settle_transformer_lens(const Group& group, Description& said, const JsonTree& arguments);
+void settle_transformer_lens(const Group& group, Description& description,
+                             const JsonTree& arguments);
 void step_julia_heads(LayerReading& to, const JsonTree& arguments);
 void step_columns(LayerReading& to, const JsonTree& arguments);
 
@@ -106,8 +109,7 @@ bool is_of_graph(const Group& group);
 void step_graph(LayerReading& to, const JsonTree& arguments);
 
 // albert_layers.cpp
-/// Renames the shared weights to those of a model whose layers do not share; false: none are
-/// shared.
+/// Renames shared weights as if layers did not share them; returns false if none are shared.
 bool unshare_albert_layers(io::Contents& file, const Config& config);
 
 } // namespace mha::naming
