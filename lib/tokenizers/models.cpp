@@ -39,7 +39,7 @@ constexpr std::array<ModelKind, 4> model_kinds{{
     {"WordPiece", word_piece},
 }};
 
-/// Files from before models said their type: by what only one kind has.
+/// The type of a model in older files without one, from settings that only one kind has.
 std::string_view guessed_type(Fields& fields) {
   if (fields.find("merges")) return "BPE";
   if (const auto vocab = fields.find("vocab"); vocab && vocab->is_array()) return "Unigram";
@@ -78,7 +78,7 @@ Vocabulary read_vocabulary(const JsonNode& node) {
   node.each_member("the vocabulary", [&](std::string_view piece, const JsonNode& value) {
     const int id = value.integer("a token's number", most_id);
     if (!vocabulary.add(piece, id))
-      value.refuse(fmt::format("the piece '{}' is twice in the vocabulary", io::shown(piece)));
+      value.refuse(fmt::format("the piece '{}' appears twice in the vocabulary", io::shown(piece)));
   });
   if (const auto twice = vocabulary.finish())
     node.refuse(fmt::format("two pieces of the vocabulary have the number {}", *twice));

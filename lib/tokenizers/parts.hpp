@@ -33,7 +33,7 @@ public:
   /// tokenized.
   virtual void cut(std::string_view word, std::vector<Cut>& tokens) const = 0;
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  /// The token that stands for what the vocabulary lacks.
+  /// The token for text that the vocabulary lacks.
   std::optional<int> unknown() const { return unknown_; }
 
 protected:

@@ -14,7 +14,7 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// Longer templates are refused: in a sequence, each template that repeats the text doubles the
+/// Longer templates are an error: in a sequence, each template that repeats the text doubles the
 /// length.
 constexpr std::size_t longest_template = 10'000;
 
@@ -87,7 +87,7 @@ TokenTemplate byte_level_template(Fields& fields) {
   return {std::nullopt};
 }
 
-/// Each goes around what the one before made.
+/// Each template goes around the result of the previous one.
 TokenTemplate post_processor_sequence(Fields& fields) {
   TokenTemplate inner{std::nullopt};
   const JsonNode list = fields.need("processors");

@@ -20,7 +20,7 @@ Prefix read_prefix(Fields& fields) {
   if (name != "always" && name != "first" && name != "never")
     scheme->refuse("prepend_scheme must be \"always\", \"first\" or \"never\"");
   if (older && !wanted && name != "never")
-    scheme->refuse("add_prefix_space is false, and prepend_scheme says that there is one");
+    scheme->refuse("add_prefix_space is false, but prepend_scheme adds one");
   return name == "always" ? Prefix::always : name == "first" ? Prefix::first : Prefix::never;
 }
 
@@ -53,7 +53,7 @@ AlignedText in_bytes(const AlignedText& word) {
 }
 
 PreTokenizer pre_tokenizer_sequence(Fields& fields) {
-  constexpr std::size_t most = 64; // one calls the next
+  constexpr std::size_t most = 64; // each calls the next, so the stack limits their number
   const JsonNode list = fields.need("pretokenizers");
   PreTokenizer steps;
   list.each_element("pretokenizers", [&](const JsonNode& node) {
@@ -117,7 +117,7 @@ PreTokenizer whitespace_split(Fields&) {
 }
 
 PreTokenizer whitespace(Fields&) {
-  // Runs of words' characters, and runs of what is neither that nor white space.
+  // Runs of word characters, and runs of characters that are neither that nor white space.
   const auto runs = [](std::string_view text) {
     const auto kind = [](char32_t c) { return is_space(c) ? 0 : is_word(c) ? 1 : 2; };
     std::vector<Match> list;

@@ -1,4 +1,5 @@
-// SentencePiece's table of replacements: a double array of what is replaced, then the replacements.
+// SentencePiece's table of replacements: a double-array trie of the replaced texts, then the
+// replacements.
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
@@ -51,7 +52,7 @@ public:
       node.refuse("a table of text that is no UTF-8");
   }
 
-  /// What replaces a text: what the shortest entry says that the text begins with.
+  /// The replacement of a text, from the shortest entry that the text begins with.
   const char* find(std::string_view text) const {
     std::size_t at = offset(units_[0]);
     for (const char c : text) {
@@ -78,7 +79,7 @@ private:
   std::string texts_; ///< each ends in a zero byte
 };
 
-/// The end of the character as a reader sees it (a grapheme) that begins at `first`.
+/// The end of the grapheme (the character that a reader sees) that begins at `first`.
 std::size_t grapheme_end(std::string_view text, std::size_t first) {
   std::size_t at = first;
   auto before = static_cast<utf8proc_int32_t>(next_character(text, at));

@@ -1,5 +1,5 @@
 #pragma once
-// Search for the entries that a text begins with.
+// Search for the entries that are prefixes of a text.
 
 #include <mha/tokenizers/text_time.hpp>
 
@@ -13,24 +13,24 @@
 
 namespace mha::tokenizers {
 
-/// A set of texts, its entries, each with a number: a token's id, or an index of the caller's.
+/// A set of texts, the entries, each with a number: a token's id, or an index of the caller.
 class Prefixes {
 public:
-  /// An entry that a text begins with: its bytes and its number.
+  /// An entry that is a prefix of a text: its length and its number.
   struct Found {
     std::size_t length = 0;
     int value = 0;
   };
 
   void add(std::string_view text, int value);
-  /// Sorts the entries, after the last one was added and before a search. Of equal entries the
-  /// first one stays.
+  /// Sorts the entries; must be called after the last one was added and before a search. Of equal
+  /// entries the first one is kept.
   void finish();
 
   /// The longest entry that `text` begins with, or nothing.
   std::optional<Found> longest(std::string_view text) const;
-  /// Calls visit(Found) for every entry that `text` begins with, the shortest first. Long
-  /// ones take the text's time (TextTime).
+  /// Calls visit(Found) for every entry that `text` begins with, the shortest first. Long entries
+  /// count towards the time limit (TextTime).
   template <class Visit> void each(std::string_view text, const Visit& visit) const {
     if (text.empty()) return;
     Range range = first_[static_cast<unsigned char>(text[0])];
@@ -57,11 +57,11 @@ private:
   std::string_view text_of(const Entry& entry) const {
     return std::string_view(bytes_).substr(entry.begin, entry.length);
   }
-  /// A byte of an entry, or -1 behind its end: shorter texts stand first.
+  /// A byte of an entry, or -1 after its end, so that shorter texts come first.
   int byte_at(const Entry& entry, std::size_t at) const {
     return at < entry.length ? static_cast<unsigned char>(bytes_[entry.begin + at]) : -1;
   }
-  /// The entries of a range, equal up to byte `at`, whose byte there is `byte`.
+  /// The entries of a range, which are equal up to byte `at`, with `byte` there.
   Range narrowed(Range range, std::size_t at, char byte) const;
 
   std::string bytes_;              ///< of all entries

@@ -12,8 +12,9 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// Where a text is found from `at` on, or npos. string_view's search begins again after each first
-/// character: for two long runs of one character it takes the product of their lengths.
+/// The position of a text from `at` on, or npos. string_view's search restarts after each matching
+/// first character, so that for two long runs of one character it takes the product of their
+/// lengths.
 std::size_t place_of(std::string_view wanted, std::string_view text, std::size_t at) {
   const void* const found =
       memmem(text.data() + at, text.size() - at, wanted.data(), wanted.size());
@@ -24,7 +25,7 @@ std::size_t place_of(std::string_view wanted, std::string_view text, std::size_t
 constexpr std::array<std::string_view, 5> behaviors{"Removed", "Isolated", "MergedWithPrevious",
                                                     "MergedWithNext", "Contiguous"};
 
-/// A match joins the stretch before it, where that is none itself.
+/// Joins each match with the part before it, unless that is itself a match.
 std::vector<Match> merged_with_previous(const std::vector<Match>& matches) {
   std::vector<Match> list;
   bool before = false;
@@ -38,16 +39,16 @@ std::vector<Match> merged_with_previous(const std::vector<Match>& matches) {
   return list;
 }
 
-/// A match joins the stretch behind it, where that is none itself.
+/// Joins each match with the part after it, unless that is itself a match.
 std::vector<Match> merged_with_next(const std::vector<Match>& matches) {
   std::vector<Match> list;
-  bool behind = false;
+  bool after = false;
   for (auto match = matches.rbegin(); match != matches.rend(); ++match) {
-    if (match->found && !behind && !list.empty())
+    if (match->found && !after && !list.empty())
       list.back().begin = match->begin;
     else
       list.push_back(*match);
-    behind = match->found;
+    after = match->found;
   }
   std::ranges::reverse(list);
   return list;
