@@ -57,9 +57,9 @@ void Merges::reserve(std::size_t count) {
 
 void Merges::set_slots(std::size_t count) {
   if (count <= slots_.size()) return;
-  std::vector<Slot> old(count);
+  std::vector<PairSlot> old(count);
   old.swap(slots_);
-  for (const Slot& slot : old)
+  for (const PairSlot& slot : old)
     if (slot.rank != 0) slots_[slot_of(slot.pair)] = slot;
 }
 

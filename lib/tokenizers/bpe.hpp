@@ -33,7 +33,7 @@ public:
   int merged(std::uint32_t rank) const { return merged_[rank]; }
 
 private:
-  struct Slot {
+  struct PairSlot {
     std::uint64_t pair = 0; ///< the ids of both parts
     std::uint32_t rank = 0; ///< the rank plus one; 0: the slot is free
   };
@@ -41,8 +41,8 @@ private:
   std::size_t slot_of(std::uint64_t pair) const;
   void set_slots(std::size_t count);
 
-  std::vector<int> merged_; ///< by rank
-  std::vector<Slot> slots_; ///< a power of two in number, a third of them free
+  std::vector<int> merged_;     ///< by rank
+  std::vector<PairSlot> slots_; ///< a power of two in number, a third of them free
 };
 
 class Bpe : public Model {

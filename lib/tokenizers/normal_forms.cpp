@@ -71,9 +71,9 @@ void compose(std::vector<Character>& list) {
         starter != none &&
         (size == starter + 1 || (list[size - 1].combining_class != 0 &&
                                  list[size - 1].combining_class < c.combining_class));
-    const utf8proc_int32_t one = unblocked ? composite(list[starter].code, c.code) : 0;
-    if (one != 0) {
-      list[starter].code = one;
+    const utf8proc_int32_t composed = unblocked ? composite(list[starter].code, c.code) : 0;
+    if (composed != 0) {
+      list[starter].code = composed;
       list[starter].from = joined(list[starter].from, c.from);
       continue;
     }

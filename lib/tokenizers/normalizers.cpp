@@ -39,7 +39,7 @@ Normalizer normalizer_sequence(Fields& fields) {
     list.push_back(read_normalizer(node));
   });
   return [list](AlignedText& text) {
-    for (const Normalizer& one : list) one(text);
+    for (const Normalizer& step : list) step(text);
   };
 }
 
@@ -192,8 +192,9 @@ Normalizer bert_normalizer(Fields& fields) {
 }
 
 Normalizer read_normalizer(const JsonNode& node) {
-  return [one = read_kind<Normalizer>(node, "normalizer", normalizer_kinds)](AlignedText& text) {
-    one(text);
+  return [normalizer =
+              read_kind<Normalizer>(node, "normalizer", normalizer_kinds)](AlignedText& text) {
+    normalizer(text);
     text.check_growth();
     if (TextTime* const time = TextTime::of_text()) time->require("list of normalizers");
   };

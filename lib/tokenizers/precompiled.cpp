@@ -115,8 +115,8 @@ Normalizer precompiled(Fields& fields) {
       for (std::size_t c = first; c < at;) {
         const std::size_t begin = c;
         c += length_of(bytes[c]);
-        if (const char* one = table.find(bytes.substr(begin, c - begin)))
-          result.put(std::string_view(one), text.span(begin, c));
+        if (const char* replacement = table.find(bytes.substr(begin, c - begin)))
+          result.put(std::string_view(replacement), text.span(begin, c));
         else
           result.keep(text, begin, c);
       }

@@ -42,13 +42,13 @@ bool calls_groups(std::string_view expression) {
   return false;
 }
 
-/// Limits on time, memory and backtracking steps, so that a pathological expression cannot hang the
-/// program. The library does not check the time within a match, and each backtracking step may scan
-/// the whole text. So a match gets few steps at first, and is repeated with more of them as long as
-/// that is not expected to take too long.
-class Limits {
+/// MatchLimits on time, memory and backtracking steps, so that a pathological expression cannot
+/// hang the program. The library does not check the time within a match, and each backtracking step
+/// may scan the whole text. So a match gets few steps at first, and is repeated with more of them
+/// as long as that is not expected to take too long.
+class MatchLimits {
 public:
-  explicit Limits(std::size_t text)
+  explicit MatchLimits(std::size_t text)
       : params_(onig_new_match_param(), onig_free_match_param),
         time_(TextTime::of_text() ? *TextTime::of_text() : own_.emplace(text)) {
     constexpr std::size_t some = 100'000, for_a_byte = 4, most = 20'000'000;
@@ -66,8 +66,8 @@ public:
   }
   /// Called after a match exceeded its steps: whether it may be repeated with more.
   bool more() {
-    const double left = time_.left(), took = left_before_.value_or(left) - left;
-    if (left <= factor * took || steps_ == most_steps) return false;
+    const double left = time_.left(), spent = left_before_.value_or(left) - left;
+    if (left <= factor * spent || steps_ == most_steps) return false;
     left_before_ = left;
     set_steps(std::min(factor * steps_, most_steps));
     return true;
@@ -75,8 +75,8 @@ public:
   /// Called after a match was tried at one position.
   bool over() { return time_.over(); }
   const TextTime& time() const { return time_; }
-  Limits(const Limits&) = delete;
-  Limits& operator=(const Limits&) = delete;
+  MatchLimits(const MatchLimits&) = delete;
+  MatchLimits& operator=(const MatchLimits&) = delete;
 
 private:
   static constexpr std::size_t most_steps = 10'000'000, factor = 4;
@@ -133,7 +133,7 @@ Regex::Regex(const std::string& expression) {
 
 std::vector<Match> Regex::matches(std::string_view text) const {
   std::vector<Match> list;
-  Limits limits(text.size());
+  MatchLimits limits(text.size());
   const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(
       onig_region_new(), [](OnigRegion* r) { onig_region_free(r, 1); });
   const OnigUChar* begin = bytes_of(text.data());

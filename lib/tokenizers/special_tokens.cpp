@@ -60,8 +60,8 @@ constexpr std::string_view of_llama[]{
     "LlamaTokenizer",  "LlamaTokenizerFast",  "GemmaTokenizer",     "GemmaTokenizerFast",
     "CohereTokenizer", "CohereTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"};
 
-/// Settings of all files, by name; the file that is read first wins.
-class Settings {
+/// FileSettings of all files, by name; the file that is read first wins.
+class FileSettings {
 public:
   void read(const std::string& folder, const std::string& name) {
     const auto bytes = read_file_of(folder, name);
@@ -136,9 +136,9 @@ private:
 
 /// Adds the tokens that the files name and the tokenizer lacks, with the id of their piece, or else
 /// the id that the files give, or else the next one. Two tokens with one id are an error.
-void add_named(const Settings& settings, Pipeline& parts) {
+void add_named(const FileSettings& settings, Pipeline& parts) {
   std::vector<Named> wanted = settings.added;
-  std::ranges::stable_sort(wanted, {}, [](const Named& one) { return one.id.value_or(0); });
+  std::ranges::stable_sort(wanted, {}, [](const Named& named) { return named.id.value_or(0); });
   std::set<std::string_view> special;
   for (const auto& [name, token] : settings.special) special.insert(token.content);
   for (const AddedToken& token : settings.more) special.insert(token.content);
@@ -157,26 +157,26 @@ void add_named(const Settings& settings, Pipeline& parts) {
   int next = std::max(vocabulary.size(), by_id.empty() ? 0 : by_id.rbegin()->first + 1);
   bool changed = false;
   std::map<std::string, int> given; // ids that the files give to tokens
-  for (Named& one : wanted) {
-    AddedToken& token = one.token;
+  for (Named& named : wanted) {
+    AddedToken& token = named.token;
     if (token.content.empty()) continue;
     const auto piece = id_of(parts, token.content);
-    if (one.id && piece && *piece != *one.id)
+    if (named.id && piece && *piece != *named.id)
       fail("{}: {} gives the token '{}' the number {}, which is {} here", io::shown(parts.name),
-           one.file, io::shown(token.content), *one.id, *piece);
-    if (const auto [first, is_new] = given.emplace(token.content, one.id.value_or(-1));
-        one.id && !is_new && first->second != *one.id)
+           named.file, io::shown(token.content), *named.id, *piece);
+    if (const auto [first, is_new] = given.emplace(token.content, named.id.value_or(-1));
+        named.id && !is_new && first->second != *named.id)
       fail("{}: {} gives the token '{}' the number {}, and before it {}", io::shown(parts.name),
-           one.file, io::shown(token.content), *one.id, first->second);
+           named.file, io::shown(token.content), *named.id, first->second);
     if (!known.insert(token.content).second) continue;
-    token.id = piece ? *piece : one.id ? *one.id : next;
-    if (!one.id || special.contains(token.content))
-      token.special = true, token.normalized = one.id ? token.normalized : false;
+    token.id = piece ? *piece : named.id ? *named.id : next;
+    if (!named.id || special.contains(token.content))
+      token.special = true, token.normalized = named.id ? token.normalized : false;
     const auto other = piece ? std::nullopt : vocabulary.piece_of(token.id);
     const auto [taken, is_new] = by_id.emplace(token.id, token.content);
     if (other || !is_new)
       fail("{}: {} gives the token '{}' the number {}, which is that of '{}'",
-           io::shown(parts.name), one.file, io::shown(token.content), token.id,
+           io::shown(parts.name), named.file, io::shown(token.content), token.id,
            io::shown(other ? *other : std::string_view(taken->second)));
     next = std::max(next, token.id + 1);
     tokens.push_back(token);
@@ -186,7 +186,8 @@ void add_named(const Settings& settings, Pipeline& parts) {
 }
 
 /// The token with a name such as "bos", by its piece or else by config.json's id.
-std::optional<int> token(const Pipeline& parts, const Settings& settings, const std::string& name) {
+std::optional<int> token(const Pipeline& parts, const FileSettings& settings,
+                         const std::string& name) {
   if (const auto piece = settings.pieces.find(name + "_token"); piece != settings.pieces.end())
     if (const auto id = id_of(parts, piece->second)) return id;
   const auto id = settings.ids.find(name + "_token_id");
@@ -195,20 +196,20 @@ std::optional<int> token(const Pipeline& parts, const Settings& settings, const 
 }
 
 TokenTemplate with(TokenTemplate post_template, std::optional<int> id, bool wanted, bool first) {
-  const bool there =
+  const bool is_present =
       !post_template.empty() && (first ? post_template.front() : post_template.back()) == id && id;
-  if (there == wanted || !id) return post_template;
-  const auto place = first   ? post_template.begin()
-                     : there ? post_template.end() - 1
-                             : post_template.end();
-  if (there)
+  if (is_present == wanted || !id) return post_template;
+  const auto place = first        ? post_template.begin()
+                     : is_present ? post_template.end() - 1
+                                  : post_template.end();
+  if (is_present)
     post_template.erase(place);
   else
     post_template.insert(place, id);
   return post_template;
 }
 
-void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, bool first) {
+void follow(Pipeline& parts, const FileSettings& settings, std::optional<bool> add, bool first) {
   if (!add) return;
   const std::optional<int> id = first ? parts.bos : parts.eos;
   const char* name = first ? "bos" : "eos";
@@ -222,10 +223,10 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
                                                       name, io::shown(piece->second)),
          name, name);
   }
-  const TokenTemplate there = parts.post_template;
+  const TokenTemplate before = parts.post_template;
   parts.post_template = with(std::move(parts.post_template), id, *add, first);
   // Classes that make their own template do this regularly.
-  if (parts.post_template != there && !is_one_of(settings.family, of_llama))
+  if (parts.post_template != before && !is_one_of(settings.family, of_llama))
     parts.notes.emplace_back(
         fmt::format("tokenizer_config.json has add_{}_token {}, the tokenizer's own template "
                     "{}: the first counts",
@@ -235,7 +236,7 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
 } // namespace
 
 void read_special_tokens(const std::string& folder, Pipeline& parts) {
-  Settings settings;
+  FileSettings settings;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "config.json"})
     settings.read(folder, name);
   settings.read_added(folder);

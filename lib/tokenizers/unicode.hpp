@@ -16,9 +16,9 @@ std::size_t length_of(char lead);
 std::size_t characters_in(std::string_view text);
 /// The character before byte `end` of valid UTF-8, or 0 at the beginning.
 char32_t character_before(std::string_view text, std::size_t end);
-/// Where the white space begins that ends at byte `end`, but not before `first`.
+/// The start of the white space that ends at byte `end`, but not before `first`.
 std::size_t trim_end(std::string_view text, std::size_t end, std::size_t first);
-/// Where the white space ends that begins at byte `begin`.
+/// The end of the white space that begins at byte `begin`.
 std::size_t trim_begin(std::string_view text, std::size_t begin);
 
 bool is_space(char32_t c);           ///< White_Space

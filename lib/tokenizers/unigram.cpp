@@ -66,7 +66,7 @@ private:
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t next = at + length_of(word[at]);
       bool alone = false; // whether the character has a token of its own
-      pieces_.each(word.substr(at), [&](Prefixes::Found found) {
+      pieces_.each(word.substr(at), [&](Prefixes::FoundEntry found) {
         offer(at, at + found.length, scored_.scores[static_cast<std::size_t>(found.value)],
               found.value);
         alone = alone || at + found.length == next;
@@ -119,7 +119,8 @@ std::unique_ptr<Model> unigram(Fields& fields, Pipeline& parts) {
       if (++count == 1) {
         const std::string_view piece = part.text("a piece", decoded);
         if (!vocabulary.add(piece, id))
-          entry.refuse(fmt::format("the piece '{}' appears twice in the vocabulary", io::shown(piece)));
+          entry.refuse(
+              fmt::format("the piece '{}' appears twice in the vocabulary", io::shown(piece)));
       } else if (count == 2) {
         scored.scores.push_back(part.number("a score"));
       }

@@ -165,7 +165,7 @@ const Description& said_of(const FamilyRow& family, const Group& group, bool who
   std::string key(1, whole ? '+' : ' ');
   for (const JsonTree* level : levels) {
     cases.push_back(cases_of(*level, conditions, whole));
-    for (const Case& one : cases.back()) key += one.holds ? '1' : '0';
+    for (const Case& choice : cases.back()) key += choice.holds ? '1' : '0';
   }
   const std::lock_guard hold(lock);
   std::shared_ptr<const Description>& description = made[{&family, key}];
@@ -174,8 +174,8 @@ const Description& said_of(const FamilyRow& family, const Group& group, bool who
   tree.kind = JsonTree::Kind::object, tree.where = levels.back()->where;
   for (std::size_t level = 0; level < levels.size(); ++level) {
     merge(tree, *levels[level], true);
-    for (const Case& one : cases[level])
-      if (one.holds) merge(tree, *one.tree, true);
+    for (const Case& choice : cases[level])
+      if (choice.holds) merge(tree, *choice.tree, true);
   }
   description = described_family(tree, family);
   return *description;
