@@ -47,7 +47,7 @@ void AlignedText::check_growth() const {
   constexpr std::size_t at_once = 4096, times = 64;
   const ByteRange whole = span(0, bytes.size());
   if (bytes.size() > at_once + times * (whole.end - whole.begin))
-    fail("the tokenizer turns {} of the text into {}, more than any tokenizer means",
+    fail("the tokenizer turns {} of the text into {}, which is too much",
          counted(whole.end - whole.begin, "bytes"), bytes.size());
 }
 

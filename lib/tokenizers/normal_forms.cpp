@@ -13,7 +13,7 @@ namespace {
 
 struct Character {
   utf8proc_int32_t code;
-  utf8proc_propval_t combining_class; ///< canonical combining class; 0 of what others combine with
+  utf8proc_propval_t combining_class; ///< canonical combining class; 0 for a starter
   ByteRange from;
 };
 

@@ -32,7 +32,7 @@ Normalizer bert_normalizer(const BertNormalizerSettings& settings);
 /// Reads the settings of a BertNormalizer.
 BertNormalizerSettings read_bert_settings(Fields& fields);
 
-/// Unicode's normal forms. NFD; NFKD where `compatible`; NFC or NFKC where also `composed`.
+/// Brings a text to a Unicode normal form: NFD, or NFKD if `compatible`; NFC or NFKC if `composed`.
 void normalize(AlignedText& text, bool compatible, bool composed);
 
 } // namespace mha::tokenizers

@@ -70,7 +70,7 @@ struct Pipeline {
   TokenTemplate post_template{std::nullopt};
   std::optional<int> bos, eos, mask;
   int type_id = 0; ///< first one other than 0 that the template gives to a single text, or 0
-  std::vector<Note> notes; ///< where the files contradict each other
+  std::vector<Note> notes; ///< contradictions between the files
   /// The file's truncation length, which is not applied.
   std::optional<std::size_t> ignored_max_length;
   bool byte_level = false;       ///< vocabulary entries spell bytes as GPT-2's 256 characters

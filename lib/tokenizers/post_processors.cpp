@@ -50,7 +50,7 @@ TokenTemplate processing_template(Fields& fields) {
       if (name != "A") id.refuse("a template of a single text has Sequence \"A\" only");
       constexpr std::ptrdiff_t most = 16; // each holds the whole text once more
       if (std::ranges::count_if(post_template, [](const auto& id) { return !id; }) == most)
-        node.refuse("the text more often than any tokenizer means");
+        node.refuse("the text is repeated too often");
       post_template.push_back(std::nullopt);
       continue;
     }
@@ -58,8 +58,7 @@ TokenTemplate processing_template(Fields& fields) {
     if (found == tokens.end())
       id.refuse(fmt::format("'{}' is not among the template's special_tokens", io::shown(name)));
     post_template.insert(post_template.end(), found->second.begin(), found->second.end());
-    if (post_template.size() > longest_template)
-      node.refuse("more special tokens than any tokenizer means");
+    if (post_template.size() > longest_template) node.refuse("too many special tokens");
   }
   return post_template;
 }
@@ -98,8 +97,7 @@ TokenTemplate post_processor_sequence(Fields& fields) {
         whole.push_back(place);
       else
         whole.insert(whole.end(), inner.begin(), inner.end());
-      if (whole.size() > longest_template)
-        list.refuse("more special tokens than any tokenizer means");
+      if (whole.size() > longest_template) list.refuse("too many special tokens");
     }
     inner = std::move(whole);
   }

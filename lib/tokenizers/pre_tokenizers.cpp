@@ -136,7 +136,7 @@ PreTokenizer whitespace(Fields&) {
 PreTokenizer fixed_length(Fields& fields) {
   const auto node = fields.find("length");
   const int length = node ? node->integer("the length", most_id) : 5;
-  if (length == 0) node->refuse("a length of 0, into which nothing can be cut");
+  if (length == 0) node->refuse("the length must not be 0");
   const auto runs = [length](std::string_view text) {
     std::vector<Match> list;
     for (std::size_t at = 0; at < text.size();) {

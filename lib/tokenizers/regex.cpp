@@ -115,7 +115,7 @@ Regex::Regex(const std::string& expression) {
     onig_initialize(encodings, 1);
   });
   if (expression.size() > longest)
-    fail("the pattern has {} bytes; at most {} are taken", expression.size(), longest);
+    fail("the pattern has {} bytes; at most {} are allowed", expression.size(), longest);
   if (calls_groups(expression))
     fail("the pattern '{}' calls one of its groups (\\g<…>), which is not supported",
          io::shown(expression));

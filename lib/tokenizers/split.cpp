@@ -105,7 +105,7 @@ Pattern read_pattern(const io::JsonNode& node) {
   fields.finish();
   if (text && !regex) {
     const std::string wanted = text->text("a pattern's text");
-    if (wanted.empty()) text->refuse("a pattern of no text, which would be found everywhere");
+    if (wanted.empty()) text->refuse("an empty pattern, which would match everywhere");
     return pattern_of(wanted);
   }
   if (!regex || text) node.refuse("a pattern is {\"String\": …} or {\"Regex\": …}");

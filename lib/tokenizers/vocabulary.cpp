@@ -48,7 +48,7 @@ std::uint64_t key_of(std::string_view text) {
   };
   const char *at = text.data(), *last = at + text.size() - sizeof hash;
   for (; at < last; at += sizeof hash) mix(at);
-  mix(last); // overlaps the word before it where the length is no multiple of 8
+  mix(last); // overlaps the previous word if the length is not a multiple of 8
   return hash | hash_bit;
 }
 
