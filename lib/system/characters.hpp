@@ -18,7 +18,7 @@ struct Utf8 {
   char32_t code = 0;
 };
 Utf8 first_utf8(std::string_view text);
-/// The characters of a text; U+FFFD for a byte that is no UTF-8.
+/// The characters of a text; U+FFFD for a byte that is not UTF-8.
 std::u32string utf32_of(std::string_view text);
 /// Appends a character as UTF-8.
 void append_utf8(std::string& text, std::uint32_t code);

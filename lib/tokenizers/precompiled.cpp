@@ -27,7 +27,7 @@ std::string decode_base64(const JsonNode& node) {
                       : c == '+'             ? 62
                       : c == '/'             ? 63
                                              : -1;
-    if (value < 0) node.refuse("a table that is no base64");
+    if (value < 0) node.refuse("a table that is not base64");
     bits = bits << 6 | static_cast<std::uint32_t>(value);
     if ((count += 6) < 8) continue;
     count -= 8;
@@ -49,7 +49,7 @@ public:
     texts_ = bytes.substr(4 + size);
     if (!texts_.empty() && texts_.back() != '\0') node.refuse("a table whose last text never ends");
     if (io::invalid_utf8(texts_) != std::string::npos)
-      node.refuse("a table of text that is no UTF-8");
+      node.refuse("a table of text that is not UTF-8");
   }
 
   /// The replacement of a text, from the shortest entry that the text begins with.
