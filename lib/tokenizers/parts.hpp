@@ -51,7 +51,7 @@ struct BertNormalizerSettings {
   std::optional<bool> strip_accents;
 };
 
-/// Settings of tokenizer.json that tokenizer_config.json can override (beside_json.cpp); nullopt if
+/// Settings of tokenizer.json that tokenizer_config.json can override (tokenizer_config.cpp); nullopt if
 /// the tokenizer has no such part.
 struct OverridableSettings {
   std::optional<BertNormalizerSettings> bert; ///< nullopt if the normalizer is not a BertNormalizer
