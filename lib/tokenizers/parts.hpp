@@ -51,8 +51,8 @@ struct BertNormalizerSettings {
   std::optional<bool> strip_accents;
 };
 
-/// Settings of tokenizer.json that tokenizer_config.json can override (tokenizer_config.cpp); nullopt if
-/// the tokenizer has no such part.
+/// Settings of tokenizer.json that tokenizer_config.json can override (tokenizer_config.cpp);
+/// nullopt if the tokenizer has no such part.
 struct OverridableSettings {
   std::optional<BertNormalizerSettings> bert; ///< nullopt if the normalizer is not a BertNormalizer
   std::optional<bool> add_prefix_space;       ///< nullopt if the pre-tokenizer is not ByteLevel
