@@ -3,7 +3,7 @@
 
 #include <mha/model/run_request.hpp>
 #include <mha/render/text.hpp>
-#include <mha/system/shell_word.hpp>
+#include <mha/system/characters.hpp>
 
 namespace mha::app {
 

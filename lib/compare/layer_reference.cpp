@@ -8,8 +8,8 @@
 #include <mha/model/opened_model.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/observe/trace.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/clock.hpp>
-#include <mha/system/shell_word.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include <mha/compare/reference.hpp>
 #include <mha/load/load.hpp>
-#include <mha/system/effort.hpp>
+#include <mha/system/clock.hpp>
 
 namespace mha {
 

@@ -5,7 +5,7 @@
 #include <mha/compare/reference.hpp>
 #include <mha/compare/same_text.hpp>
 #include <mha/model/opened_model.hpp>
-#include <mha/system/effort.hpp>
+#include <mha/system/clock.hpp>
 
 #include <optional>
 #include <vector>

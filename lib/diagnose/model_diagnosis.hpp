@@ -6,7 +6,7 @@
 #include <mha/diagnose/diagnose.hpp>
 #include <mha/naming/layer_words.hpp>
 #include <mha/model/opened_model.hpp>
-#include <mha/system/effort.hpp>
+#include <mha/system/clock.hpp>
 
 #include <functional>
 #include <string>

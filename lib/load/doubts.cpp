@@ -7,7 +7,6 @@
 #include <mha/load/layer_source.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/system/characters.hpp>
-#include <mha/system/shell_word.hpp>
 #include <mha/system/words.hpp>
 
 #include <algorithm>

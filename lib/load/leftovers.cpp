@@ -3,7 +3,7 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/load/described.hpp>
-#include <mha/load/families/own_names.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/positions.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/known_models.hpp>

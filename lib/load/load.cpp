@@ -7,7 +7,7 @@
 #include <mha/layer/select.hpp>
 #include <mha/naming/spelling.hpp>
 #include <mha/load/described.hpp>
-#include <mha/load/families/own_names.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/unread_settings.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/layer_source.hpp>

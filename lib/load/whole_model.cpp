@@ -1,8 +1,8 @@
 #include <mha/load/whole_model.hpp>
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/kinds.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/size_keys.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/model_reader.hpp>
 #include <mha/system/one_of.hpp>

@@ -3,7 +3,7 @@
 
 #include <mha/system/note.hpp>
 #include <mha/tensor/tensor.hpp>
-#include <mha/tokenizers/around_text.hpp>
+#include <mha/tokenizers/tokenizer.hpp>
 
 #include <string>
 #include <vector>

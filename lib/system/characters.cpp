@@ -24,6 +24,16 @@ std::size_t sequence_length(std::string_view text) {
   return overlong || beyond ? 0 : length;
 }
 
+/// Whether a terminal shows every character of a word.
+bool is_visible(std::string_view word) {
+  while (!word.empty()) {
+    const Utf8 character = first_utf8(word);
+    if (!character.valid || is_unsafe(character.code)) return false;
+    word.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
 } // namespace
 
 Utf8 first_utf8(std::string_view text) {
@@ -81,7 +91,7 @@ std::string bare_letters(std::string_view name) {
 }
 
 bool is_plain_ascii(std::string_view text) {
-  bool plain = true; // no early end, so that the loop is one of vectors
+  bool plain = true; // without an early exit the compiler vectorizes the loop
   for (const char byte : text) plain &= static_cast<unsigned char>(byte - 0x20) < 0x5f;
   return plain;
 }
@@ -92,8 +102,9 @@ bool is_unsafe(char32_t code) {
   const bool direction =
       code == 0x061c || within(0x200e, 0x200f) || within(0x202a, 0x202e) || within(0x2066, 0x2069);
   const bool separator = within(0x2028, 0x2029);
-  const bool none = (code & 0xfffe) == 0xfffe || within(0xfdd0, 0xfdef) || within(0xd800, 0xdfff);
-  return control || direction || separator || none;
+  const bool noncharacter =
+      (code & 0xfffe) == 0xfffe || within(0xfdd0, 0xfdef) || within(0xd800, 0xdfff);
+  return control || direction || separator || noncharacter;
 }
 
 std::string json_escape(char32_t code) {
@@ -139,6 +150,22 @@ std::string safe_json(std::string_view text) {
     const bool stays = !character.valid || bytes == "\n" || bytes == "\t";
     return stays ? std::nullopt : safe_escape(character);
   });
+}
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789_-./=:,@+%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos)
+    return std::string(word);
+  if (!is_visible(word)) { // so that a terminal shows it, and a shell reads it
+    std::string escaped = "$'";
+    for (const char c : word) {
+      const bool raw = c >= ' ' && c < 0x7f && c != '\'' && c != '\\';
+      escaped += raw ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    return escaped + "'";
+  }
+  return "'" + with_replaced(word, {{'\'', "'\\''"}}) + "'";
 }
 
 } // namespace mha

@@ -18,12 +18,12 @@ namespace {
 enum class Level { portable, avx2, avx512, amx };
 
 Level highest_allowed() {
-  const char* word = std::getenv("MHA_CPU");
-  if (!word) return Level::amx;
-  constexpr std::array<std::string_view, 4> words{"portable", "avx2", "avx512", "amx"};
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (words[i] == word) return static_cast<Level>(i);
-  fail("MHA_CPU={}: expected portable, avx2, avx512 or amx", word);
+  const char* value = std::getenv("MHA_CPU");
+  if (!value) return Level::amx;
+  constexpr std::array<std::string_view, 4> names{"portable", "avx2", "avx512", "amx"};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == value) return static_cast<Level>(i);
+  fail("MHA_CPU={}: expected portable, avx2, avx512 or amx", value);
 }
 
 bool allowed(Level level) {
@@ -36,7 +36,7 @@ bool allowed(Level level) {
 bool runs_avx2() {
   if (!allowed(Level::avx2)) return false;
 #if defined(__x86_64__)
-  // The unit may use F16C too, which Clang 14 cannot ask for: every processor with AVX2 has it.
+  // The kernels also use F16C. Clang 14 cannot query it, but every processor with AVX2 has it.
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
   return false;
@@ -60,7 +60,7 @@ bool runs_amx() {
     return false;
   constexpr unsigned amx_bf16 = 1U << 22, amx_tile = 1U << 24;
   if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
-  // Linux lends the tile registers, 8 KiB a thread, on request.
+  // Linux grants the tile registers, 8 KiB a thread, on request.
   constexpr long request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, of asm/prctl.h
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 #else

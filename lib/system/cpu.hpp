@@ -1,6 +1,6 @@
 #pragma once
-// Which instruction sets this machine runs, and may use: the environment variable MHA_CPU
-// (portable, avx2, avx512, amx) says what is used at most; an Error if it is another word.
+// The instruction sets that this machine has and may use. The environment variable MHA_CPU
+// (portable, avx2, avx512, amx) limits them; any other value is an Error.
 
 namespace mha {
 
@@ -8,7 +8,7 @@ namespace mha {
 bool runs_avx2();
 /// AVX-512 F, DQ, BW and VL.
 bool runs_avx512();
-/// AMX in bfloat16, and Linux lends the tile registers on request.
+/// AMX in bfloat16. Asks Linux for the tile registers, which it grants on request only.
 bool runs_amx();
 
 } // namespace mha

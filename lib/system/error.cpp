@@ -14,8 +14,8 @@ namespace mha {
 
 namespace {
 
-/// Names in files may be as long as the file: of a message too long to read, the beginning,
-/// which says where, and the end, which says what was expected.
+/// Names in files may be as long as the file. A message too long to read keeps its beginning, which
+/// has the place, and its end, which has what was expected.
 std::string of_sensible_length(const std::string& line) {
   constexpr std::size_t longest = 2000, head = 1200, tail = 600;
   if (line.size() <= longest) return line;
@@ -41,7 +41,7 @@ std::string line_of(const Message& message, Wording wording) {
   return of_sensible_length(in_one_line(message.in_words(wording)));
 }
 
-/// Which characters a word has, each as one of 32 bits.
+/// The set of characters in a word, hashed to 32 bits.
 std::uint32_t letters_in(std::string_view word) {
   std::uint32_t letters = 0;
   for (const char c : word) letters |= std::uint32_t{1} << (static_cast<unsigned char>(c) % 32);
@@ -78,7 +78,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string counted(std::size_t n, std::string_view plural) {
   if (n != 1) return fmt::format("{} {}", n, plural);
   if (plural.starts_with("queries")) return fmt::format("1 query{}", plural.substr(7));
-  // The word that counts is the first that ends in s.
+  // The noun is the first word that ends in s.
   std::size_t s = plural.find('s');
   while (s != std::string_view::npos && s + 1 < plural.size() && plural[s + 1] != ' ')
     s = plural.find('s', s + 1);
@@ -91,13 +91,13 @@ std::string closest(std::string_view word, std::span<const std::string_view> can
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   const std::uint32_t letters = letters_in(word);
   for (std::string_view candidate : candidates) {
-    // What lengths and letters alone tell: a step changes the length by at most one, the set of
-    // letters by at most two.
+    // Lengths and letters alone rule out most candidates: an edit changes the length by at most
+    // one, the set of letters by at most two.
     const std::size_t longer = std::max(word.size(), candidate.size()),
                       shorter = std::min(word.size(), candidate.size());
     if (longer - shorter >= best_distance) continue;
-    const int apart = std::popcount(letters ^ letters_in(candidate));
-    if (static_cast<std::size_t>(apart) > 2 * (best_distance - 1)) continue;
+    const int differing = std::popcount(letters ^ letters_in(candidate));
+    if (static_cast<std::size_t>(differing) > 2 * (best_distance - 1)) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && distance < candidate.size())
       best_distance = distance, best = candidate;

@@ -37,7 +37,7 @@ std::size_t free_memory() {
 }
 
 void require_memory(std::size_t bytes, const Message& what, const Message& cure) {
-  // Where it is little, it fits: the system need not be asked.
+  // Small requests always fit, and asking the system takes time.
   if (bytes < std::size_t{16} << 20) return;
   const std::size_t limit = memory_limit();
   if (limit == 0 || bytes <= limit / 10 * 9) return;

@@ -1,5 +1,5 @@
 #pragma once
-// Memory for many numbers: at the start of a cache line, blocks in huge pages and used again.
+// Memory for many numbers, aligned to cache lines; large blocks are in huge pages and reused.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,28 +7,29 @@
 
 namespace mha {
 
-/// What new memory holds.
+/// The content of new memory.
 enum class Fill : std::uint8_t {
   anything,
   zeros,
-  sparse_zeros, ///< in small pages, of which those that are written take memory
+  sparse_zeros, ///< in small pages, which take memory only once they are written
 };
 
-/// `bytes` bytes; null if there are no more. From 256 KiB on they lie in huge pages where the system
-/// has them, but for sparse zeros: blocks scattered over small pages crowd some places of the second
-/// cache and leave others empty. Blocks that were not zeroed serve the next requests when they are
-/// given back: to have the same pages cleared again takes longer than to compute what goes there.
-/// Large zeroed ones, which files are read into, return to the system.
+/// A block of `bytes` bytes; null if there is no memory. From 256 KiB on, except for sparse zeros,
+/// a block is in huge pages where the system has them, because small pages scattered in physical
+/// memory compete for some sets of the second-level cache and leave others unused. A block that was
+/// not zeroed is kept for later requests when it is freed: having the system clear the pages again
+/// takes longer than computing their content. Large zeroed blocks, which files are read into,
+/// return to the system.
 std::shared_ptr<std::byte> take_memory(std::size_t bytes, Fill fill);
 
-/// Whether blocks that are given back are kept for the next requests, as they are at first. If not,
-/// what is unused returns to the system, now and whenever a block is given back.
+/// Whether freed blocks are kept for later requests, which is the default. If not, unused memory
+/// returns to the system now and whenever a block is freed.
 void keep_unused_memory(bool keep);
 
-/// Room for numbers that a thread uses again and again. Growing loses what was there.
+/// Scratch memory that a thread reuses. Growing loses the content.
 template <class T> class Buffer {
 public:
-  /// Room for n numbers, with any values. Throws std::bad_alloc.
+  /// Memory for n numbers of any value. Throws std::bad_alloc.
   T* room_for(std::size_t n);
   T* data() const { return reinterpret_cast<T*>(memory_.get()); }
 

@@ -10,29 +10,29 @@ namespace mha {
 
 namespace {
 
-// A reference stands between the first two; in plain text the third stands before each of them.
+// The first two enclose a reference; the third escapes any of them in plain text.
 constexpr char opening_mark = '\x0e', closing_mark = '\x0f', plain_mark = '\x10';
 
 bool is_mark(char c) {
   return c == opening_mark || c == closing_mark || c == plain_mark;
 }
 
-/// What messages refer to on the command line, and where a program's author finds the same.
+/// A phrase for the user of the command line, and for a program's author.
 struct Phrase {
-  std::string_view name, typed, of_program;
+  std::string_view name, typed, in_programs;
 };
 constexpr Phrase phrases[]{
     {"names page", "`mha-inspect names`", "docs/formats.md"},
     {"stages page", "`mha-inspect stages`", "docs/stages.md"},
     {"pieces show", "`mha-inspect tokens` shows", "their pieces show"},
-    {"which layer", "choose with --layer N, --layer 0-2 or --layer all", "say which"},
+    {"which layer", "choose with --layer N, --layer 0-2 or --layer all", "choose one"},
     {"joins parts", "which only `convert` reads: mha-inspect convert PART... -o FILE",
      "which the program joins with the other parts first (docs/cluster.md)"},
-    {"draft naming", ", of which info --as-naming writes a draft", " (docs/describing.md)"},
+    {"draft naming", ", which info --as-naming drafts", " (docs/describing.md)"},
     {"start from q, k and v", "show q=FILE k=FILE v=FILE", "give q, k and v"},
     {"stream to a file", "let `dump` stream them to a file", "stream them"},
     {"weights and stages", "`info` and `show --text …`", "the weights and the stages before it"},
-    {"stages say", "`show --text …` says", "its stages say"},
+    {"stages say", "`show --text …` shows", "its stages show"},
     {"or diff", ", or compare them: mha-inspect diff", ""}};
 
 /// "W_q=FILE:TENSOR@IO" of a program: a tensor with that key.
@@ -44,10 +44,10 @@ std::string binding_in_words(std::string_view binding, std::size_t equals, Wordi
 std::string reference_in_words(std::string_view reference, Wording wording) {
   const bool typed = wording == Wording::command_line;
   if (const Phrase* phrase = find_named(phrases, reference))
-    return std::string(typed ? phrase->typed : phrase->of_program);
+    return std::string(typed ? phrase->typed : phrase->in_programs);
   constexpr std::string_view transpose = "transpose ";
   if (reference.starts_with(transpose))
-    return typed ? fmt::format("say {}=…@OI", reference.substr(transpose.size()))
+    return typed ? fmt::format("write {}=…@OI", reference.substr(transpose.size()))
                  : "give its transpose";
   const std::size_t equals = reference.find('=');
   if (equals != std::string_view::npos) return binding_in_words(reference, equals, wording);
@@ -104,9 +104,9 @@ std::string Message::in_words(Wording wording) const {
 
 bool refers_to(const Message& message, std::string_view reference) {
   bool found = false;
-  text_of(message.marked(), [&](const std::string& one) {
-    found = found || one == reference;
-    return one;
+  text_of(message.marked(), [&](const std::string& own) {
+    found = found || own == reference;
+    return own;
   });
   return found;
 }
@@ -128,7 +128,7 @@ Message of_literal(std::string_view text) {
 
 std::string detail::with_marks(std::string_view literal) {
   std::string marked;
-  std::size_t braces = 0; // within {}, < aligns
+  std::size_t braces = 0; // inside {}, < is an alignment
   bool inside = false;
   for (std::size_t i = 0; i < literal.size(); ++i) {
     const char c = literal[i];

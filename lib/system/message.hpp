@@ -1,5 +1,5 @@
 #pragma once
-// Text that speaks of settings, tensors and pages as data, until a reader's words are chosen.
+// Text whose references to settings, tensors and pages stay data until the reader is known.
 
 #include <mha/system/export.hpp>
 
@@ -13,26 +13,26 @@
 
 namespace mha {
 
-/// Whose words a message is put into: a program's author knows `num_heads` and tensors by name, the
-/// command line's user `--num-heads` and `NAME=FILE`.
+/// The reader of a message: a program's author knows `num_heads` and tensors by name, the user of
+/// the command line `--num-heads` and `NAME=FILE`.
 enum class Wording : unsigned char { program, command_line };
 
-/// A setting or an argument as the reader writes it: "num_heads", "--num-heads"; a false one
-/// ("causal false") "causal false", "--no-causal".
+/// A setting or an argument as the reader writes it: "num_heads" or "--num-heads", and
+/// "causal false" or "--no-causal".
 MHA_API std::string setting_in_words(std::string_view setting, Wording wording);
 
-/// A text whose references are data. Only the literal of `message` and `fail` makes references;
-/// plain text, wherever it is from, has none, whatever it looks like.
+/// A text whose references are data. Only the literal of `message` and `fail` makes references:
+/// angle brackets in plain text are characters like others.
 ///
 ///     <num_heads>          a setting or an argument
 ///     <causal false>       the same, switched off
 ///     <W_q=FILE:TENSOR>    a tensor that is given under this name
 ///     <transpose W_q>      the same tensor in the other order
 ///     <names page>         one of the phrases in message.cpp
-///     <<                   the character
+///     <<                   the character <
 class MHA_API Message {
 public:
-  Message() = default; ///< no text
+  Message() = default;
   ///@{
   /// Plain text.
   Message(std::string_view plain);
@@ -41,9 +41,9 @@ public:
   ///@}
   /// The text in a reader's words.
   std::string in_words(Wording wording) const;
-  bool empty() const { return marked_.empty(); } ///< whether there is no text
+  bool empty() const { return marked_.empty(); }
   ///@{
-  /// One text behind the other.
+  /// Appends a text.
   Message& operator+=(const Message& more) { return marked_ += more.marked_, *this; }
   friend Message operator+(Message text, const Message& more) { return text += more; }
   ///@}
@@ -58,7 +58,7 @@ private:
 
 namespace detail {
 
-/// What is neither a number nor text, such as fmt::join, formatted as plain text.
+/// An argument that is neither a number nor text, such as fmt::join, formatted as plain text.
 template <class T> struct PlainArgument {
   const T& value; ///< of the caller
 };
@@ -78,7 +78,7 @@ template <class T> MessageArgument<T> message_argument(const T& value) {
     return {value};
 }
 
-/// The literal's references as marks.
+/// The literal with marks around its references.
 MHA_API std::string with_marks(std::string_view literal);
 
 } // namespace detail
@@ -87,8 +87,8 @@ MHA_API std::string with_marks(std::string_view literal);
 template <class... Args> using MessageLiteral =
     fmt::format_string<detail::MessageArgument<std::remove_cvref_t<Args>>...>;
 
-/// A message of a literal with references, and arguments as of fmt::format: plain text, numbers, or
-/// messages.
+/// Makes a message of a literal with references and of arguments as for fmt::format, which are
+/// plain text, numbers or messages.
 template <class... Args> Message message(MessageLiteral<Args...> literal, const Args&... args) {
   const fmt::string_view text = literal;
   const auto format = [&](const auto&... parts) {
@@ -101,11 +101,11 @@ template <class... Args> Message message(MessageLiteral<Args...> literal, const 
 } // namespace mha
 
 /// @cond
-/// What follows the colon goes to the part's own formatter.
+/// Passes the format specification to the argument's own formatter.
 template <class T> struct fmt::formatter<mha::detail::PlainArgument<T>> : fmt::formatter<T> {
-  std::string_view spec; ///< what follows the colon
+  std::string_view spec; ///< the part after the colon
 
-  /// Keeps the specification.
+  /// Keeps the specification for `format`.
   constexpr auto parse(fmt::format_parse_context& parsing) {
     const auto begin = parsing.begin(), end = fmt::formatter<T>::parse(parsing);
     spec = std::string_view(&*begin, static_cast<std::size_t>(end - begin));

@@ -7,7 +7,7 @@
 
 namespace mha {
 
-/// The name of a table's row, or of the row that is pointed to.
+/// The name of a table's row, which may be given by a pointer.
 template <class Row> std::string_view name_of_row(const Row& row) {
   if constexpr (requires { row.name; })
     return row.name;

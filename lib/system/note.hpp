@@ -9,21 +9,22 @@
 
 namespace mha {
 
-/// A warning is a doubt about the numbers: something may not be what was meant. A note says what
-/// was done, and nothing is in doubt. `--strict` makes warnings errors.
+/// A warning casts doubt on the numbers, because something may not be what the user meant. A note
+/// reports what was done, with nothing in doubt. `--strict` makes warnings errors.
 enum class Severity : std::uint8_t { note, warning };
 
-/// One of them.
+/// A note or a warning.
 struct Note {
   ///@{
-  /// What is said in a program's words, how much it matters, and what can be put into others.
+  /// The text in a program's words, its severity, and the message, which has the text for other
+  /// readers.
   std::string text;
   Severity severity = Severity::note;
   Message message;
 
-  Note(Message said, Severity how = Severity::note)
-      : text(said.in_words(Wording::program)), severity(how), message(std::move(said)) {}
-  Note(std::string said, Severity how = Severity::note) : Note(Message(said), how) {}
+  Note(Message content, Severity how = Severity::note)
+      : text(content.in_words(Wording::program)), severity(how), message(std::move(content)) {}
+  Note(std::string content, Severity how = Severity::note) : Note(Message(content), how) {}
   operator const std::string&() const { return text; }
   ///@}
   /// Whether the numbers are in doubt.

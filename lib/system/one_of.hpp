@@ -1,5 +1,5 @@
 #pragma once
-// Membership of a list.
+// Whether a list has an element.
 
 #include <algorithm>
 #include <initializer_list>
@@ -13,7 +13,7 @@ namespace mha {
 template <class Value, class List> bool is_one_of(const Value& value, const List& list) {
   return std::ranges::find(list, value) != std::end(list);
 }
-/// The same of words that are written out: is_one_of(op, {"Add", "Sub"}).
+/// The same for words written out in the call: is_one_of(op, {"Add", "Sub"}).
 inline bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
 }

@@ -20,15 +20,15 @@ namespace mha {
 
 namespace {
 
-/// Tells the processor that a loop waits.
+/// Hints to the processor that this is a spin loop.
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
 
-/// The value once `condition` is true of it. First without giving up the core: the next step of a
-/// layer follows at once, and to sleep and be woken takes a tenth of a millisecond.
+/// Waits until `condition` is true for the value, and returns it. Spins first: the next step of a
+/// layer usually follows at once, and waking a sleeping thread takes a tenth of a millisecond.
 template <class Condition>
 std::uint32_t wait_until(const std::atomic<std::uint32_t>& value, const Condition& condition) {
   using Clock = std::chrono::steady_clock;
@@ -42,8 +42,8 @@ std::uint32_t wait_until(const std::atomic<std::uint32_t>& value, const Conditio
   return now;
 }
 
-/// Signals of the process are for its own threads: while one of these is there, what starts does
-/// not get them. A fault's signal goes to the thread that made it.
+/// Signals of the process are for the host's own threads: threads that start during the lifetime of
+/// this object block them, except for faults, whose signals go to the faulting thread.
 class SignalsBlocked {
 public:
   SignalsBlocked() {
@@ -61,15 +61,14 @@ private:
   sigset_t before_;
 };
 
-/// Threads that wait for work between loops: to start them anew for each step of a small layer
-/// would take longer than the layer. A loop has places for helpers, which they take without a lock:
-/// all of them come at once.
+/// A persistent thread pool: starting threads for each step would cost more than a small layer.
+/// Helpers claim a place in a loop without a lock, because all of them arrive at once.
 class Team {
 public:
   static Team& get() { return *owner().team; }
 
-  /// Runs `work` on the caller and on up to `helpers` threads, until all are through with it. Only
-  /// on the caller where another loop has the team, or no more threads are to be had.
+  /// Runs `work` on the caller and on up to `helpers` threads, and returns when all have finished.
+  /// Runs it on the caller alone if another loop has the team or no thread can be started.
   void run(std::size_t helpers, const std::function<void()>& work) {
     if (taken_.test_and_set()) return work();
     const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> turn(
@@ -85,7 +84,7 @@ public:
     places_ = places;
     places_.notify_all();
     work();
-    // The work is handed out: a thread that has not begun need not.
+    // All tasks are taken, so threads that have not begun have nothing to do.
     const std::uint32_t begun = places - places_.exchange(0);
     wait_until(finished_, [begun](std::uint32_t finished) { return finished == begun; });
   }
@@ -98,9 +97,9 @@ public:
   }
 
 private:
-  /// The process's one team, which is never destroyed: a thread of the host may be in a loop while
-  /// the process ends. A child of fork() has none of its threads, nor may it wait for them: it
-  /// leaves the team where it is and begins with a new one.
+  /// Owns the process's one team, which is never destroyed because a thread of the host may be in a
+  /// loop while the process ends. A child of fork() has none of the team's threads and must not
+  /// wait for them, so it abandons the team and starts with a new one.
   struct Owner {
     Team* team;
     Owner() : team(new Team) {
@@ -109,11 +108,11 @@ private:
     ~Owner() { team->dismiss(); }
   };
   static Owner& owner() {
-    static Owner one;
-    return one;
+    static Owner only;
+    return only;
   }
 
-  static constexpr std::uint32_t no_more = ~0U; ///< places, for threads that are to end
+  static constexpr std::uint32_t no_more = ~0U; ///< as `places_`: the threads end
 
   void serve() {
     for (std::uint32_t places = 0; places != no_more;) {
@@ -132,10 +131,10 @@ private:
     places_ = 0;
   }
 
-  std::atomic_flag taken_; ///< by the loop that has the team
+  std::atomic_flag taken_; ///< set while a loop has the team
   const std::function<void()>* work_ = nullptr;
-  std::atomic<std::uint32_t> places_ = 0;   ///< for helpers, of the loop that is under way
-  std::atomic<std::uint32_t> finished_ = 0; ///< helpers that are through with it
+  std::atomic<std::uint32_t> places_ = 0;   ///< still free for helpers in the running loop
+  std::atomic<std::uint32_t> finished_ = 0; ///< helpers that have finished it
   std::vector<std::jthread> threads_;
 };
 
@@ -146,7 +145,7 @@ namespace {
 std::atomic<std::size_t> shared_cores = 0; // 0: all of them
 std::atomic<LoopTimer*> loop_timer = nullptr;
 
-/// Every worker has its turn, as if they took the tasks at the same pace.
+/// Assigns the tasks to the workers in turn, as if all took equally long.
 void run_timed(std::size_t count, std::size_t workers,
                const std::function<void(std::size_t, std::size_t)>& work, LoopTimer& timer) {
   std::vector<double> seconds(count);

@@ -9,9 +9,8 @@
 
 namespace mha {
 
-/// The number that the whole of a text is, as std::from_chars reads it: in no locale, without
-/// blanks or a '+'; `base` is that of integers. Nothing for other texts and for a number beyond the
-/// type.
+/// Reads a whole text as a number, as std::from_chars does: without a locale, blanks or a '+'.
+/// `base` is the base of integers. Returns nothing for other texts and if the type cannot hold it.
 template <class Number, class... Base>
 std::optional<Number> parse_number(std::string_view text, Base... base) {
   Number value{};
@@ -21,8 +20,8 @@ std::optional<Number> parse_number(std::string_view text, Base... base) {
   return value;
 }
 
-/// The number that a text begins with, as parse_number reads it; `text` becomes what is behind it.
-/// Nothing, and `text` stays, where it begins with none or with one beyond the type.
+/// Reads the number at the start of a text like parse_number, and removes it from `text`. Returns
+/// nothing and leaves `text` unchanged if there is none or if the type cannot hold it.
 template <class Number, class... Base>
 std::optional<Number> take_number(std::string_view& text, Base... base) {
   Number value{};

@@ -1,5 +1,5 @@
 #pragma once
-// A list that is short as a rule, and then takes no memory of its own.
+// A list that allocates no memory while it is short.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace mha {
 
-/// Up to `room` elements lie in the list itself.
+/// Up to `room` elements are stored in the list itself.
 template <class T, std::size_t room> class ShortList {
   static_assert(std::is_trivially_copyable_v<T>);
 
@@ -56,11 +56,11 @@ public:
   const T& back() const { return data()[size_ - 1]; }
 
   void push_back(const T& value) {
-    const T own = value; // it may be of this list
+    const T own = value; // `value` may be an element of this list
     resize(size_ + 1);
     back() = own;
   }
-  /// Removes what `is_out` says.
+  /// Removes the elements for which `is_out` is true.
   template <class Out> void remove(Out is_out) {
     resize(static_cast<std::size_t>(std::remove_if(begin(), end(), is_out) - begin()));
   }
@@ -80,7 +80,7 @@ private:
 
   std::size_t size_ = 0;
   std::array<T, room> own_;
-  std::vector<T> more_; ///< all of them, where there are more
+  std::vector<T> more_; ///< all elements if there are more than `room`
 };
 
 } // namespace mha

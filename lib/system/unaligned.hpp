@@ -1,5 +1,5 @@
 #pragma once
-// Numbers in memory of any alignment, as files and packed texts have them.
+// Numbers in memory of any alignment, as in files and packed texts.
 
 #include <cstring>
 

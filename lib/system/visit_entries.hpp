@@ -1,13 +1,13 @@
 #pragma once
-// The entries of a map, written to fields or read from them by one function.
+// One function that writes a map's entries to fields or reads them.
 
 #include <cstddef>
 #include <utility>
 
 namespace mha {
 
-/// Visits how many entries there are, then each: `visit(key, value)` visits the fields of both.
-/// What is read is added to the map. `fields` has writes() and field(number).
+/// Visits the number of entries, then calls `visit(key, value)` for each, which visits the fields
+/// of both. Entries that are read are added to the map. `fields` has writes() and field(number).
 template <class Fields, class Map, class Visit>
 void visit_entries(Fields& fields, Map& map, const Visit& visit) {
   std::size_t count = map.size();

@@ -21,7 +21,7 @@ StopCheck::~StopCheck() {
 }
 
 void StopCheck::make_all() {
-  for (const StopCheck* one = innermost; one; one = one->outer_) one->check_();
+  for (const StopCheck* check = innermost; check; check = check->outer_) check->check_();
 }
 
 void watch_computations(Watcher* watcher) {

@@ -1,32 +1,32 @@
 #pragma once
-// Watches of computations' progress, and checks that may end them.
+// Progress of computations, and checks that may end them.
 
 #include <functional>
 
 namespace mha {
 
-/// Hears how far computations are. Work is counted in operations of the matrix products, 2 m n k
-/// each: a good guess of the time, not an account of it.
+/// Receives the progress of computations. Work is counted in operations of the matrix products,
+/// 2 m n k each, which is a good estimate of the time.
 class Watcher {
 public:
   virtual ~Watcher() = default;
-  /// A computation of so many operations begins.
+  /// A computation of `work` operations begins.
   virtual void begin(double work) = 0;
-  /// So many of them are done. Called from several threads.
+  /// `done` more operations are done. Called from several threads.
   virtual void advance(double done) = 0;
-  /// It has ended, well or by an error.
+  /// The computation has ended, with or without an error.
   virtual void end() = 0;
 };
 
-/// The watcher of every computation of this process; nullptr, as it is at first: none. The watcher
-/// outlives the computations.
+/// Sets the watcher of every computation of this process; nullptr, the default, removes it. The
+/// watcher must outlive the computations.
 void watch_computations(Watcher* watcher);
 
-/// The one that is told, or nullptr.
+/// The current watcher, or nullptr.
 Watcher* watcher();
 
-/// A check that this thread makes before each computation, of a layer or of logits, as long as the
-/// object lives: an exception of it ends what the thread computes. Of nested ones each is made, the
+/// A check that this thread makes before each computation of a layer or of logits during the
+/// lifetime of the object; it ends the computation by an exception. Nested checks are all made, the
 /// innermost first.
 class StopCheck {
 public:

@@ -9,11 +9,11 @@ namespace mha::tokenizers {
 
 namespace {
 
-bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
+bool is_whole_word(std::string_view text, std::size_t begin, std::size_t end) {
   std::size_t at = end;
   const bool before = begin > 0 && is_word(character_before(text, begin));
-  const bool behind = end < text.size() && is_word(next_character(text, at));
-  return !before && !behind;
+  const bool after = end < text.size() && is_word(next_character(text, at));
+  return !before && !after;
 }
 
 } // namespace
@@ -24,7 +24,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
   std::ranges::stable_sort(tokens_, {}, &AddedToken::id);
   for (std::size_t i = 0; i < tokens_.size(); ++i) by_content_.emplace(tokens_[i].content, i);
   const TextTime time("its added tokens");
-  // Of two tokens whose normalized forms are the same, special ones come first.
+  // Of two tokens with the same normalized form, a special one comes first.
   for (const bool special : {true, false})
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].special != special) continue;
@@ -41,7 +41,7 @@ void AddedTokens::cut(AlignedText text, bool normalized, const TakeText& take) c
   const Prefixes& sought = normalized ? normalized_ : written_;
   if (text.bytes.empty()) return;
   const std::string_view bytes = text.bytes;
-  std::size_t covered = 0; // bytes that were handed over
+  std::size_t covered = 0; // bytes already passed to `take`
   for (std::size_t at = 0; at < bytes.size();) {
     const auto found = sought.longest(bytes.substr(at));
     if (!found) {
@@ -51,8 +51,8 @@ void AddedTokens::cut(AlignedText text, bool normalized, const TakeText& take) c
     const AddedToken& token = tokens_[static_cast<std::size_t>(found->value)];
     std::size_t begin = at, end = at + found->length;
     at = end;
-    if (token.single_word && !stands_alone(bytes, begin, end)) continue;
-    // White space that the token before took is not looked at again.
+    if (token.single_word && !is_whole_word(bytes, begin, end)) continue;
+    // White space that the previous token took cannot be taken twice.
     begin = std::max(begin, covered), end = std::max(end, covered);
     if (token.lstrip) begin = trim_end(bytes, begin, covered);
     if (token.rstrip) end = trim_begin(bytes, end);

@@ -47,14 +47,14 @@ void AlignedText::check_growth() const {
   constexpr std::size_t at_once = 4096, times = 64;
   const ByteRange whole = span(0, bytes.size());
   if (bytes.size() > at_once + times * (whole.end - whole.begin))
-    fail("the tokenizer turns {} of the text into {}, more than any tokenizer means",
+    fail("the tokenizer turns {} of the text into {}, which is too much",
          counted(whole.end - whole.begin, "bytes"), bytes.size());
 }
 
 namespace {
 
-/// How many bytes at the start of `text`, which begins with no character, are one mistake: the
-/// beginning of a character as far as it goes, as everybody replaces it.
+/// The number of bytes at the start of `text`, which is not a character there, that are replaced
+/// together: the longest beginning of a character, as in other decoders.
 std::size_t mistake_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -74,7 +74,7 @@ AlignedText aligned(std::string_view text, std::size_t& replaced) {
   if (text.size() > longest_text)
     fail("a text of {} bytes: at most {} GiB can be cut into tokens", text.size(),
          longest_text >> 30);
-  constexpr std::size_t least = 16; // bytes a byte: the text, where each is from, a few tokens
+  constexpr std::size_t least = 16; // bytes per byte: the text, the origins, a few tokens
   require_memory(text.size() * least, "the tokens of the text", "give a shorter text");
   AlignedText result;
   result.bytes.reserve(text.size());

@@ -1,5 +1,4 @@
-// Byte-pair encoding: a word's characters, of which pairs are merged, the pair of lowest rank
-// first.
+// Byte-pair encoding: pairs of a word's characters are merged, the pair of lowest rank first.
 
 #include <mha/tokenizers/bpe.hpp>
 
@@ -16,18 +15,18 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// A token that may still grow: a link of the chain that the word is.
+/// A token that may still grow, in a linked list of the word's tokens.
 struct Link {
   std::uint32_t begin, end;
-  int id;                       ///< -1: merged into the one before
-  std::uint32_t before, behind; ///< places of its neighbours; `nowhere` at the ends
+  int id;                      ///< -1: merged into the previous one
+  std::uint32_t before, after; ///< indices of its neighbours; `nowhere` at the ends
 };
 constexpr std::uint32_t nowhere = static_cast<std::uint32_t>(-1);
 constexpr std::size_t fewest_merge_slots = 1024;
 
-/// A merge that could be made when it was noted.
+/// A merge that was possible when it was queued.
 struct Candidate {
-  std::uint32_t rank, place; ///< of its left part
+  std::uint32_t rank, place; ///< `place` is the index of its left part
   bool operator>(const Candidate& other) const {
     return rank != other.rank ? rank > other.rank : place > other.place;
   }
@@ -58,16 +57,16 @@ void Merges::reserve(std::size_t count) {
 
 void Merges::set_slots(std::size_t count) {
   if (count <= slots_.size()) return;
-  std::vector<Slot> old(count);
+  std::vector<PairSlot> old(count);
   old.swap(slots_);
-  for (const Slot& slot : old)
+  for (const PairSlot& slot : old)
     if (slot.rank != 0) slots_[slot_of(slot.pair)] = slot;
 }
 
 void Merges::add(std::span<const MergedPair> merges) {
   while ((merged_.size() + merges.size()) * 3 > slots_.size() * 2)
     set_slots(std::max(fewest_merge_slots, slots_.size() * 2));
-  // They wait for memory together.
+  // Prefetching lets the cache misses overlap.
   for (const MergedPair& merge : merges)
     __builtin_prefetch(&slots_[spread(pair_of(merge.left, merge.right)) & (slots_.size() - 1)]);
   for (const MergedPair& merge : merges) {
@@ -89,11 +88,11 @@ Bpe::Bpe(Vocabulary vocabulary, BpeSettings settings) : settings_(std::move(sett
     bytes_[byte] = vocabulary_.id_of(fmt::format("<0x{:02X}>", byte));
 }
 
-/// The number of two parts as one piece, or -1.
+/// The id of two parts as one piece, or -1.
 int Bpe::merged_of(std::string_view left, std::string_view right) {
   if (right.size() >= settings_.prefix.size()) right.remove_prefix(settings_.prefix.size());
   both_.assign(left).append(right);
-  // Vocabularies list what merges become in the order of the merges.
+  // Vocabularies usually list the results of merges in the order of the merges.
   for (const int likely : {last_merged_, last_merged_ + 1})
     if (vocabulary_.piece_of(likely) == both_) return likely;
   return vocabulary_.id_of(both_).value_or(-1);
@@ -140,7 +139,8 @@ void Bpe::cut(std::string_view word, std::vector<Cut>& tokens) const {
 bool Bpe::in_bytes(std::string_view piece, Cut place, std::vector<Cut>& list) const {
   const auto known = [&](char c) { return bytes_[static_cast<unsigned char>(c)].has_value(); };
   if (!settings_.byte_fallback || !std::ranges::all_of(piece, known)) return false;
-  // Each byte has its own place in the word; a suffix, which the word lacks, has the last.
+  // Each byte has its own position in the word; bytes of a suffix, which the word lacks, have the
+  // last position.
   for (std::size_t i = 0; i < piece.size(); ++i) {
     const std::uint32_t begin =
         std::min(place.begin + static_cast<std::uint32_t>(i), place.end - 1);
@@ -153,7 +153,7 @@ std::vector<Cut> Bpe::characters(std::string_view word) const {
   std::vector<Cut> list;
   list.reserve(word.size());
   std::string piece;
-  bool fusing = false; // the token before is an unknown one
+  bool fusing = false; // the previous token is the unknown one
   const auto last = static_cast<std::uint32_t>(word.size());
   for (std::uint32_t at = 0; at < last;) {
     const std::uint32_t first = at;
@@ -189,10 +189,10 @@ void Bpe::merge(std::vector<Cut>& tokens) const {
                      i + 1 < count ? i + 1 : nowhere});
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   const auto find = [&](std::uint32_t place) {
-    return merges_.rank_of(links[place].id, links[links[place].behind].id);
+    return merges_.rank_of(links[place].id, links[links[place].after].id);
   };
   const auto note = [&](std::uint32_t place) {
-    if (place == nowhere || links[place].behind == nowhere) return;
+    if (place == nowhere || links[place].after == nowhere) return;
     if (const auto rank = find(place)) queue.push({*rank, place});
   };
   for (std::uint32_t i = 0; i < count; ++i) note(i);
@@ -200,17 +200,17 @@ void Bpe::merge(std::vector<Cut>& tokens) const {
     const Candidate best = queue.top();
     queue.pop();
     Link& left = links[best.place];
-    if (left.id < 0 || left.behind == nowhere) continue;
-    // Either part may have grown since; then this is another merge, or none.
+    if (left.id < 0 || left.after == nowhere) continue;
+    // Either part may have grown since, so that this is now another merge or none.
     const int merged = merges_.merged(best.rank);
     const auto rank = find(best.place);
     if (!rank || merges_.merged(*rank) != merged) continue;
-    Link& right = links[left.behind];
+    Link& right = links[left.after];
     left.id = merged;
     left.end = right.end;
     right.id = -1;
-    left.behind = right.behind;
-    if (left.behind != nowhere) links[left.behind].before = best.place;
+    left.after = right.after;
+    if (left.after != nowhere) links[left.after].before = best.place;
     note(left.before);
     note(best.place);
   }

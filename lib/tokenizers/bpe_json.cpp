@@ -1,4 +1,4 @@
-// BPE as tokenizer.json has it, and as GPT-2's two files have it.
+// BPE as in tokenizer.json and as in GPT-2's two files.
 
 #include <mha/tokenizers/bpe.hpp>
 
@@ -27,7 +27,7 @@ BpeSettings read_settings(Fields& fields, const Vocabulary& vocabulary) {
   return settings;
 }
 
-/// Reads merges, "Ġ the" or ["Ġ", "the"], and adds them to a model, some at a time.
+/// Reads merges, "Ġ the" or ["Ġ", "the"], and adds them to a model in batches.
 class MergeReader {
 public:
   explicit MergeReader(Bpe& model) : model_(model) {}
@@ -38,12 +38,12 @@ public:
     else
       read_text(node);
     nodes_.push_back(node);
-    // Text with escapes was decoded to where the next will be.
+    // Text with escapes was decoded into a buffer that the next text will overwrite.
     const bool decoded = !decoded_[0].empty() || !decoded_[1].empty();
     if (decoded || nodes_.size() == Bpe::at_once) finish();
   }
 
-  /// Adds those that were read last.
+  /// Adds the last batch.
   void finish() {
     if (const auto impossible = model_.add_merges(left_, right_)) {
       const JsonNode& node = nodes_[impossible->place];

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes as GPT-2 writes them: 256 printable characters, so that a vocabulary of bytes is text.
+// GPT-2's spelling of bytes as 256 printable characters, so that a vocabulary of bytes is text.
 
 #include <optional>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace mha::tokenizers {
 
-/// The character that stands for a byte: itself where it prints, else one from U+0100 on.
+/// The character for a byte: the same one if it is printable, otherwise one from U+0100 on.
 char32_t character_of_byte(unsigned char byte);
-/// The byte that a character stands for.
+/// The byte that a character spells.
 std::optional<unsigned char> byte_of_character(char32_t c);
-/// The bytes that a piece stands for; nothing where one of its characters is no byte.
+/// The bytes that a piece spells; nothing if one of its characters spells no byte.
 std::optional<std::string> bytes_of_piece(std::string_view piece);
 
 } // namespace mha::tokenizers

@@ -1,4 +1,4 @@
-// Tokens for human eyes.
+// Tokens for display.
 
 #include <mha/system/characters.hpp>
 #include <mha/tokenizers/byte_level.hpp>
@@ -26,7 +26,7 @@ std::optional<char> fallback_byte(std::string_view piece) {
   return static_cast<char>(high * 16 + low);
 }
 
-/// A piece with blanks for ▁, in one pass: a piece may be nothing but marks.
+/// A piece with blanks for ▁, in one pass because a piece may consist of many marks.
 std::string with_blanks(std::string_view piece) {
   constexpr std::string_view mark = "▁";
   std::string text;
@@ -39,8 +39,8 @@ std::string with_blanks(std::string_view piece) {
   return text;
 }
 
-/// What a piece stands for, bytes and blanks resolved.
-std::string meant(const Pipeline& parts, std::string piece) {
+/// The text of a piece, with bytes and blanks decoded.
+std::string decoded(const Pipeline& parts, std::string piece) {
   if (parts.byte_fallback)
     if (const auto byte = fallback_byte(piece)) return {*byte};
   if (parts.byte_level)
@@ -53,7 +53,7 @@ std::string meant(const Pipeline& parts, std::string piece) {
   return parts.marks_spaces && !parts.byte_level ? with_blanks(piece) : piece;
 }
 
-/// A character as a label shows it.
+/// A character in a label.
 std::string label_of(char32_t c) {
   if (c == ' ') return "␣";
   if (c == '\n') return "⏎";
@@ -61,7 +61,7 @@ std::string label_of(char32_t c) {
   if (c == '\r') return "\\r";
   if (c < 0x20 || (c >= 0x7f && c < 0xa0))
     return fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-  // Blanks that look like others, and characters that look like blanks here.
+  // Other white space, and characters that look like a label's replacements.
   if (is_space(c) || (is_control(c) && c != 0x200d) || c == U'␣' || c == U'⏎')
     return fmt::format("\\u{{{:x}}}", static_cast<unsigned>(c));
   std::string same;
@@ -69,7 +69,7 @@ std::string label_of(char32_t c) {
   return same;
 }
 
-/// A label that grows. A backslash of the text is doubled where it would begin an escape.
+/// Builds a label. A backslash of the text is doubled if it would begin an escape.
 class Label {
 public:
   void add(std::string_view shown, bool backslash = false) {
@@ -82,14 +82,14 @@ public:
 
 private:
   std::string text_;
-  bool backslash_ = false; ///< the last character is one of the text
+  bool backslash_ = false; ///< the last character is a backslash of the text
 };
 
 } // namespace
 
 std::string Tokenizer::text(int id) const {
   std::string piece = piece_of(id).value_or("");
-  return parts_->added->find(id) ? piece : meant(*parts_, std::move(piece));
+  return parts_->added->find(id) ? piece : decoded(*parts_, std::move(piece));
 }
 
 std::string Tokenizer::label(int id) const {
@@ -114,7 +114,7 @@ std::string Tokenizer::label(int id) const {
 
 namespace {
 
-/// Bytes with those that are no whole character as <0xE2>.
+/// Text as UTF-8, with bytes of incomplete characters as <0xE2>.
 std::string in_utf8(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {

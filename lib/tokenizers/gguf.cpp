@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view blank_mark = "▁";
 
-/// tokenizer.ggml.token_type, as far as it matters.
+/// The values of tokenizer.ggml.token_type that matter here.
 enum TokenType : std::int64_t { unknown_type = 2, control_type = 3, user_type = 4 };
 
 class GgufTokenizer {
@@ -46,11 +46,12 @@ public:
 private:
   static std::string key(std::string_view name) { return fmt::format("tokenizer.ggml.{}", name); }
 
-  /// An array of a key with at least one element a token, or nothing.
+  /// The array of a key, which must have an element for each token, or nullptr.
   const io::GgufValue* array(std::string_view name) const {
     const io::GgufValue* list = file_.find(key(name));
     if (list && (!list->is_array || list->count < texts_.size()))
-      fail("{}: {} must be a list of one a token, {} of them", where_, key(name), texts_.size());
+      fail("{}: {} must be a list with an entry for each of the {} tokens", where_, key(name),
+           texts_.size());
     return list;
   }
 
@@ -62,7 +63,7 @@ private:
     const io::GgufValue* list = file_.find(key("tokens"));
     const auto add = [&](std::string_view text) {
       if (io::invalid_utf8(text) != std::string::npos)
-        fail("{}: token {} is no UTF-8", where_, texts_.size());
+        fail("{}: token {} is not UTF-8", where_, texts_.size());
       texts_.push_back(text.empty() ? fmt::format("[EMPTY_{}]", texts_.size()) : std::string(text));
     };
     if (!list || list->count > most_id || !list->each_text(add))
@@ -74,17 +75,17 @@ private:
     Vocabulary result;
     for (std::size_t id = 0; id < texts_.size(); ++id)
       if (!result.add(texts_[id], static_cast<int>(id)))
-        fail("{}: token {}: the piece '{}' is there twice", where_, id, io::shown(texts_[id]));
+        fail("{}: token {}: the piece '{}' appears twice", where_, id, io::shown(texts_[id]));
     result.finish();
     return result;
   }
 
   std::optional<int> id(std::string_view name) const {
-    const auto said = file_.integer(key(name));
-    if (!said) return std::nullopt;
-    if (*said < 0 || *said >= static_cast<std::int64_t>(texts_.size()))
-      fail("{}: {} is {}, but there are {} tokens", where_, key(name), *said, texts_.size());
-    return static_cast<int>(*said);
+    const auto number = file_.integer(key(name));
+    if (!number) return std::nullopt;
+    if (*number < 0 || *number >= static_cast<std::int64_t>(texts_.size()))
+      fail("{}: {} is {}, but there are {} tokens", where_, key(name), *number, texts_.size());
+    return static_cast<int>(*number);
   }
 
   void read_byte_level() {
@@ -99,7 +100,7 @@ private:
     auto model = std::make_unique<Bpe>(vocabulary(), settings);
     std::size_t number = 0;
     const auto add = [&](std::string_view merge) {
-      // A piece may begin with a blank of its own.
+      // A piece may itself begin with a blank.
       const std::size_t blank = merge.find(' ', 1);
       if (blank == std::string_view::npos)
         fail("{}: merge {}: two pieces with a blank between expected", where_, number);
@@ -130,7 +131,8 @@ private:
     const io::GgufValue* list = array("scores");
     for (std::size_t id = 0; id < texts_.size(); ++id) {
       const auto score = list ? list->number(id) : std::nullopt;
-      if (!score) fail("{}: {} must be a list of numbers, one a token", where_, key("scores"));
+      if (!score)
+        fail("{}: {} must be a list of numbers, one for each token", where_, key("scores"));
       scores.push_back(static_cast<float>(*score));
     }
     parts_->model = scored_bpe(vocabulary(), std::move(scores),
@@ -154,10 +156,10 @@ private:
     };
   }
 
-  /// The converter wrote ▁ before pieces that begin a word, and took ## from those that do not.
+  /// The converter put ▁ before pieces that begin a word and removed ## from the others.
   void read_word_piece() {
     adds_bos_ = adds_sep_ = true;
-    bool lower = true; // unless a piece has a capital
+    bool lower = true; // until a piece has a capital
     for (std::string& text : texts_) {
       if (text.starts_with('[') && text.ends_with(']') && text.size() > 1) continue;
       if (text.starts_with(blank_mark))
@@ -193,10 +195,10 @@ private:
 
   void read_template() {
     const auto put = [&](const char* name, bool otherwise, std::optional<int> id, bool first) {
-      const auto said = file_.boolean(key(fmt::format("add_{}_token", name)));
-      if (!said.value_or(otherwise)) return;
+      const auto adds = file_.boolean(key(fmt::format("add_{}_token", name)));
+      if (!adds.value_or(otherwise)) return;
       if (!id)
-        fail("{}: the tokenizer puts {} around a text, but no key says which token it is; "
+        fail("{}: the tokenizer puts {} around a text, but no key names that token; "
              "<special false> leaves it out",
              where_, name);
       parts_->post_template.insert(
@@ -213,9 +215,9 @@ private:
   const io::Gguf& file_;
   std::string where_;
   std::shared_ptr<Pipeline> parts_ = std::make_shared<Pipeline>();
-  std::vector<std::string> texts_; ///< by number
+  std::vector<std::string> texts_; ///< by id
   const io::GgufValue* types_ = nullptr;
-  bool adds_bos_ = false, adds_sep_ = false; ///< where no key says it
+  bool adds_bos_ = false, adds_sep_ = false; ///< the defaults without a key
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// The tokenizer that a GGUF file brings in its keys.
+// The tokenizer in the keys of a GGUF file.
 
 #include <mha/tokenizers/parts.hpp>
 
@@ -9,22 +9,22 @@ namespace mha::tokenizers {
 
 /// Whether a path is a GGUF file with a tokenizer.
 bool has_gguf_tokenizer(const std::string& path);
-/// Builds it. Throws Error that names file and key for what is missing or not known here.
+/// Reads the tokenizer. Throws Error with file and key for anything missing or not known here.
 std::shared_ptr<Pipeline> read_gguf_tokenizer(const std::string& path);
 
-/// How a byte-level tokenizer cuts words, by the name that GGUF has for it (tokenizer.ggml.pre).
+/// A way to cut words in a byte-level tokenizer, by its name in GGUF (tokenizer.ggml.pre).
 struct GgufWords {
   std::string_view names;                 ///< separated by blanks
-  std::vector<std::string_view> patterns; ///< one after the other, each isolating its matches
-  bool whole_words = false;               ///< a word that is a piece is not cut
-  bool bos = false;                       ///< BOS is put first where no key says it
-  bool sep = false;                       ///< and the separator last
+  std::vector<std::string_view> patterns; ///< applied in order, each isolating its matches
+  bool whole_words = false;               ///< a word that is in the vocabulary is one token
+  bool bos = false;                       ///< BOS is put first unless a key decides otherwise
+  bool sep = false;                       ///< the separator is put last, likewise
 };
-/// Throws Error for an unknown name, with the known ones. `where` begins the message.
+/// Throws Error for an unknown name, with close known ones. `where` begins the message.
 const GgufWords& gguf_words(std::string_view where, std::string_view name);
 
-/// SentencePiece's BPE: pairs become pieces in the order of the scores, the highest first. `scores`
-/// by number; without the unknown token, a character without piece or bytes is an Error.
+/// SentencePiece's BPE, which merges pairs in the order of their scores, the highest first.
+/// `scores` are by id. Without `unknown`, a character without piece or bytes is an Error.
 std::unique_ptr<Model> scored_bpe(Vocabulary vocabulary, std::vector<float> scores,
                                   std::optional<int> unknown);
 

@@ -1,5 +1,5 @@
-// GGUF says by a name how words are cut. The patterns are those of the models' own tokenizer.json,
-// which llama.cpp has in its source code under these names.
+// GGUF only names the way in which words are cut. The patterns are those of the models' own
+// tokenizer.json, which llama.cpp has in its source code under these names.
 
 #include <mha/system/words.hpp>
 #include <mha/tokenizers/gguf.hpp>

@@ -9,6 +9,25 @@ namespace mha::tokenizers {
 
 namespace {
 
+class WordLevel : public Model {
+public:
+  WordLevel(Vocabulary vocabulary, std::string unknown) : unknown_piece_(std::move(unknown)) {
+    vocabulary_ = std::move(vocabulary), unknown_ = vocabulary_.id_of(unknown_piece_);
+  }
+
+  void cut(std::string_view word, std::vector<Cut>& tokens) const override {
+    auto id = vocabulary_.id_of(word);
+    if (!id) id = unknown_;
+    if (!id)
+      fail("no token for '{}': it is not in the vocabulary, and neither is the unknown token '{}'",
+           io::shown(word), io::shown(unknown_piece_));
+    tokens.push_back({*id, 0, static_cast<std::uint32_t>(word.size())});
+  }
+
+private:
+  std::string unknown_piece_;
+};
+
 struct ModelKind {
   std::string_view name;
   std::unique_ptr<Model> (*read)(Fields& fields, Pipeline& parts);
@@ -20,7 +39,7 @@ constexpr std::array<ModelKind, 4> model_kinds{{
     {"WordPiece", word_piece},
 }};
 
-/// Files from before models said their type: by what only one kind has.
+/// The type of a model in older files without one, from settings that only one kind has.
 std::string_view guessed_type(Fields& fields) {
   if (fields.find("merges")) return "BPE";
   if (const auto vocab = fields.find("vocab"); vocab && vocab->is_array()) return "Unigram";
@@ -30,6 +49,11 @@ std::string_view guessed_type(Fields& fields) {
 }
 
 } // namespace
+
+std::unique_ptr<Model> word_level(Fields& fields, Pipeline&) {
+  Vocabulary vocabulary = read_vocabulary(fields.need("vocab"));
+  return std::make_unique<WordLevel>(std::move(vocabulary), fields.text("unk_token", "<unk>"));
+}
 
 std::unique_ptr<Model> read_model(const JsonNode& node, Pipeline& parts) {
   Fields fields(node, "the model");
@@ -54,7 +78,7 @@ Vocabulary read_vocabulary(const JsonNode& node) {
   node.each_member("the vocabulary", [&](std::string_view piece, const JsonNode& value) {
     const int id = value.integer("a token's number", most_id);
     if (!vocabulary.add(piece, id))
-      value.refuse(fmt::format("the piece '{}' is twice in the vocabulary", io::shown(piece)));
+      value.refuse(fmt::format("the piece '{}' appears twice in the vocabulary", io::shown(piece)));
   });
   if (const auto twice = vocabulary.finish())
     node.refuse(fmt::format("two pieces of the vocabulary have the number {}", *twice));

@@ -1,4 +1,4 @@
-#include <mha/tokenizers/normal_forms.hpp>
+#include <mha/tokenizers/normalizers.hpp>
 
 #include <mha/tokenizers/unicode.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 
 struct Character {
   utf8proc_int32_t code;
-  utf8proc_propval_t combining_class; ///< canonical combining class; 0 of what others combine with
+  utf8proc_propval_t combining_class; ///< canonical combining class; 0 for a starter
   ByteRange from;
 };
 
@@ -71,9 +71,9 @@ void compose(std::vector<Character>& list) {
         starter != none &&
         (size == starter + 1 || (list[size - 1].combining_class != 0 &&
                                  list[size - 1].combining_class < c.combining_class));
-    const utf8proc_int32_t one = unblocked ? composite(list[starter].code, c.code) : 0;
-    if (one != 0) {
-      list[starter].code = one;
+    const utf8proc_int32_t composed = unblocked ? composite(list[starter].code, c.code) : 0;
+    if (composed != 0) {
+      list[starter].code = composed;
       list[starter].from = joined(list[starter].from, c.from);
       continue;
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Normalizers: edits of a text before it is cut into words.
+// Normalizers, which change a text before it is cut into words.
 
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>
@@ -9,7 +9,7 @@ namespace mha::tokenizers {
 /// The normalizer that a node describes.
 Normalizer read_normalizer(const JsonNode& node);
 
-// One a kind; normalizers.cpp lists them.
+// The kinds of normalizers, which normalizers.cpp lists.
 Normalizer bert_normalizer(Fields& fields);
 Normalizer byte_level_normalizer(Fields& fields);
 Normalizer lowercase(Fields& fields);
@@ -24,12 +24,15 @@ Normalizer replace(Fields& fields);
 Normalizer strip(Fields& fields);
 Normalizer strip_accents(Fields& fields);
 
-/// A normalizer that puts what `change` makes of each character; its place in the user's text
-/// stays.
+/// A normalizer that calls `change` for each character, with its origin in the user's text and the
+/// text to append to.
 Normalizer each_character(std::function<void(char32_t, ByteRange, AlignedText&)> change);
-/// As BERT's tokenizers have it: cleaned, CJK characters spaced, accents stripped, lower case.
+/// BERT's normalizer: cleans, puts spaces around CJK characters, strips accents, makes lower case.
 Normalizer bert_normalizer(const BertNormalizerSettings& settings);
-/// What the settings of a BertNormalizer say.
+/// Reads the settings of a BertNormalizer.
 BertNormalizerSettings read_bert_settings(Fields& fields);
+
+/// Brings a text to a Unicode normal form: NFD, or NFKD if `compatible`; NFC or NFKC if `composed`.
+void normalize(AlignedText& text, bool compatible, bool composed);
 
 } // namespace mha::tokenizers

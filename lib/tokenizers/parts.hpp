@@ -33,7 +33,7 @@ public:
   /// tokenized.
   virtual void cut(std::string_view word, std::vector<Cut>& tokens) const = 0;
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  /// The token that stands for what the vocabulary lacks.
+  /// The token for text that the vocabulary lacks.
   std::optional<int> unknown() const { return unknown_; }
 
 protected:
@@ -51,8 +51,8 @@ struct BertNormalizerSettings {
   std::optional<bool> strip_accents;
 };
 
-/// Settings of tokenizer.json that tokenizer_config.json can override (beside_json.cpp); nullopt if
-/// the tokenizer has no such part.
+/// Settings of tokenizer.json that tokenizer_config.json can override (tokenizer_config.cpp);
+/// nullopt if the tokenizer has no such part.
 struct OverridableSettings {
   std::optional<BertNormalizerSettings> bert; ///< nullopt if the normalizer is not a BertNormalizer
   std::optional<bool> add_prefix_space;       ///< nullopt if the pre-tokenizer is not ByteLevel
@@ -70,7 +70,7 @@ struct Pipeline {
   TokenTemplate post_template{std::nullopt};
   std::optional<int> bos, eos, mask;
   int type_id = 0; ///< first one other than 0 that the template gives to a single text, or 0
-  std::vector<Note> notes; ///< where the files contradict each other
+  std::vector<Note> notes; ///< contradictions between the files
   /// The file's truncation length, which is not applied.
   std::optional<std::size_t> ignored_max_length;
   bool byte_level = false;       ///< vocabulary entries spell bytes as GPT-2's 256 characters

@@ -1,5 +1,5 @@
 #pragma once
-// Pre-tokenizers: cuts of a text into the words that the model cuts into tokens.
+// Pre-tokenizers, which cut a text into the words that the model cuts into tokens.
 
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/parts.hpp>
@@ -9,7 +9,7 @@ namespace mha::tokenizers {
 /// The pre-tokenizer that a node describes.
 PreTokenizer read_pre_tokenizer(const JsonNode& node);
 
-// One a kind; pre_tokenizers.cpp lists them.
+// The kinds of pre-tokenizers, which pre_tokenizers.cpp lists.
 PreTokenizer bert_words(Fields& fields);
 PreTokenizer byte_level_words(Fields& fields);
 PreTokenizer delimiter(Fields& fields);
@@ -22,9 +22,9 @@ PreTokenizer unicode_scripts(Fields& fields);
 PreTokenizer whitespace(Fields& fields);
 PreTokenizer whitespace_split(Fields& fields);
 
-/// Words as BERT has them: white space goes, every punctuation mark is a word.
+/// BERT's words: white space is removed, and every punctuation mark is a word.
 PreTokenizer bert_words();
-/// Words as GPT-2 has them, written in bytes' characters; a blank is put before the text if wanted.
+/// GPT-2's words, spelt as in byte_level.hpp.
 PreTokenizer byte_level_words(bool add_prefix_space, bool use_regex);
 
 } // namespace mha::tokenizers

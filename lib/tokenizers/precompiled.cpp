@@ -1,4 +1,5 @@
-// SentencePiece's table of replacements: a double array of what is replaced, then the replacements.
+// SentencePiece's table of replacements: a double-array trie of the replaced texts, then the
+// replacements.
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
@@ -26,7 +27,7 @@ std::string decode_base64(const JsonNode& node) {
                       : c == '+'             ? 62
                       : c == '/'             ? 63
                                              : -1;
-    if (value < 0) node.refuse("a table that is no base64");
+    if (value < 0) node.refuse("a table that is not base64");
     bits = bits << 6 | static_cast<std::uint32_t>(value);
     if ((count += 6) < 8) continue;
     count -= 8;
@@ -48,10 +49,10 @@ public:
     texts_ = bytes.substr(4 + size);
     if (!texts_.empty() && texts_.back() != '\0') node.refuse("a table whose last text never ends");
     if (io::invalid_utf8(texts_) != std::string::npos)
-      node.refuse("a table of text that is no UTF-8");
+      node.refuse("a table of text that is not UTF-8");
   }
 
-  /// What replaces a text: what the shortest entry says that the text begins with.
+  /// The replacement of a text, from the shortest entry that the text begins with.
   const char* find(std::string_view text) const {
     std::size_t at = offset(units_[0]);
     for (const char c : text) {
@@ -78,7 +79,7 @@ private:
   std::string texts_; ///< each ends in a zero byte
 };
 
-/// The end of the character as a reader sees it (a grapheme) that begins at `first`.
+/// The end of the grapheme (the character that a reader sees) that begins at `first`.
 std::size_t grapheme_end(std::string_view text, std::size_t first) {
   std::size_t at = first;
   auto before = static_cast<utf8proc_int32_t>(next_character(text, at));
@@ -114,8 +115,8 @@ Normalizer precompiled(Fields& fields) {
       for (std::size_t c = first; c < at;) {
         const std::size_t begin = c;
         c += length_of(bytes[c]);
-        if (const char* one = table.find(bytes.substr(begin, c - begin)))
-          result.put(std::string_view(one), text.span(begin, c));
+        if (const char* replacement = table.find(bytes.substr(begin, c - begin)))
+          result.put(std::string_view(replacement), text.span(begin, c));
         else
           result.keep(text, begin, c);
       }

@@ -30,8 +30,8 @@ std::string reason_of(int code, OnigErrorInfo* info) {
   return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length)};
 }
 
-/// Whether an expression calls a group, \g<name>, whose own calls are gone through each time: with
-/// ten in each of ten groups even the library's compiler never ends.
+/// Whether an expression calls a group, \g<name>. Such calls are expanded recursively: with ten in
+/// each of ten groups even the library's compiler never ends.
 bool calls_groups(std::string_view expression) {
   for (std::size_t at = 0; at + 2 < expression.size(); ++at) {
     if (expression[at] != '\\') continue;
@@ -42,13 +42,13 @@ bool calls_groups(std::string_view expression) {
   return false;
 }
 
-/// What keeps an expression that goes wrong from holding the program up: its steps back in a match
-/// and the memory for them, and the time. The library asks for no time within a match, and one step
-/// back may be followed by a look at the whole text. So a match is given few steps back at first,
-/// and is sought again with more of them as long as that is not foreseen to take too long.
-class Limits {
+/// MatchLimits on time, memory and backtracking steps, so that a pathological expression cannot
+/// hang the program. The library does not check the time within a match, and each backtracking step
+/// may scan the whole text. So a match gets few steps at first, and is repeated with more of them
+/// as long as that is not expected to take too long.
+class MatchLimits {
 public:
-  explicit Limits(std::size_t text)
+  explicit MatchLimits(std::size_t text)
       : params_(onig_new_match_param(), onig_free_match_param),
         time_(TextTime::of_text() ? *TextTime::of_text() : own_.emplace(text)) {
     constexpr std::size_t some = 100'000, for_a_byte = 4, most = 20'000'000;
@@ -58,25 +58,25 @@ public:
   }
   OnigMatchParam* params() const { return params_.get(); }
 
-  /// Before a match is sought in so many bytes.
+  /// Called before a match is tried in `bytes` bytes.
   void begin(std::size_t bytes) {
     constexpr std::size_t looked_at = 20'000'000, least = 64; // bytes, some 20 ms; steps
     set_steps(std::clamp(looked_at / std::max<std::size_t>(bytes, 1), least, most_steps));
     left_before_.reset();
   }
-  /// After a match that took more steps back than it was given: whether it may take more.
+  /// Called after a match exceeded its steps: whether it may be repeated with more.
   bool more() {
-    const double left = time_.left(), took = left_before_.value_or(left) - left;
-    if (left <= factor * took || steps_ == most_steps) return false;
+    const double left = time_.left(), spent = left_before_.value_or(left) - left;
+    if (left <= factor * spent || steps_ == most_steps) return false;
     left_before_ = left;
     set_steps(std::min(factor * steps_, most_steps));
     return true;
   }
-  /// After a match was sought at one place.
+  /// Called after a match was tried at one position.
   bool over() { return time_.over(); }
   const TextTime& time() const { return time_; }
-  Limits(const Limits&) = delete;
-  Limits& operator=(const Limits&) = delete;
+  MatchLimits(const MatchLimits&) = delete;
+  MatchLimits& operator=(const MatchLimits&) = delete;
 
 private:
   static constexpr std::size_t most_steps = 10'000'000, factor = 4;
@@ -90,7 +90,7 @@ private:
   std::optional<TextTime> own_;
   TextTime& time_;
   std::optional<double>
-      left_before_; ///< seconds before the last try of this match; none yet: empty
+      left_before_; ///< seconds left before the last try of this match; empty before the first
   std::size_t steps_ = 0;
 };
 
@@ -115,7 +115,7 @@ Regex::Regex(const std::string& expression) {
     onig_initialize(encodings, 1);
   });
   if (expression.size() > longest)
-    fail("the pattern has {} bytes; at most {} are taken", expression.size(), longest);
+    fail("the pattern has {} bytes; at most {} are allowed", expression.size(), longest);
   if (calls_groups(expression))
     fail("the pattern '{}' calls one of its groups (\\g<…>), which is not supported",
          io::shown(expression));
@@ -133,14 +133,14 @@ Regex::Regex(const std::string& expression) {
 
 std::vector<Match> Regex::matches(std::string_view text) const {
   std::vector<Match> list;
-  Limits limits(text.size());
+  MatchLimits limits(text.size());
   const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(
       onig_region_new(), [](OnigRegion* r) { onig_region_free(r, 1); });
   const OnigUChar* begin = bytes_of(text.data());
   const OnigUChar* end = begin + text.size();
-  std::size_t at = 0, covered = 0; // where the next match is sought from
+  std::size_t at = 0, covered = 0; // `at`: where the search for the next match begins
   for (std::size_t place = 0; place <= text.size();) {
-    // Place by place, not by the library's search, which nothing interrupts.
+    // Each position is tried separately because the library's search cannot be interrupted.
     const OnigOptionType option = place > at ? ONIG_OPTION_NOT_BEGIN_POSITION : ONIG_OPTION_NONE;
     limits.begin(text.size() - place);
     int found = 0;
@@ -158,7 +158,7 @@ std::vector<Match> Regex::matches(std::string_view text) const {
       continue;
     }
     const std::size_t last = place + static_cast<std::size_t>(found);
-    // A match of nothing right behind another is none.
+    // An empty match directly after another match does not count.
     if (place < last || list.empty() || !list.back().found || list.back().end != place) {
       if (covered < place) list.push_back({covered, place, false});
       list.push_back({place, last, true});

@@ -9,7 +9,7 @@
 
 namespace mha::tokenizers {
 
-/// A stretch of a text: what a pattern found, or what lies between.
+/// A part of a text: a match of a pattern, or the text between two matches.
 struct Match {
   std::size_t begin = 0, end = 0;
   bool found = false;
@@ -17,12 +17,12 @@ struct Match {
 
 class Regex {
 public:
-  /// Throws Error for an expression that is none, with Oniguruma's word for why, and for one that
-  /// calls its own groups: what these come to is found by going through all of it.
+  /// Throws Error for a malformed expression, with Oniguruma's reason, and for one that calls its
+  /// own groups, because expanding these may never end.
   explicit Regex(const std::string& expression);
 
-  /// The whole text, cut into what matches and what lies between. Throws Error where the expression
-  /// takes too long for the text, which is found by its steps back and by the time.
+  /// Cuts the whole text into matches and the parts between. Throws Error if the expression takes
+  /// too long for the text, by its backtracking steps or by the time.
   std::vector<Match> matches(std::string_view text) const;
 
 private:

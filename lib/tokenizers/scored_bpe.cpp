@@ -1,5 +1,5 @@
-// SentencePiece's byte-pair encoding: of the pairs of neighbours whose text is a piece, the one
-// with the highest score becomes it first. There is no list of merges.
+// SentencePiece's byte-pair encoding without a list of merges: of the neighbours whose joined text
+// is a piece, those with the highest score are merged first.
 
 #include <mha/tokenizers/gguf.hpp>
 #include <mha/tokenizers/unicode.hpp>
@@ -24,13 +24,14 @@ public:
   }
 
   void cut(std::string_view word, std::vector<Cut>& tokens) const override {
-    // A symbol that may still grow, in a chain; an empty one was merged into the one before.
+    // A symbol that may still grow, in a linked list; an empty one was merged into the previous
+    // one.
     struct Symbol {
-      std::size_t begin, end, before, behind;
+      std::size_t begin, end, before, after;
     };
     struct Pair {
       float score;
-      std::size_t left, end; ///< the place of the left one, and where the right one ends
+      std::size_t left, end; ///< index of the left symbol, end of the right one
       bool operator<(const Pair& other) const {
         return score != other.score ? score < other.score : left > other.left;
       }
@@ -43,8 +44,8 @@ public:
     }
     std::priority_queue<Pair> pairs;
     const auto note = [&](std::size_t left) {
-      if (left >= chain.size() || chain[left].behind >= chain.size()) return;
-      const std::size_t begin = chain[left].begin, end = chain[chain[left].behind].end;
+      if (left >= chain.size() || chain[left].after >= chain.size()) return;
+      const std::size_t begin = chain[left].begin, end = chain[chain[left].after].end;
       if (const auto id = vocabulary_.id_of(word.substr(begin, end - begin)))
         pairs.push({scores_[static_cast<std::size_t>(*id)], left, end});
     };
@@ -53,14 +54,14 @@ public:
       const Pair best = pairs.top();
       pairs.pop();
       Symbol& left = chain[best.left];
-      // Either may have grown since, or gone.
-      if (left.begin == left.end || left.behind >= chain.size()) continue;
-      Symbol& right = chain[left.behind];
+      // Either may have grown or been merged since.
+      if (left.begin == left.end || left.after >= chain.size()) continue;
+      Symbol& right = chain[left.after];
       if (right.end != best.end) continue;
       left.end = right.end;
       right.begin = right.end;
-      left.behind = right.behind;
-      if (left.behind < chain.size()) chain[left.behind].before = best.left;
+      left.after = right.after;
+      if (left.after < chain.size()) chain[left.after].before = best.left;
       note(left.before);
       note(best.left);
     }
@@ -77,7 +78,7 @@ private:
     return cut;
   }
 
-  /// A symbol as its piece, else as bytes, else as the unknown token.
+  /// Appends a symbol as its piece, or else as bytes, or else as the unknown token.
   void put(std::string_view word, std::size_t begin, std::size_t end,
            std::vector<Cut>& tokens) const {
     const std::string_view text = word.substr(begin, end - begin);
@@ -93,7 +94,7 @@ private:
     }
   }
 
-  std::vector<float> scores_;                 ///< by number
+  std::vector<float> scores_;                 ///< by id
   std::array<std::optional<int>, 256> bytes_; ///< the tokens <0x00> to <0xFF>
 };
 

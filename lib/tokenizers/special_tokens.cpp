@@ -24,13 +24,13 @@ bool is_token(const Pipeline& parts, int id) {
   return parts.added->find(id) || parts.model->vocabulary().piece_of(id);
 }
 
-/// The names of special tokens, in the order in which those that are new get their numbers.
+/// The names of special tokens, in the order in which new ones get their ids.
 constexpr std::string_view special_names[]{"bos_token", "eos_token", "unk_token", "sep_token",
                                            "pad_token", "cls_token", "mask_token"};
-/// Lists of more of them, or objects of them by names of their own.
+/// Lists of further special tokens, or objects with names of their own.
 constexpr std::string_view lists[]{"additional_special_tokens", "extra_special_tokens"};
 
-/// A token that a file names, and the number that it gives it.
+/// A token in a file, with the id that the file gives it.
 struct Named {
   AddedToken token;
   std::optional<int> id;
@@ -55,13 +55,13 @@ AddedToken read_named(const JsonNode& node, const std::string& what) {
   return token;
 }
 
-/// Classes of Transformers that make a template of add_bos_token and add_eos_token.
+/// Classes of Transformers that make their template from add_bos_token and add_eos_token.
 constexpr std::string_view of_llama[]{
     "LlamaTokenizer",  "LlamaTokenizerFast",  "GemmaTokenizer",     "GemmaTokenizerFast",
     "CohereTokenizer", "CohereTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"};
 
-/// Settings of the files, by name; the file read first counts.
-class Settings {
+/// FileSettings of all files, by name; the file that is read first wins.
+class FileSettings {
 public:
   void read(const std::string& folder, const std::string& name) {
     const auto bytes = read_file_of(folder, name);
@@ -70,7 +70,7 @@ public:
     for (const auto& [key, value] : JsonNode::root(json).members("the file"))
       read(name, key, value);
   }
-  /// {"<tool>": 50257}, as it was before tokenizer_config.json had the tokens.
+  /// Reads {"<tool>": 50257}, which older files have instead of tokens in tokenizer_config.json.
   void read_added(const std::string& folder) {
     constexpr const char* name = "added_tokens.json";
     const auto bytes = read_file_of(folder, name);
@@ -87,9 +87,9 @@ public:
   std::string family;                        ///< tokenizer_class
   std::map<std::string, std::string> pieces; ///< "bos_token" → "<s>"
   std::map<std::string, int> ids;            ///< "bos_token_id" → 1
-  std::map<std::string, AddedToken> special; ///< "bos_token" → as it is named
-  std::vector<AddedToken> more;              ///< of the lists
-  std::vector<Named> added;                  ///< with their numbers
+  std::map<std::string, AddedToken> special; ///< "bos_token" → its token
+  std::vector<AddedToken> more;              ///< from the lists
+  std::vector<Named> added;                  ///< with their ids
 
 private:
   void read(const std::string& file, const std::string& key, const JsonNode& value) {
@@ -112,33 +112,33 @@ private:
 
   void read_list(const std::string& key, const JsonNode& value) {
     if (value.is_object())
-      value.each_member(key, [&](std::string_view, const JsonNode& one) {
-        more.push_back(read_named(one, key));
+      value.each_member(key, [&](std::string_view, const JsonNode& node) {
+        more.push_back(read_named(node, key));
       });
     else
-      value.each_element(key, [&](const JsonNode& one) { more.push_back(read_named(one, key)); });
+      value.each_element(key, [&](const JsonNode& node) { more.push_back(read_named(node, key)); });
   }
 
   /// {"50257": {"content": "<tool>", …}}.
   void read_decoder(const JsonNode& value) {
     has_decoder_ = true;
-    value.each_member("added_tokens_decoder", [&](std::string_view key, const JsonNode& one) {
+    value.each_member("added_tokens_decoder", [&](std::string_view key, const JsonNode& node) {
       const std::optional<int> id = parse_number<int>(key);
       if (!id || *id < 0 || *id > most_id)
-        one.refuse(fmt::format("'{}' is no number of a token", io::shown(key)));
+        node.refuse(fmt::format("'{}' is not a token's number", io::shown(key)));
       added.push_back(
-          {read_named(one, "a token of added_tokens_decoder"), *id, "tokenizer_config.json"});
+          {read_named(node, "a token of added_tokens_decoder"), *id, "tokenizer_config.json"});
     });
   }
 
   bool has_decoder_ = false;
 };
 
-/// Adds what the files beside name and the tokenizer lacks: with the number that they give it, else
-/// with that of its piece, else with the next one. Two tokens of a number are refused.
-void add_named(const Settings& settings, Pipeline& parts) {
+/// Adds the tokens that the files name and the tokenizer lacks, with the id of their piece, or else
+/// the id that the files give, or else the next one. Two tokens with one id are an error.
+void add_named(const FileSettings& settings, Pipeline& parts) {
   std::vector<Named> wanted = settings.added;
-  std::ranges::stable_sort(wanted, {}, [](const Named& one) { return one.id.value_or(0); });
+  std::ranges::stable_sort(wanted, {}, [](const Named& named) { return named.id.value_or(0); });
   std::set<std::string_view> special;
   for (const auto& [name, token] : settings.special) special.insert(token.content);
   for (const AddedToken& token : settings.more) special.insert(token.content);
@@ -156,27 +156,27 @@ void add_named(const Settings& settings, Pipeline& parts) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
   int next = std::max(vocabulary.size(), by_id.empty() ? 0 : by_id.rbegin()->first + 1);
   bool changed = false;
-  std::map<std::string, int> given; // numbers that the files give to tokens
-  for (Named& one : wanted) {
-    AddedToken& token = one.token;
+  std::map<std::string, int> given; // ids that the files give to tokens
+  for (Named& named : wanted) {
+    AddedToken& token = named.token;
     if (token.content.empty()) continue;
     const auto piece = id_of(parts, token.content);
-    if (one.id && piece && *piece != *one.id)
+    if (named.id && piece && *piece != *named.id)
       fail("{}: {} gives the token '{}' the number {}, which is {} here", io::shown(parts.name),
-           one.file, io::shown(token.content), *one.id, *piece);
-    if (const auto [first, is_new] = given.emplace(token.content, one.id.value_or(-1));
-        one.id && !is_new && first->second != *one.id)
+           named.file, io::shown(token.content), *named.id, *piece);
+    if (const auto [first, is_new] = given.emplace(token.content, named.id.value_or(-1));
+        named.id && !is_new && first->second != *named.id)
       fail("{}: {} gives the token '{}' the number {}, and before it {}", io::shown(parts.name),
-           one.file, io::shown(token.content), *one.id, first->second);
+           named.file, io::shown(token.content), *named.id, first->second);
     if (!known.insert(token.content).second) continue;
-    token.id = piece ? *piece : one.id ? *one.id : next;
-    if (!one.id || special.contains(token.content))
-      token.special = true, token.normalized = one.id ? token.normalized : false;
+    token.id = piece ? *piece : named.id ? *named.id : next;
+    if (!named.id || special.contains(token.content))
+      token.special = true, token.normalized = named.id ? token.normalized : false;
     const auto other = piece ? std::nullopt : vocabulary.piece_of(token.id);
     const auto [taken, is_new] = by_id.emplace(token.id, token.content);
     if (other || !is_new)
       fail("{}: {} gives the token '{}' the number {}, which is that of '{}'",
-           io::shown(parts.name), one.file, io::shown(token.content), token.id,
+           io::shown(parts.name), named.file, io::shown(token.content), token.id,
            io::shown(other ? *other : std::string_view(taken->second)));
     next = std::max(next, token.id + 1);
     tokens.push_back(token);
@@ -185,8 +185,9 @@ void add_named(const Settings& settings, Pipeline& parts) {
   if (changed) parts.added.emplace(std::move(tokens), parts.normalizer);
 }
 
-/// The token of a name such as "bos": by its piece, else by config.json's number.
-std::optional<int> token(const Pipeline& parts, const Settings& settings, const std::string& name) {
+/// The token with a name such as "bos", by its piece or else by config.json's id.
+std::optional<int> token(const Pipeline& parts, const FileSettings& settings,
+                         const std::string& name) {
   if (const auto piece = settings.pieces.find(name + "_token"); piece != settings.pieces.end())
     if (const auto id = id_of(parts, piece->second)) return id;
   const auto id = settings.ids.find(name + "_token_id");
@@ -195,20 +196,20 @@ std::optional<int> token(const Pipeline& parts, const Settings& settings, const 
 }
 
 TokenTemplate with(TokenTemplate post_template, std::optional<int> id, bool wanted, bool first) {
-  const bool there =
+  const bool is_present =
       !post_template.empty() && (first ? post_template.front() : post_template.back()) == id && id;
-  if (there == wanted || !id) return post_template;
-  const auto place = first   ? post_template.begin()
-                     : there ? post_template.end() - 1
-                             : post_template.end();
-  if (there)
+  if (is_present == wanted || !id) return post_template;
+  const auto place = first        ? post_template.begin()
+                     : is_present ? post_template.end() - 1
+                                  : post_template.end();
+  if (is_present)
     post_template.erase(place);
   else
     post_template.insert(place, id);
   return post_template;
 }
 
-void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, bool first) {
+void follow(Pipeline& parts, const FileSettings& settings, std::optional<bool> add, bool first) {
   if (!add) return;
   const std::optional<int> id = first ? parts.bos : parts.eos;
   const char* name = first ? "bos" : "eos";
@@ -222,12 +223,12 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
                                                       name, io::shown(piece->second)),
          name, name);
   }
-  const TokenTemplate there = parts.post_template;
+  const TokenTemplate before = parts.post_template;
   parts.post_template = with(std::move(parts.post_template), id, *add, first);
-  // Of the classes that make their own template this is the usual case.
-  if (parts.post_template != there && !is_one_of(settings.family, of_llama))
+  // Classes that make their own template do this regularly.
+  if (parts.post_template != before && !is_one_of(settings.family, of_llama))
     parts.notes.emplace_back(
-        fmt::format("tokenizer_config.json says add_{}_token {}, the tokenizer's own template "
+        fmt::format("tokenizer_config.json has add_{}_token {}, the tokenizer's own template "
                     "{}: the first counts",
                     name, *add ? "true" : "false", *add ? "adds none" : "adds one"));
 }
@@ -235,7 +236,7 @@ void follow(Pipeline& parts, const Settings& settings, std::optional<bool> add, 
 } // namespace
 
 void read_special_tokens(const std::string& folder, Pipeline& parts) {
-  Settings settings;
+  FileSettings settings;
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "config.json"})
     settings.read(folder, name);
   settings.read_added(folder);

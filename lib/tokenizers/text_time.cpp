@@ -11,7 +11,7 @@ namespace {
 
 thread_local TextTime* time_of_text = nullptr;
 
-/// Seconds that the processor worked for this thread.
+/// Processor time of this thread in seconds.
 double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -23,15 +23,15 @@ TextTime::Clock::duration as_clock(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
-/// What a text may take: usual tokenizers take a quarter of it for a million bytes, and less than a
-/// tenth for each byte beyond.
+/// The limit for a text: usual tokenizers take a quarter of it for a million bytes, and less than a
+/// tenth for each further byte.
 double seconds_for(std::size_t bytes) {
   constexpr std::size_t million = 1'000'000;
   constexpr double for_a_million = 1.4, for_a_byte = 5e-6;
   return for_a_million + for_a_byte * static_cast<double>(std::max(bytes, million) - million);
 }
 
-constexpr double seconds_of_file = 0.5; // of some milliseconds that usual ones take
+constexpr double seconds_of_file = 0.5; // usual files take some milliseconds
 
 } // namespace
 
@@ -57,7 +57,7 @@ TextTime* TextTime::of_text() {
 }
 
 bool TextTime::over(Clock::time_point now) {
-  // The clock on the wall costs less: every match looks at it.
+  // The wall clock is cheaper, and every match checks the time.
   if (now < end_) return false;
   const double seconds = left();
   end_ = now + as_clock(seconds);

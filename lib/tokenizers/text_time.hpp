@@ -1,5 +1,5 @@
 #pragma once
-// The time that a tokenizer may take: files can say patterns and vocabularies that never end.
+// The time limit of a tokenizer: files can contain patterns and vocabularies that take forever.
 
 #include <chrono>
 #include <cstddef>
@@ -8,45 +8,45 @@
 
 namespace mha::tokenizers {
 
-/// The time for one thing, from when this is made until it goes, for the thread that made it:
-/// everything that a file can make long asks for it. Made within another's, it is that one's.
+/// A time limit for the current thread during the lifetime of the object, checked by everything
+/// that a file can make long. If another one is alive, that one holds instead.
 class TextTime {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// For cutting a text of so many bytes.
+  /// A limit for cutting a text of `bytes` bytes.
   explicit TextTime(std::size_t bytes);
-  /// For reading what a file says of `what`: "its added tokens".
+  /// A limit for reading a part of a file: "its added tokens".
   explicit TextTime(std::string_view what);
-  /// For what takes so many seconds of the processor at most.
+  /// A limit in seconds of processor time.
   TextTime(std::string_view what, double seconds);
   ~TextTime();
   TextTime(const TextTime&) = delete;
   TextTime& operator=(const TextTime&) = delete;
 
-  /// Whether the time is over. Time in which others had the processor does not count.
+  /// Whether the processor time of this thread is used up.
   bool over(Clock::time_point now = Clock::now());
-  /// Seconds of the processor that are left, none in which others have it.
+  /// Seconds of processor time that are left.
   double left() const;
-  /// Throws Error where the time is over: "the tokenizer's WHO takes too long for this text…".
+  /// Throws Error if the time is over: "the tokenizer's WHO takes too long for this text…".
   void require(std::string_view who) {
     if (over()) refuse(who, "");
   }
-  /// The error itself, with a library's word for why, or "".
+  /// Throws this Error, with a library's reason or "".
   [[noreturn]] void refuse(std::string_view who, std::string_view why) const;
 
-  /// Of this thread's text, or nullptr.
+  /// The limit of this thread, or nullptr.
   static TextTime* of_text();
-  /// Counts steps of a search, a few nanoseconds each; throws Error as require() does.
+  /// Counts steps of a search, a few nanoseconds each, and calls require() now and then.
   static void count(std::size_t steps, std::string_view who);
 
 private:
   std::string what_;
-  double seconds_;        ///< of the processor, in all
-  double begun_;          ///< the processor's time of this thread
-  Clock::time_point end_; ///< before it, none of the time can be over
-  std::size_t steps_ = 0; ///< since the clock was looked at
-  TextTime* before_;      ///< of a text around this one
+  double seconds_;        ///< of processor time, in all
+  double begun_;          ///< the thread's processor time at the start
+  Clock::time_point end_; ///< the time cannot be over before this
+  std::size_t steps_ = 0; ///< since the last check
+  TextTime* before_;      ///< the limit that was already alive
 };
 
 } // namespace mha::tokenizers

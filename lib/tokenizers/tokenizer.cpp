@@ -15,7 +15,7 @@ namespace mha::tokenizers {
 
 namespace {
 
-/// Keeps the tokens of each different word of a text: most words occur many times.
+/// Caches the tokens of each distinct word of a text, because most words occur many times.
 class WordCache {
 public:
   explicit WordCache(const Model& model) : model_(model) {}
@@ -34,7 +34,7 @@ private:
   }
   const Model& model_;
   std::unordered_map<std::string, std::vector<Cut>> words_;
-  std::vector<Cut> uncached_; ///< of a word too long to keep, or one too many
+  std::vector<Cut> uncached_; ///< of a word that is too long to keep, or beyond the cache's size
 };
 
 std::optional<std::string_view> piece_in(const Pipeline& parts, int id) {
@@ -46,8 +46,8 @@ Token token_of(int id, ByteRange span) {
   return {id, span.begin, span.end};
 }
 
-/// Applies the pre-tokenizers from number `first` on, each to the pieces of the one before, and
-/// passes the last one's pieces to `take`.
+/// Applies the pre-tokenizers from index `first` on, each to the pieces of the previous one, and
+/// passes the pieces of the last one to `take`.
 struct PreTokenizerChain {
   const PreTokenizer& steps;
   std::size_t first;
@@ -61,7 +61,7 @@ struct PreTokenizerChain {
   }
 };
 
-/// Hands over the pieces of a text between which the model sees nothing: added tokens, and words.
+/// Passes the added tokens and the words of a text to `take`.
 void cut_into_words(const Pipeline& parts, AlignedText text, const TakeText& take) {
   const PreTokenizerChain words{parts.pre_tokenizer, 0, take};
   const TakeText take_part = [&](AlignedText&& part) {
@@ -95,7 +95,7 @@ public:
     std::uint32_t at = 0; // bytes of the word that are in a token
     for (const Cut& cut : cuts) {
       if (cut.begin > at) dropped.add(word.substr(at, cut.begin - at));
-      // The unknown token may be a piece like others, "?" or "<unk>", and stand in the text.
+      // The unknown token may be an ordinary piece, "?" or "<unk>", that occurs in the text.
       const std::string_view text = word.substr(cut.begin, cut.end - cut.begin);
       if (cut.id == model.unknown() && text != model.vocabulary().piece_of(cut.id))
         unknown.add(text);
@@ -158,12 +158,12 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
   AlignedText whole = aligned(text, replaced);
   if (replaced > 0)
     encoding.notes.push_back(
-        warning(fmt::format("{} of the text {} no UTF-8; read as U+FFFD",
+        warning(fmt::format("{} of the text {} not UTF-8; read as U+FFFD",
                             counted(replaced, "byte sequences"), replaced == 1 ? "is" : "are")));
   if (text.starts_with("\xEF\xBB\xBF"))
-    encoding.notes.push_back(warning(
-        "the text begins with a byte order mark (EF BB BF), which is cut into tokens as the rest "
-        "is; take it out of the file where it is not meant"));
+    encoding.notes.push_back(warning("the text begins with a byte order mark (EF BB BF), which is "
+                                     "cut into tokens like the rest; "
+                                     "remove it from the file if it is not meant"));
   const TextTime time(text.size());
   UncoveredText missing;
   const TokenTemplate post_template = special.none  ? TokenTemplate{std::nullopt}
@@ -171,7 +171,7 @@ Encoding Tokenizer::encode(std::string_view text, SpecialTokens special) const {
                                                     : parts.post_template;
   const auto end = static_cast<std::uint32_t>(text.size());
   std::vector<Token>& tokens = encoding.tokens;
-  std::optional<std::size_t> first; // the text's own tokens, once they are there
+  std::optional<std::size_t> first; // index of the text's own tokens, once they are appended
   std::size_t last = 0;
   for (const auto& id : post_template) {
     if (id) {

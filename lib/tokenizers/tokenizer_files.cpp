@@ -1,10 +1,8 @@
 #include <mha/tokenizers/tokenizer_files.hpp>
 
-#include <mha/tokenizers/beside_json.hpp>
 #include <mha/tokenizers/gguf.hpp>
 #include <mha/tokenizers/special_tokens.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
-#include <mha/tokenizers/tokenizer_json.hpp>
 
 #include <mha/files/inputs.hpp>
 #include <mha/files/pointer.hpp>
@@ -30,13 +28,14 @@ bool has(const std::string& folder, const char* name) {
   std::error_code error;
   if (fs::is_regular_file(folder, error)) {
     const std::string around = fs::path(folder).parent_path().string();
-    fail("{}: a file, and a tokenizer is a checkpoint's folder; give that: {}", io::shown(folder),
-         around.empty() ? "." : io::shown(around));
+    fail("{}: is a file, but a tokenizer is read from a checkpoint's folder; give {}",
+         io::shown(folder), around.empty() ? "." : io::shown(around));
   }
   if (!fs::is_directory(folder, error)) fail("{}: no such folder", io::shown(folder));
   for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (has(folder, name))
-      fail("{}: a tokenizer only as {}, which is not read; write its tokenizer.json: python3 -c "
+      fail("{}: the tokenizer is only in {}, which is not supported; write its tokenizer.json: "
+           "python3 -c "
            "\"from transformers import AutoTokenizer as A; "
            "A.from_pretrained('.', use_fast=True).save_pretrained('.')\"",
            io::shown(folder), name);
@@ -52,7 +51,7 @@ std::optional<io::Bytes> read_file_of(const std::string& folder, const std::stri
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) return std::nullopt;
-  if (!fs::is_regular_file(status)) fail("{}: no plain file", io::shown(path.string()));
+  if (!fs::is_regular_file(status)) fail("{}: not a regular file", io::shown(path.string()));
   const std::uintmax_t size = fs::file_size(path, error);
   if (!error && size > largest)
     fail("{}: {} bytes, more than any tokenizer has", io::shown(path.string()), size);

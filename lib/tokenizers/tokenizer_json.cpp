@@ -1,9 +1,9 @@
-#include <mha/tokenizers/tokenizer_json.hpp>
+#include <mha/tokenizers/tokenizer_files.hpp>
 
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/normalizers.hpp>
-#include <mha/tokenizers/post_processors.hpp>
 #include <mha/tokenizers/pre_tokenizers.hpp>
+#include <mha/tokenizers/special_tokens.hpp>
 #include <mha/tokenizers/text_time.hpp>
 
 #include <mha/files/text.hpp>
@@ -44,14 +44,14 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node, const Vocabulary
       entry.refuse(fmt::format("the added tokens '{}' and '{}' have both the number {}",
                                io::shown(other.first->second), io::shown(token.content), token.id));
     if (!by_content.emplace(token.content, token.id).second)
-      entry.refuse(fmt::format("the added token '{}' is there twice", io::shown(token.content)));
+      entry.refuse(fmt::format("the added token '{}' appears twice", io::shown(token.content)));
     tokens.push_back(std::move(token));
   }
   return tokens;
 }
 
-/// Transformers numbers tokens that the vocabulary lacks one after the other, behind as many as the
-/// vocabulary has, whatever the file says.
+/// Warns if Transformers would give another id: it numbers tokens that the vocabulary lacks
+/// consecutively after the vocabulary's size, whatever the file has.
 void note_numbers(const std::vector<AddedToken>& tokens, Pipeline& parts) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
   int next = static_cast<int>(vocabulary.count());
@@ -69,7 +69,7 @@ void note_numbers(const std::vector<AddedToken>& tokens, Pipeline& parts) {
   }
 }
 
-/// Whether a part, or one inside it, is of a type: how humans read the pieces depends on it.
+/// Whether a part, or one inside it, has a type that decides how pieces are decoded for display.
 bool mentions_type(const JsonNode& node, std::string_view type) {
   bool found = false;
   if (node.is_object())
@@ -118,11 +118,11 @@ int type_id_in(const JsonNode& node) {
   return type_id;
 }
 
-/// Every token that goes around a text has a name.
+/// Throws Error if a token of the template has no piece.
 void check_template(const JsonNode& node, const Pipeline& parts) {
   for (const auto& id : parts.post_template)
     if (id && !parts.model->vocabulary().piece_of(*id) && !parts.added->find(*id))
-      node.refuse(fmt::format("the special token {} is no token of the vocabulary", *id));
+      node.refuse(fmt::format("the special token {} is not a token of the vocabulary", *id));
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// The pre-tokenizer UnicodeScripts: a word ends where the script of the characters changes. A space
-// ends no word, and kana count as Han.
+// The pre-tokenizer UnicodeScripts, which ends a word where the script of the characters changes. A
+// space does not end a word, and kana count as Han.
 
 #include <mha/tokenizers/pre_tokenizers.hpp>
 #include <mha/tokenizers/split.hpp>

@@ -1,5 +1,5 @@
-// The likeliest way to cut a word: every piece has a score, its log probability, and the sum
-// counts.
+// Cuts a word in the likeliest way: every piece has a score, its log probability, and the way with
+// the largest sum wins.
 
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/prefixes.hpp>
@@ -15,7 +15,7 @@ namespace mha::tokenizers {
 namespace {
 
 struct Scored {
-  std::vector<double> scores; ///< by number
+  std::vector<double> scores; ///< by id
   std::optional<int> unknown;
   bool byte_fallback = false;
 };
@@ -37,7 +37,7 @@ public:
     std::vector<Cut> list; // from the end
     for (auto end = static_cast<std::uint32_t>(word.size()); end > 0; end = best[end].from) {
       const Step& step = best[end];
-      // Unknown characters on end are one token.
+      // Consecutive unknown characters are one token.
       if (!list.empty() && step.id == scored_.unknown && list.back().id == step.id)
         list.back().begin = step.from;
       else
@@ -48,7 +48,7 @@ public:
   }
 
 private:
-  /// The last token on the best way to a place.
+  /// The last token on the best way to a position.
   struct Step {
     double score = 0;
     std::uint32_t from = 0;
@@ -66,7 +66,7 @@ private:
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t next = at + length_of(word[at]);
       bool alone = false; // whether the character has a token of its own
-      pieces_.each(word.substr(at), [&](Prefixes::Found found) {
+      pieces_.each(word.substr(at), [&](Prefixes::FoundEntry found) {
         offer(at, at + found.length, scored_.scores[static_cast<std::size_t>(found.value)],
               found.value);
         alone = alone || at + found.length == next;
@@ -87,7 +87,8 @@ private:
     const auto known = [&](char c) { return bytes_[static_cast<unsigned char>(c)].has_value(); };
     if (token.id != scored_.unknown) {
       tokens.push_back(token);
-    } else if (const auto id = vocabulary_.id_of(text)) { // several unknown ones may be a piece
+    } else if (const auto id =
+                   vocabulary_.id_of(text)) { // several unknown characters may be a piece
       tokens.push_back({*id, token.begin, token.end});
     } else if (scored_.byte_fallback && std::ranges::all_of(text, known)) {
       for (std::uint32_t at = token.begin; at < token.end; ++at)
@@ -118,7 +119,8 @@ std::unique_ptr<Model> unigram(Fields& fields, Pipeline& parts) {
       if (++count == 1) {
         const std::string_view piece = part.text("a piece", decoded);
         if (!vocabulary.add(piece, id))
-          entry.refuse(fmt::format("the piece '{}' is twice in the vocabulary", io::shown(piece)));
+          entry.refuse(
+              fmt::format("the piece '{}' appears twice in the vocabulary", io::shown(piece)));
       } else if (count == 2) {
         scored.scores.push_back(part.number("a score"));
       }

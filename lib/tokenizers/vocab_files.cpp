@@ -1,8 +1,7 @@
-// The files from before tokenizer.json: a vocabulary, and for BPE its merges. How a text is cut
-// into words they do not say; it is known of the models that have nothing else.
+// Files older than tokenizer.json: a vocabulary, and for BPE its merges. They do not define how a
+// text is cut into words, which is only known for certain models.
 
 #include <mha/system/one_of.hpp>
-#include <mha/tokenizers/beside_json.hpp>
 #include <mha/tokenizers/fields.hpp>
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/normalizers.hpp>
@@ -17,14 +16,14 @@ namespace mha::tokenizers {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& folder, const Said& beside) {
-  fail("{}: the tokenizer of '{}' is more than its vocabulary says; write its tokenizer.json: "
+[[noreturn]] void refuse(const std::string& folder, const TokenizerConfig& config) {
+  fail("{}: the tokenizer of '{}' has rules beyond its vocabulary; write its tokenizer.json: "
        "python3 -c \"from transformers import AutoTokenizer as A; "
        "A.from_pretrained('.', use_fast=True).save_pretrained('.')\"",
-       io::shown(folder), io::shown(beside.family));
+       io::shown(folder), io::shown(config.family));
 }
 
-/// The lines of a text, without what ends them.
+/// The lines of a text without their line ends.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -58,25 +57,25 @@ void add_special(Pipeline& parts, std::initializer_list<std::string_view> pieces
       token.id = *id;
       token.content = piece;
       token.special = true;
-      token.lstrip = piece == "<mask>"; // RoBERTa's, with the blank before it
+      token.lstrip = piece == "<mask>"; // RoBERTa's includes the blank before it
       tokens.push_back(std::move(token));
     }
   parts.added.emplace(std::move(tokens), parts.normalizer);
 }
 
-/// Sets the template to two tokens around the text, if the vocabulary has both.
+/// Puts two tokens around the text if the vocabulary has both.
 void surround_with(Pipeline& parts, std::string_view first, std::string_view last) {
   const Vocabulary& vocabulary = parts.model->vocabulary();
-  const auto before = vocabulary.id_of(first), behind = vocabulary.id_of(last);
-  if (before && behind) parts.post_template = {before, std::nullopt, behind};
+  const auto before = vocabulary.id_of(first), after = vocabulary.id_of(last);
+  if (before && after) parts.post_template = {before, std::nullopt, after};
 }
 
 std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::Bytes& vocab,
                                            const io::Bytes& merges) {
-  const Said beside = read_said(folder, true);
-  const bool roberta = is_one_of(beside.family, {"roberta", "bart", "longformer", "led"});
-  if (!roberta && !is_one_of(beside.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
-    refuse(folder, beside);
+  const TokenizerConfig config = read_tokenizer_config(folder, true);
+  const bool roberta = is_one_of(config.family, {"roberta", "bart", "longformer", "led"});
+  if (!roberta && !is_one_of(config.family, {"", "gpt2", "gpt_neo", "gptj", "gpt_bigcode"}))
+    refuse(folder, config);
   auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
   JsonDocument json(io::shown(vocab.name), vocab.text());
@@ -87,7 +86,7 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
     if (std::string_view(error.what()).starts_with(io::shown(merges.name))) throw;
     fail("{}: {}", io::shown(merges.name), error.message());
   }
-  parts->pre_tokenizer = byte_level_words(beside.add_prefix_space.value_or(false), true);
+  parts->pre_tokenizer = byte_level_words(config.add_prefix_space.value_or(false), true);
   parts->byte_level = true;
   if (roberta) {
     add_special(*parts, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"});
@@ -99,31 +98,31 @@ std::shared_ptr<Pipeline> byte_level_files(const std::string& folder, const io::
 }
 
 std::shared_ptr<Pipeline> word_piece_files(const std::string& folder, const io::Bytes& vocab) {
-  const Said beside = read_said(folder, true);
-  if (!is_one_of(beside.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
-    refuse(folder, beside);
+  const TokenizerConfig config = read_tokenizer_config(folder, true);
+  if (!is_one_of(config.family, {"", "bert", "distilbert", "electra", "mobilebert"}))
+    refuse(folder, config);
   auto parts = std::make_shared<Pipeline>();
   parts->name = vocab.name;
   Vocabulary vocabulary;
   const std::vector<std::string_view> lines = lines_of(vocab.text());
   if (lines.size() > most_id) fail("{}: more pieces than any model has", io::shown(vocab.name));
   std::string_view twice;
-  for (std::size_t number = lines.size(); number-- > 0;) { // the last of equal ones counts
+  for (std::size_t number = lines.size(); number-- > 0;) { // the last of equal pieces counts
     if (io::invalid_utf8(lines[number]) != std::string_view::npos)
-      fail("{}: line {}: no UTF-8", io::shown(vocab.name), number + 1);
+      fail("{}: line {}: not UTF-8", io::shown(vocab.name), number + 1);
     if (!vocabulary.add(lines[number], static_cast<int>(number))) twice = lines[number];
   }
   if (twice.data() != nullptr)
     parts->notes.push_back(
-        warning(fmt::format("{}: the piece '{}' is there twice: its last number counts, as in "
+        warning(fmt::format("{}: the piece '{}' appears twice: its last number counts, as in "
                             "Transformers",
                             io::shown(vocab.name), io::shown(twice))));
   vocabulary.finish();
   parts->model = plain_word_piece(std::move(vocabulary), "[UNK]");
-  const bool lower = beside.lower.value_or(true);
-  parts->normalizer = bert_normalizer({.handle_chinese_chars = beside.chinese.value_or(true),
+  const bool lower = config.lower.value_or(true);
+  parts->normalizer = bert_normalizer({.handle_chinese_chars = config.chinese.value_or(true),
                                        .lowercase = lower,
-                                       .strip_accents = beside.accents.value_or(lower)});
+                                       .strip_accents = config.accents.value_or(lower)});
   parts->pre_tokenizer = bert_words();
   parts->continuing_prefix = "##";
   add_special(*parts, {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"});

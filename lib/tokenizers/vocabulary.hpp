@@ -1,6 +1,6 @@
 #pragma once
 // A vocabulary: the ids of a tokenizer's pieces. A large model has a quarter of a million pieces,
-// so their bytes lie on end, and a hash table with open addressing finds them.
+// so their bytes are stored contiguously, and a hash table with open addressing finds them.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,23 +12,22 @@
 
 namespace mha::tokenizers {
 
-/// The largest id that is read: no model has as many embeddings, so that more is a damaged file.
+/// The largest accepted id: no model has as many embeddings, so a larger one means a damaged file.
 constexpr int most_id = (1 << 24) - 1;
 
 class Vocabulary {
 public:
-  /// Takes memory for `count` pieces of `bytes` bytes in all, four for the length of each among
-  /// them.
+  /// Reserves memory for `count` pieces of `bytes` bytes in all, including four for each length.
   void reserve(std::size_t count, std::size_t bytes);
-  /// False where the vocabulary has the piece already; then its id stays.
+  /// Adds a piece; returns false and keeps the old id if the vocabulary already has it.
   bool add(std::string_view piece, int id);
-  /// Sorts the pieces by their ids, after the last one was added. An id that two pieces have, or
-  /// nothing.
+  /// Sorts the pieces by id; must be called after the last one was added. Returns an id that two
+  /// pieces share, or nothing.
   std::optional<int> finish();
 
   std::optional<int> id_of(std::string_view piece) const;
-  /// The ids of many pieces, -1 for a text that is none. Their slots are prefetched together, so
-  /// that cache misses overlap.
+  /// The ids of many pieces, -1 for a text that is not a piece. The slots are prefetched together,
+  /// so that cache misses overlap.
   void ids_of(std::span<const std::string_view> pieces, std::span<int> ids) const;
   /// The piece with an id, or nothing.
   std::optional<std::string_view> piece_of(int id) const;
@@ -37,20 +36,20 @@ public:
   int size() const { return entries_.empty() ? 0 : entries_.back().id + 1; }
   /// Calls visit(id, piece) for all pieces in the order of their ids.
   template <class Visit> void each(const Visit& visit) const {
-    for (const Entry& entry : entries_) visit(entry.id, text_of(entry));
+    for (const Piece& entry : entries_) visit(entry.id, text_of(entry));
   }
 
 private:
-  struct Entry {
+  struct Piece {
     int id;
     std::uint32_t begin, length; ///< of its bytes
   };
-  struct Slot {
-    std::uint64_t key = 0;   ///< the piece itself where it is short, else a hash of it
+  struct PieceSlot {
+    std::uint64_t key = 0;   ///< the piece itself if it is short, otherwise a hash of it
     std::uint32_t begin = 0; ///< of its bytes; 0: the slot is free
     int id = 0;
   };
-  std::string_view text_of(const Entry& entry) const {
+  std::string_view text_of(const Piece& entry) const {
     return std::string_view(bytes_).substr(entry.begin, entry.length);
   }
   /// The slot of a piece, or the free one where it belongs.
@@ -60,9 +59,9 @@ private:
   /// Makes the table `count` slots large, a power of two, and moves the pieces into it.
   void set_slots(std::size_t count);
 
-  std::string bytes_;          ///< of all pieces, each behind its length
-  std::vector<Entry> entries_; ///< in the order of their ids, once finished
-  std::vector<Slot> slots_;    ///< a power of two of them, at least a third free
+  std::string bytes_;            ///< of all pieces, each after its length
+  std::vector<Piece> entries_;   ///< in the order of their ids, once finished
+  std::vector<PieceSlot> slots_; ///< a power of two in number, at least a third free
 };
 
 } // namespace mha::tokenizers

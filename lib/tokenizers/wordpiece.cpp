@@ -1,4 +1,5 @@
-// The longest piece that a word begins with, again and again; pieces inside a word begin with "##".
+// WordPiece: repeatedly cuts off the longest piece that a word begins with; pieces inside a word
+// begin with "##".
 
 #include <mha/tokenizers/models.hpp>
 #include <mha/tokenizers/prefixes.hpp>
@@ -46,8 +47,8 @@ public:
 
 private:
   std::string unknown_piece_;
-  std::size_t longest_;     ///< characters of a word that is looked at
-  Prefixes first_, inside_; ///< pieces that begin a word; what stands behind the prefix of others
+  std::size_t longest_;     ///< number of characters up to which a word is cut
+  Prefixes first_, inside_; ///< pieces that begin a word, and others without their prefix
 };
 
 } // namespace

@@ -356,7 +356,7 @@ TEST_CASE("describing: a rotary base and an eps of config.json that nothing read
   CHECK(errors().find("rope_base") == std::string::npos);
   said["settings"].erase("rope_base");
   CHECK(errors().find("config.json: rope_theta is 500000, which " + naming +
-                      " does not read: rope_base is 10000; say \"rope_base\": "
+                      " does not read: rope_base is 10000; add \"rope_base\": "
                       "\"config:rope_theta\"") != std::string::npos);
   said["settings"]["rope"] = "none";
   CHECK(errors().find("rope_base") == std::string::npos);
@@ -423,10 +423,10 @@ TEST_CASE("describing: what is wrong with a family's file is told by its line") 
   says(R"({"like": "llama", "cases": 5})", "line 1, column 19: cases must be a list");
   says(R"({"like": "llama", "cases": [{"block": "pre"}]})", "a case has no \"when\"");
   says(R"({"like": "llama", "cases": [{"when": {"mdel": "x"}}]})",
-       "line 1, column 39: 'mdel' is no condition; did you mean 'model'?");
+       "line 1, column 39: 'mdel' is not a condition; did you mean 'model'?");
   says(R"({"like": "llama", "steps": {"rotary": true}})", "rotary has no style");
   says(R"({"like": "llama", "tests": {"a": {"test": "a"}}, "cases": [{"when": {"test": "a"}}]})",
-       "test 'a' asks for itself");
+       "test 'a' uses itself");
   says(R"({"like": "llama", "cases": [{"when": {"all": "x"}}]})",
        "all must be a list of conditions");
   says(R"({"like": "llama", "cases": [{"when": {"number": -1}}]})", "number is -1: a whole number");

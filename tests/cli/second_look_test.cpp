@@ -46,7 +46,7 @@ TEST_CASE("a warning about the layers is told by every command that computes the
     const Result result = shell(line);
     INFO(command << "\n" << result.err);
     CHECK(result.code == 0);
-    const std::string told = "layers 0–3: config.json's rope_scaling says rope_type default";
+    const std::string told = "layers 0–3: config.json's rope_scaling has rope_type default";
     CHECK_THAT(result.err, Contains(told));
     CHECK(result.err.find(told) == result.err.rfind(told));
     const Result strict = shell(line + " --strict");

@@ -12,8 +12,8 @@
 #include <mha/layer/settings.hpp>
 #include <mha/layer/stage.hpp>
 #include <mha/lint/lint.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/family.hpp>
-#include <mha/load/families/size_keys.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/naming/tensor_names.hpp>
 #include <mha/system/words.hpp>

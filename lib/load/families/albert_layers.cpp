@@ -1,8 +1,8 @@
 // ALBERT's layers share their weights: num_hidden_layers passes are divided in order among
 // num_hidden_groups groups, and a pass computes the inner_group_num layers of its group.
 
-#include <mha/load/families/size_keys.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/config_keys.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct SharedTensorName {
   std::string_view name;
 };
 
-/// Removes a number and the dot behind it from the start of the text, and returns the number.
+/// Removes a number and the dot after it from the start of the text, and returns the number.
 std::optional<std::size_t> take_number_and_dot(std::string_view& text) {
   const auto number = take_number<std::size_t>(text);
   if (!number || !text.starts_with('.')) return std::nullopt;
@@ -79,8 +79,7 @@ bool unshare_albert_layers(io::Contents& file, const Config& config) {
   const auto require_count = [&](const char* key, std::size_t found) {
     if (const std::size_t configured = count_in_config(file, config, key, found);
         configured != found)
-      fail("{}: config.json says {} {}, but the tensors have {}", file.name, key, configured,
-           found);
+      fail("{}: config.json has {} {}, but the tensors have {}", file.name, key, configured, found);
   };
   require_count("num_hidden_groups", group_count);
   require_count("inner_group_num", layers_per_group);
@@ -101,7 +100,7 @@ bool unshare_albert_layers(io::Contents& file, const Config& config) {
                                pass * layers_per_group + tensor->layer, tensor->name);
       layer.own_name = entry.name_in_file();
       if (names_in_file.contains(layer.name))
-        fail("{}: {} and {} are of the same layer; one of them is to go", file.name, layer.name,
+        fail("{}: {} and {} are of the same layer; remove one of them", file.name, layer.name,
              entry.name);
       entries.push_back(std::move(layer));
     }

@@ -23,7 +23,7 @@ bool is_configured(const JsonTree& condition, const JsonTree& key, const Group& 
   return group.is_true({name}, otherwise && otherwise->as_boolean("default"));
 }
 
-bool stands_beside(const JsonTree& condition, const JsonTree& name, const Group& group) {
+bool is_beside(const JsonTree& condition, const JsonTree& name, const Group& group) {
   const JsonTree* above = condition.find("above");
   const auto levels = above ? static_cast<std::size_t>(above->as_number("above")) : 1;
   return group.beside(name.as_text("beside"), levels);
@@ -39,10 +39,10 @@ bool is_within(const JsonTree& words, const Group& group) {
                              [&](std::string_view part) { return group.within({part}); });
 }
 
-/// What a word of a condition takes.
+/// The kind of value that a word of a condition takes.
 enum class Takes : std::uint8_t { text, number, truth, condition, conditions };
 
-/// A word: what it takes, and when it holds of a layer; nullptr: it belongs to another word.
+/// A word of a condition. `holds` is nullptr for an argument of another word.
 struct ConditionWord {
   std::string_view name;
   Takes takes;
@@ -54,7 +54,7 @@ using J = JsonTree;
 constexpr ConditionWord words[]{
     {"model", Takes::text, [](C& c, const J&, const J& value) { return c.is_model(value); }},
     {"says", Takes::text,
-     [](C& c, const J&, const J& value) { return c.group().says(value.text); }},
+     [](C& c, const J&, const J& value) { return c.group().has_key(value.text); }},
     {"configured", Takes::text,
      [](C& c, const J&, const J& value) { return c.group().configured(value.text).has_value(); }},
     {"config", Takes::text,
@@ -66,7 +66,7 @@ constexpr ConditionWord words[]{
     {"has", Takes::text, [](C& c, const J&, const J& value) { return c.group().has(value.text); }},
     {"beside", Takes::text,
      [](C& c, const J& condition, const J& value) {
-       return stands_beside(condition, value, c.group());
+       return is_beside(condition, value, c.group());
      }},
     {"above", Takes::number, nullptr},
     {"in_file", Takes::text,
@@ -87,11 +87,11 @@ constexpr ConditionWord words[]{
     {"not", Takes::condition, [](C& c, const J&, const J& value) { return !c.hold(value); }},
     {"all", Takes::conditions,
      [](C& c, const J&, const J& value) {
-       return std::ranges::all_of(value.elements, [&](const J& one) { return c.hold(one); });
+       return std::ranges::all_of(value.elements, [&](const J& part) { return c.hold(part); });
      }},
     {"any", Takes::conditions,
      [](C& c, const J&, const J& value) {
-       return std::ranges::any_of(value.elements, [&](const J& one) { return c.hold(one); });
+       return std::ranges::any_of(value.elements, [&](const J& part) { return c.hold(part); });
      }},
 };
 
@@ -110,7 +110,7 @@ void require_condition(const JsonTree& condition) {
     const ConditionWord* const word = find_named(words, name);
     if (!word)
       value.refuse(
-          fmt::format("'{}' is no condition{}", name, did_you_mean(name, names_of_rows(words))));
+          fmt::format("'{}' is not a condition{}", name, did_you_mean(name, names_of_rows(words))));
     switch (word->takes) {
     case Takes::text:
       value.as_text(name);
@@ -130,8 +130,8 @@ void require_condition(const JsonTree& condition) {
       break;
     }
     if ((name == "is" || name == "default") && !condition.find("config"))
-      value.refuse(fmt::format("{} is of config", name));
-    if (name == "above" && !condition.find("beside")) value.refuse("above is of beside");
+      value.refuse(fmt::format("{} is only for config", name));
+    if (name == "above" && !condition.find("beside")) value.refuse("above is only for beside");
   }
 }
 
@@ -139,7 +139,7 @@ bool Conditions::hold(const JsonTree& condition) {
   if (!condition.is_object()) condition.refuse("a condition is an object");
   return std::ranges::all_of(condition.members, [&](const JsonMember& member) {
     const ConditionWord* const word = find_named(words, member.name);
-    if (!word) member.value.refuse(fmt::format("'{}' is no condition", member.name));
+    if (!word) member.value.refuse(fmt::format("'{}' is not a condition", member.name));
     return !word->holds || word->holds(*this, condition, member.value);
   });
 }
@@ -155,7 +155,7 @@ bool Conditions::passes(const JsonTree& name) {
     if (const JsonTree* const tests = level->find("tests"))
       if (const JsonTree* const own = tests->find(name.as_text("test"))) {
         constexpr std::size_t most = 32;
-        if (++depth_ > most) name.refuse(fmt::format("test '{}' asks for itself", name.text));
+        if (++depth_ > most) name.refuse(fmt::format("test '{}' uses itself", name.text));
         const bool holds = hold(*own);
         --depth_;
         return holds;

@@ -36,7 +36,7 @@ std::optional<std::string> DescribedValue::value(const Group& group, std::size_t
     if (const auto configured = group.configured(key)) return configured;
   if (constant || keys.empty() || optional) return constant;
   std::vector<std::string_view> names;
-  for (const auto& [name, of_name] : *group.config) names.push_back(name);
+  for (const auto& [name, ignored] : *group.config) names.push_back(name);
   fail("{}: config.json has no {}{}{}", where, fmt::join(keys, " and no "),
        did_you_mean(keys[0], names),
        names.empty() ? "; without a config.json the value itself is expected" : "");
@@ -46,7 +46,7 @@ std::optional<double> DescribedValue::number(const Group& group, std::size_t lay
   if (!group.description)
     for (const std::string& key : keys)
       if (group.configured(key)) {
-        group.configured_number({key}); // which says what is wrong with it
+        group.configured_number({key}); // its error has the details
         break;
       }
   const std::optional<std::string> text = value(group, layer);
@@ -75,6 +75,16 @@ const DescribedNorm* Description::norm(std::string_view key) const {
 
 bool Description::normalises_before() const {
   return block != BlockShape::post && block != BlockShape::post_inside;
+}
+
+Bias BiasRule::of(const Group& group) const {
+  if (key.empty()) return fixed;
+  return group.is_true({key}, otherwise) ? Bias::always : Bias::never;
+}
+
+double epsilon_of(const DescribedNorm& norm, const Group& group) {
+  const double eps = norm.eps.number(group).value_or(1e-5);
+  return norm.kind == "std" ? eps * eps : eps;
 }
 
 } // namespace mha::naming

@@ -1,7 +1,7 @@
 #pragma once
-// A description of models: what tensors are called, how they are stored and what is computed of
-// them, as a family's file (load/families/NAME.json) or a user's says it, --naming FILE.json
-// (docs/describing.md). Read from JSON by load/read_description.hpp.
+// A description of models: the names of their tensors, how they are stored and what is computed
+// with them. It comes from a family's file (load/families/NAME.json) or a user's, --naming
+// FILE.json (docs/describing.md), and is read from JSON by load/read_description.hpp.
 
 #include <mha/layer/block.hpp>
 #include <mha/load/families/family.hpp>
@@ -14,38 +14,38 @@
 
 namespace mha::naming {
 
-/// A value that a description says: itself, or where config.json has it.
+/// A value in a description: given itself, or by the key of config.json that has it.
 struct DescribedValue {
-  std::string where;                   ///< "naming.json: line 5, column 12"; "" = not said
-  std::vector<std::string> keys;       ///< of config.json: the first that is there
-  std::optional<std::string> constant; ///< itself; beside keys what is taken without them
-  std::vector<DescribedValue> layers;  ///< one of each layer, instead
-  bool optional = false;               ///< not said where config.json has none of the keys
-  bool inverse = false;                ///< 1 divided by it
-  bool positive = false;               ///< a number above 0
-  std::string from;                    ///< where it comes from, for people; "" = as it does
+  std::string where;                   ///< "naming.json: line 5, column 12"; "" = not given
+  std::vector<std::string> keys;       ///< of config.json; the first that it has counts
+  std::optional<std::string> constant; ///< the value itself, or the default of `keys`
+  std::vector<DescribedValue> layers;  ///< instead, a value for each layer
+  bool optional = false;               ///< absent if config.json has none of the keys
+  bool inverse = false;                ///< 1 is divided by the value
+  bool positive = false;               ///< must be above 0
+  std::string from;                    ///< its origin, for people; "" = the actual one
 
   bool said() const { return !where.empty() || constant || !keys.empty(); }
-  /// The value for a layer; nothing where it is not said. Throws Error where config.json has none
-  /// of the keys, or there is no value for the layer.
+  /// The value for a layer; nothing if it is not given. Throws Error if config.json has none of the
+  /// keys or if there is no value for the layer.
   std::optional<std::string> value(const Group& group, std::size_t layer = 0) const;
   /// The same as a number.
   std::optional<double> number(const Group& group, std::size_t layer = 0) const;
 };
 
-/// A tensor of the file, and how it lies there.
+/// A tensor of the file, and how it is stored there.
 struct DescribedTensor {
   std::string key;                 ///< "mlp.in"
   std::string where;               ///< "naming.json: line 9, column 5: \"mlp.in\""
   std::string name;                ///< with {layer} and {head}
-  std::string layout;              ///< its axes: o, i, h; "" = as the canonical tensor's
-  std::vector<std::string> split;  ///< "q", "k", "v": what lies side by side in its outputs
-  bool by_head = false;            ///< each key/value head's parts together
-  std::size_t groups = 0;          ///< so many groups side by side have all parts; 0: not said
-  std::optional<std::string> bias; ///< its name; "" = none; not said: beside the weight
-  bool needs_bias = false;         ///< beside the weight, and missing is an error
+  std::string layout;              ///< its axes: o, i, h; "" = those of the canonical tensor
+  std::vector<std::string> split;  ///< "q", "k", "v": the parts side by side in its outputs
+  bool by_head = false;            ///< the parts of each key/value head are together
+  std::size_t groups = 0;          ///< number of groups that each have all parts; 0: not given
+  std::optional<std::string> bias; ///< its name; "" = none; nullopt: beside the weight
+  bool needs_bias = false;         ///< a missing bias beside the weight is an error
   bool optional = false;
-  std::string times;          ///< the name of what multiplies its outputs; "" = nothing does
+  std::string times;          ///< the name of a factor of its outputs; "" = none
   std::vector<double> values; ///< instead of a tensor of the file
 };
 
@@ -61,107 +61,108 @@ struct DescribedNorm {
   std::optional<std::string> bias;
 };
 
-/// Positions whose rows are computed: sines and cosines of the position times pairs' frequencies.
+/// A computed table of positions: sines and cosines of the position times the frequency of a pair.
 struct DescribedSinusoid {
-  std::string where; ///< "" = there is none
-  /// All sines, then all cosines; else those of a pair side by side.
+  std::string where; ///< "" = the model has none
+  /// All sines, then all cosines; otherwise those of a pair are side by side.
   bool halves = false;
-  /// The slowest of n pairs turns by 1 / base a position; else by base^(1/n) / base.
+  /// The slowest of n pairs turns by 1 / base for each position; otherwise by base^(1/n) / base.
   bool inclusive = false;
-  DescribedValue base, length; ///< 10000; how many rows there are, 4096
+  DescribedValue base;   ///< 10000
+  DescribedValue length; ///< number of rows, 4096
 
   bool said() const { return !where.empty(); }
 };
 
-/// Whether a module has a bias: as the file has it; always, so that a missing one is lost; never,
-/// so that one in the file is left over.
+/// Whether a module has a bias: if the file has one; always, so that a missing one is an error;
+/// never, so that one in the file is ignored.
 enum class Bias : std::uint8_t { if_there, always, never };
 
-/// Whether modules have biases: always or never, or as a key of config.json says.
+/// Whether modules have biases, by a fixed rule or by a key of config.json.
 struct BiasRule {
   Bias fixed = Bias::if_there;
-  std::string key; ///< "" = `fixed` holds
-  bool otherwise = false;
+  std::string key;        ///< "" = `fixed` holds
+  bool otherwise = false; ///< the default of `key`
 
   Bias of(const Group& group) const;
 };
 
-/// Something that data does not say: a function of steps.hpp with its arguments.
+/// A function of steps.hpp with its arguments, for rules that data cannot express.
 struct DescribedStep {
   std::string name;
   JsonTree arguments;
 };
 
-/// A family's file, with the cases that hold for a layer, or a user's.
+/// The content of a user's file, or of a family's file with the cases that hold for a layer.
 struct Description {
   std::string file, title;
   std::string text;                ///< of a user's file
-  std::string own_words;           ///< of a user's family: how `where` of its file's words begins
+  std::string own_words;           ///< of a user's family: the start of `where` for its own file
   bool is_family = false;          ///< names are completed, and are below the prefixes found
-  std::vector<std::string> layers; ///< what stands before a layer's names; several: one a layer
+  std::vector<std::string> layers; ///< the prefix of a layer's names, or one prefix for each layer
   DescribedValue num_layers;
-  std::size_t attention_depth = 1; ///< how many modules attention is below its block
+  std::size_t attention_depth = 1; ///< levels of modules from a block down to its attention
 
   /// "W_q", "mlp.in" of the layers; "embed.token", "embed.linear", "head", "head.dense".
-  /// "head.bias" is a bias of another name than the head's.
+  /// "head.bias" is for a bias that is not named like the head.
   std::map<std::string, DescribedTensor> tensors;
   /// "norm", "mlp.norm" of the layers; "embed.norm", "final_norm", "head.norm".
   std::map<std::string, DescribedNorm> norms;
-  std::vector<std::string> always;  ///< names below a block that every one has; a|b is one of two
-  std::vector<std::string> lacking; ///< those that some layers lack on purpose
-  std::vector<std::string> ignore;  ///< names, with {layer} and *; a family's, modules
+  std::vector<std::string> always;  ///< names that every block has; a|b is one of the two
+  std::vector<std::string> lacking; ///< names of these that some layers lack on purpose
+  std::vector<std::string> ignore;  ///< names with {layer} and *; in a family's file, modules
 
   BlockShape block = BlockShape::pre;
-  DescribedNorm norm_form;   ///< what a norm is that says nothing else
-  bool norm_is_said = false; ///< the norm before attention, if only to be none
+  DescribedNorm norm_form;   ///< the defaults of all norms
+  bool norm_is_said = false; ///< the norm before attention is given, even as none
   DescribedValue activation, residual_scale;
   BiasRule qkv_bias, output_bias, mlp_bias, norm_bias;
   std::map<std::string, DescribedValue> settings;
   std::map<std::string, DescribedValue> sizes; ///< by letter, of layers that are not computed
 
-  DescribedValue token_scale;              ///< a number, (rounded_)sqrt_d_model
+  DescribedValue token_scale;              ///< a number, or (rounded_)sqrt_d_model
   DescribedValue position_scale;           ///< a number
-  DescribedSinusoid sinusoid;              ///< in the place of a table of positions
-  std::vector<DescribedTensor> first_rows; ///< before the vectors that come in
+  DescribedSinusoid sinusoid;              ///< replaces a table of positions
+  std::vector<DescribedTensor> first_rows; ///< rows put before the input vectors
   DescribedValue first_position;
-  bool counts_from_pad = false; ///< RoBERTa: positions from pad_token_id + 1, padding has its own
+  bool counts_from_pad = false; ///< RoBERTa: positions from pad_token_id + 1; padding has its own
   bool drops_mask = false;      ///< ESM: Embedding::mask_token
-  std::string shared_tokens;    ///< where the file lacks the tokens' table at its place
+  std::string shared_tokens;    ///< the name used if the file lacks the tokens' own table
   ProjectionPlace linear_place = ProjectionPlace::normed;
 
-  bool tied = false;           ///< where tie_word_embeddings is silent
-  bool own_vocabulary = false; ///< the head's rows need not be the embedding's
+  bool tied = false;           ///< the default of tie_word_embeddings
+  bool own_vocabulary = false; ///< the head may have other rows than the embedding
   DescribedValue head_activation, softcap, head_scale;
-  bool predicts_next = true; ///< else the hidden token
+  bool predicts_next = true; ///< otherwise the masked token
 
-  /// What the modules of attention and of the feed-forward return, where it is not their result,
-  /// nor in a post-norm block what attention's norm makes of the sum.
+  /// The stages that the modules of attention and of the feed-forward return, if not their results
+  /// or, in a post-norm block, the output of attention's norm.
   std::optional<Stage> attention_returns, mlp_returns;
 
   std::vector<DescribedStep> steps, model_steps;
   std::vector<std::string> known_keys; ///< of config.json, without effect
-  std::vector<Note> notes;             ///< of every layer
-  std::vector<Message> refusals;       ///< why it is not computed
+  std::vector<Note> notes;             ///< for every layer
+  std::vector<Message> refusals;       ///< reasons why the layer is not computed
   FamilyRow family;                    ///< of a user's file
 
   const DescribedTensor* tensor(std::string_view key) const;
   /// Whether the user's file itself names the tensor, so that it has to be there.
   bool is_users(const DescribedTensor& tensor) const;
   const DescribedNorm* norm(std::string_view key) const;
-  /// Whether attention's input is normalised by a norm of its own: else "norm" is after it.
+  /// Whether "norm" normalises attention's input; otherwise it is after attention.
   bool normalises_before() const;
 };
 
-/// The epsilon of a norm. (x − mean) / (s + eps) with the deviation s of n − 1 is the layer norm
-/// (x − mean) / √(variance + eps²) · √((n − 1) / n), to eps / s of its value, and exactly that
-/// where s is 0; its weight has the root.
+/// The epsilon of a norm. (x − mean) / (s + eps), with the deviation s of n − 1, equals the layer
+/// norm (x − mean) / √(variance + eps²) · √((n − 1) / n) up to a relative eps / s, and exactly
+/// where s is 0; the root is multiplied into the weight.
 double epsilon_of(const DescribedNorm& norm, const Group& group);
 
-/// Whether a key of `tensors` or `norms` is one of every layer, not of the model's ends.
+/// Whether a key of `tensors` or `norms` belongs to every layer, not to the ends of the model.
 bool is_of_layer(std::string_view key);
-/// Whether it is one of a mixture of experts.
+/// Whether a key belongs to a mixture of experts.
 bool is_of_mixture(std::string_view key);
-/// Whether it is a tensor of attention.
+/// Whether a key belongs to attention.
 bool is_of_attention(std::string_view key);
 
 } // namespace mha::naming

@@ -1,9 +1,8 @@
-// Positions of BERT and its kin that config.json and a table in the file say together.
+// Positions of BERT and similar encoders, which depend on config.json and on a table in the file.
 
 #include <mha/files/text.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <algorithm>
@@ -13,8 +12,8 @@ namespace mha::naming {
 
 namespace {
 
-/// BERT's position_embedding_type: absolute, relative_key or relative_key_query; nothing where
-/// config.json is silent. Throws Error for any other.
+/// BERT's position_embedding_type: absolute, relative_key or relative_key_query; nothing if
+/// config.json has none. Throws Error for any other.
 std::optional<std::string> position_embedding_type(const Group& group) {
   constexpr std::string_view known[]{"absolute", "relative_key", "relative_key_query"};
   const std::optional<std::string> type = group.configured("position_embedding_type");
@@ -27,9 +26,9 @@ std::optional<std::string> position_embedding_type(const Group& group) {
 
 } // namespace
 
-/// A vector for every distance, in every layer: position_embedding_type relative_key, which q is
-/// multiplied with, or relative_key_query: k, too. {"name": TENSOR, "by_config": false}:
-/// `by_config`, whether the table counts where the config does not say it.
+/// A vector for every distance, in every layer, which is multiplied with q (position_embedding_type
+/// relative_key) or with q and k (relative_key_query). {"name": TENSOR, "by_config": false}: with
+/// `by_config` the table is ignored unless config.json has one of these types.
 void step_relative_key(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const std::string name = text_in(arguments, "name").value_or("distance_embedding.weight");
@@ -37,20 +36,20 @@ void step_relative_key(LayerReading& to, const JsonTree& arguments) {
   const std::optional<std::string> type = position_embedding_type(group);
   const bool relative = type && type->starts_with("relative_key");
   if (relative && !group.has(name))
-    fail("{}: {}{} is missing, though config.json says {}", group.contents->name, group.prefix,
-         name, *type);
+    fail("{}: {}{} is missing, though config.json has {}", group.contents->name, group.prefix, name,
+         *type);
   if (!group.has(name) || (by_config && !relative)) return;
   if (type == "absolute")
-    return to.pass_over_with_warning(name, "config.json says position_embedding_type absolute");
+    return to.skip_with_warning(name, "config.json has position_embedding_type absolute");
   to.take("relative_key", name);
   if (!type)
-    to.warn(message("config.json does not say position_embedding_type: taken as relative_key; "
+    to.warn(message("config.json has no position_embedding_type: taken as relative_key; "
                     "<relative_key_query> chooses the other"));
   else
     to.set("relative_key_query", *type == "relative_key_query" ? "true" : "false", "config.json");
 }
 
-/// RoFormer's table of sines and cosines is in the file, and could be another.
+/// Warns if RoFormer's table of sines and cosines in the file differs from the computed one.
 void step_roformer_table(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const io::Entry* const entry = group.elsewhere(
@@ -72,25 +71,24 @@ void step_roformer_table(LayerReading& to, const JsonTree&) {
   }
 }
 
-/// {"key", "words"}: config.json's key has another word than these two.
+/// {"key", "words"}: refuses the layer because config.json's key has none of these two words.
 void step_word(LayerReading& to, const JsonTree& arguments) {
   const std::string key = text_in(arguments, "key").value_or("");
   std::string words = text_in(arguments, "words").value_or("");
   if (const std::size_t blank = words.find(' '); blank != words.npos)
     words.replace(blank, 1, " or ");
-  fail("{}: config.json says {} {}: {} expected", to.group().contents->name, key,
+  fail("{}: config.json has {} {}: {} expected", to.group().contents->name, key,
        to.group().configured(key).value_or(""), words);
 }
 
-/// Without a number of heads of its own, the stack has that of num_attention_heads.
+/// A stack without its own number of heads uses num_attention_heads.
 void step_bart_heads(LayerReading& to, const JsonTree&) {
   if (!to.count("num_heads"))
     to.set_from_config("num_heads",
                        {"num_attention_heads", "attention_heads", "model.encoder_attention_heads"});
 }
 
-/// Most layers see a window to both sides, and rotate with a base of their own; a local base of
-/// null is the global one.
+/// Most layers see a window on both sides and rotate with a base of their own.
 void step_modernbert_positions(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const auto sees_window = [](const Group& of, std::size_t layer) {
@@ -102,7 +100,7 @@ void step_modernbert_positions(LayerReading& to, const JsonTree&) {
   to.positive_number({"local_rope_theta"});
   set_rotary(to, {.style = "half",
                   .base_keys = {window ? "local_rope_theta" : "global_rope_theta"},
-                  .base = !window || group.says("local_rope_theta") ? whole : 10000,
+                  .base = !window || group.has_key("local_rope_theta") ? whole : 10000,
                   .layer_type = window ? "sliding_attention" : "full_attention"});
   if (const std::size_t width = group.configured_count({"local_attention"}, 1).value_or(128);
       window) {
@@ -112,12 +110,12 @@ void step_modernbert_positions(LayerReading& to, const JsonTree&) {
 }
 
 /// The head's activation has a key of its own.
-void settle_modernbert_head(const Group& group, Description& said, const JsonTree&) {
+void settle_modernbert_head(const Group& group, Description& description, const JsonTree&) {
   const std::string act = group.configured("classifier_activation").value_or("gelu");
   if (!is_one_of(act, {"gelu", "relu", "silu", "gelu_new", "gelu_pytorch_tanh"}))
-    fail("{}: config.json says classifier_activation {}, which is not known here",
+    fail("{}: config.json has classifier_activation {}, which is not known here",
          group.contents->name, act);
-  said.head_activation.constant = act;
+  description.head_activation.constant = act;
 }
 
 } // namespace mha::naming

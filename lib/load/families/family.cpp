@@ -1,6 +1,6 @@
 #include <mha/load/families/family.hpp>
 
-#include <mha/load/families/size_keys.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
@@ -17,8 +17,8 @@ bool has_section(const Config& config, std::string_view section) {
   return first != config.end() && first->first.starts_with(section);
 }
 
-/// The sections of config.json that hold the settings of a group, in their order: of those for
-/// text the ones that are there, since every key is looked for in each.
+/// The sections of config.json with the settings of a group, in order. Absent ones are left out,
+/// because every key is looked up in each.
 std::vector<std::string_view> sections_of(const Group& group) {
   const Config& config = *group.config;
   if (group.within({"vision", "visual"}) && has_section(config, "vision_config."))
@@ -34,7 +34,7 @@ std::vector<std::string_view> sections_of(const Group& group) {
   return sections;
 }
 
-/// The sections that may say the model_type of a group's part, and that of the whole model.
+/// The sections that may have the model_type of a group's part, then that of the whole model.
 std::vector<std::string_view> sections_of_type(const Group& group) {
   std::vector<std::string_view> sections = sections_of(group);
   if (group.within({"vision", "visual"})) sections = {"vision_config."};
@@ -44,9 +44,9 @@ std::vector<std::string_view> sections_of_type(const Group& group) {
   return sections;
 }
 
-/// Whether one of the sections has this very key, and not to say null.
-bool says_value_in(const std::vector<std::string_view>& sections, const Config& config,
-                   std::string_view key) {
+/// Whether one of the sections has this key with a value other than null.
+bool has_value_in(const std::vector<std::string_view>& sections, const Config& config,
+                  std::string_view key) {
   return std::ranges::any_of(sections, [&](std::string_view section) {
     const auto at = config.find(std::string(section) + std::string(key));
     return at != config.end() && at->second != "null";
@@ -91,7 +91,7 @@ std::optional<std::size_t> Group::number() const {
 }
 
 bool Group::within(std::initializer_list<std::string_view> parts) const {
-  if (description) return false; // which says what the names mean
+  if (description) return false; // it defines the meaning of the names
   const auto has = [&](std::string_view part) {
     for (std::size_t at = 0; (at = prefix.find(part, at)) != std::string::npos; ++at) {
       const std::size_t end = at + part.size();
@@ -122,15 +122,15 @@ Tensor Group::read(const io::Entry& entry) const {
 
 std::vector<std::string_view> Group::spellings(Keys keys) const {
   std::vector<std::string_view> all(keys.begin(), keys.end());
-  if (description) return all; // says which key it means
+  if (description) return all; // it names the very key that it means
   const std::vector<std::string_view> sections = sections_of(*this);
-  const auto is_said = [&](std::string_view key) { return says_value_in(sections, *config, key); };
-  // A key of the family counts, whatever another family's says beside it; of these, the first.
-  if (std::ranges::any_of(keys, is_said)) return all;
+  const auto has_value = [&](std::string_view key) { return has_value_in(sections, *config, key); };
+  // The family's own keys win over other spellings.
+  if (std::ranges::any_of(keys, has_value)) return all;
   for (std::string_view key : keys)
     for (std::string_view other : size_spellings(key)) {
       add_once(all, other);
-      if (is_said(other)) return all;
+      if (has_value(other)) return all;
     }
   return all;
 }
@@ -144,9 +144,8 @@ std::optional<std::string> Group::configured(Keys keys) const {
       const auto at = config->find(std::string(section) + std::string(key));
       if (at == config->end() || at->second == "null") continue;
       if (first && !same_value(first->second, at->second))
-        fail(
-            "config.json: {} is {}, and {} is {}: the two mean the same here; one of them is to go",
-            first->first, first->second, at->first, at->second);
+        fail("config.json: {} is {}, and {} is {}: the two mean the same here; remove one of them",
+             first->first, first->second, at->first, at->second);
       if (!first) first = &*at;
     }
     if (!first) continue;
@@ -177,7 +176,7 @@ void Group::overrule(std::string_view section, Keys keys,
     }
 }
 
-bool Group::says(std::string_view key) const {
+bool Group::has_key(std::string_view key) const {
   if (reads) reads->ask_setting(key);
   const std::vector<std::string_view> sections = sections_of(*this);
   return std::ranges::any_of(sections, [&](std::string_view section) {
@@ -186,7 +185,7 @@ bool Group::says(std::string_view key) const {
 }
 
 bool Group::says_value(std::string_view key) const {
-  return says_value_in(sections_of(*this), *config, key);
+  return has_value_in(sections_of(*this), *config, key);
 }
 
 std::optional<bool> Group::flag(std::initializer_list<std::string_view> keys) const {
@@ -221,9 +220,9 @@ std::vector<std::string> Group::model_types() const {
   if (reads) reads->ask_setting("model_type");
   std::vector<std::string> types;
   for (const std::string_view section : sections_of_type(*this))
-    if (const auto said = config->find(std::string(section) + "model_type");
-        said != config->end() && said->second != "null")
-      add_once(types, said->second);
+    if (const auto type = config->find(std::string(section) + "model_type");
+        type != config->end() && type->second != "null")
+      add_once(types, type->second);
   return types;
 }
 

@@ -14,7 +14,7 @@ namespace mha::naming {
 
 namespace {
 
-/// Words that say when others hold, and texts that add up.
+/// Keys that select other entries, and keys whose texts are collected instead of replaced.
 constexpr std::string_view of_cases[]{"cases", "model_cases", "when", "like", "tests"},
     texts_of_cases[]{"note", "warn", "refuse"};
 
@@ -22,25 +22,25 @@ bool is_among(std::string_view word, std::span<const std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
 }
 
-/// Puts `from` over `to`: objects member by member, all else in the place of what was there.
+/// Merges `from` into `to`: objects member by member; any other value replaces the old one.
 void merge(JsonTree& to, const JsonTree& from, bool top) {
   for (const auto& [name, value] : from.members) {
     if (top && is_among(name, of_cases)) continue;
-    JsonTree* there = nullptr;
+    JsonTree* old = nullptr;
     for (JsonMember& member : to.members)
-      if (member.name == name) there = &member.value;
-    if (!there) {
+      if (member.name == name) old = &member.value;
+    if (!old) {
       to.members.push_back({name, value});
     } else if (top && name == "known") {
-      there->elements.insert(there->elements.end(), value.elements.begin(), value.elements.end());
+      old->elements.insert(old->elements.end(), value.elements.begin(), value.elements.end());
     } else if (top && is_among(name, texts_of_cases)) {
-      there->elements.push_back(value);
-    } else if (there->is_object() && value.is_object()) {
-      merge(*there, value, false);
+      old->elements.push_back(value);
+    } else if (old->is_object() && value.is_object()) {
+      merge(*old, value, false);
     } else {
-      *there = value;
+      *old = value;
     }
-    if (!there && top && is_among(name, texts_of_cases)) {
+    if (!old && top && is_among(name, texts_of_cases)) {
       JsonTree list;
       list.kind = JsonTree::Kind::list, list.where = value.where, list.elements.push_back(value);
       to.members.back().value = std::move(list);
@@ -55,7 +55,7 @@ JsonTree tree_of_text(std::string_view name, std::string_view text) {
   return read_json_tree(bytes, false);
 }
 
-/// The parsed text of a file, once it was needed; nullptr: no file is called so.
+/// The text of a file, parsed on first use; nullptr if there is no file of this name.
 const JsonTree* tree_of(std::string_view name) {
   static std::mutex lock;
   static std::map<std::string_view, JsonTree> trees;
@@ -78,7 +78,7 @@ Levels levels_of(const FamilyRow& family) {
   return levels;
 }
 
-/// The names in attention's module of the tensors that a file, or one of its cases, says.
+/// Appends the names of tensors in attention's module that a file or one of its cases has.
 void add_names(const JsonTree& tree, std::string& to) {
   if (const JsonTree* const tensors = tree.find("tensors"))
     for (const auto& [key, tensor] : tensors->members)
@@ -87,13 +87,13 @@ void add_names(const JsonTree& tree, std::string& to) {
                                      : std::string_view(word) == "name" ? &tensor
                                                                         : nullptr;
         if (!name || !name->is_text() || !is_of_attention(key)) continue;
-        for (const std::string_view one : split_at(name->text, '|'))
-          if (one.find('{') == one.npos)
-            to += fmt::format(" {} {}", one, bias_beside(std::string(one)));
+        for (const std::string_view choice : split_at(name->text, '|'))
+          if (choice.find('{') == choice.npos)
+            to += fmt::format(" {} {}", choice, bias_beside(std::string(choice)));
       }
   for (const char* list : {"cases", "model_cases"})
     if (const JsonTree* const cases = tree.find(list))
-      for (const JsonTree& one : cases->elements) add_names(one, to);
+      for (const JsonTree& choice : cases->elements) add_names(choice, to);
 }
 
 struct Case {
@@ -104,12 +104,12 @@ struct Case {
 std::vector<Case> cases_of(const JsonTree& level, Conditions& conditions, bool whole) {
   std::vector<Case> cases;
   for (const std::string_view list : {"cases", "model_cases"}) {
-    const JsonTree* const there = list == "cases" || whole ? level.find(list) : nullptr;
-    if (!there) continue;
-    for (const JsonTree& one : there->elements) {
-      const JsonTree* const when = one.find("when");
-      if (!when) one.refuse("a case without \"when\"");
-      cases.push_back({&one, conditions.hold(*when)});
+    const JsonTree* const of_level = list == "cases" || whole ? level.find(list) : nullptr;
+    if (!of_level) continue;
+    for (const JsonTree& choice : of_level->elements) {
+      const JsonTree* const when = choice.find("when");
+      if (!when) choice.refuse("a case without \"when\"");
+      cases.push_back({&choice, conditions.hold(*when)});
     }
   }
   return cases;
@@ -140,7 +140,7 @@ std::string layers_of(const FamilyRow& family) {
 std::string word_in(const FamilyRow& family, std::string_view word) {
   const Levels levels = levels_of(family);
   for (auto level = levels.rbegin(); level != levels.rend(); ++level)
-    if (const JsonTree* const there = (*level)->find(word)) return there->as_text(word);
+    if (const JsonTree* const value = (*level)->find(word)) return value->as_text(word);
   return "";
 }
 
@@ -165,7 +165,7 @@ const Description& said_of(const FamilyRow& family, const Group& group, bool who
   std::string key(1, whole ? '+' : ' ');
   for (const JsonTree* level : levels) {
     cases.push_back(cases_of(*level, conditions, whole));
-    for (const Case& one : cases.back()) key += one.holds ? '1' : '0';
+    for (const Case& choice : cases.back()) key += choice.holds ? '1' : '0';
   }
   const std::lock_guard hold(lock);
   std::shared_ptr<const Description>& description = made[{&family, key}];
@@ -174,8 +174,8 @@ const Description& said_of(const FamilyRow& family, const Group& group, bool who
   tree.kind = JsonTree::Kind::object, tree.where = levels.back()->where;
   for (std::size_t level = 0; level < levels.size(); ++level) {
     merge(tree, *levels[level], true);
-    for (const Case& one : cases[level])
-      if (one.holds) merge(tree, *one.tree, true);
+    for (const Case& choice : cases[level])
+      if (choice.holds) merge(tree, *choice.tree, true);
   }
   description = described_family(tree, family);
   return *description;

@@ -1,4 +1,4 @@
-// Which tensors of a file are attention layers, of which family, under which numbers.
+// Finds the attention layers among the tensors of a file, with their families and numbers.
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/characters.hpp>
@@ -13,15 +13,15 @@ namespace mha::naming {
 
 namespace {
 
-/// A tensor's name as families write it: dots between the parts, without TensorFlow's ":0".
+/// A tensor's name in the form of the families: dots between the parts, without TensorFlow's ":0".
 std::string dotted(std::string name) {
   if (name.ends_with(":0")) name.resize(name.size() - 2);
   std::replace(name.begin(), name.end(), '/', '.');
   return name;
 }
 
-/// The length of the prefix of `name` before `ending`, if it ends so at a dot or is it. A # at the
-/// end of `ending` stands for a number.
+/// The length of the prefix of `name` before `ending`, if the name equals the ending or has it
+/// after a dot. A # at the end of `ending` is any number.
 std::optional<std::size_t> prefix_of(std::string_view name, std::string_view ending) {
   if (ending.ends_with('#')) {
     ending.remove_suffix(1);
@@ -34,13 +34,14 @@ std::optional<std::size_t> prefix_of(std::string_view name, std::string_view end
   return name.size();
 }
 
-/// What stands behind the last dot but one: "q_proj.weight".
+/// The last two parts of a name: "q_proj.weight".
 std::string_view last_parts(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   return dot == name.npos || dot == 0 ? name : name.substr(name.rfind('.', dot - 1) + 1);
 }
 
-/// Endings that a family knows, found by their last parts: a checkpoint has thousands of names.
+/// The endings that a family knows, indexed by their last parts because a checkpoint has thousands
+/// of names.
 class Endings {
 public:
   explicit Endings(const std::vector<std::string_view>& list) {
@@ -50,7 +51,7 @@ public:
       else
         by_last_parts_.emplace(last_parts(ending), ending);
   }
-  /// `use` gets the length of the prefix of `name` before each ending that it has.
+  /// Calls `use` with the length of the prefix before each ending that `name` has.
   template <class F> void each_in(std::string_view name, const F& use) const {
     const std::string_view two = last_parts(name), one = last_part(name);
     for (std::string_view parts : {two, one}) {
@@ -76,11 +77,11 @@ std::vector<std::string_view> endings_of(const FamilyRow& family) {
   return list;
 }
 
-/// Places of names in a file, in its order.
+/// Indices of names in a file, in its order.
 using Places = std::vector<std::size_t>;
 
-/// The families by the last parts of the endings that they know, so that a name is compared with
-/// those of a few families, however many there are.
+/// The families indexed by the last parts of the endings that they know, so that a name is compared
+/// with the endings of few families.
 class FamiliesByEnding {
 public:
   explicit FamiliesByEnding(std::span<const FamilyRow* const> rows) : families_(rows.size()) {
@@ -91,7 +92,7 @@ public:
         if (list.empty() || list.back() != family) list.push_back(family);
       }
   }
-  /// The names among which each family's tensors are.
+  /// For each family, the names that may be its tensors.
   std::vector<Places> places(const std::vector<std::string>& names) const {
     std::vector<Places> places(families_);
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -113,8 +114,8 @@ private:
   std::vector<std::size_t> numbered_;
 };
 
-/// The groups of one family, by prefix; `names` are those of the tensors, dotted, and `places`
-/// those that the family may know.
+/// The groups of one family, by prefix. `names` are the dotted names of the tensors, `places` those
+/// that the family may know.
 std::map<std::string, Group> groups_of(const FamilyRow& family, const io::Contents& contents,
                                        const std::vector<std::string>& names, const Places& places,
                                        const Config& config) {
@@ -134,23 +135,23 @@ std::map<std::string, Group> groups_of(const FamilyRow& family, const io::Conten
 }
 
 bool is_complete(const FamilyRow& family, const Group& group) {
-  const auto there = [&](std::string_view name) {
+  const auto has = [&](std::string_view name) {
     return std::any_of(group.tensors.begin(), group.tensors.end(),
                        [&](const auto& tensor) { return prefix_of(tensor.first, name) == 0; });
   };
   const std::vector<std::string_view> needs = words_of(family.needs);
   return std::all_of(needs.begin(), needs.end(), [&](std::string_view needed) {
     const std::vector<std::string_view> names = words_of(needed, "|");
-    return std::any_of(names.begin(), names.end(), there);
+    return std::any_of(names.begin(), names.end(), has);
   });
 }
 
-/// Modules that mix tokens otherwise than by attention, beside layers of attention in hybrid
-/// models: their attention is none of a family here, whatever its names.
+/// Modules of hybrid models that mix tokens without attention. The attention layers of these models
+/// belong to no family here, whatever their names.
 constexpr std::string_view of_hybrids[]{".A_log.",       ".linear_attn.", ".mamba.",
                                         ".output_gate.", ".short_conv.",  ".temporal_block."};
 
-/// The first tensor of a hybrid; "": none.
+/// The first tensor that only hybrid models have; "": none.
 std::string tensor_of_hybrid(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     for (const std::string_view part : of_hybrids)
@@ -176,11 +177,11 @@ std::string qualified_id(const Found& found) {
     if (!id.empty() && id.back() != '.') id += '.';
     id += "cross";
   }
-  for (const std::string_view said : words_of(found.family->sublayers)) {
-    const std::size_t is = said.find('=');
-    if (is == said.npos || !group.prefix.ends_with(fmt::format(".{}.", said.substr(0, is))))
+  for (const std::string_view sublayer : words_of(found.family->sublayers)) {
+    const std::size_t is = sublayer.find('=');
+    if (is == sublayer.npos || !group.prefix.ends_with(fmt::format(".{}.", sublayer.substr(0, is))))
       continue;
-    id += fmt::format("{}{}", id.empty() || id.back() == '.' ? "" : ".", said.substr(is + 1));
+    id += fmt::format("{}{}", id.empty() || id.back() == '.' ? "" : ".", sublayer.substr(is + 1));
   }
   if (id.ends_with('.')) id.pop_back();
   return id;
@@ -191,7 +192,7 @@ std::string whole_prefix(const Found& found) {
   return prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
 }
 
-/// The shortest kind of id that tells the layers apart.
+/// Gives the layers the shortest kind of id that distinguishes them.
 void name_layers(std::vector<Found>& layers) {
   for (const auto id_of : {numbered_id, qualified_id, whole_prefix}) {
     std::set<std::string> ids;
@@ -235,9 +236,9 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
   std::map<std::pair<std::string_view, std::string_view>, std::map<std::string, Group>> groups;
   for (std::size_t f = 0; f < rows.size(); ++f) {
     const FamilyRow* family = rows[f];
-    // What a graph computes is said by the graph: names beside it say the same layers again.
+    // The graph defines the layers; the names beside it would only repeat them.
     if (contents.format == "onnx" && !layers.empty()) break;
-    // Families of the same names have the same groups, each its own note of what it asked for.
+    // Families with the same names share their groups, but each has its own record of reads.
     const auto [known, is_new] = groups.try_emplace({family->needs, family->knows});
     if (is_new) {
       known->second = groups_of(*family, contents, names, places[f], config);
@@ -254,9 +255,9 @@ std::vector<Found> find_layers(const io::Contents& contents, const Config& confi
     }
   }
   if (!only && !layers.empty() && layers[0].group.model_types().empty())
-    for (const std::string stranger = tensor_of_hybrid(names); Found & found : layers)
-      found.stranger = stranger;
-  // Numbers in their order, not as text: 2 before 10.
+    for (const std::string tensor = tensor_of_hybrid(names); Found & found : layers)
+      found.stranger = tensor;
+  // By number, not as text, so that 2 comes before 10.
   std::stable_sort(layers.begin(), layers.end(), [](const Found& a, const Found& b) {
     const auto first = a.group.number(), second = b.group.number();
     return first != second ? first < second : a.group.prefix < b.group.prefix;

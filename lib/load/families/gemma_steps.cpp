@@ -1,8 +1,7 @@
-// Gemma: keys of config.json whose meaning another key decides.
+// Gemma: keys of config.json whose meaning depends on another key.
 
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 
 #include <cmath>
@@ -15,7 +14,7 @@ bool slides3(const Group& group, std::size_t layer) {
   return (layer + 1) % group.configured_count({"sliding_window_pattern"}, 1).value_or(6) != 0;
 }
 
-/// EmbeddingGemma sees what comes after a token, too: of a window of W keys W / 2 on each side.
+/// EmbeddingGemma also sees the keys after a token: W / 2 of a window of W keys on each side.
 void see_both_sides(LayerReading& to) {
   to.set("causal", "false", "config.json: use_bidirectional_attention");
   for (LayerReading::FamilySetting& setting : to.settings) {
@@ -29,15 +28,15 @@ void see_both_sides(LayerReading& to) {
 
 } // namespace
 
-/// Whether hidden_act is computed as it is: transformers_version says that the file is of a program
-/// that does so.
+/// Whether hidden_act is computed literally, as by the versions of Transformers from 5 on, which
+/// transformers_version names.
 bool computes_hidden_act(const Group& group) {
   const std::string version = group.configured("transformers_version").value_or("");
   return parse_number<int>(version.substr(0, version.find('.'))).value_or(0) >= 5 &&
          group.configured("hidden_act");
 }
 
-/// scale = 1/√query_pre_attn_scalar, which need not be the width of a head.
+/// scale = 1/√query_pre_attn_scalar, which may differ from the width of a head.
 void step_query_scalar(LayerReading& to, const JsonTree& arguments) {
   const std::optional<double> scalar = to.positive_number({"query_pre_attn_scalar"});
   const double usual = number_in(arguments, "default").value_or(256);
@@ -45,51 +44,51 @@ void step_query_scalar(LayerReading& to, const JsonTree& arguments) {
          scalar ? "config.json: query_pre_attn_scalar" : "");
 }
 
-/// `hidden_act` of old configs says "gelu" and means the tanh form, as hidden_activation says.
-/// {"two_keys": true}: Gemma 1, of whose two keys transformers_version says which is computed.
+/// Old configs have hidden_act "gelu" where the tanh form is meant, as in hidden_activation.
+/// {"two_keys": true}: Gemma 1, where transformers_version decides which of the two is computed.
 void step_gemma_activation(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const auto at = group.config->find("hidden_act");
-  if (at != group.config->end() && at->second.starts_with("gelu")) group.says("hidden_act");
+  if (at != group.config->end() && at->second.starts_with("gelu")) group.has_key("hidden_act");
   if (!flag_in(arguments, "two_keys")) return;
   const auto newer = group.configured("hidden_activation"), older = group.configured("hidden_act");
   if (computes_hidden_act(group)) {
     if (older == "gelu")
-      to.note("config.json says hidden_act gelu, which is computed; the models were trained with "
+      to.note("config.json has hidden_act gelu, which is computed; the models were trained with "
               "gelu_pytorch_tanh");
     if (newer && newer != older)
-      to.warn(fmt::format("config.json says hidden_activation {} and hidden_act {}: the second is "
+      to.warn(fmt::format("config.json has hidden_activation {} and hidden_act {}: the second is "
                           "read, by its transformers_version",
                           *newer, *older));
     return;
   }
   if (!newer && older && *older != "gelu" && *older != "gelu_pytorch_tanh")
-    to.warn(fmt::format("config.json says hidden_act {}: read as gelu_pytorch_tanh; "
+    to.warn(fmt::format("config.json has hidden_act {}: read as gelu_pytorch_tanh; "
                         "hidden_activation {} computes it",
                         *older, *older));
   if (!newer && older == "gelu")
-    to.note("config.json says hidden_act gelu: read as gelu_pytorch_tanh, with which the models "
+    to.note("config.json has hidden_act gelu: read as gelu_pytorch_tanh, with which the models "
             "were trained; hidden_activation gelu computes gelu");
   if (newer && newer != older && newer != "gelu_pytorch_tanh")
-    to.note(fmt::format("config.json says hidden_activation {}, which is computed, whatever "
-                        "hidden_act says",
+    to.note(fmt::format("config.json has hidden_activation {}, which is computed; hidden_act is "
+                        "ignored",
                         *newer));
 }
 
-/// null is no cap; only a config without the key means 50. A cap of 0 is a division by it.
+/// null means no cap; only a config without the key means 50. A cap of 0 would divide by zero.
 void step_gemma2_softcap(LayerReading& to, const JsonTree&) {
   to.positive_number({"attn_logit_softcapping"});
   if (!to.set_from_config("softcap", {"attn_logit_softcapping"}) &&
-      !to.group().says("attn_logit_softcapping"))
+      !to.group().has_key("attn_logit_softcapping"))
     to.set("softcap", "50");
 }
 
-/// Layers with a window rotate by a base of their own, without rope_scaling. Transformers' Gemma 3
-/// does not pass attn_logit_softcapping on: a cap would be another model.
+/// Layers with a window rotate with a base of their own, without rope_scaling. Transformers' Gemma
+/// 3 ignores attn_logit_softcapping, so applying the cap would compute another model.
 void step_gemma3_positions(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (const auto cap = to.number({"attn_logit_softcapping"}))
-    to.warn(message("config.json says attn_logit_softcapping {}: not computed, as in "
+    to.warn(message("config.json has attn_logit_softcapping {}: not computed, as in "
                     "Transformers' Gemma 3; <softcap> {} computes it",
                     *cap, *cap));
   const bool sliding = is_sliding(group, slides3).value_or(false);

@@ -1,7 +1,8 @@
-// What GPT's kin say by shapes, by buffers and by keys of config.json together.
+// GPT-like families, where shapes, buffers and keys of config.json decide together.
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/characters.hpp>
 
 #include <algorithm>
@@ -15,8 +16,8 @@ bool is_cross(const Group& group) {
   return group.has("q_attn.weight");
 }
 
-/// attention_layers ("global,local,…"), or attention_types: [[["global", "local"], 12]] — patterns,
-/// each repeated, one after the other.
+/// The kind of a layer in attention_layers ("global,local,…") or attention_types, which is a list
+/// of patterns with their repetitions: [[["global", "local"], 12]].
 std::optional<std::string> kind_of(const Group& group, std::size_t layer) {
   if (const auto layers = group.configured("attention_layers")) return element(*layers, layer);
   const std::string text = group.configured("attention_types").value_or("");
@@ -68,24 +69,24 @@ bool has_own_head(const Group& group) {
   return a.raw() != b.raw() && !std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
 }
 
-/// Buffers of the causal mask, which are called as biases are.
+/// Buffers of the causal mask, which are named like biases.
 void step_mask_buffers(LayerReading& to, const JsonTree&) {
-  to.pass_over({"bias"}, "the causal mask's buffer, not a bias");
-  to.pass_over({"masked_bias"}, "what the mask fills in, not a bias");
+  to.skip({"bias"}, "the causal mask's buffer, not a bias");
+  to.skip({"masked_bias"}, "the fill value of the mask, not a bias");
 }
 
-/// {TENSOR: what it is}: known, and not read.
+/// {TENSOR: its description}: known tensors that are skipped.
 void step_pass_over(LayerReading& to, const JsonTree& arguments) {
-  for (const auto& [name, what] : arguments.members) to.pass_over({name}, what.as_text(name));
+  for (const auto& [name, what] : arguments.members) to.skip({name}, what.as_text(name));
 }
 
-/// {TENSOR: what it is of}: not computed here.
+/// {TENSOR: the computation it belongs to}: not supported here.
 void step_unsupported(LayerReading& to, const JsonTree& arguments) {
   for (const auto& [name, what] : arguments.members) to.refuse({name}, what.as_text(name));
 }
 
-/// {"key", "name", "taken", "axes", "naming"}: a square matrix of which its name alone says how it
-/// is stored.
+/// {"key", "name", "taken", "axes", "naming"}: a square matrix whose orientation only its name
+/// suggests.
 void step_square(LayerReading& to, const JsonTree& arguments) {
   const auto text = [&](const char* name) { return text_in(arguments, name).value_or(""); };
   to.note_square(text("key"), text("name"), text("taken"), text("axes"), text("naming"));
@@ -105,8 +106,9 @@ void step_gpt2_cross_attention(LayerReading& to, const JsonTree&) {
   to.put("b_k", b.at(0), "c_attn.bias"), to.put("b_v", b.at(1), "c_attn.bias");
 }
 
-/// 1/√d, unless scale_attn_weights is false, and 1/(layer + 1) if scale_attn_by_inverse_layer_idx
-/// is true. {"by_layer": false}: the model has no scale by the layer's number.
+/// Scales by 1/√d unless scale_attn_weights is false, and also by 1/(layer + 1) if
+/// scale_attn_by_inverse_layer_idx is true. {"by_layer": false}: the model never scales by the
+/// layer's number.
 void step_gpt2_scale(LayerReading& to, const JsonTree& arguments) {
   const bool scaled = to.is_true({"scale_attn_weights"}, true);
   if (!scaled) to.set("scale", "none", "config.json");
@@ -115,9 +117,8 @@ void step_gpt2_scale(LayerReading& to, const JsonTree& arguments) {
   const std::optional<std::size_t> layer = to.group().number(), width = to.head_width();
   if (!layer || !width) {
     to.warn(message(
-        "config.json says scale_attn_by_inverse_layer_idx, but not which layer this is, or its "
-        "heads: "
-        "the scale is not divided; <scale> chooses"));
+        "config.json has scale_attn_by_inverse_layer_idx, but this layer's number or its heads are "
+        "not known: the scale is not divided; <scale> chooses"));
     return;
   }
   const double scale =
@@ -125,10 +126,10 @@ void step_gpt2_scale(LayerReading& to, const JsonTree& arguments) {
   to.set("scale", fmt::format("{}", scale), "config.json: scale_attn_by_inverse_layer_idx");
 }
 
-/// Of a file without a model_type, the shape alone tells GPT-BigCode.
+/// Without a model_type, only the shape identifies GPT-BigCode.
 void step_gpt_bigcode_doubt(LayerReading& to, const JsonTree&) {
   to.warn(message(
-      "{} has GPT-2's name and lies (out, in), as its shape {} says: read as GPT-BigCode; <naming> "
+      "{} has GPT-2's name and is stored (out, in), by its shape {}: read as GPT-BigCode; <naming> "
       "gpt2 or nanogpt reads it otherwise",
       to.source_of("c_attn.weight"), to_string(to.group().shape("c_attn.weight"))));
 }
@@ -137,27 +138,26 @@ void step_gpt_bigcode_doubt(LayerReading& to, const JsonTree&) {
 void step_gpt_neo_window(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const std::size_t window = group.configured_count({"window_size"}, 1).value_or(256);
-  group.configured("attention_types"); // where attention_layers says the same
+  group.configured("attention_types"); // known even if attention_layers is read instead
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> kind = layer ? kind_of(group, *layer) : std::nullopt;
   if (!kind)
-    to.warn(
-        message("config.json does not say whether this layer is local or global: taken as global; "
-                "<window_left> 255 makes it local, as these models are"));
+    to.warn(message("no setting in config.json makes this layer local or global: taken as global; "
+                    "<window_left> 255 makes it local, as these models are"));
   if (kind && *kind == "local") to.set("window_left", fmt::format("{}", window - 1), "config.json");
 }
 
-/// GPT-J's and CodeGen's: interleaved pairs, on rotary_dim dimensions, with the base 10000 whatever
-/// config.json says.
+/// GPT-J's and CodeGen's rotation: interleaved pairs in rotary_dim dimensions, with the base 10000
+/// whatever config.json has.
 void step_gptj_rotary(LayerReading& to, const JsonTree&) {
   set_rotary(to, {.style = "interleaved", .dims_key = "rotary_dim", .fixed = true});
   if (!to.group().configured("rotary_dim"))
-    to.warn(message("config.json does not say rotary_dim: all dimensions of a head are rotated; "
+    to.warn(message("config.json has no rotary_dim: all dimensions of a head are rotated; "
                     "<rope_dims> chooses"));
 }
 
-/// {"japanese": false, "always": false}: the biases of GPT-NeoX, as attention_bias says; GPT-NeoX
-/// Japanese has none but the last layer's dense_bias, other kin always have theirs.
+/// {"japanese": false, "always": false}: the biases of GPT-NeoX, which attention_bias switches.
+/// GPT-NeoX Japanese has only the last layer's dense_bias; with "always", both biases are required.
 void step_neox_biases(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const bool japanese = flag_in(arguments, "japanese"), always = flag_in(arguments, "always"),
@@ -165,11 +165,11 @@ void step_neox_biases(LayerReading& to, const JsonTree& arguments) {
              known = group.configured("model_type").has_value();
   for (const char* name : {"query_key_value.bias", "dense.bias"}) {
     if (biased && known && !group.has(name))
-      fail("{}: {}{} is missing, though config.json does not say attention_bias false",
+      fail("{}: {}{} is missing, though config.json does not have attention_bias false",
            group.contents->name, group.prefix, name);
     if (!biased)
-      to.pass_over_with_warning(name, japanese ? "models of this kind have none"
-                                               : "config.json says attention_bias false");
+      to.skip_with_warning(name, japanese ? "models of this kind have none"
+                                          : "config.json has attention_bias false");
   }
   if (biased) to.take("b_qkv", "query_key_value.bias"), to.take("b_o", "dense.bias");
   if (japanese) to.take("b_o", "dense_bias"); // the last layer's
@@ -190,7 +190,7 @@ void step_persimmon_norms(LayerReading& to, const JsonTree&) {
   if (!to.set_from_config("qk_norm_eps", {"layer_norm_eps"})) to.set("qk_norm_eps", "1e-05");
 }
 
-/// MPT: llm-foundry clips first and normalises then, all heads together.
+/// MPT: llm-foundry clips queries and keys before it normalises all heads together.
 void step_mpt_limits(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (const auto clip = group.configured("attn_config.clip_qkv"); clip && group.has("q_ln.weight"))
@@ -202,7 +202,7 @@ void step_mpt_limits(LayerReading& to, const JsonTree&) {
     fail("{}: alibi_bias_max {} is not supported: 8 is", group.contents->name, *slope);
   if (group.contents->format != "gguf" && !to.is_true({"attn_config.alibi"}, true) &&
       !to.option("alibi"))
-    to.warn(message("config.json says attn_config.alibi false, so none is added; Transformers adds "
+    to.warn(message("config.json has attn_config.alibi false, so none is added; Transformers adds "
                     "it to every model of this kind, and <alibi> mpt does so here"));
 }
 

@@ -1,9 +1,9 @@
-// Layers that an ONNX graph holds: the reader has found their parts, PREFIXW_q …, and PREFIXscale …
-// among the scalars.
+// Layers in an ONNX graph. The reader has already found their parts, which are named PREFIXW_q …,
+// and their settings among the scalars, named PREFIXscale ….
 
 #include <mha/load/buckets.hpp>
 #include <mha/layer/settings.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/parse.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace mha::naming {
 
 namespace {
 
-/// W as the file has it, in, out: no copy.
+/// Takes W without a copy, because the graph stores it (in, out).
 void take_onnx(const Group& group, LayerReading& to, std::string_view name) {
   const io::Entry* entry = group.find(name);
   if (!entry) return;
@@ -23,8 +23,8 @@ void take_onnx(const Group& group, LayerReading& to, std::string_view name) {
   to.parts[std::string(name)] = std::move(part);
 }
 
-/// The bucket of each distance, "0,1,2,3,3", as a graph has them.
-std::vector<std::size_t> buckets_said(const Group& group, std::string_view name) {
+/// The bucket of each distance in a graph's list, "0,1,2,3,3".
+std::vector<std::size_t> buckets_in_graph(const Group& group, std::string_view name) {
   std::vector<std::size_t> list;
   for (const auto& [key, value] : group.contents->scalars) {
     if (key != group.prefix + std::string(name)) continue;
@@ -38,8 +38,8 @@ std::vector<std::size_t> buckets_said(const Group& group, std::string_view name)
   return list;
 }
 
-/// Whether a distance is in this bucket of T5's formula. One on the border of two, where rounding
-/// of the logarithms decides, may be in either.
+/// Whether T5's formula puts a distance into this bucket. A distance on the border of two buckets,
+/// where rounding of the logarithms decides, may be in either.
 bool may_be_bucket(std::size_t bucket, std::size_t distance, std::size_t buckets,
                    std::size_t farthest) {
   if (bucket == relative_bucket(distance, buckets, farthest)) return true;
@@ -55,12 +55,12 @@ bool may_be_bucket(std::size_t bucket, std::size_t distance, std::size_t buckets
   return std::abs(position - border) < rounding && (found == border || found == border - 1);
 }
 
-/// T5's settings under which its formula gives the graph's buckets.
+/// Finds the settings with which T5's formula gives the graph's buckets.
 void set_relative_bias(const Group& group, LayerReading& to) {
   const io::Entry* table = group.find("relative_bias");
   if (!table) return;
-  const std::vector<std::size_t> before = buckets_said(group, "buckets_before"),
-                                 behind = buckets_said(group, "buckets_behind");
+  const std::vector<std::size_t> before = buckets_in_graph(group, "buckets_before"),
+                                 after = buckets_in_graph(group, "buckets_behind");
   const std::size_t rows = table->shape.empty() ? 0 : table->shape[0];
   const auto gives = [&](const std::vector<std::size_t>& list, std::size_t offset,
                          std::size_t buckets, std::size_t farthest) {
@@ -79,7 +79,7 @@ void set_relative_bias(const Group& group, LayerReading& to) {
       tried.push_back(farthest);
     for (const std::size_t farthest : tried) {
       if (farthest <= buckets / 2 || !gives(before, 0, buckets, farthest)) continue;
-      if (both && !gives(behind, buckets, buckets, farthest)) continue;
+      if (both && !gives(after, buckets, buckets, farthest)) continue;
       to.set("relative_bidirectional", both ? "true" : "false", "the graph");
       to.set("relative_max_distance", std::to_string(farthest), "the graph");
       take_onnx(group, to, "relative_bias");
@@ -93,7 +93,7 @@ void set_relative_bias(const Group& group, LayerReading& to) {
 
 } // namespace
 
-/// Of a graph, or of the file that one was converted to.
+/// Whether the layer is in a graph, or in a file that a graph was converted to.
 bool is_of_graph(const Group& group) {
   const auto is_node = [&](const auto& scalar) { return scalar.first == group.prefix + "node"; };
   return group.contents->format == "onnx" || std::ranges::any_of(group.contents->scalars, is_node);

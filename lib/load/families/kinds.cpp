@@ -15,7 +15,7 @@ namespace mha::naming {
 
 namespace {
 
-/// The first row of the table of kinds that one of the parts is, and that part.
+/// The first row of the table of kinds that matches one of the parts, and that part.
 std::pair<const TensorInfo*, const TensorOfKind*> first_row(std::span<const TensorOfKind> parts) {
   for (const TensorInfo& row : tensors_of_kinds())
     if (const TensorOfKind* const part = row.kind.empty() ? nullptr : find_named(parts, row.name))
@@ -23,16 +23,16 @@ std::pair<const TensorInfo*, const TensorOfKind*> first_row(std::span<const Tens
   return {nullptr, nullptr};
 }
 
-/// Sizes by the text of a length: a letter, or a product of which no tensor says the factors.
+/// Sizes by the text of a length, which is a letter or a product whose factors no tensor gives.
 class KindSizes {
 public:
-  KindSizes(const Description& said, const Group& group) {
-    for (const auto& [letter, value] : said.sizes)
+  KindSizes(const Description& description, const Group& group) {
+    for (const auto& [letter, value] : description.sizes)
       if (const auto size = value.number(group))
         sizes_[letter].learn(static_cast<std::size_t>(*size), value.where + ": " + letter);
   }
 
-  /// Takes the first form that fits what is known, and learns from it.
+  /// Learns sizes from the first form of the row that fits the known ones.
   void learn(const TensorInfo& row, const Shape& shape, const std::string& source) {
     const auto fits = [&](const TensorForm& form) {
       if (form.size() != shape.size()) return false;
@@ -108,11 +108,11 @@ std::pair<std::string, std::string> names_of_part(std::string_view key, const st
 
 std::vector<TensorOfKind> named_of_kinds(const Found& layer) {
   const Group& group = layer.group;
-  const Description& said =
+  const Description& description =
       group.description ? *group.description : said_of(*layer.family, group, false);
-  const DescribedFile file(said, group);
+  const DescribedFile file(description, group);
   std::vector<TensorOfKind> parts;
-  for (const auto& [key, tensor] : said.tensors) {
+  for (const auto& [key, tensor] : description.tensors) {
     if (key.starts_with("mlp.")) continue;
     std::vector<std::string> names{key};
     for (const std::string& part : tensor.split) names.push_back(names_of_part(key, part).first);
@@ -127,28 +127,29 @@ std::vector<TensorOfKind> named_of_kinds(const Found& layer) {
   return parts;
 }
 
-std::size_t size_of_letter(const Description& said, const Group& group, Dim letter,
+std::size_t size_of_letter(const Description& description, const Group& group, Dim letter,
                            const std::string& where) {
-  const auto at = said.sizes.find(std::string(name_of(letter)));
+  const auto at = description.sizes.find(std::string(name_of(letter)));
   const std::optional<double> size =
-      at == said.sizes.end() ? std::nullopt : at->second.number(group);
-  if (!size) fail("{}: {} must be known to split it: \"sizes\" say it", where, name_of(letter));
+      at == description.sizes.end() ? std::nullopt : at->second.number(group);
+  if (!size) fail("{}: {} must be known to split it: give it in \"sizes\"", where, name_of(letter));
   if (!(*size >= 1 && *size <= 1e9) || *size != std::floor(*size))
     fail("{}: {} is {}: a whole number from 1 on expected", at->second.where, at->first, *size);
   return static_cast<std::size_t>(*size);
 }
 
-std::size_t width_of_part(const Description& said, const Group& group, std::string_view name,
+std::size_t width_of_part(const Description& description, const Group& group, std::string_view name,
                           const std::string& where) {
   const TensorForm& form = find_tensor_of_kind(name)->forms.front();
   const Length& length = name.starts_with("conv") ? form.front() : form.back();
-  const std::size_t width = size_of_letter(said, group, length.letter, where);
-  return length.times ? width * size_of_letter(said, group, *length.times, where) : width;
+  const std::size_t width = size_of_letter(description, group, length.letter, where);
+  return length.times ? width * size_of_letter(description, group, *length.times, where) : width;
 }
 
-void require_sizes_of_kinds(const Description& said, const Group& group, const LayerReading& read) {
+void require_sizes_of_kinds(const Description& description, const Group& group,
+                            const LayerReading& read) {
   if (read.of_kinds.empty()) return;
-  KindSizes sizes(said, group);
+  KindSizes sizes(description, group);
   for (const TensorOfKind& part : read.of_kinds)
     if (const TensorInfo* const row = find_tensor_of_kind(part.name))
       sizes.learn(*row, part.entry.shape, part.source);

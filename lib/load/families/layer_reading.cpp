@@ -1,4 +1,4 @@
-// What is read of one layer: canonical tensors, settings and remarks.
+// LayerReading: takes canonical tensors, settings and remarks of one layer.
 
 #include <mha/load/families/family.hpp>
 
@@ -91,7 +91,7 @@ std::optional<std::size_t> LayerReading::count(std::string_view setting) const {
     for (const FamilySetting& own : settings)
       if (own.name == setting) text = own.value;
   if (!text) return std::nullopt;
-  Settings parsed; // says what is wrong with the number
+  Settings parsed; // reports what is wrong with the number
   mha::set(parsed, setting, *text, option(setting) ? "options" : "config.json");
   return setting == "num_heads" ? parsed.num_heads : parsed.num_kv_heads;
 }
@@ -118,28 +118,28 @@ void LayerReading::refuse(std::initializer_list<std::string_view> names,
     if (group_.has(name)) fail("{}: {} is not supported", source_of(name), what);
 }
 
-void LayerReading::pass_over(std::initializer_list<std::string_view> names, std::string_view what) {
+void LayerReading::skip(std::initializer_list<std::string_view> names, std::string_view what) {
   for (std::string_view name : names)
     if (const io::Entry* entry = group_.find(name)) {
       group_.use(*entry);
-      note(fmt::format("{} is {}: passed over", source_of(name), what));
+      note(fmt::format("{} is {}: skipped", source_of(name), what));
     }
 }
 
-void LayerReading::pass_over_with_warning(std::string_view name, std::string_view why) {
+void LayerReading::skip_with_warning(std::string_view name, std::string_view why) {
   const io::Entry* entry = group_.find(name);
   if (!entry) return;
   group_.use(*entry);
-  warn(fmt::format("{}: passed over, as in Transformers: {}", source_of(name), why));
+  warn(fmt::format("{}: skipped, as in Transformers: {}", source_of(name), why));
 }
 
 void LayerReading::note_square(std::string_view canonical, std::string_view name,
                                std::string_view taken, std::string_view otherwise,
                                std::string_view choose) {
-  if (group_.configured("model_type")) return; // config.json says whose names these are
+  if (group_.configured("model_type")) return; // it identifies the naming
   const Shape shape = group_.shape(name);
-  // A feed-forward widens: beside one, its first matrix shows how the file's are stored, and was
-  // read so.
+  // The first matrix of a feed-forward is not square, so its shape shows how the file stores
+  // matrices.
   const io::Entry* widens = group_.elsewhere(group_.parent() + "mlp.c_fc.weight");
   if (widens && widens->shape.size() == 2 && widens->shape[0] != widens->shape[1]) return;
   if (shape.size() == 2 && shape[0] == shape[1])

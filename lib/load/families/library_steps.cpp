@@ -2,7 +2,7 @@
 
 #include <mha/files/text.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -15,7 +15,7 @@ namespace mha::naming {
 
 namespace {
 
-/// A third of in_proj_weight (out, in) or in_proj_bias, by rows.
+/// One third of the rows of in_proj_weight (out, in) or in_proj_bias.
 Tensor third(const Tensor& fused, std::size_t rank, std::size_t which, const std::string& where) {
   Shape shape = fused.shape();
   if (shape.size() != rank || shape[0] % 3 != 0)
@@ -26,8 +26,8 @@ Tensor third(const Tensor& fused, std::size_t rank, std::size_t which, const std
   return fused.reshaped(thirds).at(which);
 }
 
-/// The tables of a rotary model tell how many dimensions are rotated, and by their second row in
-/// which pairs: neighbours have the same angle, or dimension i and i + d/2.
+/// The tables of a rotary model show the number of rotated dimensions, and their second row shows
+/// the pairs, which have equal angles: neighbours, or dimensions i and i + d/2.
 void set_rotary_table(const Group& group, LayerReading& to) {
   const Shape shape = group.shape("rotary_sin");
   if (shape.size() != 2 || shape[0] < 2 || shape[1] < 4) return;
@@ -37,18 +37,18 @@ void set_rotary_table(const Group& group, LayerReading& to) {
   to.set("rope_dims", std::to_string(shape[1]), "rotary_sin");
   if (!to.set_from_config("rope_base", {"rotary_base"}))
     to.warn(
-        message("rotary embedding with base 10000, as no config.json says rotary_base; <rope_base> "
+        message("rotary embedding with base 10000, as no config.json has rotary_base; <rope_base> "
                 "chooses"));
 }
 
-/// Newer files hold no tables: the config says it all.
+/// Newer files have no tables; the config has everything.
 void set_rotary_config(LayerReading& to) {
   to.set("rope", to.is_true({"rotary_adjacent_pairs"}) ? "interleaved" : "half", "config.json");
   to.set_from_config("rope_dims", {"rotary_dim"});
   to.set_from_config("rope_base", {"rotary_base"});
 }
 
-/// A word of the config, without it the first of those that are computed here.
+/// The value of a key of the config, which must be one of `words`; the first of them by default.
 std::string one_of(const Group& group, std::string_view key,
                    std::initializer_list<std::string_view> words) {
   const std::string word = group.configured(key).value_or(std::string(*words.begin()));
@@ -58,37 +58,38 @@ std::string one_of(const Group& group, std::string_view key,
   return word;
 }
 
-/// head_1 … head_n as (n, dim, d_h).
+/// Stacks head_1 … head_n to (n, dim, d_h).
 Tensor stacked(const LayerReading& to, const std::string& name, std::size_t heads) {
   Tensor all;
   for (std::size_t h = 0; h < heads; ++h) {
     const std::string head = fmt::format("{}.head_{}", name, h + 1);
-    Tensor one = to.read(head);
-    const Shape s = one.shape();
-    if (s.size() != 2 || one.count() == 0)
+    Tensor W = to.read(head);
+    const Shape s = W.shape();
+    if (s.size() != 2 || W.count() == 0)
       fail("{} is {}: a matrix expected, (dim, dim / {})", to.source_of(head), to_string(s), heads);
-    // Julia's arrays are stored by columns; some writers hand them on turned.
-    if (s[1] == heads * s[0] && heads > 1) one = transposed(one);
-    if (all.empty()) all = Tensor(one.dtype(), {heads, one.shape()[0], one.shape()[1]});
+    // Julia stores arrays by columns, and some writers save them transposed.
+    if (s[1] == heads * s[0] && heads > 1) W = transposed(W);
+    if (all.empty()) all = Tensor(W.dtype(), {heads, W.shape()[0], W.shape()[1]});
     const Shape want{all.shape()[1], all.shape()[2]};
-    if (one.shape() != want || one.dtype() != all.dtype())
+    if (W.shape() != want || W.dtype() != all.dtype())
       fail("{} is {}: {} expected, as in {}.head_1", to.source_of(head), to_string(s),
            to_string(want), name);
-    std::memcpy(all.raw_mutable() + h * one.bytes(), one.raw(), one.bytes());
+    std::memcpy(all.raw_mutable() + h * W.bytes(), W.raw(), W.bytes());
   }
   return all;
 }
 
 } // namespace
 
-/// The projections are in a module of the layer: right in it, output.dense is a feed-forward's,
-/// as SqueezeBERT has it.
-bool stands_in_a_module(const Group& group) {
+/// Whether the projections are in a module of the layer. If they are directly in the layer, as in
+/// SqueezeBERT, output.dense belongs to the feed-forward.
+bool is_below_a_module(const Group& group) {
   const std::size_t dot = group.prefix.size();
   return dot < 2 || group.prefix[dot - 2] < '0' || group.prefix[dot - 2] > '9';
 }
 
-/// The heads are an axis: a matrix W_Q is of no family: papers write it so.
+/// Whether the heads are an axis. A matrix called W_Q belongs to no family, because that is just
+/// the name in papers.
 bool has_axis_of_heads(const Group& group) {
   return group.shape("W_Q").size() >= 3;
 }
@@ -97,8 +98,9 @@ bool has_kernels_of_matrices(const Group& group) {
   return group.shape("query.kernel").size() == 2;
 }
 
-/// timm's name of the model: others of its models have these names, too, and rotate queries and
-/// keys, or attend in windows, over channels, or with further parts.
+/// Accepts only timm's plain vision transformers, by the model's name: other models of timm have
+/// the same tensor names, but rotate queries and keys, or attend in windows, over channels, or with
+/// further parts.
 void step_plain_vision(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (group.beside("merger.ln_q.weight", 3))
@@ -110,14 +112,15 @@ void step_plain_vision(LayerReading& to, const JsonTree&) {
   for (const std::string_view other : {"rope", "dinov3", "_pe_", "relpos", "parallel"})
     plain = plain && name->find(other) == std::string::npos;
   if (!plain)
-    fail("{}: config.json says architecture '{}': of timm's models, vision transformers (vit_…, "
-         "deit…) without a rotation or relative positions are computed; a description says how "
-         "another one is: <naming> FILE.json",
+    fail("{}: config.json has architecture '{}': of timm's models, vision transformers (vit_…, "
+         "deit…) without a rotation or relative positions are computed; describe another one by "
+         "<naming> FILE.json",
          group.contents->name, *name);
 }
 
-/// in_proj_weight (3E, E) by rows q, k, v; or q_proj_weight, k_proj_weight, v_proj_weight where
-/// keys and values have widths of their own; always one in_proj_bias.
+/// nn.MultiheadAttention has in_proj_weight (3E, E) with the rows of q, k and v, or q_proj_weight,
+/// k_proj_weight and v_proj_weight if keys and values have other widths. There is always one
+/// in_proj_bias.
 void step_multihead_attention(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   std::size_t which = 0;
@@ -133,19 +136,19 @@ void step_multihead_attention(LayerReading& to, const JsonTree&) {
              "in_proj_bias");
     ++which;
   }
-  // (1, 1, E): one learned key and value at the end.
+  // (1, 1, E): a learned key and a learned value at the end.
   to.take("k_extra", "bias_k"), to.take("v_extra", "bias_v");
   for (const char* extra : {"k_extra", "v_extra"})
     if (const auto part = to.parts.find(extra); part != to.parts.end())
       part->second.tensor = part->second.tensor.reshaped({part->second.tensor.count()});
-  // A pickled module says its own.
+  // A pickled module has its own number of heads.
   if (const auto own = group.config->find(group.prefix + "num_heads"); own != group.config->end())
     to.set("num_heads", own->second, fmt::format("{}num_heads", group.prefix));
   else
     to.set_from_config("num_heads", {"num_heads", "nhead", "num_attention_heads"});
 }
 
-/// What HookedTransformerConfig says of attention.
+/// Reads the settings of attention from HookedTransformerConfig.
 void step_transformer_lens(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   if (one_of(group, "attention_dir", {"causal", "bidirectional"}) == "bidirectional")
@@ -172,7 +175,7 @@ void step_transformer_lens(LayerReading& to, const JsonTree&) {
   else if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
     set_rotary_config(to);
 
-  // ln1 has w and b; folded into the weights it has neither, and still divides.
+  // ln1 has w and b. Once these are folded into the weights it has neither, but still normalises.
   const std::string norm = group.parent() + "ln1";
   const std::string type = group.configured("normalization_type").value_or("");
   to.take_norm(group.elsewhere(norm + ".w"), group.elsewhere(norm + ".b"));
@@ -180,7 +183,7 @@ void step_transformer_lens(LayerReading& to, const JsonTree&) {
     to.norm.kind = NormKind::layer;
   else if (to.norm.weight || type.starts_with("RMS"))
     to.norm.kind = NormKind::rms;
-  // A config of HookedTransformer without the type has no norm.
+  // HookedTransformer without a normalization_type has no norm.
   if (type.empty() && !to.norm.weight && (group.says_value("d_head") || group.says_value("n_ctx")))
     to.norm.kind = NormKind::none;
   to.norm.module = norm, to.norm.file = group.contents->name;
@@ -188,26 +191,28 @@ void step_transformer_lens(LayerReading& to, const JsonTree&) {
   if (!to.set_from_config("input_norm_eps", {"eps"})) to.set("input_norm_eps", "1e-05");
 }
 
-/// What it says of what is around attention.
-void settle_transformer_lens(const Group& group, Description& said, const JsonTree&) {
+/// Reads the settings of the parts around attention from HookedTransformerConfig.
+void settle_transformer_lens(const Group& group, Description& description, const JsonTree&) {
   const std::string type = group.configured("normalization_type").value_or("");
   const bool none = !type.starts_with("LN") && !type.starts_with("RMS");
   const auto settle = [&](DescribedNorm& norm) {
     norm.kind = none ? "none" : type.starts_with("LN") ? "layer" : "rms";
     norm.affine = !type.ends_with("Pre");
   };
-  settle(said.norm_form);
-  for (auto& [key, norm] : said.norms)
+  settle(description.norm_form);
+  for (auto& [key, norm] : description.norms)
     if (key != "mlp.inner_norm") settle(norm);
-  if (none) std::erase_if(said.norms, [](const auto& norm) { return norm.second.kind == "none"; });
-  // As HookedTransformer: -1 and 0 are no cap.
-  if (said.softcap.number(group).value_or(0) <= 0) said.softcap = {};
-  said.predicts_next = one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
+  if (none)
+    std::erase_if(description.norms, [](const auto& norm) { return norm.second.kind == "none"; });
+  // -1 and 0 mean no cap, as in HookedTransformer.
+  if (description.softcap.number(group).value_or(0) <= 0) description.softcap = {};
+  description.predicts_next =
+      one_of(group, "attention_dir", {"causal", "bidirectional"}) == "causal";
   if (one_of(group, "positional_embedding_type", {"standard", "rotary"}) == "rotary")
-    said.tensors.erase("embed.position");
+    description.tensors.erase("embed.position");
 }
 
-/// {"W_q": MODULE, …}: head_1 … head_n of each module (Julia counts from 1).
+/// {"W_q": MODULE, …}: takes head_1 … head_n of each module (Julia counts from 1).
 void step_julia_heads(LayerReading& to, const JsonTree& arguments) {
   std::size_t heads = 0;
   while (to.group().has(fmt::format("PQ.head_{}", heads + 1))) ++heads;

@@ -1,7 +1,6 @@
-// What LLaMA's relatives say by their tensors and by config.json together: heads, the norm of
-// queries and keys.
+// LLaMA-like families: heads and the norm of queries and keys, from tensors and config.json.
 
-#include <mha/load/families/step_functions.hpp>
+#include <mha/load/families/steps.hpp>
 
 #include <algorithm>
 
@@ -9,7 +8,7 @@ namespace mha::naming {
 
 namespace {
 
-/// MODULE.norms.0.weight, MODULE.norms.1.weight …: one a head, on top of each other.
+/// Stacks MODULE.norms.0.weight, MODULE.norms.1.weight …, one for each head.
 void take_norms_of_heads(LayerReading& to, const std::string& canonical,
                          const std::string& module) {
   const Group& group = to.group();
@@ -36,7 +35,7 @@ bool qk_norm_is_per_head(const Group& group) {
   return norm.size() == 1 && q.size() == 2 && norm[0] > 0 && norm[0] != q[0];
 }
 
-/// config.json's heads; without them, what the width of a head says.
+/// The number of heads in config.json, or else as many as fit the width of a head.
 void step_llama_heads(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const Shape q = group.shape("q_proj.weight"), norm = group.shape("q_norm.weight");
@@ -48,7 +47,7 @@ void step_llama_heads(LayerReading& to, const JsonTree&) {
     if (!qk_norm_is_per_head(group) && width > 0 && heads * width != q[0] &&
         !to.option("num_heads"))
       to.warn(
-          fmt::format("config.json says head_dim {}, but {} is {}: the tensor wins, {} heads share "
+          fmt::format("config.json has head_dim {}, but {} is {}: the tensor wins, {} heads share "
                       "its {} rows",
                       width, to.source_of("q_proj.weight"), to_string(q), heads, q[0]));
   } else if (width > 0 && q[0] % width == 0) {
@@ -58,63 +57,63 @@ void step_llama_heads(LayerReading& to, const JsonTree&) {
   to.set_from_config("num_kv_heads", {"num_key_value_heads"});
 }
 
-/// {"made": false} where models of this kind have no norm of queries and keys; else {"eps_key":
-/// KEY, "eps": 1e-6, "layer": false}. q_norm is an RMS norm unless it has a bias or `layer`;
-/// q_layernorm is a layer norm, in StableLM one module a head (norms.N). Without `eps_key` the kind
-/// of norm says the key.
+/// {"made": false} if models of this kind have no norm of queries and keys; otherwise {"eps_key":
+/// KEY, "eps": 1e-6, "layer": false}. q_norm is an RMS norm unless it has a bias or `layer` is
+/// true; q_layernorm is a layer norm, in StableLM one module for each head (norms.N). Without
+/// `eps_key`, the key depends on the kind of norm.
 void step_qk_norm(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
-  // Transformers makes none of these, and leaves such tensors of a file aside.
+  // Transformers creates none of these and ignores such tensors of a file.
   if (!flag_in(arguments, "made", true)) {
     for (const char* name :
          {"q_norm.weight", "k_norm.weight", "q_norm.bias", "k_norm.bias", "q_layernorm.weight",
           "k_layernorm.weight", "q_layernorm.bias", "k_layernorm.bias"})
-      to.pass_over_with_warning(name, "models of this kind have none");
+      to.skip_with_warning(name, "models of this kind have none");
     return;
   }
   // Other models have these norms by another family's names.
-  const std::optional<std::string> said = text_in(arguments, "eps_key");
-  bool there = false, is_layer_norm = flag_in(arguments, "layer");
+  const std::optional<std::string> eps_key = text_in(arguments, "eps_key");
+  bool has_norm = false, is_layer_norm = flag_in(arguments, "layer");
   for (const std::string letter : {"q", "k"})
     for (const std::string kind : {"norm", "layernorm"}) {
       const std::string module = fmt::format("{}_{}", letter, kind), weight = module + ".weight";
       const std::string canonical = letter + "_norm.weight";
-      const bool one_a_head = group.has(module + ".norms.0.weight");
-      if (!group.has(weight) && !one_a_head) continue;
-      there = true;
-      // Of the models that are known none has a bias here but by the other name.
-      const bool without = said && kind == "norm";
+      const bool by_head = group.has(module + ".norms.0.weight");
+      if (!group.has(weight) && !by_head) continue;
+      has_norm = true;
+      // In known models, only q_layernorm and k_layernorm have a bias.
+      const bool without = eps_key && kind == "norm";
       is_layer_norm =
           is_layer_norm || kind == "layernorm" || (!without && group.has(module + ".bias"));
-      if (one_a_head)
+      if (by_head)
         take_norms_of_heads(to, canonical, module);
       else
         to.take(canonical, weight);
       if (without)
-        to.pass_over_with_warning(module + ".bias", "models of this kind have none");
+        to.skip_with_warning(module + ".bias", "models of this kind have none");
       else
         to.take(letter + "_norm.bias", module + ".bias");
     }
-  if (!there) return;
+  if (!has_norm) return;
   if (is_layer_norm) to.set("qk_norm", "layer");
-  const std::string key = said.value_or(is_layer_norm ? "layer_norm_eps" : "rms_norm_eps");
-  const double usual = !said && is_layer_norm ? 1e-5 : 1e-6,
+  const std::string key = eps_key.value_or(is_layer_norm ? "layer_norm_eps" : "rms_norm_eps");
+  const double usual = !eps_key && is_layer_norm ? 1e-5 : 1e-6,
                eps = number_in(arguments, "eps").value_or(usual);
   if (!to.set_from_config("qk_norm_eps", {key}) && eps != Settings().qk_norm_eps)
     to.set("qk_norm_eps", fmt::format("{}", eps));
 }
 
-/// Command R+ has layer norms of each head's queries and keys, as use_qk_norm says.
+/// Command R+ has layer norms of each head's queries and keys if use_qk_norm is true.
 void step_cohere_qk_norm(LayerReading& to, const JsonTree&) {
   const Group& group = to.group();
   const bool normed = group.has("q_norm.weight");
   if (group.is_true({"use_qk_norm"}, normed) && !normed)
-    fail("{}: {}q_norm.weight is missing, though config.json says use_qk_norm",
-         group.contents->name, group.prefix);
+    fail("{}: {}q_norm.weight is missing, though config.json has use_qk_norm", group.contents->name,
+         group.prefix);
   if (normed) to.set("qk_norm", "layer");
 }
 
-/// The file always has both norms; {"of_heads": true}: each as wide as a head.
+/// Requires both norms; with {"of_heads": true}, each as wide as a head.
 void step_needs_qk_norm(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const bool of_heads = flag_in(arguments, "of_heads", true);

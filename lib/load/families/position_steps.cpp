@@ -1,23 +1,25 @@
-// Rotations and windows of a family's file.
+// Rotations and windows in a family's file, and those of latent attention.
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/positions.hpp>
-#include <mha/load/families/step_functions.hpp>
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/steps.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
+
+#include <cmath>
 
 namespace mha::naming {
 
 namespace {
 
-/// Whether SmolLM 3's layer rotates: no_rope_layers has 1 for those that do (sic), else every
-/// fourth does not.
+/// Whether a layer of SmolLM 3 rotates: no_rope_layers has 1 for those that do (sic); without it,
+/// every fourth does not.
 std::optional<bool> is_listed(const Group& group) {
   const std::optional<std::size_t> layer = group.number();
   const std::size_t interval = group.configured_count({"no_rope_layer_interval"}, 1).value_or(4);
   if (!layer) return std::nullopt;
   if (const std::optional<std::string> list = group.configured("no_rope_layers"))
-    if (const std::optional<std::string> one = element(*list, *layer)) return *one != "0";
+    if (const std::optional<std::string> value = element(*list, *layer)) return *value != "0";
   return (*layer + 1) % interval != 0;
 }
 
@@ -26,7 +28,7 @@ struct NamedSlides {
   Slides slides;
 };
 constexpr NamedSlides all_slides[]{
-    {"each", nullptr}, // whatever layer_types says
+    {"each", nullptr}, // whatever layer_types has
     {"every", every_layer},
     {"even", even_layers},
     {"upper", upper_layers},
@@ -38,8 +40,34 @@ constexpr NamedSlides all_slides[]{
 
 std::vector<std::string_view> keys_in(const JsonTree& arguments, std::string_view name,
                                       std::vector<std::string_view> otherwise) {
-  const JsonTree* const there = arguments.find(name);
-  return there ? words_of(there->as_text(name)) : otherwise;
+  const JsonTree* const keys = arguments.find(name);
+  return keys ? words_of(keys->as_text(name)) : otherwise;
+}
+
+/// The width of a head without the shared part, and that of the shared part, if known.
+struct HeadWidths {
+  std::optional<double> alone, shared;
+};
+HeadWidths widths_of_head(const Group& group, const LayerReading& to) {
+  HeadWidths parts{to.number({"qk_nope_head_dim"}), to.number({"qk_rope_head_dim"})};
+  const Shape down = group.shape("kv_a_proj_with_mqa.weight"),
+              norm = group.shape("kv_a_layernorm.weight");
+  if (!parts.shared && down.size() == 2 && norm.size() == 1 && norm[0] < down[0])
+    parts.shared = static_cast<double>(down[0] - norm[0]);
+  const std::optional<std::size_t> width = to.head_width();
+  if (!parts.alone && parts.shared && width)
+    parts.alone = static_cast<double>(*width) - *parts.shared;
+  return parts;
+}
+
+/// The scale is 1/√d_k · g² with g = 0.1 mscale_all_dim ln factor + 1 if rope_scaling has both.
+void set_scale(LayerReading& to, const HeadWidths& head) {
+  const std::optional<double> mscale = rope_number(to, "mscale_all_dim"),
+                              factor = rope_number(to, "factor");
+  if (mscale.value_or(0) == 0 || factor.value_or(1) <= 1 || !head.alone || !head.shared) return;
+  const double g = 0.1 * *mscale * std::log(*factor) + 1;
+  to.set("scale", fmt::format("{}", g * g / std::sqrt(*head.alone + *head.shared)),
+         "config.json: mscale_all_dim");
 }
 
 } // namespace
@@ -64,8 +92,8 @@ void step_rotary(LayerReading& to, const JsonTree& arguments) {
   set_rotary(to, rotary);
 }
 
-/// Some layers do not rotate (NoPE). {"style", "base", "layers"}: "listed" in no_rope_layers, or
-/// those with a window of the kind that a window's `layers` says.
+/// Some layers do not rotate (NoPE). {"style", "base", "layers"}: the layers that rotate are
+/// "listed" in no_rope_layers, or are those with a window, named as in `layers` of a window.
 void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
   const Group& group = to.group();
   const std::string layers = text_in(arguments, "layers").value_or("listed");
@@ -81,15 +109,15 @@ void step_alternating_rotary(LayerReading& to, const JsonTree& arguments) {
   if (rotates) return;
   if (row && flag_in(arguments, "by_window"))
     to.warn(message(
-        "layers of this model without a window do not rotate, and no number says which layer "
-        "this is: taken as one that rotates; <rope> none chooses"));
+        "layers of this model without a window do not rotate, and this layer's number is not "
+        "known: taken as one that rotates; <rope> none chooses"));
   else
     to.warn(message(
-        "some layers of this model do not rotate, and no number says which layer this is: taken "
+        "some layers of this model do not rotate, and this layer's number is not known: taken "
         "as one that does; <rope> none chooses"));
 }
 
-/// Ministral 3's length, which is of no effect.
+/// Marks Ministral 3's length as known; it has no effect.
 void step_long_positions(LayerReading& to, const JsonTree&) {
   rope_number(to, "max_position_embeddings");
 }
@@ -98,14 +126,24 @@ bool layer_has_window(const Group& group) {
   return is_sliding(group, all_but_every_fourth).value_or(false);
 }
 
-/// {"layers": NAME, "width": 4096, "by_itself": false}: which layers see a window, how wide it is
-/// where config.json is silent, and whether it is in use where use_sliding_window is not there.
+/// {"layers": NAME, "width": 4096, "by_itself": false}: the layers with a window, its width if
+/// config.json has none, and whether it is used if config.json has no use_sliding_window.
 void step_window(LayerReading& to, const JsonTree& arguments) {
   const std::string layers = text_in(arguments, "layers").value_or("every");
   const NamedSlides* const row = find_named(all_slides, layers);
   if (!row) arguments.refuse(fmt::format("no layers are called '{}'", layers));
   set_window(to, row->slides, static_cast<std::size_t>(number_in(arguments, "width").value_or(0)),
              flag_in(arguments, "by_itself", true));
+}
+
+/// The last qk_rope_head_dim dimensions of a head rotate, as pairs of neighbours unless
+/// rope_interleave is false.
+void step_latent_heads(LayerReading& to, const JsonTree&) {
+  const HeadWidths head = widths_of_head(to.group(), to);
+  set_rotary(to, {.style = to.is_true({"rope_interleave"}, true) ? "interleaved" : "half"});
+  if (head.shared) to.set("rope_dims", fmt::format("{}", *head.shared));
+  if (head.alone) to.set("rope_first", fmt::format("{}", *head.alone));
+  set_scale(to, head);
 }
 
 } // namespace mha::naming

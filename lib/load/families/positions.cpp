@@ -1,10 +1,9 @@
 #include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/load/families/own_names.hpp>
+#include <mha/load/families/config_keys.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
-#include <mha/system/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,26 +13,26 @@ namespace mha::naming {
 
 namespace {
 
-/// A value of rope_scaling, or of rope_parameters, which later files have in its place.
+/// Reads rope_scaling, or rope_parameters, which replaces it in later files.
 class RopeConfig {
 public:
-  /// `scaled`: whether rope_scaling, too, is this layer's.
+  /// `scaled`: whether rope_scaling also holds for this layer.
   RopeConfig(const LayerReading& to, std::string_view layer_type, bool scaled = true)
       : to_(to),
         layer_type_(layer_type.empty() ? own_layer_type() : std::string(layer_type)),
         scaled_(scaled) {}
 
-  /// Whether this kind of layers has values of its own.
+  /// Whether each kind of layers has its own values.
   bool is_by_layer_type() const { return !layer_type_.empty(); }
-  /// Throws Error where each kind of layers has its own, and nothing says of which this layer is.
+  /// Throws Error if each kind of layers has its own values and the kind of this layer is unknown.
   void require_layer_type() const {
     if (layer_type_ == unknown)
       fail("{}: config.json's rope_parameters are one object for each kind of layers, and no "
-           "layer_types say of which kind this layer is",
+           "layer_types give the kind of this layer",
            to_.group().contents->name);
   }
 
-  /// Throws Error where the two objects say different things: Transformers takes one of them whole.
+  /// Throws Error if the two objects differ: Transformers reads only one of them.
   void require_one() const {
     std::map<std::string, std::string> old_keys, new_keys;
     for (const auto& [key, value] : *to_.group().config) {
@@ -44,8 +43,8 @@ public:
     if (old_keys.empty() || new_keys.empty()) return;
     for (const auto& [key, value] : new_keys)
       if (const auto other = old_keys.find(key); other == old_keys.end() || other->second != value)
-        fail("{}: config.json has rope_scaling and rope_parameters, which differ in {}: one of the "
-             "two is to go",
+        fail("{}: config.json has rope_scaling and rope_parameters, which differ in {}: remove one "
+             "of the two",
              to_.group().contents->name, key);
   }
   std::optional<std::string> text(std::string_view key) const {
@@ -60,29 +59,30 @@ public:
       if (const std::optional<double> value = to_.number({name}); !first) first = value;
     return first;
   }
-  /// What is said beside rope_parameters, too, is read with it.
+  /// Marks keys that repeat a value of rope_parameters as known.
   void know_same(std::string_view key, const std::string& value) const {
-    for (const auto& [name, there] : *to_.group().config)
-      if (own_name(name) == key && there == value) to_.group().says(key);
+    for (const auto& [name, other] : *to_.group().config)
+      if (own_name(name) == key && other == value) to_.group().has_key(key);
   }
-  /// Another layer of the model has what this one does not: known all the same.
+  /// Marks all keys as known, because other layers of the model use them.
   void know_all() const {
     for (const auto& [key, value] : *to_.group().config)
       if (const std::string name = own_name(key);
           name.starts_with("rope_scaling.") || name.starts_with("rope_parameters."))
-        to_.group().says(name);
+        to_.group().has_key(name);
   }
 
-  /// Of code with a base of its own: what says the same is known.
+  /// For code with a fixed base, marks keys with the same value as known.
   void know_base(double base) const {
     for (const auto& [key, value] : *to_.group().config)
       if (const std::string name = own_name(key); name.starts_with("ro"))
         if ((name.ends_with("rope_theta") && parse_number<double>(value) == base) ||
             (name.ends_with("type") && value == "default"))
-          to_.group().says(name);
+          to_.group().has_key(name);
   }
 
-  /// What kinds of layers have that the model has none of, or, of a lone layer, the other kinds.
+  /// Marks the keys for kinds of layers that the model does not have as known; for a lone layer,
+  /// those for all other kinds.
   void know_other_kinds() const {
     const Group& group = to_.group();
     for (const auto& [key, value] : *group.config) {
@@ -91,7 +91,7 @@ public:
       const std::size_t dot = name.find('.', parameters.size());
       if (dot == std::string::npos) continue;
       const std::string kind = name.substr(parameters.size(), dot - parameters.size());
-      if (kind != layer_type_ && (!group.outline || !has_layers_of(kind))) group.says(name);
+      if (kind != layer_type_ && (!group.outline || !has_layers_of(kind))) group.has_key(name);
     }
   }
 
@@ -103,8 +103,8 @@ private:
       if (key.starts_with(section)) key.remove_prefix(section.size());
     return std::string(key);
   }
-  /// What layer_types call this layer, where rope_parameters hold one object for each kind of
-  /// layers; else "".
+  /// The kind of this layer in layer_types, if rope_parameters have one object for each kind of
+  /// layers; otherwise "".
   std::string own_layer_type() const {
     const Group& group = to_.group();
     const bool by_type = std::ranges::any_of(*group.config, [](const auto& member) {
@@ -125,7 +125,8 @@ private:
       if (*type == kind) return true;
     return !types;
   }
-  /// rope_parameters of a model whose kinds of layers have their own hold nothing else.
+  /// The keys to read, in order. rope_parameters with an object for each kind of layers have no
+  /// other values.
   std::vector<std::string> names(std::string_view key) const {
     std::vector<std::string> list{layer_type_.empty()
                                       ? fmt::format("rope_parameters.{}", key)
@@ -138,7 +139,7 @@ private:
   bool scaled_;
 };
 
-/// The kinds of rope_scaling, as config.json calls them; "none" where it is no scaling.
+/// The kinds of rope_scaling in config.json; "none" is no scaling.
 struct ScalingName {
   std::string_view config, setting;
 };
@@ -148,7 +149,7 @@ constexpr ScalingName scaling_names[]{
     {"mrope", "none"}, // Qwen2-VL: the sections alone
 };
 
-/// "1.0,1.08" as numbers, under a canonical name.
+/// Puts a list such as "1.0,1.08" as a tensor under a canonical name.
 void put_factors(LayerReading& to, const RopeConfig& config, std::string_view key,
                  const char* canonical) {
   const std::optional<std::string> list = config.text(key);
@@ -163,7 +164,7 @@ void put_factors(LayerReading& to, const RopeConfig& config, std::string_view ke
                          fmt::format("config.json: {}", key)};
 }
 
-/// Longrope's divisors, and the tensors that they were made of where the config was.
+/// Takes longrope's divisors. In GGUF the config was made from tensors, which are marked as used.
 void take_factors(LayerReading& to, const RopeConfig& config) {
   put_factors(to, config, "short_factor", "rope_short_factor");
   put_factors(to, config, "long_factor", "rope_long_factor");
@@ -173,7 +174,7 @@ void take_factors(LayerReading& to, const RopeConfig& config) {
     if (const io::Entry* const entry = to.group().elsewhere(name)) to.group().use(*entry);
 }
 
-/// The length trained on, and how much longer sequences become, where config.json says them.
+/// Sets the trained length and the factor by which sequences become longer.
 void set_lengths(LayerReading& to, const RopeConfig& config, std::string_view kind) {
   const std::optional<double> longest = to.positive_number({"max_position_embeddings"});
   std::optional<double> original = config.number("original_max_position_embeddings");
@@ -183,20 +184,20 @@ void set_lengths(LayerReading& to, const RopeConfig& config, std::string_view ki
   if (original && longest && *original > 0 && (kind == "longrope" || (kind == "yarn" && !factor))) {
     const double ratio = *longest / *original;
     if (factor && *factor != ratio)
-      to.warn(message("config.json's rope_scaling says factor {}; the ratio of the two lengths, "
+      to.warn(message("config.json's rope_scaling has factor {}; the ratio of the two lengths, "
                       "{}, is computed with; <rope_factor> {} computes with the factor",
                       *factor, ratio, *factor));
     factor = ratio;
   }
   if (kind == "dynamic" || (kind != "llama3" && !original)) original = longest;
   if (!factor)
-    fail("{}: config.json's rope_scaling is {} and has no factor; <rope_scaling> says what is "
-         "meant, none without it",
+    fail("{}: config.json's rope_scaling is {} and has no factor; set <rope_scaling>, none for no "
+         "scaling",
          to.group().contents->name, kind);
   to.set("rope_factor", fmt::format("{}", *factor), "config.json");
   if (!original && to.group().configured("model_type"))
-    fail("{}: config.json's rope_scaling is {} and says no original_max_position_embeddings, nor "
-         "does config.json say max_position_embeddings; <rope_scaling> says what is meant",
+    fail("{}: config.json's rope_scaling is {} and has no original_max_position_embeddings, nor "
+         "does config.json have max_position_embeddings; set <rope_scaling>",
          to.group().contents->name, kind);
   if (original) to.set("rope_original_length", fmt::format("{}", *original), "config.json");
 }
@@ -212,19 +213,19 @@ void set_scaling(LayerReading& to, const RopeConfig& config) {
     return known == std::end(scaling_names) ? std::string_view(name) : known->setting;
   };
   if (type && old_type && meaning(*type) != meaning(*old_type))
-    to.warn(fmt::format("config.json's rope_scaling says rope_type {} and type {}: the first "
+    to.warn(fmt::format("config.json's rope_scaling has rope_type {} and type {}: the first "
                         "counts, as in Transformers",
                         io::shown(*type), io::shown(*old_type)));
   if (!type) type = old_type;
   if (to.option("rope_scaling")) return;
   const auto refuse = [&](std::string_view why) {
-    fail("{}: config.json's rope_scaling {}; <rope_scaling> says what is meant, none without it",
+    fail("{}: config.json's rope_scaling {}; set <rope_scaling>, none for no scaling",
          to.group().contents->name, why);
   };
   if (!type && config.text("factor")) refuse("has a factor and no type");
-  const std::optional<std::string> said = to.group().configured("rope_scaling");
-  if (!type && said && *said != "{}")
-    refuse(fmt::format("is '{}', not an object with a type", io::shown(*said)));
+  const std::optional<std::string> scaling = to.group().configured("rope_scaling");
+  if (!type && scaling && *scaling != "{}")
+    refuse(fmt::format("is '{}', not an object with a type", io::shown(*scaling)));
   if (!type) return;
   if (*type == "llama3")
     for (const char* key :
@@ -260,14 +261,15 @@ void set_scaling(LayerReading& to, const RopeConfig& config) {
   if (kind->setting == "longrope") take_factors(to, config);
 }
 
-/// rotary_emb.inv_freq of older files is a buffer: Transformers computes the frequencies of the
-/// config, so that another one is told.
+/// rotary_emb.inv_freq of older files is a buffer. Transformers computes the frequencies from the
+/// config instead, so a buffer with other numbers is reported.
 void check_frequencies(LayerReading& to) {
   const Group& group = to.group();
   const io::Entry* entry = nullptr;
-  std::string_view name; // ESM's is below self
-  for (const std::string_view one : {"rotary_emb.inv_freq", "self.rotary_embeddings.inv_freq"})
-    if (const io::Entry* there = group.find(one)) entry = there, name = one;
+  std::string_view name;
+  for (const std::string_view known :
+       {"rotary_emb.inv_freq", "self.rotary_embeddings.inv_freq"}) // the latter is ESM's
+    if (const io::Entry* found = group.find(known)) entry = found, name = known;
   if (!entry) return;
   double base = 10000;
   std::size_t dims = to.head_width().value_or(0);
@@ -280,25 +282,25 @@ void check_frequencies(LayerReading& to) {
         dims = static_cast<std::size_t>(value);
     }
   bool same = entry->shape == Shape{dims / 2} && is_floating(entry->dtype);
-  const Tensor there = group.read(*entry);
-  for (std::size_t i = 0; same && i < there.count(); ++i) {
+  const Tensor buffer = group.read(*entry);
+  for (std::size_t i = 0; same && i < buffer.count(); ++i) {
     const double want = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
-    same = std::abs(value_at(there, i) - want) <= 0.01 * want; // bfloat16 has 8 bits
+    same = std::abs(value_at(buffer, i) - want) <= 0.01 * want; // bfloat16 has 8 bits
   }
   if (!same)
-    to.warn(fmt::format("{} is not what rope_base {} gives for {} dimensions: passed over, as in "
+    to.warn(fmt::format("{} is not what rope_base {} gives for {} dimensions: skipped, as in "
                         "Transformers, which computes the frequencies",
                         to.source_of(name), base, dims));
 }
 
-/// The family's base, where nothing says another. A file alone does not say which model of the
-/// family it is: their bases differ.
+/// Sets the family's base, with a warning if the model is not identified: the bases of a family's
+/// models differ.
 void take_own_base(LayerReading& to, const Rotary& rotary) {
   if (rotary.base != 10000) to.set("rope_base", fmt::format("{}", rotary.base));
   const bool is_named = to.group().configured("model_type").has_value();
   if (!is_named && !rotary.base_keys.empty() && to.group().contents->format != "gguf" &&
       !to.option("rope_base") && to.option("rope") != "none")
-    to.warn(message("rotary embedding with base {}, as no config.json says the model_type or its "
+    to.warn(message("rotary embedding with base {}, as no config.json gives the model_type or its "
                     "rope_theta; <rope_base> or <config> chooses",
                     rotary.base));
 }
@@ -310,7 +312,7 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
   config.require_layer_type();
   const std::vector<std::string_view> all_base_keys{"rope_theta", "rotary_emb_base"},
       all_part_keys{"partial_rotary_factor", "rotary_pct", "rope_pct"};
-  // GGUF says what it has by a name for each, whatever the family.
+  // GGUF has one name for each setting, whatever the family.
   config.require_one();
   const bool any = !to.group().configured("model_type") || to.group().contents->format == "gguf";
   const bool of_all_layers = is_one_of("rope_theta", rotary.base_keys);
@@ -339,7 +341,7 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
     if (!part) part = other;
     const std::optional<std::size_t> width = to.head_width();
     if (part && !(*part >= 0 && *part <= 1))
-      fail("{}: config.json says that {} of a head is rotated: 0 to 1 expected",
+      fail("{}: config.json has {} for the rotated part of a head: 0 to 1 expected",
            to.group().contents->name, *part);
     if (width && std::floor(static_cast<double>(*width) * part.value_or(rotary.part)) == 0) {
       to.set("rope", "none", "config.json: partial_rotary_factor");
@@ -351,23 +353,15 @@ void set_rotary(LayerReading& to, const Rotary& rotary) {
           fmt::format("{}", std::floor(static_cast<double>(*width) * part.value_or(rotary.part))),
           part ? "config.json" : "");
     if (!part && rotary.part != 1)
-      to.warn(message("config.json does not say how much of a head is rotated: {} of it, as is "
+      to.warn(message("config.json has no rotated part of a head: {} of it is rotated, as is "
                       "usual; <rope_dims> chooses",
                       rotary.part));
   }
   if (!fixed && (rotary.scaled || config.is_by_layer_type())) set_scaling(to, config);
-  // Of a whole model, the other layers ask for theirs.
+  // In a whole model, the other layers read their own keys.
   if (config.is_by_layer_type()) config.know_other_kinds();
   if (!rotary.scaled && !to.group().outline) config.know_all();
   check_frequencies(to);
-}
-
-std::optional<std::string> element(const std::string& list, std::size_t index) {
-  if (list.starts_with('[') && list.ends_with(']')) // a list of one
-    return index == 0 ? std::optional(list.substr(1, list.size() - 2)) : std::nullopt;
-  const std::vector<std::string_view> elements = split_at(list, ',');
-  if (index >= elements.size()) return std::nullopt;
-  return std::string(elements[index]);
 }
 
 void set_no_rotary(LayerReading& to) {
@@ -376,7 +370,8 @@ void set_no_rotary(LayerReading& to) {
 void know_rotary(const LayerReading& to) {
   to.number({"rope_theta"});
   if (to.group().contents->format == "gguf") to.number({"rotary_dim"});
-  if (!to.group().outline) RopeConfig(to, {}).know_all(); // else another layer asks for it
+  if (!to.group().outline)
+    RopeConfig(to, {}).know_all(); // in a whole model, another layer reads them
 }
 
 std::optional<double> rope_number(const LayerReading& to, std::string_view key) {

@@ -1,4 +1,4 @@
-// A layer, and what is around it, read as a family's file says.
+// Reads a layer and the parts around it by a family's file.
 
 #include <mha/load/families/family_text.hpp>
 
@@ -23,67 +23,68 @@ namespace mha::naming {
 
 namespace {
 
-/// Projections whose columns are side by side in one tensor, of heads: how many columns each has.
+/// The layout of several projections in the columns of one tensor.
 struct SideBySide {
-  std::size_t groups = 1;         ///< each with columns of all parts
-  std::vector<std::size_t> sizes; ///< heads of each part in a group
+  std::size_t groups = 1;         ///< each has columns of all parts
+  std::vector<std::size_t> sizes; ///< number of heads of each part in a group
 };
 
 class LayerReader {
 public:
-  LayerReader(const Description& said, const Group& group, LayerReading& to)
-      : said_(said), group_(group), to_(to), file_(said, group) {}
+  LayerReader(const Description& description, const Group& group, LayerReading& to)
+      : description_(description), group_(group), to_(to), file_(description, group) {}
 
   void read() {
-    for (const Message& why : said_.refusals) fail("{}: {}", group_.contents->name, why);
+    for (const Message& why : description_.refusals) fail("{}: {}", group_.contents->name, why);
     read_tensors();
     const bool computed = kind_of(to_.of_kinds, to_.parts.empty()).empty();
-    for (const auto& [name, value] : said_.settings)
+    for (const auto& [name, value] : description_.settings)
       if (computed || !find_setting(name)) set(name, value);
-    for (const std::string& key : said_.known_keys) group_.says(key);
-    to_.notes.insert(to_.notes.end(), said_.notes.begin(), said_.notes.end());
+    for (const std::string& key : description_.known_keys) group_.has_key(key);
+    to_.notes.insert(to_.notes.end(), description_.notes.begin(), description_.notes.end());
     if (!computed) return;
-    for (const DescribedStep& step : said_.steps)
+    for (const DescribedStep& step : description_.steps)
       find_named(layer_steps(), step.name)->take(to_, step.arguments);
     take_norm();
   }
 
   void read_tensors() {
-    if (!said_.is_family) width_ = file_.stream_width().value_or(0);
+    if (!description_.is_family) width_ = file_.stream_width().value_or(0);
     for (const DescribedTensor* tensor : attention_in_order()) take(*tensor);
-    for (const auto& [key, tensor] : said_.tensors)
+    for (const auto& [key, tensor] : description_.tensors)
       if (is_of_mixture(key)) take(tensor);
     if (to_.parts.empty() && !has_mixer(to_.of_kinds)) take_feed_forward();
-    require_sizes_of_kinds(said_, group_, to_);
+    require_sizes_of_kinds(description_, group_, to_);
   }
 
-  /// The norm before attention, whose tensors are held against the stream.
+  /// Reads the norm before attention, and checks its tensors against the width of the stream.
   void read_norm() {
-    const DescribedNorm* const norm = said_.norm("norm");
-    if (norm && said_.normalises_before()) take_norm_parts(*norm);
+    const DescribedNorm* const norm = description_.norm("norm");
+    if (norm && description_.normalises_before()) take_norm_parts(*norm);
   }
 
 private:
-  /// In the order of the table of tensors: of several that are wrong the first is named.
+  /// Attention's tensors in the order of the table of tensors, so that the first wrong one is
+  /// named.
   std::vector<const DescribedTensor*> attention_in_order() const {
     std::vector<const DescribedTensor*> list;
-    for (const auto& [key, tensor] : said_.tensors)
+    for (const auto& [key, tensor] : description_.tensors)
       if (is_of_attention(key)) list.push_back(&tensor);
     std::ranges::stable_sort(
         list, {}, [](const DescribedTensor* tensor) { return find_tensor_name(tensor->key); });
     return list;
   }
 
-  /// The first of a|b that the module has.
+  /// The first name in a|b that the module has.
   std::string name_in_module(const std::string& names) const {
     for (std::string_view name : split_at(names, '|'))
       if (group_.has(name)) return std::string(name);
     return "";
   }
 
-  /// Of a layer that is a feed-forward alone.
+  /// Takes the tensors of a layer that is only a feed-forward.
   void take_feed_forward() {
-    for (const auto& [key, tensor] : said_.tensors)
+    for (const auto& [key, tensor] : description_.tensors)
       if (const io::Entry* const stored = key.starts_with("mlp.") ? file_.weight(tensor) : nullptr)
         if (!tensor.layout.empty()) keep(key, file_.matrix(tensor), *stored);
   }
@@ -101,11 +102,11 @@ private:
 
   void take(const DescribedTensor& tensor) {
     if (!tensor.values.empty()) {
-      const io::Entry values = values_entry(said_.file, tensor.values);
+      const io::Entry values = values_entry(description_.file, tensor.values);
       return put(tensor.key, values, values);
     }
     const io::Entry* const stored = file_.weight(tensor);
-    if (!stored && (tensor.optional || !said_.is_users(tensor))) return;
+    if (!stored && (tensor.optional || !description_.is_users(tensor))) return;
     if (tensor.layout.empty()) return take_other(tensor);
     const io::Entry W = file_.matrix(tensor);
     const std::optional<io::Entry> b = bias_of(tensor, W);
@@ -119,10 +120,10 @@ private:
     if (tensor.key == "W_qkv")
       to_.set("qkv_order",
               tensor.by_head ? "per_group" : fmt::format("{}", fmt::join(tensor.split, "")),
-              said_.file);
+              description_.file);
   }
 
-  /// Biases of their own, norms of queries and keys, sinks: as they are stored.
+  /// Takes separately described biases, norms of queries and keys, and sinks as stored.
   void take_other(const DescribedTensor& tensor) {
     const io::Entry entry = file_.as_stored(tensor), &stored = *file_.weight(tensor);
     if (tensor.key.starts_with("conv")) return take_convolution(tensor, entry, stored);
@@ -132,7 +133,7 @@ private:
       put(tensor.key + ".bias", *bias, *file_.bias(tensor));
   }
 
-  /// A convolution of channels by themselves: (channels, 1, taps) in files.
+  /// A depthwise convolution: (channels, 1, taps) in files.
   void take_convolution(const DescribedTensor& tensor, const io::Entry& entry,
                         const io::Entry& stored) {
     const Shape shape = squeezed(entry.shape, 2);
@@ -151,10 +152,10 @@ private:
     if (is_one_of(tensor.key, {"W_mixer", "W_rates", "experts.in_up"}) ||
         (row && !row->kind.empty()))
       return file_.bias_of(tensor);
-    if (said_.is_family) return bias_by_rule(tensor);
+    if (description_.is_family) return bias_by_rule(tensor);
     require_width(tensor, W);
-    // A bias of its own here is one that layers may lack, or values.
-    if (said_.tensor("b" + tensor.key.substr(1))) return std::nullopt;
+    // A separately described bias is one that layers may lack, or is given as values.
+    if (description_.tensor("b" + tensor.key.substr(1))) return std::nullopt;
     const std::optional<io::Entry> b = file_.bias_of(tensor);
     const bool by_heads = W.shape.size() == 3 && tensor.key != "W_o";
     if (b) file_.require_bias(tensor, *b, W.shape.back() * (by_heads ? W.shape[0] : 1));
@@ -168,28 +169,28 @@ private:
       file_.require_axis(tensor, W, axes - 2, width_, "takes");
   }
 
-  /// The bias as the family's rule has it: missing, it is lost; too many, it is not read.
+  /// The bias by the family's rule: a missing one is an error, a superfluous one is not read.
   std::optional<io::Entry> bias_by_rule(const DescribedTensor& tensor) {
     const std::string name =
         tensor.bias ? name_in_module(*tensor.bias) : bias_beside(name_in_module(tensor.name));
     if (name.empty()) return std::nullopt;
-    const BiasRule& rule = tensor.key == "W_o" ? said_.output_bias : said_.qkv_bias;
+    const BiasRule& rule = tensor.key == "W_o" ? description_.output_bias : description_.qkv_bias;
     const Bias wanted = rule.of(group_);
     const io::Entry* const entry = group_.find(name);
-    const auto config_says = [&](std::string_view otherwise) {
+    const auto key_in_config = [&](std::string_view otherwise) {
       return group_.configured(rule.key) ? std::string_view(rule.key) : otherwise;
     };
     if (wanted == Bias::always && !entry)
       fail("{}: {}{} is missing, {}", group_.contents->name, group_.prefix, name,
            rule.key.empty() ? std::string("which models of this kind have")
-                            : fmt::format("though config.json says {}", config_says("no other")));
+                            : fmt::format("though config.json has {}", key_in_config("no other")));
     if (wanted == Bias::never && entry) {
-      to_.pass_over_with_warning(
+      to_.skip_with_warning(
           name,
           rule.key.empty()
               ? std::string("models of this kind have none")
               : fmt::format("config.json {} {}",
-                            group_.configured(rule.key) ? "denies" : "does not say", rule.key));
+                            group_.configured(rule.key) ? "denies" : "does not have", rule.key));
       return std::nullopt;
     }
     return entry ? std::optional(*entry) : std::nullopt;
@@ -201,7 +202,7 @@ private:
     std::size_t all = 0, before = 0;
     for (const std::size_t size : parts.sizes) all += parts.groups * size;
     const bool splits = !W.shape.empty() && W.shape.back() > 0 && W.shape.back() % all == 0;
-    if (!splits && !said_.is_users(tensor))
+    if (!splits && !description_.is_users(tensor))
       fail("{}: {} is {}: rows for {} blocks of queries, values and keys expected",
            group_.contents->name, stored.name, to_string(stored.shape), tensor.groups);
     if (!splits)
@@ -222,11 +223,12 @@ private:
 
   SideBySide parts_of(const DescribedTensor& tensor) const {
     SideBySide parts;
-    if (!said_.sizes.empty() && is_one_of(tensor.key, {"W_mixer", "W_rates", "conv"})) {
-      if (tensor.by_head) parts.groups = size_of_letter(said_, group_, Dim::H_qk, tensor.where);
+    if (!description_.sizes.empty() && is_one_of(tensor.key, {"W_mixer", "W_rates", "conv"})) {
+      if (tensor.by_head)
+        parts.groups = size_of_letter(description_, group_, Dim::H_qk, tensor.where);
       for (const std::string& part : tensor.split) {
-        const std::size_t width =
-            width_of_part(said_, group_, names_of_part(tensor.key, part).first, tensor.where);
+        const std::size_t width = width_of_part(
+            description_, group_, names_of_part(tensor.key, part).first, tensor.where);
         if (width % parts.groups != 0)
           fail("{}: {} of {} do not split into {} groups", tensor.where, width, part, parts.groups);
         parts.sizes.push_back(width / parts.groups);
@@ -238,7 +240,7 @@ private:
       parts.sizes.assign(tensor.split.size(), 1);
       return parts;
     }
-    if (said_.is_family) { // as many heads of each
+    if (description_.is_family) { // all parts have the same number of heads
       parts.groups = std::max<std::size_t>(tensor.groups, 1);
       parts.sizes.assign(tensor.split.size(), 1);
       return parts;
@@ -266,13 +268,14 @@ private:
       DescribedValue given;
       given.where = "options", given.constant = *option;
       count = given.number(group_);
-    } else if (const auto said = said_.settings.find(setting); said != said_.settings.end()) {
-      count = said->second.number(group_, group_.number().value_or(0));
+    } else if (const auto own = description_.settings.find(setting);
+               own != description_.settings.end()) {
+      count = own->second.number(group_, group_.number().value_or(0));
     } else if (otherwise > 0) {
       return otherwise;
     }
     if (!count || !(*count >= 1 && *count <= 1e6) || *count != std::floor(*count))
-      fail("{}: {} must be known to split it; say it in settings, or give <{}>", tensor.where,
+      fail("{}: {} must be known to split it; give it in settings, or as <{}>", tensor.where,
            setting, setting);
     return static_cast<std::size_t>(*count);
   }
@@ -280,26 +283,28 @@ private:
   void set(const std::string& name, const DescribedValue& value) {
     const std::size_t layer = group_.number().value_or(0);
     if (!value.layers.empty()) {
-      value.value(group_, layer); // throws Error for a layer that has none
+      value.value(group_, layer); // throws Error for a layer without a value
       return set(name, value.layers[layer]);
     }
     const std::vector<std::string_view> keys(value.keys.begin(), value.keys.end());
-    const bool configured = said_.is_family ? !keys.empty() && to_.set_from_config(name, keys)
-                                            : std::ranges::any_of(keys, [&](std::string_view key) {
-                                                return to_.set_from_config(name, {key});
-                                              });
+    const bool configured = description_.is_family
+                                ? !keys.empty() && to_.set_from_config(name, keys)
+                                : std::ranges::any_of(keys, [&](std::string_view key) {
+                                    return to_.set_from_config(name, {key});
+                                  });
     if (configured) return;
     if (value.constant)
-      to_.set(name, *value.constant, value.from.empty() ? said_.file : value.from);
+      to_.set(name, *value.constant, value.from.empty() ? description_.file : value.from);
     else if (!value.optional)
       value.value(group_, layer);
   }
 
-  /// The norm before attention, which is the layer's own.
+  /// Takes the norm before attention with its settings.
   void take_norm() {
-    const DescribedNorm* const norm = said_.norm("norm");
-    const bool before = said_.normalises_before();
-    if (!before || (!norm && (said_.norm_is_said || !said_.is_family))) return to_.set_post_norm();
+    const DescribedNorm* const norm = description_.norm("norm");
+    const bool before = description_.normalises_before();
+    if (!before || (!norm && (description_.norm_is_said || !description_.is_family)))
+      return to_.set_post_norm();
     if (!norm) return;
     if (norm->optional && !file_.weight(*norm)) return to_.set_post_norm();
     InputNormalisation& to = to_.norm;
@@ -309,8 +314,9 @@ private:
     to.file = group_.contents->name;
     to.one_plus = norm->one_plus, to.needs_weight = norm->affine;
     take_norm_parts(*norm);
-    if (norm->kind != "batch" && !said_.is_family)
-      return to_.set("input_norm_eps", fmt::format("{}", epsilon_of(*norm, group_)), said_.file);
+    if (norm->kind != "batch" && !description_.is_family)
+      return to_.set("input_norm_eps", fmt::format("{}", epsilon_of(*norm, group_)),
+                     description_.file);
     const std::vector<std::string_view> keys(norm->eps.keys.begin(), norm->eps.keys.end());
     const auto otherwise = parse_number<double>(norm->eps.constant.value_or("1e-5"));
     if (norm->kind != "batch" && !to_.set_from_config("input_norm_eps", keys))
@@ -320,40 +326,30 @@ private:
   void take_norm_parts(const DescribedNorm& norm) {
     InputNormalisation& to = to_.norm;
     to.module = norm.weight;
-    if (!said_.is_family || norm.kind == "batch" || norm.kind == "std") {
+    if (!description_.is_family || norm.kind == "batch" || norm.kind == "std") {
       const auto [weight, bias] = file_.norm(norm, width_);
       to_.take_norm(weight ? &*weight : nullptr, bias ? &*bias : nullptr);
-    } else { // a missing one is refused where it is applied
+    } else { // a missing norm is an error where it is applied
       to.module = file_.whole_name("norm", split_at(norm.weight, '|')[0]);
       for (const std::string_view name : split_at(norm.weight, '|')) {
-        DescribedNorm one = norm;
-        one.weight = name;
-        const io::Entry* const weight = file_.weight(one);
+        DescribedNorm named = norm;
+        named.weight = name;
+        const io::Entry* const weight = file_.weight(named);
         if (!weight) continue;
         to.module = file_.whole_name("norm", name);
-        return to_.take_norm(weight, norm.kind == "rms" ? nullptr : file_.bias(one));
+        return to_.take_norm(weight, norm.kind == "rms" ? nullptr : file_.bias(named));
       }
     }
   }
 
-  const Description& said_;
+  const Description& description_;
   const Group& group_;
   LayerReading& to_;
   DescribedFile file_;
-  std::size_t width_ = 0; ///< of the stream; 0: not known
+  std::size_t width_ = 0; ///< of the stream; 0: unknown
 };
 
 } // namespace
-
-Bias BiasRule::of(const Group& group) const {
-  if (key.empty()) return fixed;
-  return group.is_true({key}, otherwise) ? Bias::always : Bias::never;
-}
-
-double epsilon_of(const DescribedNorm& norm, const Group& group) {
-  const double eps = norm.eps.number(group).value_or(1e-5);
-  return norm.kind == "std" ? eps * eps : eps;
-}
 
 bool is_of(const FamilyRow& family, const Group& group) {
   return is_recognised(family, group);
@@ -380,17 +376,18 @@ std::string_view whole_models_of(const FamilyRow& family) {
 
 std::shared_ptr<const Description> model_of(const FamilyRow& family, const Group& group) {
   if (group.description) return group.description;
-  const Description& said = said_of(family, group, true);
-  for (const Message& why : said.refusals) fail("{}: {}", group.contents->name, why);
-  for (const std::string& key : said.known_keys) group.says(key);
-  // Of a lone layer, too, these count as read.
-  for (const DescribedValue* value :
-       {&said.token_scale, &said.first_position, &said.head_scale, &said.residual_scale})
+  const Description& description = said_of(family, group, true);
+  for (const Message& why : description.refusals) fail("{}: {}", group.contents->name, why);
+  for (const std::string& key : description.known_keys) group.has_key(key);
+  // These count as read even for a lone layer.
+  for (const DescribedValue* value : {&description.token_scale, &description.first_position,
+                                      &description.head_scale, &description.residual_scale})
     value->value(group);
-  for (const BiasRule* rule : {&said.mlp_bias, &said.norm_bias}) rule->of(group);
-  if (said.model_steps.empty()) return {std::shared_ptr<void>(), &said}; // lives with the program
-  auto settled = std::make_shared<Description>(said);
-  for (const DescribedStep& step : said.model_steps)
+  for (const BiasRule* rule : {&description.mlp_bias, &description.norm_bias}) rule->of(group);
+  if (description.model_steps.empty())
+    return {std::shared_ptr<void>(), &description}; // it lives as long as the program
+  auto settled = std::make_shared<Description>(description);
+  for (const DescribedStep& step : description.model_steps)
     find_named(model_steps(), step.name)->settle(group, *settled, step.arguments);
   return settled;
 }

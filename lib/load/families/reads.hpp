@@ -1,6 +1,6 @@
 #pragma once
-// Names that a family's reading asks a checkpoint for. Others are noted: a setting that changes
-// the model, a tensor that is left over.
+// Records the names that are read from a checkpoint, so that others can be reported: a setting that
+// changes the model, a tensor that is left over.
 
 #include <mutex>
 #include <set>
@@ -9,23 +9,23 @@
 
 namespace mha::naming {
 
-/// Settings of config.json and tensors, by their whole names; of all layers of a file together.
+/// Settings of config.json and tensors by their whole names, for all layers of a file together.
 /// Thread-safe.
 class Reads {
 public:
   using Names = std::set<std::string, std::less<>>;
 
-  /// A setting, whether it is there or not: "rope_theta", "rope_scaling.factor".
+  /// Records a setting, present or not: "rope_theta", "rope_scaling.factor".
   void ask_setting(std::string_view key);
-  /// A tensor, whether it is there or not.
+  /// Records a tensor, present or not.
   void ask_tensor(std::string_view name);
-  /// A tensor whose numbers are taken, or which a note says is passed over.
+  /// Records a tensor whose numbers are read, or which is skipped with a note.
   void use(std::string_view name);
 
-  /// A tensor that is known to be no part of what is computed.
+  /// Records a tensor that is known not to take part in the computation.
   void pass_over(std::string_view name);
 
-  /// A size's spelling whose value another spelling's takes the place of.
+  /// Records a spelling of a size whose value is replaced by that of another spelling.
   void overrule(std::string_view key);
 
   bool asked_setting(std::string_view key) const;

@@ -1,12 +1,10 @@
 #include <mha/load/families/steps.hpp>
 
-#include <mha/load/families/step_functions.hpp>
-
 namespace mha::naming {
 
 namespace {
 
-/// (3 · columns, columns): queries, keys and values of one width.
+/// Whether a shape is (3 · columns, columns): queries, keys and values of equal width.
 bool is_threefold(const Group& group, std::string_view name) {
   const Shape shape = group.shape(name);
   return shape.size() == 2 && shape[0] == 3 * shape[1];
@@ -22,7 +20,7 @@ constexpr GroupTest tests[]{
     {"gpt2_shapes", has_gpt2_shapes},
     {"gpt_bigcode_shapes", has_gpt_bigcode_shapes},
     {"own_head", has_own_head},
-    {"below_a_module", stands_in_a_module},
+    {"below_a_module", is_below_a_module},
     {"axis_of_heads", has_axis_of_heads},
     {"kernels_are_matrices", has_kernels_of_matrices},
     {"of_graph", is_of_graph},
@@ -87,16 +85,16 @@ std::span<const ModelStep> model_steps() {
 }
 
 std::optional<std::string> text_in(const JsonTree& arguments, std::string_view name) {
-  const JsonTree* const there = arguments.find(name);
-  return there ? std::optional(there->as_text(name)) : std::nullopt;
+  const JsonTree* const member = arguments.find(name);
+  return member ? std::optional(member->as_text(name)) : std::nullopt;
 }
 std::optional<double> number_in(const JsonTree& arguments, std::string_view name) {
-  const JsonTree* const there = arguments.find(name);
-  return there ? std::optional(there->as_number(name)) : std::nullopt;
+  const JsonTree* const member = arguments.find(name);
+  return member ? std::optional(member->as_number(name)) : std::nullopt;
 }
 bool flag_in(const JsonTree& arguments, std::string_view name, bool otherwise) {
-  const JsonTree* const there = arguments.find(name);
-  return there ? there->as_boolean(name) : otherwise;
+  const JsonTree* const member = arguments.find(name);
+  return member ? member->as_boolean(name) : otherwise;
 }
 
 } // namespace mha::naming

@@ -1,9 +1,7 @@
 #include <mha/load/families/unread_settings.hpp>
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/description.hpp>
-#include <mha/load/families/own_names.hpp>
-#include <mha/load/families/size_keys.hpp>
-#include <mha/load/families/unread_by_description.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
@@ -15,10 +13,10 @@ namespace mha::naming {
 
 namespace {
 
-/// What a config says of training, generation, other heads and software: no number of a forward
-/// pass depends on it. "NAME." is an object, ".NAME" follows another name.
+/// Keys for training, generation, other heads and software, on which no number of a forward pass
+/// depends. "NAME." is an object, ".NAME" follows another name.
 constexpr std::string_view without_effect[]{
-    // The writer of the file: a program and its version.
+    // The program that wrote the file, and its version.
     "architectures", "model_type", "model_name", "_name_or_path", "name_or_path", "torch_dtype",
     "dtype", "transformers_version", "tokenizer_class", "tokenizer_name", "prefix",
     "processor_class", "unsloth_version", "unsloth_fixed", "vocab_file", "original_architecture",
@@ -26,7 +24,7 @@ constexpr std::string_view without_effect[]{
     "checkpoint_label_type", "checkpoint_value", "seed", "dataset_name", "tokenizer_prepends_bos",
     "default_padding_side", "default_prepend_bos", "post_embedding_ln_frozen", "_num_labels",
     "tokenizer_revision",
-    // How it is run.
+    // Execution.
     "use_cache", "cache_implementation", "return_dict", "use_return_dict",
     "return_dict_in_generate", "output_hidden_states", "output_attentions", "output_scores",
     "output_past", "torchscript", "use_bfloat16", "tf_legacy_loss", "chunk_size_feed_forward",
@@ -41,7 +39,7 @@ constexpr std::string_view without_effect[]{
     "cross_attention_hidden_size", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
     "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "deterministic_flash_attn",
     "reference_compile", "sparse_prediction", "sparse_pred_ignore_index", "repad_logits_with_grad",
-    // What the tensors tell.
+    // Properties that the tensors show.
     "enable_bias", "no_bias", "expansion_ratio", "ff_factor",
     // Training.
     "attention_dropout", "attention_probs_dropout_prob", "hidden_dropout", "hidden_dropout_prob",
@@ -53,7 +51,7 @@ constexpr std::string_view without_effect[]{
     "aux_loss_alpha", "sinusoidal_pos_embds", "tie_weights_", "weight_init_scale",
     "initializer_scale", "problem_type", "finetuning_task", "num_labels", "n_special",
     "predict_special_tokens", "embd_layer_norm", "label_smoothing",
-    // Token numbers and generation. Padding is pad_token_id, which is read.
+    // Ids of tokens, and generation.
     "bos_token_id", "eos_token_id", "eos_token_ids", "sep_token_id", "pad_token_id", "unk_token_id",
     "cls_token_id", "mask_token_id", "decoder_start_token_id", "forced_bos_token_id",
     "forced_eos_token_id", "max_length", "min_length", "do_sample", "early_stopping", "num_beams",
@@ -70,24 +68,24 @@ constexpr std::string_view without_effect[]{
     "summary_first_dropout", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
     "pooler_size_per_head", "pooler_type", "pooler_hidden_act", "pooler_hidden_size",
     "directionality", "classifier_pooling",
-    // Lengths that were trained on, and what only another key gives a meaning.
+    // Trained lengths, and keys that only matter with another key.
     "max_position_embeddings", "original_max_position_embeddings", "n_positions", "n_ctx",
     "max_sequence_length", "max_seq_len", "max_seq_length", "model_max_length", "seq_length",
     "block_size", "context_length", "sliding_window_size", "rotary_scaling_factor_trained",
     "initial_context_length",
-    // Objects: of their members the same is true.
+    // Objects, with all their members.
     "id2label.", "label2id.", "task_specific_params.", "auto_map.", "custom_pipelines.",
     "vision_config.", "audio_config.", "image_processor.", "generation_config.",
     "sentence_transformers.", "tokenizer_config.", "init_config.", "text_encoder.",
-    // The same of a GGUF file, and what its architecture or its tensors say.
+    // Such keys of GGUF files, and those that the architecture or the tensors make redundant.
     "general.", "tokenizer.", "split.", "quantize.", ".pooling_type", ".rope.scaling.finetuned",
     ".tensor_data_layout"};
 
-/// Changes no number at one value, and is reported at others. Gemma 3's pattern is beside
-/// layer_types.
+/// A key that changes no number at this value and is reported at others. (Gemma 3's pattern comes
+/// with layer_types, which are read.)
 struct AtRest {
   std::string_view key, value;
-  bool is_refused = false; ///< at others: no family computes what it says then
+  bool is_refused = false; ///< other values are an error, because no family computes them
 };
 // clang-format off
 constexpr AtRest at_rest[]{
@@ -115,7 +113,7 @@ constexpr AtRest at_rest[]{
     {".nextn_predict_layers", "0", true}};
 // clang-format on
 
-/// What a whole model needs beside its layers' attention and its sizes.
+/// Keys that a whole model needs in addition to its layers' attention and its sizes.
 constexpr std::string_view of_whole_model =
     "d_vocab_out tie_word_embeddings type_vocab_size embedding_size hidden_act hidden_activation "
     "activation_function activation act_fn final_logit_softcapping output_logits_soft_cap mlp_bias "
@@ -126,43 +124,44 @@ constexpr std::string_view of_whole_model =
     "routed_scaling_factor first_k_dense_replace decoder_sparse_step mlp_only_layers "
     "norm_topk_prob";
 
-/// A size that a lone layer has no use for, or has from its tensors.
+/// Whether a key is a size that a lone layer does not use, or takes from its tensors.
 bool is_size_of_whole_model(std::string_view key) {
   const auto spellings = size_spellings(key);
   return !spellings.empty() && spellings[0] != "num_attention_heads" &&
          spellings[0] != "num_key_value_heads";
 }
 
-/// Whether a description of a whole model reads it for what is around attention.
-bool is_read_by_model(const Description& said, std::string_view key) {
+/// Whether the description of a whole model reads a key for the parts around attention.
+bool is_read_by_model(const Description& description, std::string_view key) {
   return std::ranges::any_of(
       std::initializer_list<const DescribedValue*>{
-          &said.softcap, &said.head_scale, &said.token_scale, &said.residual_scale,
-          &said.activation, &said.head_activation, &said.norm_form.eps}, // of later norms, too
+          &description.softcap, &description.head_scale, &description.token_scale,
+          &description.residual_scale, &description.activation, &description.head_activation,
+          &description.norm_form.eps}, // which is also the eps of later norms
       [&](const DescribedValue* value) { return is_one_of(key, value->keys); });
 }
 
-/// Of a family without windows: each layer has full attention.
+/// Whether layer_types gives every layer full attention, which a family without windows computes.
 bool is_full_attention_alone(std::string_view list) {
-  if (list == "[full_attention]") return true; // of one layer
+  if (list == "[full_attention]") return true; // a single layer
   return std::ranges::all_of(split_at(list, ','),
                              [](std::string_view kind) { return kind == "full_attention"; });
 }
 
-/// Whether a word is of a key: "NAME.", one of its members; ".NAME", whatever is before it.
+/// Whether a row's word matches a key: "NAME." matches its members, ".NAME" any prefix.
 bool is_of_key(std::string_view word, std::string_view key) {
-  // Some hundred words are held against each key: nearly all begin otherwise.
+  // Each key is compared with hundreds of words, nearly all of which have another first letter.
   if (word.front() != '.' && (key.empty() || word.front() != key.front())) return false;
   if (word.starts_with('.')) return key.ends_with(word);
   if (!word.ends_with('.')) return word == key;
   return key.starts_with(word) || key == word.substr(0, word.size() - 1);
 }
 
-/// What a key does that nothing reads.
+/// The consequence of a key that nothing reads.
 struct Effect {
-  enum class Kind : std::uint8_t { none, told, refused };
-  Kind kind = Kind::told;
-  std::string_view only = {}; ///< the value at which nothing of it needs to be computed
+  enum class Kind : std::uint8_t { none, reported, refused };
+  Kind kind = Kind::reported;
+  std::string_view only = {}; ///< the only value that is accepted
 };
 
 Effect effect_of(std::string_view key, std::string_view value) {
@@ -193,7 +192,7 @@ bool in_section(std::string_view key, std::string_view section) {
   return key.starts_with(section);
 }
 
-/// The family whose name a model's begins with, by the longest name; nullptr: of none.
+/// The family with the longest name that a model's name begins with, or nullptr.
 const FamilyRow* family_of_model(std::string_view name) {
   const std::string letters = bare_letters(name);
   const FamilyRow* found = nullptr;
@@ -205,8 +204,8 @@ const FamilyRow* family_of_model(std::string_view name) {
   return found;
 }
 
-/// The class that computed the model and the model_type that is read here are two models'. Without
-/// a model_type the family's first one is read, whatever the class is.
+/// Warns if the class that computed the model does not fit the model_type that is read here.
+/// Without a model_type, the family's first one is read, whatever the class.
 void note_other_architecture(const Config& config, std::string_view models, bool whole,
                              std::vector<Note>& notes) {
   const auto type = config.find("model_type"), made = config.find("architectures");
@@ -220,7 +219,7 @@ void note_other_architecture(const Config& config, std::string_view models, bool
     if (whole && !usual.empty() && model_of_name(first) != model_of_name(usual))
       notes.push_back(warning(fmt::format(
           "config.json has no model_type, and architectures {}: read as '{}'. If it is another "
-          "model, its numbers are others: add its model_type",
+          "model, its numbers differ: add its model_type",
           beginning_of(made->second), usual)));
     return;
   }
@@ -230,12 +229,13 @@ void note_other_architecture(const Config& config, std::string_view models, bool
                                                : of_type && of_class && of_type != of_class;
   if (differs)
     notes.push_back(warning(fmt::format(
-        "config.json says model_type '{}' and architectures {}: the first is read. If the second "
+        "config.json has model_type '{}' and architectures {}: the first is read. If the second "
         "is right, the numbers are another model's",
         type->second, beginning_of(made->second))));
 }
 
-/// A checkpoint's own code, which Transformers runs in place of its class of that model_type.
+/// Warns about a checkpoint's own code, which Transformers runs instead of its class for that
+/// model_type.
 void note_own_code(const Config& config, std::vector<Note>& notes) {
   const auto code = std::ranges::find_if(config, [](const auto& member) {
     return member.first.starts_with("auto_map.AutoModel") && member.second != "null";
@@ -244,20 +244,20 @@ void note_own_code(const Config& config, std::vector<Note>& notes) {
   const auto type = config.find("model_type");
   notes.push_back(warning(fmt::format(
       "config.json: auto_map names the model's own code ({}), which is not read: computed is {}. "
-      "If that code computes otherwise, its numbers are others",
+      "If that code computes something else, its numbers differ",
       beginning_of(code->second),
       type == config.end() || type->second == "null"
-          ? std::string("what its tensors' names say")
+          ? std::string("the model that its tensors' names suggest")
           : fmt::format("'{}' as Transformers does", type->second))));
 }
 
-/// Settings that have a number or a name in every model; null is a value that was lost.
+/// Settings that have a number or a name in every model; null means that the value was lost.
 constexpr std::string_view never_null =
     "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon layernorm_epsilon "
     "rope_theta rotary_emb_base hidden_act hidden_activation activation_function hidden_size "
     "n_embd num_attention_heads n_head";
 
-/// Of a setting that is asked for and null, the family's usual value is read.
+/// Warns about a setting that is read and null, for which the family's usual value is used.
 void note_lost_values(const Group& group, std::string_view section, std::vector<Note>& notes) {
   if (!group.reads) return;
   for (const std::string_view key : words_of(never_null)) {
@@ -268,8 +268,8 @@ void note_lost_values(const Group& group, std::string_view section, std::vector<
   }
 }
 
-/// Of a setting that is asked for, two values: the text model's section has one, and what stands
-/// around it another.
+/// Warns about a setting that is read and has two values: one in the text model's section, another
+/// outside.
 void note_two_values(const Group& group, std::string_view section, std::vector<Note>& notes) {
   if (section.empty() || !group.reads) return;
   const Config& config = *group.config;
@@ -293,7 +293,7 @@ std::string model_of_name(std::string_view name) {
     for (std::size_t at = 1; (at = name.find(end, at)) != name.npos; ++at)
       if (const std::size_t next = at + end.size();
           next == name.size() || ascii_upper(name[next]) == name[next])
-        name = name.substr(0, at); // not RoFormer's
+        name = name.substr(0, at); // but not at the "For" in RoFormer
   return bare_letters(name);
 }
 
@@ -301,7 +301,7 @@ bool is_ignored_setting(std::string_view key, std::string_view value) {
   return effect_of(key, value).kind == Effect::Kind::none;
 }
 
-std::vector<Note> unread_settings(const Found& layer, const Description& said, bool whole) {
+std::vector<Note> unread_settings(const Found& layer, const Description& description, bool whole) {
   const Group& group = layer.group;
   if (group.description) return unread_by_description(group);
   const Config& config = *group.config;
@@ -320,15 +320,15 @@ std::vector<Note> unread_settings(const Found& layer, const Description& said, b
         quantised = value;
       continue;
     }
-    if (!section.empty() && !in_section(key, section)) continue; // another part's, or the whole's
+    if (!section.empty() && !in_section(key, section)) continue; // of another part or the whole
     key.remove_prefix(section.size());
     const bool overruled = group.reads && group.reads->overruled(key);
     if (!overruled && group.reads && group.reads->asked_setting(key)) continue;
     const Effect effect = effect_of(key, value);
     if (effect.kind == Effect::Kind::none) continue;
-    // A whole model's are held against its tensors, under the spelling that counts.
+    // In a whole model, sizes are checked against the tensors, by the spelling that counts.
     if (!overruled && is_size_of_whole_model(key)) continue;
-    if (!whole && (has_word(of_whole_model, key) || is_read_by_model(said, key))) continue;
+    if (!whole && (has_word(of_whole_model, key) || is_read_by_model(description, key))) continue;
     const std::optional<std::string> name = name_in_file(group, key, value);
     if (!name || (!whole && name->find(".expert_") != name->npos)) continue;
     if (effect.kind == Effect::Kind::refused)
@@ -347,23 +347,24 @@ std::vector<Note> unread_settings(const Found& layer, const Description& said, b
   if (count > most) list += fmt::format(" and {} more", count - most);
   if (count > 0)
     notes.push_back(warning(fmt::format(
-        "{}: not read here: {}. If the model computes with it, its numbers are others",
+        "{}: not read here: {}. If the model computes with it, its numbers differ",
         group.contents->format == "gguf" ? group.contents->name : "config.json", list)));
   if (!quantised.empty())
     notes.push_back(warning(fmt::format(
-        "config.json says quantization_config ({}): the weights are taken as they stand in the "
-        "file, not quantised",
+        "config.json has quantization_config ({}): the weights are read from the file unchanged, "
+        "not quantised",
         beginning_of(quantised))));
   return notes;
 }
 
 void note_unread_settings(const Found& layer, std::vector<Note>& notes) {
-  // The keys of a file that has its own are told, whatever is known of the whole model.
+  // A file with its own keys has them reported even if the family's whole model is not described.
   const bool whole = has_whole_model(*layer.family);
   if (!whole && layer.group.contents->format != "gguf") return;
-  const auto said = whole && !layer.group.description ? model_of(*layer.family, layer.group)
-                                                      : std::make_shared<const Description>();
-  for (Note& note : unread_settings(layer, *said, false)) notes.push_back(std::move(note));
+  const auto description = whole && !layer.group.description
+                               ? model_of(*layer.family, layer.group)
+                               : std::make_shared<const Description>();
+  for (Note& note : unread_settings(layer, *description, false)) notes.push_back(std::move(note));
 }
 
 } // namespace mha::naming

@@ -1,5 +1,5 @@
 #pragma once
-// Keys of config.json that nothing reads: known to change no number, or told.
+// Keys of config.json that nothing reads: they change no number, or are reported.
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>
@@ -9,20 +9,23 @@
 
 namespace mha::naming {
 
-/// A warning that names the keys, with their values, that nothing of the group's family asked for
-/// and that are not known to change no number; another for a quantisation. Throws Error for one
-/// that is known to change numbers. Of a lone layer (not
-/// `whole`) the keys that only a whole model needs are not told.
-std::vector<Note> unread_settings(const Found& layer, const Description& said, bool whole);
+/// Warns about keys, with their values, that the family did not read and that are not known to be
+/// harmless, and about a quantisation. Throws Error for a key that is known to change numbers. For
+/// a lone layer (not `whole`), keys that only a whole model needs are not reported.
+std::vector<Note> unread_settings(const Found& layer, const Description& description, bool whole);
 
-/// The same of a lone layer, where its family's whole model is known.
+/// The same for a lone layer whose family has a description of the whole model.
 void note_unread_settings(const Found& layer, std::vector<Note>& notes);
 
-/// Whether a key is known to change no number: whatever its value, or at this one.
+/// Whether a key is known to change no number, whatever its value or with this one.
 bool is_ignored_setting(std::string_view key, std::string_view value);
 
-/// What a class or a model_type calls its model, in small letters: "xlmroberta" of
-/// XLMRobertaForMaskedLM and of xlm-roberta, "gemma3" of gemma3_text.
+/// The name of the model in the name of a class or a model_type, in lower case: "xlmroberta" for
+/// XLMRobertaForMaskedLM and xlm-roberta, "gemma3" for gemma3_text.
 std::string model_of_name(std::string_view name);
+
+/// Warns about a rotary base or a norm's eps in config.json that the group's description neither
+/// reads nor gives, because another number would be used.
+std::vector<Note> unread_by_description(const Group& group);
 
 } // namespace mha::naming

@@ -1,13 +1,13 @@
-#include <mha/load/families/windows.hpp>
+#include <mha/load/families/positions.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/load/families/positions.hpp>
+#include <mha/load/families/config_keys.hpp>
 
 namespace mha::naming {
 
 namespace {
 
-/// Whether layer_types call this layer sliding_attention; nothing where they do not say.
+/// Whether layer_types name this layer sliding_attention; nothing without layer_types or a number.
 std::optional<bool> is_sliding_by_type(const Group& group) {
   const std::optional<std::size_t> layer = group.number();
   const std::optional<std::string> types = group.configured("layer_types");
@@ -16,7 +16,7 @@ std::optional<bool> is_sliding_by_type(const Group& group) {
   if (!type)
     fail("{}: config.json's layer_types end before layer {}", group.contents->name, *layer);
   if (*type != "sliding_attention" && *type != "full_attention")
-    fail("{}: config.json's layer_types say '{}' of layer {}, which is not computed here: "
+    fail("{}: config.json's layer_types have '{}' for layer {}, which is not computed here: "
          "sliding_attention or full_attention expected",
          group.contents->name, io::shown(*type), *layer);
   return *type == "sliding_attention";
@@ -28,7 +28,7 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
   if (!slides) return true;
   const std::optional<bool> typed = is_sliding_by_type(group);
   for (const char* pattern : {"sliding_window_pattern", "_sliding_window_pattern"})
-    if (typed) group.says(pattern); // layer_types wins
+    if (typed) group.has_key(pattern); // known, but layer_types wins
   if (typed) return typed;
   if (slides == every_layer && !group.configured("layer_types")) return true;
   const std::optional<std::size_t> layer = group.number();
@@ -36,18 +36,18 @@ std::optional<bool> is_sliding(const Group& group, Slides slides) {
 }
 
 void set_window(LayerReading& to, Slides slides, std::size_t otherwise, bool by_itself) {
-  // llama.cpp writes 0 for none; Transformers would hide every key.
+  // llama.cpp writes 0 for no window; Transformers would hide every key.
   const bool gguf = to.group().contents->format == "gguf";
   const auto given = to.group().configured_count({"sliding_window"}, gguf ? 0 : 1);
-  if (!given && to.group().says("sliding_window")) otherwise = 0; // null
-  // Qwen, SmolLM 3: a window in the config, not in use unless it says so.
+  if (!given && to.group().has_key("sliding_window")) otherwise = 0; // null
+  // Qwen and SmolLM 3 use the window in the config only with use_sliding_window.
   const bool used = to.is_true({"use_sliding_window"}, by_itself && slides != upper_layers);
   if (slides == upper_layers) to.number({"max_window_layers"});
   const std::size_t window = given.value_or(otherwise);
   if (!used) {
     if (slides) is_sliding_by_type(to.group());
     if ((!slides || slides == every_layer) && window >= 1)
-      to.warn(message("config.json says use_sliding_window false, so all keys are seen; "
+      to.warn(message("config.json has use_sliding_window false, so all keys are seen; "
                       "Transformers does not read that of a model of this kind and uses the "
                       "window of {} keys: <window_left> {} does so here",
                       window, window - 1));
@@ -56,8 +56,8 @@ void set_window(LayerReading& to, Slides slides, std::size_t otherwise, bool by_
   if (window < 1) return;
   const std::optional<bool> sliding = is_sliding(to.group(), slides);
   if (!sliding)
-    to.warn(message("some layers of this model see a window of {} keys, and no number says which "
-                    "layer this is: all keys are seen; <window_left> {} chooses",
+    to.warn(message("some layers of this model see a window of {} keys, and this layer's number is "
+                    "not known: all keys are seen; <window_left> {} chooses",
                     window, window - 1));
   if (!sliding.value_or(false)) return;
   to.set("window_left", fmt::format("{}", window - 1), given ? "config.json" : "");

@@ -77,7 +77,7 @@ TEST_CASE("api: tensors that do not fit are named by their key", "[api]") {
 TEST_CASE("api: files and layers that are not there", "[api]") {
   CHECK(error_of([] { load("nowhere.npz"); }) == "nowhere.npz: no such file");
   const std::string folder = data("induction");
-  CHECK(error_of([&] { load(folder); }) == folder + " holds 2 layers: 0, 1; say which");
+  CHECK(error_of([&] { load(folder); }) == folder + " holds 2 layers: 0, 1; choose one");
   CHECK(error_of([&] { load(folder, "7"); }) ==
         "layer 7: there is no layer 7; the layers are 0, 1");
   CHECK_THAT(error_of([&] { load(folder, 1, "nowhere.npz:layers.1"); }),

@@ -242,7 +242,7 @@ TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
   const std::string describe = "; describe the model by naming FILE.json (docs/describing.md)";
   CHECK(told({"llama", {{"attention.value_scale", 0.5F}, {"new_key", 3U}}}) ==
         "FILE: not read here: llama.attention.value_scale 0.5, llama.new_key 3. If the model "
-        "computes with it, its numbers are others\n");
+        "computes with it, its numbers differ\n");
   CHECK(told({"gpt2", {{"attention.causal", false}}}) ==
         "FILE: gpt2.attention.causal is false, which is not computed here for this architecture: "
         "true expected" +

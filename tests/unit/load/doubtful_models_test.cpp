@@ -111,7 +111,7 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       {llama, says("tie_word_embeddings", "True"), "tie_word_embeddings is 'True': true or false"},
       {llama, says("attention_bias", "yes"), "attention_bias is 'yes'"},
       {llama, says("rms_norm_eps", "NaN"), "rms_norm_eps is 'NaN'"},
-      {llama, says("attention_bias", "true"), "q_proj.bias is missing, though config.json says"},
+      {llama, says("attention_bias", "true"), "q_proj.bias is missing, though config.json has"},
       {llama, says("mlp_bias", "true"), "_proj.bias is missing"},
       {gpt2, says("num_attention_heads", "3"), "n_head is 6, and num_attention_heads is 3"},
       {gpt2, says("n_positions", "64"), "n_positions 64, but the tensors have 128 positions"},
@@ -129,19 +129,19 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       {llama,
        both(says_nothing_of("max_position_embeddings"),
             both(says("rope_scaling.rope_type", "yarn"), says("rope_scaling.factor", "4"))),
-       "is yarn and says no original_max_position_embeddings"},
+       "is yarn and has no original_max_position_embeddings"},
       {llama, resized("model.layers.1.self_attn.o_proj.weight", {1, 96}),
        "the output of a layer's attention is 1 wide, the stream that it is added to 96"},
       {llama, resized("model.layers.1.self_attn.o_proj.weight", {192, 96}), "is 192 wide"},
       {llama, typed("model.layers.1.self_attn.q_proj.weight", DType::i8),
        "q_proj.weight is int8: quantised weights are not read here"},
-      {llama, says("partial_rotary_factor", "1.5"), "1.5 of a head is rotated: 0 to 1 expected"},
+      {llama, says("partial_rotary_factor", "1.5"), "1.5 for the rotated part of a head: 0 to 1"},
       {llama,
        both(says("model_type", "mistral"),
             both(says("sliding_window", "4"),
                  says("layer_types", "chunked_attention,full_attention,full_attention,"
                                      "full_attention"))),
-       "'chunked_attention' of layer 0, which is not computed here"},
+       "'chunked_attention' for layer 0, which is not computed here"},
   };
   for (const Case& one : cases) {
     const Outcome outcome = outcome_of(one.model, one.edit);
@@ -156,7 +156,7 @@ TEST_CASE("models that lack or contradict something are refused", "[model]") {
       const Outcome outcome = outcome_of(
           llama,
           both(typed, both(says("sliding_window", "4"), says("use_sliding_window", window))));
-      CHECK(outcome.refusal.find(fmt::format("'{}' of layer 0", kind)) != std::string::npos);
+      CHECK(outcome.refusal.find(fmt::format("'{}' for layer 0", kind)) != std::string::npos);
     }
   for (const char* word : {"scales", "qzeros", "g_idx", "input_scale", "SCB", "absmax",
                            "weight_scale", "weight_scale_inv"}) {
@@ -216,10 +216,10 @@ TEST_CASE("what a model has beyond its family is told, and passed over as in Tra
       {llama, says("layer_types", "sliding_attention,full_attention"), "layer_types sliding"},
       {gpt2, says("layer_types", "linear_attention"), "layer_types linear"},
       {llama, both(says("rope_scaling.rope_type", "default"), says("rope_scaling.type", "yarn")),
-       "says rope_type default and type yarn: the first counts"},
+       "has rope_type default and type yarn: the first counts"},
       {llama, says("no_rope_layers", "0,1,1,1"), "no_rope_layers 0,1,1,1"},
-      {llama, with("model.layers.1.self_attn.q_norm.weight", {16}), "q_norm.weight: passed over"},
-      {llama, with("model.layers.1.self_attn.k_norm.weight", d), "k_norm.weight: passed over"},
+      {llama, with("model.layers.1.self_attn.q_norm.weight", {16}), "q_norm.weight: skipped"},
+      {llama, with("model.layers.1.self_attn.k_norm.weight", d), "k_norm.weight: skipped"},
       {llama, says("rotary_pct", "0.5"), "rotary_pct 0.5"},
       {llama, says("rope_pct", "0.5"), "rope_pct 0.5"},
       {llama, says("rotary_dim", "4"), "rotary_dim 4"},

@@ -38,7 +38,7 @@ TEST_CASE("layers in the order of their numbers, with family and prefix") {
   CHECK(list[2].id == "10");
   CHECK(list[2].prefix == "model.layers.10.self_attn.");
   CHECK(list[2].naming == "LLaMA");
-  CHECK_THROWS_WITH(file.load(layer), Catch::Contains("holds 3 layers: 0, 2, 10; say which"));
+  CHECK_THROWS_WITH(file.load(layer), Catch::Contains("holds 3 layers: 0, 2, 10; choose one"));
 }
 
 TEST_CASE("equal ids become prefixes, and a lone unnumbered one among others has a name") {

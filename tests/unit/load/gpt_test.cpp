@@ -59,7 +59,7 @@ TEST_CASE("GPT-2") {
       CHECK(loaded.naming == "GPT-2");
       CHECK(difference(loaded.layer, layer) == "");
       CHECK(notes_say(loaded, file.path() + ": " + prefix +
-                                  "bias is the causal mask's buffer, not a bias: passed over"));
+                                  "bias is the causal mask's buffer, not a bias: skipped"));
       CHECK(
           notes_say(
               loaded,
@@ -173,7 +173,7 @@ TEST_CASE("GPT-Neo: no scale, a window on local layers") {
   const mha::LoadedLayer loaded = bare.load(global, with("num_heads", "3"));
   CHECK(loaded.naming == "GPT-Neo");
   CHECK(difference(loaded.layer, global) == "");
-  CHECK(notes_say(loaded, "does not say whether this layer is local or global"));
+  CHECK(notes_say(loaded, "no setting in config.json makes this layer local or global"));
 }
 
 TEST_CASE("GPT-J") {

@@ -321,7 +321,7 @@ TEST_CASE("config.json against the tensors") {
   const mha::LoadedLayer loaded = file.load(layer);
   CHECK(notes_say(
       loaded,
-      "config.json says head_dim 5, but " + file.path() +
+      "config.json has head_dim 5, but " + file.path() +
           ": model.layers.0.self_attn.q_proj.weight is (24, 10): the tensor wins, 6 heads share "
           "its 24 rows"));
 }

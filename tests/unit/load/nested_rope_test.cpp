@@ -39,7 +39,7 @@ TEST_CASE("rope_parameters by kind of layers: base and scaling are those of laye
   }
   Checkpoint file(R"({"model_type": "smollm3", "num_attention_heads": 6, )" + by_type + "}");
   file.linears("model.layers.0.self_attn.", projections, full);
-  CHECK_THROWS_WITH(file.load(full), Catch::Contains("no layer_types say of which kind"));
+  CHECK_THROWS_WITH(file.load(full), Catch::Contains("no layer_types give the kind"));
 }
 
 TEST_CASE("a key inside rope_parameters that nothing reads is told") {

@@ -6,8 +6,8 @@
 #include "support/run.hpp"
 #include "support/share.hpp"
 
+#include <mha/load/families/config_keys.hpp>
 #include <mha/load/families/family.hpp>
-#include <mha/load/families/size_keys.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -33,13 +33,13 @@ TEST_CASE("a message names settings, tensors and pages in its reader's words") {
   check_words(message("bind it: <{}=FILE:TENSOR@IO>", "W_q"), "bind it: {\"W_q\", tensor}",
               "bind it: W_q=FILE:TENSOR@IO");
   check_words(message("stored as (out, in)? <transpose {}>", "W_q"),
-              "stored as (out, in)? give its transpose", "stored as (out, in)? say W_q=…@OI");
+              "stored as (out, in)? give its transpose", "stored as (out, in)? write W_q=…@OI");
   check_words(message("no name; <names page> lists them all"),
               "no name; docs/formats.md lists them all",
               "no name; `mha-inspect names` lists them all");
   check_words(message("by <naming> FILE.json<draft naming>"),
               "by naming FILE.json (docs/describing.md)",
-              "by --naming FILE.json, of which info --as-naming writes a draft");
+              "by --naming FILE.json, which info --as-naming drafts");
   check_words(message("{{layer}} is a number, 1 << 2 and 3 > 2; {:<4}|", "a"),
               "{layer} is a number, 1 < 2 and 3 > 2; a   |",
               "{layer} is a number, 1 < 2 and 3 > 2; a   |");

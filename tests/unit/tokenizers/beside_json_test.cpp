@@ -119,7 +119,7 @@ TEST_CASE("tokenizer_config.json beside tokenizer.json", "[tokenizers]") {
        "É",
        {"é"}},
       // Capitals that some versions make small, as the class does where nothing is said.
-      {bert(keeps), "{" + of_bert + "}", "É", {"É"}, {"does not say do_lower_case"}},
+      {bert(keeps), "{" + of_bert + "}", "É", {"É"}, {"has no do_lower_case"}},
       // A blank before the text.
       {bytes(R"(, "add_prefix_space": false)"),
        "{" + of_gpt2 + R"(, "add_prefix_space": false})",

@@ -36,7 +36,7 @@ TEST_CASE("folders without a tokenizer, and with another's, say what to do", "[t
   CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("no tokenizer in this folder"));
   CHECK_THROWS_WITH(load_tokenizer(folder / "none"), Contains("no such folder"));
   folder.file("tokenizer.model", "x");
-  CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("only as tokenizer.model"));
+  CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("only in tokenizer.model"));
   folder.file("vocab.json", R"({"a": 0})");
   folder.file("merges.txt", "#version: 0.2\na b\n");
   CHECK(has_tokenizer(folder.path()));
@@ -47,7 +47,7 @@ TEST_CASE("folders without a tokenizer, and with another's, say what to do", "[t
   folder.file("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
   CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("the tokenizer of 'qwen2' is more"));
   folder.file("tokenizer.json/x", "");
-  CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("tokenizer.json: no plain file"));
+  CHECK_THROWS_WITH(load_tokenizer(folder.path()), Contains("tokenizer.json: not a regular file"));
   const io::test::Folder twice;
   twice.file("vocab.txt", "[UNK]\na\na\n");
   CHECK(ids(load_tokenizer(twice.path()), "a") == std::vector<int>{2}); // the last line counts

@@ -98,7 +98,7 @@ TEST_CASE("labels are what a token means to a human", "[tokenizers]") {
 TEST_CASE("what is no UTF-8 is read as U+FFFD, with a note", "[tokenizers]") {
   const Encoding encoding = model("bard-llama").encode("To\xe2\x82 be\xff");
   REQUIRE(encoding.notes.size() == 1);
-  CHECK_THAT(encoding.notes[0], Contains("2 byte sequences of the text are no UTF-8"));
+  CHECK_THAT(encoding.notes[0], Contains("2 byte sequences of the text are not UTF-8"));
   CHECK(encoding.tokens.back().end == 8);
   CHECK(model("bard-llama").encode("To be").notes.empty());
 }

@@ -89,5 +89,5 @@ TEST_CASE("two tokens of one number are refused", "[tokenizers]") {
               R"({"added_tokens_decoder": {"30": {"content": "<t>"}, "31": {"content": "<t>"}}})"),
       Contains("gives the token '<t>' the number 31, and before it 30"));
   CHECK_THAT(refused("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {}}})"),
-             Contains("'x' is no number of a token"));
+             Contains("'x' is not a token's number"));
 }

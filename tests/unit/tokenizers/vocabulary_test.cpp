@@ -117,7 +117,7 @@ TEST_CASE("the entries that a text begins with, the shortest first", "[tokenizer
   for (int i = 0; i < 3000; ++i) {
     const std::string text = random_text(14, "ab\xc3");
     std::vector<int> found, wanted;
-    prefixes.each(text, [&](Prefixes::Found one) { found.push_back(one.value); });
+    prefixes.each(text, [&](Prefixes::FoundEntry entry) { found.push_back(entry.value); });
     for (std::size_t length = 1; length <= text.size(); ++length)
       if (const auto one = expected.find(text.substr(0, length)); one != expected.end())
         wanted.push_back(one->second);
