@@ -1,7 +1,7 @@
 #include "output.hpp"
 
-#include <mha/files/component.hpp>
 #include <mha/files/inputs.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/writer.hpp>
 #include <mha/formats/create.hpp>
 #include <mha/layer/graph.hpp>

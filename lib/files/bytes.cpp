@@ -1,11 +1,10 @@
 // A file's bytes: read where it is small or a pipe, mapped where it is large. A mapped file that
 // another program cuts short meanwhile is a SIGBUS (mappings.hpp).
 
-#include <mha/files/contents.hpp>
+#include <mha/files/bytes.hpp>
+
 #include <mha/files/file.hpp>
 #include <mha/files/inputs.hpp>
-#include <mha/files/mapping.hpp>
-#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/limits.hpp>
 
@@ -24,14 +23,6 @@
 #include <unistd.h>
 
 namespace mha::io {
-
-File::~File() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-std::string reason(int code) {
-  return std::error_code(code, std::generic_category()).message();
-}
 
 namespace {
 
@@ -222,6 +213,12 @@ Bytes read_member(const std::string& path) {
   if (kind)
     fail("{}: is {}; of what lies in a folder, only regular files are read", shown(path), kind);
   return read_bytes(path);
+}
+
+void refuse_pointer(const Bytes& bytes) {
+  if (bytes.text().starts_with("version https://git-lfs.github.com/spec/"))
+    fail("{}: a Git LFS pointer, not the file itself; download it: git lfs pull",
+         shown(bytes.name));
 }
 
 } // namespace mha::io

@@ -1,6 +1,7 @@
 #pragma once
 // Contents of a file of any format: tensors (read when asked for), settings, labels.
 
+#include <mha/files/bytes.hpp>
 #include <mha/system/message.hpp>
 #include <mha/tensor/blocks.hpp>
 #include <mha/tensor/tensor.hpp>
@@ -9,35 +10,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha::io {
 
-/// A file's bytes: mapped read-only, or read into memory (small files, standard input).
-struct Bytes {
-  std::string name; ///< as the user wrote it; "standard input" for "-"
-  std::shared_ptr<const std::byte> data;
-  std::size_t size = 0;
-  bool mapped = false;
-
-  std::string_view text() const { return {reinterpret_cast<const char*>(data.get()), size}; }
-};
-
-/// Maps a file (a pipe or FIFO is read into memory); "-" reads standard input to its end.
-/// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder",
-/// "PATH: is a device" …
-Bytes read_bytes(const std::string& path);
-
-/// The same for a file that was found in a folder, not named by the user: a regular one, or Error
-/// "PATH: is a device, …". A pipe would be waited for, and a device may have no end.
-Bytes read_member(const std::string& path);
-
-/// The pages of a mapped file between two places have been read: they need not stay in memory.
-/// A later read gets them from the file.
-void forget(const Bytes& bytes, const char* first, const char* last);
-/// `size` bytes from place `first` on, where they are. When the last holder is gone, their pages
-/// are forgotten.
-std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size);
+/// "own_key.rope_theta" → "llama.rope.freq_base": what the file calls a key of the config. Only of
+/// these a reader must have made something.
+inline constexpr std::string_view own_key_section = "own_key.";
+/// "refused.llama.attention.causal" → "is false, …": why no layer of the file can be computed.
+inline constexpr std::string_view refused_section = "refused.";
+/// "doubted.llama.attention.layer_norm_rms_epsilon" → "is missing, …": what the user must settle.
+inline constexpr std::string_view doubted_section = "doubted.";
 
 /// One tensor of a file. Its size has been checked against the file; `read` costs only what it
 /// reads.

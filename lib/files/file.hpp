@@ -1,6 +1,9 @@
 #pragma once
 // An open file that closes itself, and the system's word for what went wrong.
 
+#include <mha/files/signal_list.hpp>
+
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -27,5 +30,27 @@ private:
 
 /// "No space left on device" of ENOSPC.
 std::string reason(int code);
+
+/// A mapped file, noted as long as this lives.
+class Mapping {
+public:
+  Mapping(const std::byte* start, std::size_t size, const std::string& name);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  struct Range {
+    const std::byte* start;
+    std::size_t size;
+    std::string message; ///< made beforehand: a handler must not ask for memory
+  };
+
+private:
+  SignalList<Range>::Place& place_;
+};
+
+/// "PATH: became shorter while it was read" for an address in a mapped file, else nullptr. For
+/// handlers of SIGBUS; the library installs none.
+const char* shortened_file_at(const void* address) noexcept;
 
 } // namespace mha::io

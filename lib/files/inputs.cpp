@@ -1,6 +1,6 @@
 #include <mha/files/inputs.hpp>
 
-#include <mha/files/link.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/one_of.hpp>
 

@@ -2,15 +2,39 @@
 // A file that appears when it is whole: written beside its place, then renamed.
 
 #include <mha/files/file.hpp>
-#include <mha/files/output_map.hpp>
 #include <mha/files/temporaries.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace mha::io {
+
+/// A file that is written, mapped: several threads copy into it at once, where write() lets one in
+/// after the other and has them wait.
+class OutputMap {
+public:
+  OutputMap() = default;
+  OutputMap(const OutputMap&) = delete;
+  OutputMap& operator=(const OutputMap&) = delete;
+  ~OutputMap() { close(); }
+
+  /// Maps the `size` bytes that the file has, if it is large and lies on a file system where that
+  /// is no slower than writing; else maps nothing.
+  void open(int fd, std::uint64_t size);
+  void close();
+
+  /// Whether the bytes are in the file now. If not, write() has to do it, or says why it cannot:
+  /// the map, too, finds the disk full before it copies, not while.
+  bool write(std::uint64_t offset, const void* data, std::size_t size);
+
+private:
+  std::byte* start_ = nullptr;
+  std::size_t size_ = 0;
+  std::atomic<std::size_t> present_ = 0; ///< bytes whose pages this program still counts as its own
+};
 
 /// Bytes at positions, in any order and from several threads; commit() puts them in place. Standard
 /// output, pipes and devices get them from beginning to end at commit(). Without commit() nothing

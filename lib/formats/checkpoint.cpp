@@ -1,7 +1,7 @@
 // A checkpoint folder: config.json, and model.safetensors, pytorch_model.bin or the shards that an
 // index lists.
 
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>

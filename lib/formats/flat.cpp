@@ -2,7 +2,7 @@
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
-#include <mha/files/written.hpp>
+#include <mha/files/writer.hpp>
 #include <mha/formats/formats.hpp>
 
 namespace mha::io {

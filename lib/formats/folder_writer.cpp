@@ -1,11 +1,11 @@
 // Writing a folder: an .npy for every tensor, setting and list of text, all renamed at the end.
 
-#include <mha/files/component.hpp>
 #include <mha/files/inputs.hpp>
 #include <mha/files/output_file.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/temporaries.hpp>
 #include <mha/files/text.hpp>
-#include <mha/files/written.hpp>
+#include <mha/files/writer.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/npy_writer.hpp>
 

@@ -1,6 +1,6 @@
 #include <mha/formats/foreign.hpp>
 
-#include <mha/files/pointer.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
 

@@ -1,6 +1,6 @@
 #include <mha/formats/formats.hpp>
 
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>

@@ -1,6 +1,6 @@
 #include <mha/formats/gguf_settings.hpp>
 
-#include <mha/files/own_keys.hpp>
+#include <mha/files/contents.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>

@@ -2,7 +2,7 @@
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
-#include <mha/files/written.hpp>
+#include <mha/files/writer.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/limits.hpp>

@@ -1,11 +1,11 @@
 #include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/byte_order.hpp>
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/npy_literal.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <bit>
 #include <cstring>

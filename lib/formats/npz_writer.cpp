@@ -2,10 +2,10 @@
 // mapped; every place is known before the first byte, and checksums of pieces are combined at the
 // end.
 
-#include <mha/files/component.hpp>
 #include <mha/files/output_file.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
-#include <mha/files/written.hpp>
+#include <mha/files/writer.hpp>
 #include <mha/formats/npy_writer.hpp>
 #include <mha/formats/npz.hpp>
 

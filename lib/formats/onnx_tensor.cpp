@@ -1,6 +1,6 @@
 #include <mha/formats/onnx_tensor.hpp>
 
-#include <mha/files/component.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_wire.hpp>
 #include <mha/system/parse.hpp>

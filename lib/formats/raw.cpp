@@ -1,6 +1,6 @@
 #include <mha/formats/raw.hpp>
 
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 
 #include <fmt/format.h>

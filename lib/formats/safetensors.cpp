@@ -1,6 +1,6 @@
 #include <mha/formats/safetensors.hpp>
 
-#include <mha/files/pointer.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_node.hpp>

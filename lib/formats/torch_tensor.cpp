@@ -1,8 +1,8 @@
 #include <mha/formats/torch_tensor.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/byte_order.hpp>
 #include <mha/system/words.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <fmt/format.h>
 

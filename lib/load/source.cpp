@@ -1,7 +1,7 @@
 #include <mha/load/source.hpp>
 
-#include <mha/files/component.hpp>
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/raw.hpp>

@@ -1,6 +1,6 @@
 #include <mha/observe/kept_tokens.hpp>
 
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <cstring>
 

@@ -1,5 +1,6 @@
 // Numbers from one dtype into another. A pair of dtypes is one loop, which the compiler vectorises.
 
+#include <mha/system/cpu.hpp>
 #include <mha/tensor/halves.hpp>
 #include <mha/tensor/tensor.hpp>
 
@@ -146,6 +147,14 @@ template <class Use> void with_type(DType dtype, Use use) {
   }
 }
 
+/// The processor's own instructions for halves, or nullptr.
+const HalfKernels* half_kernels() {
+#if defined(__x86_64__)
+  if (runs_avx2()) return &avx2_halves;
+#endif
+  return nullptr;
+}
+
 } // namespace
 
 float from_half(std::uint16_t bits) {
@@ -168,14 +177,14 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
     std::memcpy(to, from, count * size_of(to_dtype));
     return;
   }
-  if (from_dtype == DType::f32 && to_dtype == DType::f16 &&
-      narrow_to_halves(reinterpret_cast<const float*>(from), reinterpret_cast<std::uint16_t*>(to),
-                       count))
-    return;
-  if (from_dtype == DType::f16 && to_dtype == DType::f32 &&
-      widen_halves(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<float*>(to),
-                   count))
-    return;
+  if (const HalfKernels* const halves = half_kernels()) {
+    if (from_dtype == DType::f32 && to_dtype == DType::f16)
+      return halves->narrow(reinterpret_cast<const float*>(from),
+                            reinterpret_cast<std::uint16_t*>(to), count);
+    if (from_dtype == DType::f16 && to_dtype == DType::f32)
+      return halves->widen(reinterpret_cast<const std::uint16_t*>(from),
+                           reinterpret_cast<float*>(to), count);
+  }
   with_type(from_dtype, [&]<class From>(From) {
     with_type(to_dtype, [&]<class To>(To) {
       const auto* source = reinterpret_cast<const From*>(from);

@@ -1,15 +1,20 @@
 #pragma once
-// Half precision by the processor's own instructions, where it has them.
+// Halves to floats and back by instructions of their own. Included by the unit that is compiled for
+// them: nothing of the standard library's.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace mha {
 
-/// Rounds n floats to the nearest half, ties to even; NaN stays NaN. False if this processor
-/// cannot: nothing was done.
-bool narrow_to_halves(const float* from, std::uint16_t* to, std::size_t n);
-/// The floats that n halves are.
-bool widen_halves(const std::uint16_t* from, float* to, std::size_t n);
+/// Halves to floats and back, as kernels/halves.hpp says.
+struct HalfKernels {
+  void (*narrow)(const float* from, std::uint16_t* to, std::size_t n);
+  void (*widen)(const std::uint16_t* from, float* to, std::size_t n);
+};
+
+#if defined(__x86_64__)
+extern const HalfKernels avx2_halves;
+#endif
 
 } // namespace mha

@@ -2,7 +2,7 @@
 
 #include <mha/system/characters.hpp>
 #include <mha/system/memory.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include <mha/tokenizers/tokenizer.hpp>
 #include <mha/tokenizers/tokenizer_json.hpp>
 
+#include <mha/files/bytes.hpp>
 #include <mha/files/inputs.hpp>
-#include <mha/files/pointer.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
 

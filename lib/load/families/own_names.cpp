@@ -1,6 +1,6 @@
 #include <mha/load/families/own_names.hpp>
 
-#include <mha/files/own_keys.hpp>
+#include <mha/files/contents.hpp>
 
 namespace mha::naming {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Files whose metadata has keys of its own and is read as a config.json (files/own_keys.hpp).
+// Files whose metadata has keys of its own and is read as a config.json (files/contents.hpp).
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>

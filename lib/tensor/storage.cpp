@@ -1,6 +1,6 @@
 // Matrices that lie in another form: transposed, a part of a wider one, in another floating type.
 
-#include <mha/tensor/stored.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <mha/tensor/parts.hpp>
 
@@ -28,6 +28,10 @@ Tensor rows_of(const Tensor& matrix, std::size_t first, std::size_t rows) {
 
 void require_matrix(const Tensor& tensor) {
   if (tensor.rank() != 2) fail("{} is no matrix", to_string(tensor.shape()));
+}
+
+template <std::size_t Size> void swap_elements(std::byte* data, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) std::reverse(data + i * Size, data + (i + 1) * Size);
 }
 
 } // namespace
@@ -88,6 +92,12 @@ Tensor converted_when_read(const Tensor& matrix, DType dtype) {
   if (!as_stored || !is_floating(matrix.dtype()) || !is_floating(dtype))
     return convert(matrix, dtype);
   return Tensor::of_stored(stored, matrix.shape()[1], dtype);
+}
+
+void swap_bytes(std::byte* data, std::size_t count, std::size_t size) {
+  if (size == 2) swap_elements<2>(data, count);
+  if (size == 4) swap_elements<4>(data, count);
+  if (size == 8) swap_elements<8>(data, count);
 }
 
 } // namespace mha

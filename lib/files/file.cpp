@@ -1,12 +1,23 @@
-#include <mha/files/mapping.hpp>
+#include <mha/files/file.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
 
 #include <functional>
 #include <memory>
+#include <system_error>
+
+#include <unistd.h>
 
 namespace mha::io {
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string reason(int code) {
+  return std::error_code(code, std::generic_category()).message();
+}
 
 namespace {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Text from a file as one component of a path.
+// Names from files as parts of paths, and the targets of symbolic links.
 
 #include <string>
 #include <string_view>
@@ -15,5 +15,12 @@ std::string path_component(std::string_view name);
 /// Whether a name with slashes, as archives may have them, leads out of the folder that it is
 /// unpacked in: it begins with a slash, or a part of it is "..".
 bool leads_outside(std::string_view name);
+
+/// The path at the end of a chain of symbolic links; the path itself where it is no link. Throws
+/// Error for more links than Linux follows (ELOOP: a cycle).
+std::string resolve_links(const std::string& path);
+
+/// The absolute path without symbolic links, "." and ".."; the file need not exist.
+std::string canonical_path(const std::string& path);
 
 } // namespace mha::io
