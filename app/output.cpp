@@ -3,7 +3,7 @@
 #include <mha/files/inputs.hpp>
 #include <mha/files/paths.hpp>
 #include <mha/files/writer.hpp>
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/render/table.hpp>
 #include <mha/system/one_of.hpp>

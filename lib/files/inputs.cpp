@@ -39,7 +39,7 @@ struct ReadFolder {
   bool checkpoint = false; ///< or tokenizer; else .npy files
 };
 
-struct Known {
+struct KnownInputs {
   std::mutex mutex;
   int guards = 0;
   std::map<Identity, ReadFolder> folders;
@@ -49,8 +49,8 @@ struct Known {
   std::set<std::string> missing; ///< resolved paths of what will be read and is not there yet
 };
 
-Known& inputs() {
-  static Known all;
+KnownInputs& inputs() {
+  static KnownInputs all;
   return all;
 }
 
@@ -92,7 +92,7 @@ bool is_of_checkpoint(std::string_view name) {
 }
 
 /// What would be put beside the files of a folder that is read, and be read with them.
-void require_not_beside(const Known& all, const std::string& path, const std::string& place) {
+void require_not_beside(const KnownInputs& all, const std::string& path, const std::string& place) {
   const std::filesystem::path file(place);
   const std::filesystem::path parent = file.has_parent_path() ? file.parent_path() : ".";
   struct stat status {};
@@ -113,7 +113,7 @@ InputGuard::InputGuard() {
 }
 
 InputGuard::~InputGuard() {
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (--all.guards > 0) return;
   all.files.clear(), all.mapped.clear(), all.missing.clear();
@@ -130,7 +130,7 @@ NotAnInput::~NotAnInput() {
 void note_input(const std::string& path, const struct stat& status, bool mapped) {
   // Pipes and terminals cannot be replaced, and share inodes with nothing.
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (all.guards == 0 || unnoted > 0) return;
   all.files.emplace(identity_of(status), path);
@@ -145,7 +145,7 @@ void note_folder(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
   note_input(path, status, false);
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (all.guards == 0 || unnoted > 0) return;
   const auto [folder, added] = all.folders.emplace(identity_of(status), ReadFolder{path});
@@ -165,14 +165,14 @@ void note_later_input(const std::string& path) {
   if (path == "-") return;
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return note_input(path, status, false);
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::string resolved = canonical_path(path);
   const std::lock_guard lock(all.mutex);
   if (all.guards > 0) all.missing.insert(resolved);
 }
 
 void require_no_input(const std::string& path, bool into) {
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   {
     const std::lock_guard lock(all.mutex);
     if (all.guards == 0) return;
@@ -193,7 +193,7 @@ void require_no_input(const std::string& path, bool into) {
 }
 
 void require_unchanged_inputs() {
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   for (const auto& [identity, mapped] : all.mapped) {
     struct stat status {};

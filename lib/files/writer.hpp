@@ -56,33 +56,33 @@ public:
 };
 
 /// A run of an item's bytes and its checksum, for formats that have one.
-struct Extent {
+struct WrittenPiece {
   std::uint64_t offset = 0, size = 0;
   std::uint32_t crc = 0;
 };
 
 /// A record of the written parts of items: each element is written exactly once, by any thread.
-class WrittenExtents {
+class WrittenPieces {
 public:
-  WrittenExtents(std::string path, const std::vector<Item>& items);
+  WrittenPieces(std::string path, const std::vector<Item>& items);
 
   /// Checks that elements [offset, offset + count) lie in the item.
   void check(std::size_t item, std::size_t offset, std::size_t count) const;
   /// Records them as written. Thread-safe.
   void add(std::size_t item, std::size_t offset, std::size_t count, std::uint32_t crc = 0);
-  /// The extents of an item by their offsets; throws Error where elements are missing or overlap.
-  std::vector<Extent> whole(std::size_t item);
+  /// The pieces of an item by their offsets; throws Error where elements are missing or overlap.
+  std::vector<WrittenPiece> whole(std::size_t item);
 
-  std::size_t element_size(std::size_t item) const { return rows_[item].element; }
+  std::size_t element_size(std::size_t item) const { return records_[item].element; }
 
 private:
-  struct Row {
+  struct ItemRecord {
     std::string name;
     std::size_t count = 0, element = 0;
-    std::vector<Extent> extents;
+    std::vector<WrittenPiece> pieces;
   };
   std::string path_;
-  std::vector<Row> rows_;
+  std::vector<ItemRecord> records_;
   std::mutex mutex_;
 };
 

@@ -119,7 +119,7 @@ bool looks_like_another(const std::string& text) {
 
 /// A value as a setting's text. A text that looks like another value keeps its quotes, so that "4"
 /// is refused where 4 is meant.
-std::string text_of(const JsonNode& node) {
+std::string setting_text(const JsonNode& node) {
   if (node.is_number()) return number_of(node);
   if (!node.is_string())
     return node.is_object() || node.is_array() ? compact(node) : std::string(node.word());
@@ -141,12 +141,13 @@ void flatten(const JsonNode& node, const std::string& name,
     std::string list;
     std::size_t count = 0;
     node.each_element("a list", [&](const JsonNode& element) {
-      list += (list.empty() ? "" : ",") + text_of(element);
+      list += (list.empty() ? "" : ",") + setting_text(element);
       ++count;
     });
     into[name] = count == 1 ? fmt::format("[{}]", list) : list;
   } else {
-    into[name] = text_of(node); // "null", too: a family may say more of a key that is not there
+    into[name] =
+        setting_text(node); // "null", too: a family may say more of a key that is not there
   }
 }
 

@@ -32,7 +32,7 @@ public:
 
 private:
   Layout layout_;
-  WrittenExtents pieces_;
+  WrittenPieces pieces_;
   OutputFile file_;
 };
 

@@ -40,10 +40,21 @@ const Format& format_named(std::string_view name);
 const Format& format_to_write(const std::string& path, std::string_view format,
                               const Output& output);
 
+/// A writer for `path`: `format` by name, or "" to take it from the extension (a path without one,
+/// or ending in '/', is a folder of .npy). "-" is standard output. Several items and format "npy"
+/// make a folder; one item and a path ending in ".npy" make a file.
+std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
+                               const Output& output);
+
 /// Opens a file, a folder of .npy files, a checkpoint folder (config.json with model.safetensors,
 /// pytorch_model.bin or their shards) or "-". The extension decides; where it says nothing, the
 /// first bytes do. .bin that is no checkpoint and has no dtype and shape, .h5 and object
 /// arrays get an Error with the line of Python that converts them.
 Contents open(const std::string& path, const OpenOptions& options = {});
+
+/// Raw bytes as kernels write them, FILE:DTYPE[SHAPE]: a whole file as one tensor, numbers in the
+/// order of `shape` (last axis fastest), little-endian. Throws Error where the file has not exactly
+/// the bytes of `shape` and `dtype`.
+Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape);
 
 } // namespace mha::io

@@ -255,11 +255,11 @@ void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t cou
       (reader.offset() + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
   const std::uint64_t data_size = bytes.size > data_begin ? bytes.size - data_begin : 0;
   const auto shared_file = std::make_shared<const Bytes>(bytes);
-  struct Extent {
+  struct TensorBytes {
     std::uint64_t begin, end;
     std::string_view name;
   };
-  std::vector<Extent> extents;
+  std::vector<TensorBytes> places;
   for (auto& [tensor, offset] : tensors_and_offsets) {
     const std::uint64_t length = bytes_of_tensor(reader.file_name(), tensor);
     if (offset % alignment_bytes != 0)
@@ -269,14 +269,14 @@ void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t cou
       fail("{}: cut short: {} is {} of {}, {} bytes from byte {} of the data on, which has {}",
            reader.file_name(), shown(tensor.name), to_string(tensor.shape), tensor.type, length,
            offset, data_size);
-    if (length > 0) extents.push_back({offset, offset + length, tensor.name});
+    if (length > 0) places.push_back({offset, offset + length, tensor.name});
     tensor.file = shared_file, tensor.first = data_begin + offset, tensor.bytes = length;
   }
-  std::ranges::sort(extents, {}, &Extent::begin);
-  for (std::size_t i = 1; i < extents.size(); ++i)
-    if (extents[i].begin < extents[i - 1].end)
+  std::ranges::sort(places, {}, &TensorBytes::begin);
+  for (std::size_t i = 1; i < places.size(); ++i)
+    if (places[i].begin < places[i - 1].end)
       fail("{}: {} begins at byte {} of the data, before {} ends", reader.file_name(),
-           shown(extents[i].name), extents[i].begin, shown(extents[i - 1].name));
+           shown(places[i].name), places[i].begin, shown(places[i - 1].name));
   for (auto& [tensor, offset] : tensors_and_offsets) into.push_back(std::move(tensor));
 }
 

@@ -1,7 +1,7 @@
 // GGUF as a checkpoint: what llama.cpp's converter changed is turned back, so that names and
 // numbers are those that the model was published with.
 
-#include <mha/formats/gguf_checkpoint.hpp>
+#include <mha/formats/gguf_settings.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/named.hpp>
@@ -19,7 +19,7 @@ namespace mha::io {
 namespace {
 
 /// What is done to a tensor's numbers, or to their steps, once they are read.
-using Turn = std::function<Tensor(const Tensor&)>;
+using Transform = std::function<Tensor(const Tensor&)>;
 /// Of each row of the result, the row of the file.
 using RowOrder = std::vector<std::size_t>;
 
@@ -100,20 +100,24 @@ public:
   std::vector<Entry> entries;
 
 private:
-  void add(std::string name, const GgufTensor& tensor, Shape shape, const Turn& turn) {
+  void add(std::string name, const GgufTensor& tensor, Shape shape, const Transform& transform) {
     Entry entry;
     entry.name = std::move(name);
     entry.dtype = tensor.dtype;
     entry.shape = std::move(shape);
     entry.own_name = entry.name == tensor.name ? "" : tensor.name;
-    entry.read = [tensor, turn] { return turn ? turn(tensor.read()) : tensor.read(); };
+    entry.read = [tensor, transform] {
+      return transform ? transform(tensor.read()) : tensor.read();
+    };
     entry.blocks = tensor.blocks;
     if (tensor.blocks)
-      entry.steps = [tensor, turn] { return turn ? turn(tensor.steps()) : tensor.steps(); };
+      entry.steps = [tensor, transform] {
+        return transform ? transform(tensor.steps()) : tensor.steps();
+      };
     entries.push_back(std::move(entry));
   }
-  void add(std::string name, const GgufTensor& tensor, const Turn& turn = nullptr) {
-    add(std::move(name), tensor, tensor.shape, turn);
+  void add(std::string name, const GgufTensor& tensor, const Transform& transform = nullptr) {
+    add(std::move(name), tensor, tensor.shape, transform);
   }
 
   void present(const GgufTensor& tensor) {
@@ -173,7 +177,7 @@ private:
   }
 
   /// What the order of a tensor's rows is turned into; nothing where it stays.
-  Turn order_of(const GgufTensor& tensor, std::string_view name, std::size_t layer) const {
+  Transform order_of(const GgufTensor& tensor, std::string_view name, std::size_t layer) const {
     if (tensor.shape.empty() || tensor.shape.size() > 2) return nullptr;
     const std::size_t rows = tensor.shape[0];
     const bool of_k = name == "attn_k";

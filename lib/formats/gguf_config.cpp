@@ -1,9 +1,8 @@
 // GGUF's keys as a config.json says the same.
 
 #include <mha/files/text.hpp>
-#include <mha/formats/gguf_checkpoint.hpp>
-#include <mha/formats/gguf_keys.hpp>
 #include <mha/formats/gguf_settings.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <fmt/format.h>
 

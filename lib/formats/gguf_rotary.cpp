@@ -1,9 +1,8 @@
 // Rotation as GGUF's keys and tensors say it, and as llama.cpp takes what they leave out.
 
 #include <mha/files/text.hpp>
-#include <mha/formats/gguf_architectures.hpp>
-#include <mha/formats/gguf_keys.hpp>
 #include <mha/formats/gguf_settings.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <fmt/format.h>
 
@@ -18,7 +17,7 @@ constexpr std::string_view scaled_otherwise =
     "which is not computed here: a scaling without it expected";
 
 /// "1,1.25,…": the numbers of a small tensor, times a factor.
-std::string list_of(const GgufSettings& settings, const GgufTensor& tensor, double factor) {
+std::string factors_text(const GgufSettings& settings, const GgufTensor& tensor, double factor) {
   constexpr std::size_t most = 4096;
   if (tensor.dtype != DType::f32 || tensor.blocks || tensor.shape.size() != 1 ||
       tensor.shape[0] > most)
@@ -167,8 +166,8 @@ private:
   void divide(const GgufTensor& in_long, const GgufTensor& in_short,
               std::optional<double> original) {
     settings_.set("rope_scaling.rope_type", "longrope");
-    settings_.set("rope_scaling.long_factor", list_of(settings_, in_long, factor_));
-    settings_.set("rope_scaling.short_factor", list_of(settings_, in_short, factor_));
+    settings_.set("rope_scaling.long_factor", factors_text(settings_, in_long, factor_));
+    settings_.set("rope_scaling.short_factor", factors_text(settings_, in_short, factor_));
     settings_.set_number("rope_scaling.attention_factor", attention_);
     set_original(original);
     if (!settings_.value("context_length")) settings_.set_number("rope_scaling.factor", 1);

@@ -2,6 +2,7 @@
 // A config.json in the making, from the keys of a GGUF file: private to the files that present it.
 
 #include <mha/formats/gguf.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <set>
 
@@ -59,5 +60,9 @@ void require_gguf_widths(GgufSettings& settings);
 
 /// Rotation, its scaling, and what multiplies queries by their positions.
 void take_gguf_rotary(GgufSettings& settings);
+
+/// The keys of a file as a config.json, flattened as Contents::config is.
+std::map<std::string, std::string> config_of_gguf(const Gguf& file,
+                                                  const GgufArchitecture& architecture);
 
 } // namespace mha::io

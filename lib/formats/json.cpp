@@ -1,8 +1,8 @@
 #include <mha/formats/json.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/json_array.hpp>
 #include <mha/formats/json_node.hpp>
-#include <mha/formats/json_tensor.hpp>
 #include <mha/system/characters.hpp>
 
 #include <map>

@@ -1,9 +1,11 @@
 #pragma once
-// A JSON list as an array of numbers or a list of text.
+// JSON lists as arrays of numbers or lists of text, and objects as tensors.
 
 #include <mha/formats/json_scanner.hpp>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace mha::io {
 
@@ -29,5 +31,20 @@ Tensor read_json_number(JsonScanner& scanner, JsonNumbers kind);
 
 /// The value of "NaN", "Infinity" and "-Infinity".
 std::optional<double> number_word(std::string_view word);
+
+/// One value of a document that is no object.
+struct JsonValue {
+  const char* at = nullptr; ///< where it stands
+  std::optional<JsonArray> array;
+  std::optional<std::string> scalar; ///< as text; nothing for null
+};
+
+/// How the numbers of "data" are read under the dtype of that name: whole numbers keep all digits.
+JsonNumbers numbers_for(const std::optional<std::string>& dtype);
+
+/// The tensor of such an object; `shape` and `dtype` may be missing. Mistakes are reported at the
+/// place of the value that is wrong.
+Tensor json_tensor(JsonScanner& scanner, const JsonValue* shape, const JsonValue* dtype,
+                   JsonValue& data);
 
 } // namespace mha::io

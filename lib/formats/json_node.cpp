@@ -185,7 +185,7 @@ std::vector<JsonNode> JsonNode::elements(std::string_view what) const {
   return list;
 }
 
-JsonNode::Extent JsonNode::extent() const {
+JsonNode::ValueSize JsonNode::extent() const {
   const auto known = text_->large.find(at_);
   if (known == text_->large.end()) return {};
   return {known->second.count, static_cast<std::size_t>(known->second.end - at_)};

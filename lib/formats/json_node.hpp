@@ -103,10 +103,10 @@ public:
   std::vector<std::pair<std::string, JsonNode>> members(std::string_view what) const;
   std::vector<JsonNode> elements(std::string_view what) const;
   /// What the members or elements of a large value need room for; zeros of a small one.
-  struct Extent {
+  struct ValueSize {
     std::size_t count = 0, bytes = 0;
   };
-  Extent extent() const;
+  ValueSize extent() const;
 
   std::string text(std::string_view what) const;
   /// The same without a copy where the text has no escapes; else `decoded` holds it.

@@ -1,4 +1,4 @@
-#include <mha/formats/json_tensor.hpp>
+#include <mha/formats/json_array.hpp>
 
 #include <mha/files/text.hpp>
 

@@ -114,7 +114,7 @@ private:
   }
 
   Output output_;
-  WrittenExtents pieces_;
+  WrittenPieces pieces_;
   std::vector<Tensor> tensors_;
   OutputFile file_;
   std::string text_;

@@ -2,7 +2,6 @@
 
 #include <mha/files/text.hpp>
 #include <mha/formats/foreign.hpp>
-#include <mha/formats/npy_literal.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/tensor/storage.hpp>

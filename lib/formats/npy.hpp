@@ -1,10 +1,12 @@
 #pragma once
-// The NPY format: the header of one array, whether a file of its own or a member of an NPZ.
+// NumPy's formats: NPY, the file of one array, and NPZ, an archive of such files.
 
 #include <mha/files/contents.hpp>
-#include <mha/formats/npy_literal.hpp>
+#include <mha/formats/flat.hpp>
 
 #include <functional>
+#include <string>
+#include <string_view>
 
 namespace mha::io {
 
@@ -29,6 +31,18 @@ struct NpyHeader {
   std::uint64_t bytes = 0; ///< of all elements
 };
 
+/// The Python literal in an NPY header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+struct NpyLiteral {
+  std::string descr;
+  bool structured = false; ///< descr is a list of fields
+  bool fortran = false;
+  Shape shape;
+};
+
+/// Parses the dictionary, whatever the order of its keys and its spacing; throws Error
+/// "WHERE: NPY header: …" for anything else.
+NpyLiteral parse_npy_literal(const std::string& where, std::string_view text);
+
 /// What an array of `size` bytes is, checked; its elements start at 0.
 NpyHeader npy_header(const NpyPlace& place, const NpyLiteral& literal, std::uint64_t size);
 /// The length of the header in bytes, from its first 12; throws Error where these begin no NPY
@@ -46,5 +60,21 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
 
 /// A lone .npy file; its stem is the tensor's name.
 Contents read_npy(const Bytes& bytes, bool void_is_bf16);
+
+/// Reads the directory and the header of every array; the numbers when they are asked for.
+Contents read_npz(const Bytes& bytes, bool void_is_bf16);
+std::unique_ptr<Writer> create_npz(const std::string& path, const Output& output);
+
+std::unique_ptr<Writer> create_npy(const std::string& path, const Output& output);
+Layout npy_layout(const std::string& path, const Output& output);
+
+/// The header of an item, a multiple of 64 bytes; throws Error for bfloat16, which NPY has not.
+std::string npy_header(const std::string& path, const Item& item);
+/// A whole .npy of a setting or of a list of text.
+std::string npy_of_scalar(const std::string& text);
+std::string npy_of_labels(const std::vector<std::string>& texts, const Shape& shape);
+
+/// Settings and labels as (name, whole .npy), in their order.
+std::vector<std::pair<std::string, std::string>> npy_extras(const Output& output);
 
 } // namespace mha::io

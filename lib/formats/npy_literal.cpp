@@ -1,4 +1,4 @@
-#include <mha/formats/npy_literal.hpp>
+#include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/parse.hpp>
@@ -7,9 +7,9 @@ namespace mha::io {
 
 namespace {
 
-class Parser {
+class LiteralParser {
 public:
-  Parser(const std::string& where, std::string_view text) : where_(where), text_(text) {}
+  LiteralParser(const std::string& where, std::string_view text) : where_(where), text_(text) {}
 
   NpyLiteral parse() {
     NpyLiteral literal;
@@ -101,7 +101,7 @@ private:
 } // namespace
 
 NpyLiteral parse_npy_literal(const std::string& where, std::string_view text) {
-  return Parser(where, text).parse();
+  return LiteralParser(where, text).parse();
 }
 
 } // namespace mha::io

@@ -1,4 +1,4 @@
-#include <mha/formats/npy_writer.hpp>
+#include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
@@ -12,7 +12,7 @@ namespace mha::io {
 
 namespace {
 
-std::string_view descr_of(DType dtype) {
+std::string_view descr_code(DType dtype) {
   constexpr std::array<std::string_view, 13> codes{"<f8", "<f4", "<f2", "",    "<i8", "<i4", "<i2",
                                                    "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"};
   return codes[static_cast<std::size_t>(dtype)];
@@ -50,7 +50,7 @@ std::string npy_header(const std::string& path, const Item& item) {
     fail("{}: {} is bfloat16, which NumPy files have not: write .safetensors or .json, or give it "
          "as float32, which loses nothing",
          shown(path), shown(item.name));
-  return header_of(descr_of(item.dtype), item.shape);
+  return header_of(descr_code(item.dtype), item.shape);
 }
 
 std::string npy_of_scalar(const std::string& text) {

@@ -1,4 +1,4 @@
-#include <mha/formats/numpy_pickle.hpp>
+#include <mha/formats/torch_values.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/npy.hpp>
@@ -45,8 +45,8 @@ PickledArray array_of(const Pickle& pickle, const std::string& where, PickleRef 
 }
 
 /// "<f4" of dtype("f4") with the state (3, "<", …).
-std::string descr_of(const Pickle& pickle, const std::string& where, PickleRef dtype,
-                     bool& structured) {
+std::string pickled_descr(const Pickle& pickle, const std::string& where, PickleRef dtype,
+                          bool& structured) {
   const bool is_dtype =
       pickle.is(dtype, PickleKind::call) && pickle.call(dtype) == PickleCall::dtype;
   if (!is_dtype) refuse_array(where);
@@ -107,7 +107,7 @@ void add_pickled_array(Contents& contents, const std::shared_ptr<const PickleFil
                        fmt::format("{}={}:{}", spoken, path, spoken), false};
   const PickledArray array = array_of(pickle, place.where, value);
   NpyLiteral literal;
-  literal.descr = descr_of(pickle, place.where, array.dtype, literal.structured);
+  literal.descr = pickled_descr(pickle, place.where, array.dtype, literal.structured);
   literal.fortran = array.fortran;
   literal.shape = shape_of_array(pickle, place.where, array.shape);
 

@@ -3,7 +3,6 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_graph.hpp>
-#include <mha/formats/onnx_lengths.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 

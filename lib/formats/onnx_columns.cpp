@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t most_heads = 1 << 12, most_head_width = 1 << 14;
 
-using Element = OnnxColumnElement;
-
 class OperandReader {
 public:
   OperandReader(const OnnxFlow& flow, const OnnxProjections& projections,
@@ -80,19 +78,19 @@ private:
     return true;
   }
 
-  std::optional<Element> element(const OnnxForm::Term& term) {
+  std::optional<OnnxColumnElement> element(const OnnxForm::Term& term) {
     const auto found = onnx_column_element(flow_, operand_, term);
     if (!found && flow_.resolved(term.value) != operand_.normed) note_maker(term.value);
     return found;
   }
-  std::optional<Element> element(std::int64_t l, std::int64_t t, std::int64_t d) {
+  std::optional<OnnxColumnElement> element(std::int64_t l, std::int64_t t, std::int64_t d) {
     const OnnxForm form = elements_(l, t, d);
     if (form.terms.size() == 1) return element(form.terms[0]);
     for (const OnnxForm::Term& term : form.terms) element(term);
     return std::nullopt;
   }
 
-  bool find_columns(const std::vector<std::int64_t>& heads, const Element& origin) {
+  bool find_columns(const std::vector<std::int64_t>& heads, const OnnxColumnElement& origin) {
     std::vector<std::int64_t> of_head, of_place;
     std::vector<double> factors;
     for (const std::int64_t l : heads) {
@@ -151,13 +149,13 @@ private:
   }
 
   /// Row 1's element `d` of a head: its own factor, and that of the element which turns with it.
-  struct Turn {
+  struct FoundTurn {
     std::size_t partner = 0;
     double own = 0, other = 0;
   };
-  std::optional<Turn> turn_of(std::int64_t head, std::size_t d) {
+  std::optional<FoundTurn> turn_of(std::int64_t head, std::size_t d) {
     const std::vector<std::size_t>& columns = operand_.columns.columns;
-    Turn turn{.partner = d};
+    FoundTurn turn{.partner = d};
     const OnnxForm form = elements_(head, 1, static_cast<std::int64_t>(d));
     for (const OnnxForm::Term& term : form.terms) {
       const auto one = element(term);
@@ -188,7 +186,7 @@ private:
     const std::vector<std::size_t>& columns = operand_.columns.columns;
     std::size_t first = width, last = 0;
     for (std::size_t d = 0; d < width; ++d) {
-      const std::optional<Turn> found = turn_of(head, d);
+      const std::optional<FoundTurn> found = turn_of(head, d);
       if (!found) return false;
       partner[d] = found->partner;
       if (found->other == 0) continue;
@@ -264,7 +262,7 @@ private:
 std::optional<OnnxColumnElement>
 onnx_column_element(const OnnxFlow& flow, const OnnxOperand& operand, const OnnxForm::Term& term) {
   int value = flow.resolved(term.value);
-  Element found{.factor = term.factor};
+  OnnxColumnElement found{.factor = term.factor};
   std::int64_t at = term.at;
   if (operand.norm) {
     if (value != operand.normed) return std::nullopt;

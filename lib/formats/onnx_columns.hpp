@@ -1,5 +1,6 @@
 #pragma once
-// Which columns of which projection a site's heads are: private to onnx_layers.cpp.
+// The projections of a site: which columns its heads are, and the output projection. Private to
+// onnx_layers.cpp.
 
 #include <mha/formats/onnx_layers.hpp>
 
@@ -61,5 +62,19 @@ std::vector<std::vector<double>> onnx_constant_rows(const OnnxFlow& flow,
                                                     const std::vector<std::int64_t>& heads,
                                                     std::int64_t length, std::int64_t width,
                                                     std::int64_t count);
+
+struct OnnxOutput {
+  const OnnxProjection* projection;
+  std::vector<std::size_t> rows; ///< of its weight, in the layer's order of heads
+  int bias = -1;
+  std::vector<int> roundings; ///< steps before it that round
+};
+
+/// The projection that head_out enters as it is, for every token; nothing where there is none, and
+/// `others` are the steps that it enters instead.
+std::optional<OnnxOutput> onnx_output(const OnnxFlow& flow, const OnnxProjections& projections,
+                                      const OnnxAttentionSite& site,
+                                      const std::vector<std::int64_t>& heads,
+                                      std::vector<int>& others);
 
 } // namespace mha::io

@@ -3,7 +3,6 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_columns.hpp>
-#include <mha/formats/onnx_output.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>

@@ -37,7 +37,7 @@ bool is_mean_of_rows(const OnnxFlow& flow, const OnnxStep* step) {
   return std::equal(in->begin(), in->end() - 1, out->begin());
 }
 
-std::vector<double> list_of(const OnnxFlow& flow, int value) {
+std::vector<double> numbers_in(const OnnxFlow& flow, int value) {
   constexpr std::size_t most = 1 << 16;
   return value < 0 ? std::vector<double>{} : flow.numbers(value, most);
 }
@@ -55,8 +55,8 @@ std::optional<OnnxNorm> operator_norm(const OnnxFlow& flow, const OnnxStep& step
   norm.x = step.inputs[0], norm.rms = !layer;
   norm.eps = step.number("epsilon").value_or(1e-5);
   norm.width = static_cast<std::size_t>(shape->back());
-  norm.weight = list_of(flow, step.input(1));
-  norm.bias = list_of(flow, layer ? step.input(2) : -1);
+  norm.weight = numbers_in(flow, step.input(1));
+  norm.bias = numbers_in(flow, layer ? step.input(2) : -1);
   if (norm.weight.size() != norm.width || (!norm.bias.empty() && norm.bias.size() != norm.width))
     return std::nullopt;
   return norm;

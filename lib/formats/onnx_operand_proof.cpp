@@ -77,12 +77,12 @@ private:
   }
 
   /// The rotation of a place: the cosine of its angle, the sine with its sign, and its partner.
-  struct Turn {
+  struct ExpectedTurn {
     double own = 1, other = 0;
     std::size_t partner;
   };
-  Turn turn_of(std::int64_t t, std::size_t d) const {
-    Turn turn{.partner = d};
+  ExpectedTurn turn_of(std::int64_t t, std::size_t d) const {
+    ExpectedTurn turn{.partner = d};
     const std::optional<OnnxRope>& rope = operand_.rope;
     if (!rope || d < rope->first || d >= rope->first + rope->dims) return turn;
     const std::size_t place = d - rope->first, half = rope->dims / 2;
@@ -111,7 +111,7 @@ private:
     const auto d = static_cast<std::size_t>(at);
     const std::int64_t l = texts_[static_cast<std::size_t>(text)][static_cast<std::size_t>(head)];
     const OnnxForm form = place_.elements(l, t, at);
-    const Turn turn = turn_of(t, d);
+    const ExpectedTurn turn = turn_of(t, d);
     const std::int64_t row = text * text_stride_ + t * stride_;
     const std::size_t* columns =
         &operand_.columns.columns[static_cast<std::size_t>(head) * operand_.columns.width];

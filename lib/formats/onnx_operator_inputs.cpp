@@ -1,4 +1,4 @@
-#include <mha/formats/onnx_operator_inputs.hpp>
+#include <mha/formats/onnx_operators.hpp>
 
 #include <mha/formats/onnx_between.hpp>
 #include <mha/system/one_of.hpp>

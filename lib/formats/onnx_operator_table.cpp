@@ -1,4 +1,4 @@
-#include <mha/formats/onnx_operator_table.hpp>
+#include <mha/formats/onnx_operators.hpp>
 
 #include <mha/files/text.hpp>
 

@@ -1,8 +1,7 @@
 // Attention as an operator: com.microsoft's (ONNX Runtime's contrib operators) and opset 23's.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
-#include <mha/formats/onnx_operator_inputs.hpp>
-#include <mha/formats/onnx_operator_table.hpp>
+#include <mha/formats/onnx_operators.hpp>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <mha/formats/onnx_output.hpp>
+#include <mha/formats/onnx_columns.hpp>
 
 #include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_proof.hpp>

@@ -1,6 +1,5 @@
 // Shapes of products, convolutions and attention.
 
-#include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/formats/onnx_shapes.hpp>
 #include <mha/system/one_of.hpp>
 

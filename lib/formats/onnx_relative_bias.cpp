@@ -9,7 +9,7 @@ namespace mha::io {
 
 namespace {
 
-constexpr double hidden_below = -1000;   ///< masks are below it, biases above
+constexpr double least_bias = -1000;     ///< masks are below it, biases above
 constexpr std::int64_t far_enough = 300; ///< distances that tell T5's usual 128 from others
 
 /// A table of (rows, heads) and the fixed value whose elements choose its rows.
@@ -48,7 +48,7 @@ bool adds_rows_of(const OnnxFlow& flow, const OnnxAttentionSite& site,
       for (std::int64_t h = 0; h < found.heads; ++h) {
         const auto added = site.added(heads[static_cast<std::size_t>(h)], t, s);
         if (!added) return false;
-        if (*added < hidden_below) continue;
+        if (*added < least_bias) continue;
         const auto number = flow.number(found.table, *row * found.heads + h);
         if (!number || std::abs(*number - *added) > 1e-6 * (1 + std::abs(*added))) return false;
       }

@@ -1,6 +1,5 @@
 #include <mha/formats/onnx_shapes.hpp>
 
-#include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>

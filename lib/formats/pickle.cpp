@@ -2,7 +2,7 @@
 
 #include <mha/formats/pickle.hpp>
 
-#include <mha/formats/pickle_calls.hpp>
+#include <mha/formats/pickle_builder.hpp>
 
 #include <bit>
 

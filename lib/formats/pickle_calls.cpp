@@ -1,4 +1,4 @@
-#include <mha/formats/pickle_calls.hpp>
+#include <mha/formats/pickle_builder.hpp>
 
 #include <mha/system/named.hpp>
 

@@ -1,4 +1,4 @@
-#include <mha/formats/pickle_text.hpp>
+#include <mha/formats/pickle_builder.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>

@@ -1,7 +1,7 @@
 #include <mha/formats/shard_file.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/unaligned.hpp>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view part_key = "part", run_key = "part_run", items_key = "part_items";
 
-std::string text_of(const Contents& contents, std::string_view key) {
+std::string scalar_text(const Contents& contents, std::string_view key) {
   for (const auto& [name, value] : contents.scalars)
     if (name == key) return value;
   return "";
@@ -104,8 +104,8 @@ ReadShard read_part(const Contents& contents) {
   if (!is_shard(contents))
     fail("{}: no part of a dump (made by `dump <part> I/N`), and so not to be joined with one",
          shown(contents.name));
-  ReadShard part{&contents, 0, 0, text_of(contents, run_key), {}};
-  const std::string text = text_of(contents, part_key);
+  ReadShard part{&contents, 0, 0, scalar_text(contents, run_key), {}};
+  const std::string text = scalar_text(contents, part_key);
   std::string_view rest = text;
   part.index = take_number<std::size_t>(rest).value_or(0);
   if (rest.starts_with('/')) part.count = parse_number<std::size_t>(rest.substr(1)).value_or(0);
@@ -214,11 +214,11 @@ std::unique_ptr<Writer> create_shard(const std::string& path, std::string_view f
 }
 
 bool is_shard(const Contents& contents) {
-  return !text_of(contents, part_key).empty() && !text_of(contents, run_key).empty();
+  return !scalar_text(contents, part_key).empty() && !scalar_text(contents, run_key).empty();
 }
 
 std::string shard_title(const Contents& contents) {
-  return fmt::format("part {} of a dump", shown(text_of(contents, part_key)));
+  return fmt::format("part {} of a dump", shown(scalar_text(contents, part_key)));
 }
 
 void join_shards(const std::vector<Contents>& files, const std::string& path,

@@ -1,4 +1,3 @@
-#include <mha/formats/state_dict.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/pickle_walk.hpp>

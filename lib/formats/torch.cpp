@@ -1,7 +1,6 @@
 #include <mha/formats/torch.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/torch_legacy.hpp>
 #include <mha/formats/torch_values.hpp>
 #include <mha/formats/zip.hpp>
 

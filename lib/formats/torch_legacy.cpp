@@ -1,4 +1,3 @@
-#include <mha/formats/torch_legacy.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/torch_values.hpp>

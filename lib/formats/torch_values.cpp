@@ -1,8 +1,7 @@
 #include <mha/formats/torch_values.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/numpy_pickle.hpp>
-#include <mha/formats/state_dict.hpp>
+#include <mha/formats/pickle_walk.hpp>
 
 #include <fmt/format.h>
 

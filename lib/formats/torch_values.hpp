@@ -1,5 +1,6 @@
 #pragma once
-// From the values of a pickle to a file's contents: tensors of PyTorch, arrays of NumPy.
+// From the values of a pickle to a file's contents: tensors of PyTorch, arrays of NumPy. Private to
+// the files that read PyTorch's formats.
 
 #include <mha/files/contents.hpp>
 #include <mha/formats/pickle.hpp>
@@ -41,5 +42,15 @@ StoredId stored_id(const Pickle& pickle, Pickle::Ref at, const std::string& wher
 /// Everything that the pickle holds, under the names of its state dictionary (state_dict.hpp).
 void add_values(Contents& contents, const std::shared_ptr<const PickleFile>& file,
                 const FindStorage& find);
+
+/// Adds what numpy's _reconstruct, _frombuffer or scalar would make: an array, a list of text, or a
+/// number, which is a setting. Throws Error where its state does not fit together.
+void add_pickled_array(Contents& contents, const std::shared_ptr<const PickleFile>& file,
+                       std::string name, Pickle::Ref value);
+
+/// Whether the first pickle of a file is the number that such files begin with.
+bool is_legacy_mark(const Pickle& pickle);
+/// Reads the file whose first pickle ends before byte `start`.
+Contents read_legacy_torch(const Bytes& bytes, std::size_t start);
 
 } // namespace mha::io

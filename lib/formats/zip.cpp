@@ -21,9 +21,9 @@ constexpr std::uint64_t unknown32 = 0xffffffff;
 constexpr std::uint64_t most_ratio = 1032, most_extra = 64;
 
 /// Little-endian numbers of an archive; the caller has checked the place.
-class Reader {
+class ZipReader {
 public:
-  explicit Reader(const Bytes& archive) : text_(archive.text()) {}
+  explicit ZipReader(const Bytes& archive) : text_(archive.text()) {}
   std::uint64_t number(std::uint64_t at, std::size_t bytes) const {
     std::uint64_t value = 0;
     for (std::size_t i = bytes; i-- > 0;)
@@ -45,12 +45,12 @@ private:
   std::string_view text_;
 };
 
-struct Directory {
+struct ZipDirectory {
   std::uint64_t offset = 0, size = 0, members = 0;
 };
 
 /// Where the end record lies: it is the archive's last, but for a comment of up to 64 KiB.
-std::uint64_t find_end(const Bytes& archive, const Reader& reader, const std::string& where) {
+std::uint64_t find_end(const Bytes& archive, const ZipReader& reader, const std::string& where) {
   if (archive.size < end_size)
     fail("{}: cut short: no ZIP archive has {} bytes", where, archive.size);
   std::uint64_t end = archive.size - end_size;
@@ -61,20 +61,21 @@ std::uint64_t find_end(const Bytes& archive, const Reader& reader, const std::st
   return end;
 }
 
-Directory find_directory(const Bytes& archive, const Reader& reader, const std::string& where) {
+ZipDirectory find_directory(const Bytes& archive, const ZipReader& reader,
+                            const std::string& where) {
   const std::uint64_t end = find_end(archive, reader, where);
-  Directory directory{reader.u32(end + 16), reader.u32(end + 12), reader.u16(end + 10)};
+  ZipDirectory directory{reader.u32(end + 16), reader.u32(end + 12), reader.u16(end + 10)};
   if (reader.u16(end + 4) != 0 || reader.u16(end + 8) != reader.u16(end + 10))
     fail("{}: part of a ZIP archive in several files, which is not read", where);
   std::uint64_t limit = end;
   if (end >= 20 && reader.u32(end - 20) == locator64_signature) {
     const std::uint64_t end64 = reader.u64(end - 12);
-    if (!Reader::inside(end64, end64_size, end - 20) || reader.u32(end64) != end64_signature)
+    if (!ZipReader::inside(end64, end64_size, end - 20) || reader.u32(end64) != end64_signature)
       fail("{}: the ZIP64 record is not where it is said to be", where);
     directory = {reader.u64(end64 + 48), reader.u64(end64 + 40), reader.u64(end64 + 32)};
     limit = end64;
   }
-  if (!Reader::inside(directory.offset, directory.size, limit))
+  if (!ZipReader::inside(directory.offset, directory.size, limit))
     fail("{}: the ZIP directory claims {} bytes at {}, outside of the file", where, directory.size,
          directory.offset);
   if (directory.members > directory.size / central_size)
@@ -84,8 +85,8 @@ Directory find_directory(const Bytes& archive, const Reader& reader, const std::
 }
 
 /// ZIP64's extra field has, in this order, those of the three that did not fit into 32 bits.
-void read_zip64(const Reader& reader, const ZipMember& member, std::uint64_t at, std::uint64_t size,
-                std::initializer_list<std::uint64_t*> fields) {
+void read_zip64(const ZipReader& reader, const ZipMember& member, std::uint64_t at,
+                std::uint64_t size, std::initializer_list<std::uint64_t*> fields) {
   const bool wanted = std::ranges::any_of(fields, [](auto* f) { return *f == unknown32; });
   if (!wanted) return;
   while (size >= 4) {
@@ -109,12 +110,12 @@ void read_zip64(const Reader& reader, const ZipMember& member, std::uint64_t at,
 }
 
 /// Checks the header that lies before the member's bytes, and finds where they start.
-void locate(const Reader& reader, ZipMember& member, std::uint64_t header, std::uint64_t limit) {
-  if (!Reader::inside(header, local_size, limit) || reader.u32(header) != local_signature)
+void locate(const ZipReader& reader, ZipMember& member, std::uint64_t header, std::uint64_t limit) {
+  if (!ZipReader::inside(header, local_size, limit) || reader.u32(header) != local_signature)
     fail("{}: no member at {}, where the ZIP directory says", member.where, header);
   const std::uint64_t names = reader.u16(header + 26), extra = reader.u16(header + 28);
   member.offset = header + local_size + names + extra;
-  if (!Reader::inside(member.offset, member.packed, limit))
+  if (!ZipReader::inside(member.offset, member.packed, limit))
     fail("{}: claims {} bytes at {}, beyond the archive's directory", member.where, member.packed,
          header);
   if (reader.text(header + local_size, names) != member.name)
@@ -181,26 +182,26 @@ void require_crc(const ZipMember& member, std::uint32_t crc) {
 } // namespace
 
 std::string zip_comment(const Bytes& archive) {
-  const std::uint64_t end = find_end(archive, Reader(archive), shown(archive.name));
+  const std::uint64_t end = find_end(archive, ZipReader(archive), shown(archive.name));
   return std::string(archive.text().substr(end + end_size));
 }
 
 std::vector<ZipMember> zip_members(const Bytes& archive) {
-  const Reader reader(archive);
+  const ZipReader reader(archive);
   const std::string where = shown(archive.name);
-  const Directory directory = find_directory(archive, reader, where);
+  const ZipDirectory directory = find_directory(archive, reader, where);
 
   std::vector<ZipMember> members;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places; // first and last byte + 1
   std::uint64_t at = directory.offset;
   const std::uint64_t limit = directory.offset + directory.size;
   for (std::uint64_t i = 0; i < directory.members; ++i) {
-    if (!Reader::inside(at, central_size, limit) || reader.u32(at) != central_signature)
+    if (!ZipReader::inside(at, central_size, limit) || reader.u32(at) != central_signature)
       fail("{}: entry {} of the ZIP directory is damaged", where, i);
     const std::uint64_t flags = reader.u16(at + 8), method = reader.u16(at + 10);
     const std::uint64_t names = reader.u16(at + 28), extra = reader.u16(at + 30);
     const std::uint64_t comment = reader.u16(at + 32);
-    if (!Reader::inside(at + central_size, names + extra + comment, limit))
+    if (!ZipReader::inside(at + central_size, names + extra + comment, limit))
       fail("{}: entry {} of the ZIP directory is damaged", where, i);
 
     ZipMember member;

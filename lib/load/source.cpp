@@ -4,7 +4,6 @@
 #include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
-#include <mha/formats/raw.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 

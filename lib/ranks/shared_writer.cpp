@@ -3,8 +3,8 @@
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
-#include <mha/formats/create.hpp>
 #include <mha/formats/flat.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/ranks/ranks.hpp>
 
 #include <atomic>
