@@ -24,33 +24,34 @@ struct Bytes {
 /// "PATH: is a device" …
 Bytes read_bytes(const std::string& path);
 
-/// The same for a file that was found in a folder, not named by the user: a regular one, or Error
-/// "PATH: is a device, …". A pipe would be waited for, and a device may have no end.
+/// read_bytes for a file that was found in a folder, not named by the user. Throws Error "PATH: is
+/// a device; …" unless it is a regular file: opening a pipe would block, and a device may have no
+/// end.
 Bytes read_member(const std::string& path);
 
-/// The pages of a mapped file between two places have been read: they need not stay in memory.
-/// A later read gets them from the file.
+/// Drops the pages of a mapped file between two addresses from memory. A later read gets them from
+/// the file again.
 void forget(const Bytes& bytes, const char* first, const char* last);
-/// `size` bytes from place `first` on, where they are. When the last holder is gone, their pages
-/// are forgotten.
+/// `size` bytes from offset `first` on, without a copy. Their pages are dropped from memory with
+/// the last reference.
 std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size);
 
-/// A pipe may have no end (`yes |`, `<(cat /dev/zero)`). It is read up to a limit that a message
-/// states, and no further than its beginning if that is of nothing that can be meant. Files have
-/// their length, and are read as they are.
+/// A limit for pipes, which may have no end (`yes |`, `<(cat /dev/zero)`). Reading stops at the
+/// limit, or after the first bytes if they belong to no supported format. Files have a length and
+/// need no limit.
 struct StreamLimit {
-  std::size_t bytes = 0; ///< 0: half of the memory that there is
+  std::size_t bytes = 0; ///< 0: half of the available memory
   std::string_view what = "an input";
-  /// Whether a stream that begins so can be what is meant; where it cannot, the beginning is all
-  /// that is read, and the reader says what is wrong. nullptr: any can.
+  /// Whether a stream with these first bytes can be a valid input. If not, only the first bytes are
+  /// returned, and their reader reports the mistake. nullptr accepts all streams.
   bool (*possible)(std::span<const std::byte> first) = nullptr;
 };
 
 /// Texts, labels and configs from a pipe.
 inline constexpr StreamLimit text_limit{std::size_t{64} << 20, "a text", nullptr};
 
-/// read_bytes (contents.hpp) with a limit for streams. Throws Error "PATH: is longer than 64 MiB,
-/// as much as is read of a pipe for a text; save it to a file".
+/// read_bytes with a limit for streams. Throws Error "PATH: is longer than 64 MiB, the most that is
+/// read from a pipe for a text; save it to a file".
 Bytes read_bytes(const std::string& path, const StreamLimit& limit);
 
 /// Throws Error, with the command that downloads the file, where the bytes are a Git LFS pointer.

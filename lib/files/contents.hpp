@@ -15,12 +15,15 @@
 
 namespace mha::io {
 
-/// "own_key.rope_theta" → "llama.rope.freq_base": what the file calls a key of the config. Only of
-/// these a reader must have made something.
+// Sections of Contents::config for formats whose metadata is translated to a config.json. No
+// model's config has these names.
+
+/// "own_key.rope_theta" → "llama.rope.freq_base": the file's own name of a key of the config. Every
+/// such key must be used by a reader.
 inline constexpr std::string_view own_key_section = "own_key.";
 /// "refused.llama.attention.causal" → "is false, …": why no layer of the file can be computed.
 inline constexpr std::string_view refused_section = "refused.";
-/// "doubted.llama.attention.layer_norm_rms_epsilon" → "is missing, …": what the user must settle.
+/// "doubted.llama.attention.layer_norm_rms_epsilon" → "is missing, …": the user must decide.
 inline constexpr std::string_view doubted_section = "doubted.";
 
 /// One tensor of a file. Its size has been checked against the file; `read` costs only what it
@@ -29,17 +32,18 @@ struct Entry {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  /// Numbers written without a dtype (JSON lists): f64, but they do not decide the precision.
+  /// The numbers were written without a dtype (JSON lists). They are f64, but this does not set the
+  /// precision of the computation.
   bool weak_dtype = false;
   std::function<Tensor()> read;
-  /// Of numbers that the file stores in blocks: their type. `read` decodes them, to `dtype`.
+  /// The block type, if the file stores the numbers in blocks; `read` decodes them to `dtype`.
   const BlockType* blocks = nullptr;
-  /// Then also, in the shape and order of what is read: how far the neighbouring numbers lie that a
-  /// block could have stored in an element's place.
+  /// For blocks: at each element, the distance to the next number that the block can represent, in
+  /// the shape and order of `read`.
   std::function<Tensor()> steps = nullptr;
   /// What the file calls the tensor, where `name` is what checkpoints call it.
   std::string own_name = {};
-  /// The tensor's own name where another stands for it.
+  /// The tensor's name in the file.
   const std::string& name_in_file() const { return own_name.empty() ? name : own_name; }
 
   /// "Q4_K", "float16": the type as the file has it.
@@ -48,7 +52,7 @@ struct Entry {
 
 struct KeptGraph;
 
-/// What a file, folder or checkpoint holds.
+/// The contents of a file, folder or checkpoint.
 struct Contents {
   std::string name;   ///< as the user wrote it, for messages
   std::string format; ///< "npz", "safetensors", "folder", "checkpoint" …
@@ -63,20 +67,20 @@ struct Contents {
   /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" →
   /// "8".
   std::map<std::string, std::string> config;
-  /// What else lies in the file, and was set aside or seen through: for `info`.
+  /// Remarks for `info` on parts of the file that are ignored or were resolved.
   std::vector<Message> notes;
-  /// Of the scalars that are remarks, those that refer to what can be set or given, by name.
+  /// Scalars that are remarks which mention options or bindings, by name.
   std::map<std::string, Message> remarks;
-  /// What the run that wrote the file started from (Output::run); "" if the file does not say.
+  /// The starting point of the run that wrote the file (Output::run); "" if it is not recorded.
   std::string run;
-  /// The graph that an ONNX model is (formats/onnx_graph.hpp).
+  /// The graph of an ONNX model (formats/onnx_graph.hpp).
   std::shared_ptr<const KeptGraph> graph = nullptr;
 
-  /// The tensor of that name, or nullptr. The names are put in order once: a family asks for each
-  /// of its tensors, and a file may hold tens of thousands. Thread-safe.
+  /// The tensor of that name, or nullptr. The names are sorted once, because a family looks up each
+  /// of its tensors, and a file may have tens of thousands. Thread-safe.
   const Entry* find(std::string_view tensor) const;
 
-  /// Where the names are, in their order; kept by find().
+  /// Indices of `tensors` sorted by name; cached by find().
   mutable std::shared_ptr<const std::vector<std::size_t>> order = nullptr;
 };
 

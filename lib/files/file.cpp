@@ -22,7 +22,8 @@ std::string reason(int code) {
 namespace {
 
 SignalList<Mapping::Range>& mapped_ranges() {
-  static auto* all = new SignalList<Mapping::Range>; // a handler may run when statics are gone
+  static auto* all =
+      new SignalList<Mapping::Range>; // a handler may run after statics are destroyed
   return *all;
 }
 

@@ -12,12 +12,12 @@ namespace mha::io {
 
 std::string path_component(std::string_view name) {
   if (name.empty()) return "%";
-  // Braces would be taken for placeholders; a dot at the start hides a file or leads upwards.
-  constexpr std::string_view never = "/\\%{}";
+  // Braces would be read as placeholders; a dot at the start hides a file or leads upwards.
+  constexpr std::string_view always_escaped = "/\\%{}";
   const auto escape = [&](const Utf8& character,
                           std::string_view bytes) -> std::optional<std::string> {
     const bool leads = bytes == "." && bytes.data() == name.data();
-    if (!leads && !safe_escape(character) && never.find(bytes) == std::string_view::npos)
+    if (!leads && !safe_escape(character) && always_escaped.find(bytes) == std::string_view::npos)
       return std::nullopt;
     std::string escaped_bytes;
     for (const char byte : bytes)

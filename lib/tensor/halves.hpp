@@ -1,13 +1,13 @@
 #pragma once
-// Halves to floats and back by instructions of their own. Included by the unit that is compiled for
-// them: nothing of the standard library's.
+// Conversion between halves and floats by the processor's instructions. The unit that is compiled
+// for these instructions includes this header, so it must not use the standard library.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace mha {
 
-/// Halves to floats and back, as kernels/halves.hpp says.
+/// Converts n numbers. Rounds floats to the nearest half, ties to even; NaN stays NaN.
 struct HalfKernels {
   void (*narrow)(const float* from, std::uint16_t* to, std::size_t n);
   void (*widen)(const std::uint16_t* from, float* to, std::size_t n);

@@ -8,7 +8,7 @@ namespace mha {
 
 namespace {
 
-/// Copies the runs [first, first + count) along an axis, one behind the other.
+/// Copies the ranges [first, first + count) along an axis, one after the other.
 Tensor runs_of(const Tensor& tensor, std::size_t axis, std::span<const std::size_t> firsts,
                std::size_t count) {
   Shape shape = tensor.shape();

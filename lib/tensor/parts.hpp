@@ -1,5 +1,5 @@
 #pragma once
-// Parts of tensors, copied, and the places of numbers in them.
+// Copies of parts of tensors, and the positions of numbers in them.
 
 #include <mha/tensor/tensor.hpp>
 
@@ -14,7 +14,7 @@ Tensor part_of_axis(const Tensor& tensor, std::size_t axis, std::size_t first, s
 /// These positions along an axis, in their order.
 Tensor at_positions(const Tensor& tensor, std::size_t axis, std::span<const std::size_t> positions);
 
-/// The place of a flat index in an array of this shape.
+/// The position of a flat index in an array of this shape.
 std::vector<std::size_t> place_of(const Shape& shape, std::size_t index);
 /// "[0, 2, 5]": the same as text.
 std::string place_text(const Shape& shape, std::size_t index);

@@ -1,4 +1,5 @@
-// Matrices that lie in another form: transposed, a part of a wider one, in another floating type.
+// Matrices that are stored in another form: transposed, as a part of a wider matrix, or in another
+// floating type.
 
 #include <mha/tensor/storage.hpp>
 
@@ -27,7 +28,7 @@ Tensor rows_of(const Tensor& matrix, std::size_t first, std::size_t rows) {
 }
 
 void require_matrix(const Tensor& tensor) {
-  if (tensor.rank() != 2) fail("{} is no matrix", to_string(tensor.shape()));
+  if (tensor.rank() != 2) fail("{} is not a matrix", to_string(tensor.shape()));
 }
 
 template <std::size_t Size> void swap_elements(std::byte* data, std::size_t count) {
@@ -87,7 +88,7 @@ Tensor columns_when_read(const Tensor& matrix, std::size_t first, std::size_t co
 Tensor converted_when_read(const Tensor& matrix, DType dtype) {
   if (matrix.dtype() == dtype) return matrix;
   const StoredMatrix stored = matrix.rank() == 2 ? stored_form(matrix) : StoredMatrix{};
-  // What was rounded before is rounded twice.
+  // Only the stored numbers can be converted later: others would have to be rounded twice.
   const bool as_stored = stored.matrix.dtype() == matrix.dtype() && matrix.rank() == 2;
   if (!as_stored || !is_floating(matrix.dtype()) || !is_floating(dtype))
     return convert(matrix, dtype);

@@ -1,15 +1,15 @@
 #pragma once
-// How numbers are stored: memory that is taken late, byte order, the stored form of a matrix.
+// Storage of tensors: lazily allocated memory, byte order, and the stored form of a matrix.
 
 #include <mha/tensor/tensor.hpp>
 
 namespace mha {
 
-/// Zeros, in memory that is taken as they are written: for the texts of a batch, with the padding
-/// behind each.
+/// Zeros whose memory is allocated only when it is written: for batches of texts with padding after
+/// each text.
 Tensor sparse_zeros(DType dtype, Shape shape);
 
-/// The form in which a matrix lies in its file; one that is stored as it is, whole.
+/// The stored form of a matrix; for a plain matrix, the matrix itself.
 StoredMatrix stored_form(const Tensor& matrix);
 
 /// Reverses the bytes of each of `count` elements of `size` bytes, in place.
