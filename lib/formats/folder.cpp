@@ -66,7 +66,7 @@ Contents read_folder(const Bytes& folder, bool void_is_bf16) {
 
 namespace {
 
-/// The folders that had to be made, removed again unless the writing succeeds.
+/// Creates the missing folders of a path, and removes them again unless the writing succeeds.
 class NewFolders {
 public:
   explicit NewFolders(const std::string& path) {
@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  std::deque<Temporary> made_; // the inner before the outer, which cannot go while they are there
+  std::deque<Temporary> made_; // inner folders first, since only empty folders can be removed
 };
 
 class FolderWriter : public Writer {
@@ -101,7 +101,8 @@ public:
       : path_(path), pieces_(path, output.items), folders_(path) {
     require_no_input(path, true);
     const auto extras = npy_extras(output);
-    parked_ = output.items.size() + extras.size() > 64; // the system bounds how many may be open
+    parked_ =
+        output.items.size() + extras.size() > 64; // the system limits how many files may be open
     for (const Item& item : output.items) {
       headers_.push_back(npy_header(path, item).size());
       add(item.name, npy_header(path, item));
@@ -136,8 +137,7 @@ private:
     if (name.empty() || name != path_component(name))
       fail("{}: '{}' cannot be a file's name: write .npz, .safetensors or .json", shown(path_),
            shown(name));
-    if (!names_.insert(name).second)
-      fail("{}: '{}' would be there twice", shown(path_), shown(name));
+    if (!names_.insert(name).second) fail("{}: '{}' would appear twice", shown(path_), shown(name));
     files_.push_back(std::make_unique<OutputFile>(
         (std::filesystem::path(path_) / (name + ".npy")).string(), parked_));
     files_.back()->write(0, start);
@@ -145,10 +145,10 @@ private:
 
   std::string path_;
   WrittenPieces pieces_;
-  NewFolders folders_; // before the files, so that they are gone when it is removed
+  NewFolders folders_; // declared before the files, which must be removed first
   bool parked_ = false;
   std::set<std::string> names_;
-  std::vector<std::size_t> headers_; // bytes before an item's elements
+  std::vector<std::size_t> headers_; // sizes of the items' headers
   std::vector<std::unique_ptr<OutputFile>> files_;
 };
 

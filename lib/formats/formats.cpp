@@ -86,14 +86,14 @@ std::string choices() {
   return extensions.substr(2);
 }
 
-/// The format that the first bytes are of. An archive may be NumPy's or PyTorch's: see below.
+/// The format with these first bytes. An archive may be NumPy's or PyTorch's: see by_content().
 const Format* by_bytes(First first) {
   const auto found =
       std::ranges::find_if(all, [&](const Format& format) { return format.recognises(first); });
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The format that a file's bytes are of, or nullptr.
+/// The format of a file by its bytes, or nullptr.
 const Format* by_content(const Bytes& bytes) {
   const First first(bytes.data.get(), std::min<std::size_t>(bytes.size, 64));
   const Format* const found = by_bytes(first);
@@ -110,11 +110,11 @@ const Format& format_of(const Bytes& bytes) {
   if (bytes.size == 0) fail("{}: the file is empty", shown(bytes.name));
   const Format* const found = by_content(bytes);
   if (named == all.end()) {
-    // PyTorch's have many names: pytorch_model.bin, checkpoint.pth.tar.
+    // PyTorch files have many extensions: pytorch_model.bin, checkpoint.pth.tar.
     if (found && found->read == read_torch) return *found;
     refuse_foreign(bytes);
     if (found) return *found;
-    fail("{}: of no format that is read ({}, or raw bytes as <NAME=FILE:DTYPE[SHAPE]>)",
+    fail("{}: unsupported file format (supported: {}, or raw bytes as <NAME=FILE:DTYPE[SHAPE]>)",
          shown(bytes.name), choices());
   }
   if (!found) refuse_foreign(bytes);
@@ -123,7 +123,7 @@ const Format& format_of(const Bytes& bytes) {
   return *named;
 }
 
-/// Whether a pipe that begins so can be read, or is told by its first bytes what it is.
+/// Whether the first bytes of a pipe belong to a supported format.
 bool can_be_read(First first) {
   return by_bytes(first.first(std::min<std::size_t>(first.size(), 64))) != nullptr;
 }
@@ -159,8 +159,8 @@ const Format& format_named(std::string_view name) {
 
 namespace {
 
-/// The format that the extension of the path names. Without such an extension, a stream (standard
-/// output, a pipe, a device) holds one tensor as npy, and any other path is a folder.
+/// The format by the extension of the path. Without such an extension, a stream (standard output, a
+/// pipe, a device) holds one tensor as npy, and any other path is a folder.
 const Format& format_by_path(const std::string& path, std::size_t tensor_count) {
   const std::string extension = extension_of(path);
   for (const Format& format : formats())
@@ -176,7 +176,8 @@ const Format& format_by_path(const std::string& path, std::size_t tensor_count) 
   std::vector<std::string_view> extensions;
   for (const Format& format : formats())
     if (!format.extensions.empty() && format.create) extensions.push_back(format.extensions);
-  fail("{}: '{}' is no extension of a format that is written ({}; none is a folder); give <format>",
+  fail("{}: '{}' is not the extension of a writable format ({}; without one: a folder); give "
+       "<format>",
        shown(path), shown(extension), fmt::join(extensions, ", "));
 }
 
@@ -196,7 +197,7 @@ const Format& format_to_write(const std::string& path, std::string_view format,
   if (chosen->name == "npy" && path != "-" && extension_of(path) != ".npy" &&
       (has_several_arrays || path.ends_with('/') || std::filesystem::is_directory(path, ignored)))
     chosen = &format_named("folder");
-  if (!chosen->create) fail("format {} is only read", chosen->name);
+  if (!chosen->create) fail("format {} cannot be written, only read", chosen->name);
   return *chosen;
 }
 
@@ -208,8 +209,8 @@ std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
 Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape) {
   const auto wanted = bytes_of(shape, size_of(dtype));
   const std::string what = fmt::format("{} of {}", name_of(dtype), to_string(shape));
-  // A stream is read no further than the expected size, and a longer one refused; a file has a size
-  // of its own, which is compared below.
+  // A stream that is longer than the expected size is refused while it is read; the size of a file
+  // is compared below.
   const StreamLimit exactly{wanted.value_or(0), what, nullptr};
   const Bytes bytes = wanted && *wanted > 0 ? read_bytes(path, exactly) : read_bytes(path);
   require_sensible(shown(bytes.name), shape);

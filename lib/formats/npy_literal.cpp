@@ -21,7 +21,7 @@ public:
       if (key == "descr" && !descr) {
         descr = true;
         literal.structured = next() == '[';
-        if (literal.structured) return literal; // refused whatever it says
+        if (literal.structured) return literal; // refused by the caller
         literal.descr = quoted();
       } else if (key == "fortran_order" && !fortran) {
         fortran = true;
@@ -30,7 +30,7 @@ public:
         shape = true;
         literal.shape = tuple();
       } else {
-        refuse(fmt::format("'{}' is twice there or unknown", shown(key)));
+        refuse(fmt::format("'{}' is repeated or unknown", shown(key)));
       }
       if (!accept(',') && next() != '}') refuse("',' or '}' expected");
     }
@@ -44,7 +44,7 @@ private:
   [[noreturn]] void refuse(const std::string& why) const {
     fail("{}: NPY header: {}, at '{}'", where_, why, shown(text_.substr(0, 20)));
   }
-  /// The next character that is no space, or '\0' at the end.
+  /// Skips space and returns the next character, or '\0' at the end.
   char next() {
     while (!text_.empty() && std::string_view(" \n\t\r").find(text_[0]) != std::string_view::npos)
       text_.remove_prefix(1);

@@ -18,7 +18,7 @@ std::string_view descr_code(DType dtype) {
   return codes[static_cast<std::size_t>(dtype)];
 }
 
-/// Magic, version, the dictionary, spaces: a multiple of 64 bytes, so that the elements are
+/// Magic, version, dictionary, and spaces up to a multiple of 64 bytes, so that the elements are
 /// aligned.
 std::string header_of(std::string_view descr, const Shape& shape) {
   std::string tuple;
@@ -47,8 +47,8 @@ template <class T> std::string npy_of(std::string_view descr, T value) {
 
 std::string npy_header(const std::string& path, const Item& item) {
   if (item.dtype == DType::bf16)
-    fail("{}: {} is bfloat16, which NumPy files have not: write .safetensors or .json, or give it "
-         "as float32, which loses nothing",
+    fail("{}: {} is bfloat16, which NumPy files cannot hold: write .safetensors or .json, or give "
+         "it as float32, which loses nothing",
          shown(path), shown(item.name));
   return header_of(descr_code(item.dtype), item.shape);
 }

@@ -1,6 +1,6 @@
-// NPZ. Written archives have stored members whose elements start at multiples of 64 bytes, so that
-// they can be mapped; every place is known before the first byte, and checksums of pieces are
-// combined at the end.
+// NPZ. In written archives all members are stored, and their elements start at multiples of 64
+// bytes, so that they can be mapped. All offsets are known before the first byte is written; the
+// checksums of pieces are combined at the end.
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/paths.hpp>
@@ -26,13 +26,13 @@ Contents read_npz(const Bytes& bytes, bool void_is_bf16) {
   std::set<std::string> names;
   for (const ZipMember& member : zip_members(bytes)) {
     constexpr std::string_view end = ".npy";
-    if (!member.name.ends_with(end)) continue; // a folder's entry, a note: no array
+    if (!member.name.ends_with(end)) continue; // a folder or another file, not an array
     std::string name = member.name.substr(0, member.name.size() - end.size());
-    if (!names.insert(name).second) fail("{}: twice in the archive", member.where);
+    if (!names.insert(name).second) fail("{}: appears twice in the archive", member.where);
 
-    const std::string spoken = shown(name);
-    const NpyPlace place{bytes.name, shown(bytes.name) + ": " + spoken,
-                         fmt::format("{}={}:{}", spoken, shown(path), spoken), void_is_bf16};
+    const std::string printed = shown(name);
+    const NpyPlace place{bytes.name, shown(bytes.name) + ": " + printed,
+                         fmt::format("{}={}:{}", printed, shown(path), printed), void_is_bf16};
     const std::string first = zip_start(bytes, member, 12);
     const std::size_t header_size = npy_header_size(place, first, member.size);
     const NpyHeader header = parse_npy(place, zip_start(bytes, member, header_size), member.size);
@@ -70,9 +70,9 @@ private:
 
 struct ZipEntry {
   std::string name;         ///< "W_q.npy"
-  std::string start;        ///< NPY header, and the elements where they are known
-  std::uint64_t header = 0; ///< where the local header lies
-  std::uint64_t data = 0;   ///< where `start` lies
+  std::string start;        ///< NPY header, and the elements if they are known
+  std::uint64_t header = 0; ///< offset of the local header
+  std::uint64_t data = 0;   ///< offset of `start`
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
   bool is_big() const { return size >= four_gib; }
@@ -82,7 +82,7 @@ std::uint32_t checksum_of(const void* data, std::size_t size) {
   return static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), size));
 }
 
-/// The fields that a local and a central header share, from "version needed" on.
+/// Adds the fields that local and central headers share, from "version needed" on.
 void add_common(ZipFields& record, const ZipEntry& member, std::uint64_t version,
                 std::uint64_t extra) {
   const std::uint64_t size = member.is_big() ? four_gib : member.size;
@@ -92,7 +92,7 @@ void add_common(ZipFields& record, const ZipEntry& member, std::uint64_t version
   record.u32(size).u32(size).u16(member.name.size()).u16(extra);
 }
 
-/// The local header; padded so that what follows it starts at a multiple of 64.
+/// The local header, padded so that the data after it starts at a multiple of 64.
 std::string local_header(const ZipEntry& member) {
   ZipFields extra;
   if (member.is_big()) extra.u16(1).u16(16).u64(member.size).u64(member.size);
@@ -173,8 +173,7 @@ public:
 private:
   void add(const std::string& path, const std::string& name, std::string start,
            std::uint64_t elements) {
-    if (!names_.insert(name).second)
-      fail("{}: '{}' would be there twice", shown(path), shown(name));
+    if (!names_.insert(name).second) fail("{}: '{}' would appear twice", shown(path), shown(name));
     if (leads_outside(name))
       fail("{}: '{}' leads out of the folder where an archive is unpacked: write .safetensors or "
            ".json",

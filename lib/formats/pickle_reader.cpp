@@ -1,5 +1,5 @@
-// The stack machine that a pickle is written for. The operations are those of Python's
-// pickletools, which says what each does to the stack.
+// The stack machine that runs a pickle. Python's pickletools documents the operations and their
+// effects on the stack.
 
 #include <mha/formats/pickle_builder.hpp>
 
@@ -29,7 +29,7 @@ public:
 
   Pickle read();
 
-  // --- what is read
+  // --- reading the text
 
   std::string_view bytes(std::uint64_t count) {
     if (count > text_.size() - at_)
@@ -46,13 +46,13 @@ public:
   }
   std::int64_t integer(std::size_t count) { return static_cast<std::int64_t>(number(count)); }
   std::int64_t signed_integer() { return static_cast<std::int32_t>(number(4)); }
-  /// A signed length, which negative ones are none of.
+  /// A length that is written as a signed number and must not be negative.
   std::uint64_t length() {
     const std::int64_t value = signed_integer();
     if (value < 0) make.refuse("a negative length");
     return static_cast<std::uint64_t>(value);
   }
-  /// Written with its highest byte first.
+  /// A big-endian number.
   double real() { return std::bit_cast<double>(__builtin_bswap64(number(8))); }
   std::string_view line() {
     const std::size_t end = text_.find('\n', at_);
@@ -64,14 +64,14 @@ public:
   std::uint64_t place_in_line() {
     const std::string_view text = line();
     const std::optional<std::uint64_t> value = parse_number<std::uint64_t>(text);
-    if (!value) make.refuse(fmt::format("'{}' is no place of the memo", shown(text)));
+    if (!value) make.refuse(fmt::format("'{}' is not a key of the memo", shown(text)));
     return *value;
   }
   void protocol() {
     if (const std::uint64_t version = number(1); version > 5)
       make.refuse(fmt::format("protocol {}; 0 to 5 are read", version));
   }
-  /// How much to read at once.
+  /// The number of bytes to read at once, which is only checked.
   void frame() {
     if (const std::uint64_t size = number(8); size > text_.size() - at_)
       make.refuse(
@@ -92,7 +92,7 @@ public:
     return value;
   }
   void mark() { marks_.push_back(stack_.size()); }
-  /// What lies above the last mark, which goes.
+  /// Removes the last mark and the values above it, and returns the values.
   List pop_mark() {
     if (marks_.empty()) make.refuse("no mark is on the stack");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -247,12 +247,13 @@ constexpr Operation operations[] = {
     {'o', [](Stack& s) { s.object_above_mark(); }},
     {'i', [](Stack& s) { s.object_in_lines(); }},
     {'Q', [](Stack& s) { s.push(s.make.persistent(s.pop())); }},
-    {'P', [](Stack& s) { s.make.refuse("a persistent id as a line, which is none of PyTorch's"); }},
+    {'P',
+     [](Stack& s) { s.make.refuse("a persistent id as a line, which PyTorch does not write"); }},
     {0x82, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
     {0x83, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
     {0x84, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
-    {0x97, [](Stack& s) { s.make.refuse("a buffer that lies outside of the pickle"); }},
-    {0x98, [](Stack& s) { s.make.refuse("a buffer that lies outside of the pickle"); }},
+    {0x97, [](Stack& s) { s.make.refuse("a buffer outside of the pickle"); }},
+    {0x98, [](Stack& s) { s.make.refuse("a buffer outside of the pickle"); }},
     // The stack and the memo.
     {'(', [](Stack& s) { s.mark(); }},
     {'0', [](Stack& s) { s.pop_one(); }},
@@ -276,7 +277,7 @@ Pickle PickleStack::read() {
     return table;
   }();
   while (true) {
-    make.stand_at(at_);
+    make.set_offset(at_);
     const auto code = static_cast<unsigned char>(bytes(1)[0]);
     if (code == '.') break;
     if (!by_code[code]) make.refuse(fmt::format("no operation of a pickle: \\x{:02x}", code));

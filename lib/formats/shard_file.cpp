@@ -102,7 +102,7 @@ struct ReadShard {
 
 ReadShard read_part(const Contents& contents) {
   if (!is_shard(contents))
-    fail("{}: no part of a dump (made by `dump <part> I/N`), and so not to be joined with one",
+    fail("{}: not a part of a dump (made by `dump <part> I/N`), so it cannot be joined with one",
          shown(contents.name));
   ReadShard part{&contents, 0, 0, scalar_text(contents, run_key), {}};
   const std::string text = scalar_text(contents, part_key);
@@ -124,7 +124,7 @@ const Entry& entry_of(const Contents& contents, const std::string& name) {
   return *entry;
 }
 
-/// int64 values, none negative.
+/// Reads int64 values that must not be negative.
 std::vector<std::size_t> sizes_in(const Contents& contents, const std::string& name,
                                   std::size_t axes) {
   const Entry& entry = entry_of(contents, name);
@@ -149,7 +149,7 @@ Item item_of(const Contents& contents, const std::string& name) {
   return item;
 }
 
-/// In their order, one of each, all of one run.
+/// Sorts the parts, and checks that they are of one run and that each appears once.
 std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
   std::vector<ReadShard> parts;
   for (const Contents& contents : files) parts.push_back(read_part(contents));
@@ -167,7 +167,7 @@ std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
   }
   for (std::size_t i = 1; i < parts.size(); ++i)
     if (parts[i].index == parts[i - 1].index)
-      fail("part {}/{} is there twice: {} and {}", parts[i].index + 1, parts[i].count,
+      fail("part {}/{} appears twice: {} and {}", parts[i].index + 1, parts[i].count,
            shown(parts[i - 1].contents->name), shown(parts[i].contents->name));
   std::vector<std::string> missing;
   for (std::size_t i = 0, at = 0; i < first.count && missing.size() < 9; ++i)
@@ -239,7 +239,7 @@ void join_shards(const std::vector<Contents>& files, const std::string& path,
              name_of(item.dtype), to_string(item.shape), name_of(other.dtype),
              to_string(other.shape));
     }
-  // Nothing is made for a size that a header merely claims.
+  // Checked before memory is allocated: a header may claim any size.
   for (const Item& item : output.items) {
     std::size_t held = 0;
     for (const ReadShard& part : parts) held += count_of(entry_of(*part.contents, item.name).shape);

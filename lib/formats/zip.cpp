@@ -17,10 +17,10 @@ constexpr std::uint32_t end_signature = 0x06054b50, end64_signature = 0x06064b50
 constexpr std::uint32_t locator64_signature = 0x07064b50;
 constexpr std::size_t local_size = 30, central_size = 46, end_size = 22, end64_size = 56;
 constexpr std::uint64_t unknown32 = 0xffffffff;
-/// What deflate can make of one byte at most, and the few bytes of a block's start.
+/// The most bytes that deflate can make of one byte, and a margin for the start of a block.
 constexpr std::uint64_t most_ratio = 1032, most_extra = 64;
 
-/// Little-endian numbers of an archive; the caller has checked the place.
+/// Reads little-endian numbers from an archive; callers check the offsets.
 class ZipReader {
 public:
   explicit ZipReader(const Bytes& archive) : text_(archive.text()) {}
@@ -36,7 +36,7 @@ public:
   std::string_view text(std::uint64_t at, std::uint64_t size) const {
     return text_.substr(at, size);
   }
-  /// Whether [at, at + size) lies before `end`.
+  /// Whether [at, at + size) is before `end`.
   static bool inside(std::uint64_t at, std::uint64_t size, std::uint64_t end) {
     return at <= end && size <= end - at;
   }
@@ -49,7 +49,7 @@ struct ZipDirectory {
   std::uint64_t offset = 0, size = 0, members = 0;
 };
 
-/// Where the end record lies: it is the archive's last, but for a comment of up to 64 KiB.
+/// The offset of the end record, after which only a comment of up to 64 KiB may follow.
 std::uint64_t find_end(const Bytes& archive, const ZipReader& reader, const std::string& where) {
   if (archive.size < end_size)
     fail("{}: cut short: no ZIP archive has {} bytes", where, archive.size);
@@ -71,7 +71,7 @@ ZipDirectory find_directory(const Bytes& archive, const ZipReader& reader,
   if (end >= 20 && reader.u32(end - 20) == locator64_signature) {
     const std::uint64_t end64 = reader.u64(end - 12);
     if (!ZipReader::inside(end64, end64_size, end - 20) || reader.u32(end64) != end64_signature)
-      fail("{}: the ZIP64 record is not where it is said to be", where);
+      fail("{}: the ZIP64 record is not at the given offset", where);
     directory = {reader.u64(end64 + 48), reader.u64(end64 + 40), reader.u64(end64 + 32)};
     limit = end64;
   }
@@ -84,7 +84,7 @@ ZipDirectory find_directory(const Bytes& archive, const ZipReader& reader,
   return directory;
 }
 
-/// ZIP64's extra field has, in this order, those of the three that did not fit into 32 bits.
+/// Reads ZIP64's extra field, which has, in this order, the fields that do not fit into 32 bits.
 void read_zip64(const ZipReader& reader, const ZipMember& member, std::uint64_t at,
                 std::uint64_t size, std::initializer_list<std::uint64_t*> fields) {
   const bool wanted = std::ranges::any_of(fields, [](auto* f) { return *f == unknown32; });
@@ -106,24 +106,24 @@ void read_zip64(const ZipReader& reader, const ZipMember& member, std::uint64_t 
     at += 4 + length;
     size -= 4 + length;
   }
-  // Exactly 4 GiB - 1 without the field is what it says; the bounds below decide.
+  // Without the field the value is exactly 4 GiB - 1, which the callers check against the archive.
 }
 
-/// Checks the header that lies before the member's bytes, and finds where they start.
+/// Checks the header before the member's bytes, and finds their offset.
 void locate(const ZipReader& reader, ZipMember& member, std::uint64_t header, std::uint64_t limit) {
   if (!ZipReader::inside(header, local_size, limit) || reader.u32(header) != local_signature)
-    fail("{}: no member at {}, where the ZIP directory says", member.where, header);
+    fail("{}: no member at {}, the offset in the ZIP directory", member.where, header);
   const std::uint64_t names = reader.u16(header + 26), extra = reader.u16(header + 28);
   member.offset = header + local_size + names + extra;
   if (!ZipReader::inside(member.offset, member.packed, limit))
     fail("{}: claims {} bytes at {}, beyond the archive's directory", member.where, member.packed,
          header);
   if (reader.text(header + local_size, names) != member.name)
-    fail("{}: is called '{}' where it lies", member.where,
+    fail("{}: is called '{}' in its own header", member.where,
          shown(reader.text(header + local_size, names)));
 }
 
-/// A running inflate that cleans up after itself.
+/// Inflates a member, and frees zlib's state at the end.
 class Inflater {
 public:
   Inflater(const Bytes& archive, const ZipMember& member) : member_(member) {
@@ -157,7 +157,7 @@ public:
     }
     return done;
   }
-  /// Whether the member ends here: nothing more comes out, and nothing is left to go in.
+  /// Whether the member ends here: there is neither more output nor input left.
   bool at_end() {
     std::byte more;
     return read(&more, 1) == 0 && packed_left_ == 0 && stream_.avail_in == 0;
@@ -250,8 +250,8 @@ std::string zip_start(const Bytes& archive, const ZipMember& member, std::size_t
 
 namespace {
 
-/// A stored member is used where it lies, if that is aligned. One pass checks and copies it; of a
-/// mapped archive it leaves no pages behind.
+/// Verifies a stored member, and uses it in place if it is aligned. One pass checks and copies it,
+/// and drops the pages of a mapped archive from memory.
 std::shared_ptr<const std::byte> stored(const Bytes& archive, const ZipMember& member,
                                         std::size_t skip, std::size_t alignment) {
   constexpr std::size_t step = std::size_t{1} << 20;
@@ -283,7 +283,7 @@ std::shared_ptr<const std::byte> zip_read(const Bytes& archive, const ZipMember&
   auto* first = reinterpret_cast<std::byte*>(start.data());
   if (inflater.read(first, skip) != skip || inflater.read(data.get(), size) != size ||
       !inflater.at_end())
-    fail("{}: damaged: not the {} bytes that the ZIP directory says", member.where, member.size);
+    fail("{}: damaged: not {} bytes, as given in the ZIP directory", member.where, member.size);
   require_crc(member, crc_of(crc_of(0, first, skip), data.get(), size));
   return data;
 }

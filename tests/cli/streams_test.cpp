@@ -27,9 +27,9 @@ void refuses(const std::string& line, const std::string& words) {
 } // namespace
 
 TEST_CASE("pipes: what is of no format is refused after its beginning") {
-  refuses("\"$MHA\" info - < <(cat /dev/zero)", "of no format that is read");
-  refuses("yes | \"$MHA\" show -; exit ${PIPESTATUS[1]}", "of no format that is read");
-  refuses("\"$MHA\" show X=<(cat /dev/zero) data/quickstart.json", "of no format that is read");
+  refuses("\"$MHA\" info - < <(cat /dev/zero)", "unsupported file format");
+  refuses("yes | \"$MHA\" show -; exit ${PIPESTATUS[1]}", "unsupported file format");
+  refuses("\"$MHA\" show X=<(cat /dev/zero) data/quickstart.json", "unsupported file format");
   refuses("\"$MHA\" diff data/quickstart.json --against <(cat /dev/zero)", "no format");
   refuses("\"$MHA\" predict data/bard-gpt2 --ids <(yes 1,2)", "no format");
 }
