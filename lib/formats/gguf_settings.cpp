@@ -15,16 +15,17 @@ std::string in_section(std::string_view section, std::string_view key) {
   return std::string(section) + std::string(key);
 }
 
-/// A value for a message.
-std::string told(const GgufValue& value) {
+/// A value as text for messages.
+std::string printed(const GgufValue& value) {
   constexpr std::uint64_t few = 16;
   if (value.is_array && (value.count > few || value.type == GgufType::array))
     return fmt::format("a list of {}", value.count);
   return shown(value.written());
 }
 
-/// Of a list of one a layer that says the same of all, that; nothing of another one.
-std::optional<std::string> said_of_all(const GgufValue& value) {
+/// A value as text; the common value of a list with one element per layer, or nothing if they
+/// differ.
+std::optional<std::string> common_value(const GgufValue& value) {
   std::string text = value.written();
   if (!value.is_array || value.count == 0) return text;
   std::string first = text.substr(0, text.find(',')), same = first;
@@ -78,21 +79,21 @@ const GgufTensor* GgufSettings::tensor(std::string_view name) const {
 void GgufSettings::copy(std::string_view key, std::string_view name) {
   const GgufValue* const there = value(key);
   if (!there) return;
-  const std::optional<std::string> text = said_of_all(*there);
+  const std::optional<std::string> text = common_value(*there);
   if (!text) return refuse(key, "which is not computed here: the same in every layer expected");
   set(std::string(name), *text);
   set(in_section(own_key_section, name), whole(key));
 }
 
 void GgufSettings::keep(const std::string& whole_key, const GgufValue& value) {
-  set(whole_key, told(value));
+  set(whole_key, printed(value));
   set(in_section(own_key_section, whole_key), whole_key);
 }
 
 void GgufSettings::refuse(std::string_view key, std::string_view why) {
   const GgufValue* const there = value(key);
   config.try_emplace(in_section(refused_section, whole(key)), // the first reason counts
-                     there ? fmt::format("is {}, {}", told(*there), why) : std::string(why));
+                     there ? fmt::format("is {}, {}", printed(*there), why) : std::string(why));
 }
 
 void GgufSettings::refuse_tensor(std::string_view tensor, std::string_view why) {

@@ -9,7 +9,7 @@ namespace mha::io {
 
 namespace {
 
-// LLaMA's names, which most models have.
+// LLaMA's names, which most models use.
 constexpr std::string_view llama_ends =
     "token_embd=model.embed_tokens output_norm=model.norm output=lm_head";
 constexpr std::string_view llama_attention =
@@ -50,7 +50,7 @@ constexpr GgufArchitecture llama_like(std::string_view name, std::string_view mo
           .ends = llama_ends,
           .of_block = {llama_attention, mlp, more}};
 }
-/// Rows of q and k were put in the order of the original LLaMA, whose pairs are neighbours.
+/// The rows of q and k are in the order of the original LLaMA, in which pairs are neighbours.
 constexpr GgufArchitecture permuted_llama(std::string_view name, std::string_view model_type,
                                           std::string_view mlp = llama_mlp,
                                           std::string_view more = {}) {
@@ -161,7 +161,7 @@ constexpr GgufArchitecture gguf_rows[]{
                   "attn_output=self_attention.dense",
                   neox_mlp},
      .fused = GgufFused::per_group},
-    // Of Falcon's two norms beside each other attn_norm is the feed-forward's: the adapter looks.
+    // If Falcon has two parallel norms, attn_norm is the feed-forward's: see gguf_checkpoint.cpp.
     {.name = "falcon",
      .model_type = "falcon",
      .blocks = "transformer.h",
@@ -211,7 +211,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"context_length", "max_seq_len", "mpt"},
     {"context_length", "max_position_embeddings"},
     {"feed_forward_length", "n_inner", "gpt2 starcoder"},
-    {"feed_forward_length", "", "bloom falcon mpt"}, // which the tensors tell
+    {"feed_forward_length", "", "bloom falcon mpt"}, // follows from the tensors
     {"feed_forward_length", "intermediate_size"},
     {"vocab_size", ""},
     {"attention.head_count", "n_head", "gpt2 starcoder bloom"},
@@ -224,7 +224,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.key_length", "", "deepseek2"},
     {"attention.key_length", "head_dim"},
     {"attention.value_length", "", "deepseek2"},
-    {"attention.q_lora_rank", "", "deepseek2"}, // which the tensors tell
+    {"attention.q_lora_rank", "", "deepseek2"}, // follows from the tensors
     {"attention.kv_lora_rank", "", "deepseek2"},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", gguf_rms_normed},
     {"attention.layer_norm_rms_epsilon", "", "nemotron"}, // converters write both
@@ -237,7 +237,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"attention.scale", "attention_multiplier", "granite"},
     {"attention.clamp_kqv", "attn_config.clip_qkv", "mpt"},
     {"attention.clamp_kqv", "clip_qkv", "olmo"},
-    {"attention.sliding_window", "", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe"}, // is not in use
+    {"attention.sliding_window", "", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe"}, // not used
     {"attention.sliding_window", "sliding_window", gguf_windowed},
     {"attention.sliding_window", "sliding_window", gguf_alternating},
     {"rope.dimension_count", "", gguf_unrotated},
@@ -253,7 +253,7 @@ constexpr GgufKey gguf_key_rows[]{
     {"logit_scale", "logit_scale", "command-r cohere2"},
     {"embedding_scale", "embedding_multiplier", "granite minicpm"},
     {"residual_scale", "residual_multiplier", "granite minicpm"},
-    {"use_parallel_residual", "", "stablelm"}, // its norms tell
+    {"use_parallel_residual", "", "stablelm"}, // follows from the norms
     {"use_parallel_residual", "use_parallel_residual", "gptneox"},
     {"expert_count", "num_local_experts", "llama gpt-oss"},
     {"expert_count", "n_routed_experts", "deepseek2"},
