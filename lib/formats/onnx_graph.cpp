@@ -20,15 +20,15 @@ onnx_layer_at(const std::shared_ptr<const OnnxFlow>& flow, const OnnxProjections
 namespace {
 
 constexpr std::int64_t another_length = 11, two_texts = 2;
-constexpr std::int64_t far_length = 10'007; ///< beyond the windows of models
+constexpr std::int64_t far_length = 10'007; ///< longer than the windows of models
 
-/// Settings and tensors that follow from masks, which the short and the long text tell.
+/// Whether a setting or tensor belongs to the mask, which may differ between lengths.
 bool is_of_mask(std::string_view name) {
   return is_one_of(name, {"causal", "window_left", "window_right", "alibi", "buckets_before",
                           "buckets_behind", "bias", "mask", "relative_bias"});
 }
 
-/// What has to be the same for every length.
+/// The settings and tensors that must be the same for every length.
 std::vector<std::string> parts_of(const OnnxLayer& layer) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : layer.settings)
@@ -55,7 +55,7 @@ std::variant<OnnxLayer, OnnxRefusal> OnnxOtherLengths::read(const Length& at, in
 }
 
 std::string OnnxOtherLengths::refusal(int step, OnnxLayer& layer) {
-  // Lengths that the graph itself has are the only ones.
+  // A graph with a length of its own is checked only at this length.
   const bool short_text = flow_.length == OnnxFlow::usual_length;
   if (others_.empty()) {
     const std::int64_t length = short_text ? another_length : flow_.length;
@@ -66,7 +66,7 @@ std::string OnnxOtherLengths::refusal(int step, OnnxLayer& layer) {
   const std::vector<std::string> wanted = parts_of(layer);
   std::string why;
   for (std::size_t i = 0; i < 2; ++i) {
-    // Where the graph takes one text alone, as of that length.
+    // The graph may accept only a single text, so one text of that length is tried as well.
     if (i == others_.size()) others_.push_back(make(others_.front().flow->length, 1, true));
     const auto found = read(others_[i], step);
     const auto* same = std::get_if<OnnxLayer>(&found);
@@ -97,7 +97,7 @@ std::string OnnxOtherLengths::refusal(int step, OnnxLayer& layer) {
 const OnnxOtherLengths::Length* OnnxOtherLengths::find_far() {
   if (!far_) {
     far_ = make(far_length, 1, false);
-    // Tables of a graph may end before.
+    // The tables of a graph may be shorter.
     const std::int64_t wanted = far_->flow->wanted_length;
     if (wanted > 1 && wanted < far_length) far_ = make(wanted, 1, false);
   }

@@ -14,30 +14,31 @@ public:
 
 protected:
   bool because(std::string why);
-  /// Whether a value is true and false.
+  /// Whether a value is boolean.
   bool is_truth(int value, int depth = 0) const;
-  /// What is added to the scores, at `place`.
+  /// Reads the mask or bias input at `place`.
   void take_mask(std::size_t place);
-  /// A length: a constant has to be the whole text's.
+  /// Checks a length: a constant must be the length of the whole text.
   bool is_length(std::size_t place, std::int64_t length, const char* name);
   bool counts_positions(std::size_t place);
-  /// A logit of each head that joins its softmax; smooth_softmax is one of 0.
+  /// Reads the logits that join each head's softmax; smooth_softmax is a logit of 0.
   bool take_sinks(std::int64_t heads);
-  /// Numbers of 0 for keys that are padding, or the length without it: an input of the graph counts
-  /// as without padding, a constant has to be.
+  /// Reads a mask that is 0 for padding, or the length without padding. An input of the graph
+  /// counts as without padding, and a constant must be.
   bool take_key_mask(std::size_t place, const char* name);
 
   const OnnxFlow& flow_;
   const OnnxStep& step_;
   OnnxAttentionSite site_;
-  std::string why_; ///< it is not read
+  std::string why_; ///< the reason why it is not read
 };
 
-/// Why an operator is not read: its first attribute or input that means something which is not
-/// computed, or that no version of the operator has. "" where there is none.
+/// Why an operator is not read: the first attribute or input that is unsupported or unknown in
+/// every version of the operator. "" if it can be read.
 std::string onnx_unread_part(const OnnxFlow& flow, const OnnxStep& step);
 
-/// Whether any operator of attention is called so, by whomever: one that is not read is refused.
+/// Whether a step is an attention operator by its name, in any domain. Unsupported ones are
+/// refused.
 bool is_attention_operator(const OnnxStep& step);
 
 } // namespace mha::io

@@ -5,27 +5,27 @@
 
 namespace mha::io {
 
-/// Sets shapes, what is fixed and the numbers of short fixed values, step by step; which branch of
-/// an If is the one. What no rule gives stays unknown, and a projection then takes an input of one
-/// text of OnnxFlow::length tokens.
+/// Computes, step by step, the shapes, the fixed values, the numbers of short fixed values, and the
+/// branches of Ifs. Shapes without a rule stay unknown; a projection of such a value assumes an
+/// input of one text of OnnxFlow::length tokens.
 void infer_onnx_shapes(OnnxFlow& flow);
 
-/// The first place of a slice and how many there are, of an axis of `length`.
+/// The first position and the number of positions of a slice of an axis of `length`.
 std::pair<std::int64_t, std::int64_t> onnx_slice(std::int64_t start, std::int64_t end,
                                                  std::int64_t step, std::int64_t length);
 
-/// An axis' place counted from the front; -1 where there is none.
+/// The index of an axis, counted from the front; -1 if there is no such axis.
 std::int64_t onnx_axis(std::int64_t axis, std::size_t rank);
 
 class OnnxShapeRules {
 public:
   explicit OnnxShapeRules(OnnxFlow& flow) : flow_(flow) {}
 
-  // Of a step's first output, by its operator (onnx_rules.cpp).
+  // The shape of a step's first output, by its operator (onnx_rules.cpp).
   OnnxShapeRule as_first, broadcast_of_all, reshape, transpose, slice, gather, concat, squeeze,
       unsqueeze, flatten, expand, tile, length_of_shape, scalar, from_numbers, range, reduce;
   OnnxShapeRule product, gemm, einsum, conv, attention;
-  /// Of all outputs.
+  /// The shapes of all outputs.
   std::vector<MaybeOnnxDims> split(const OnnxStep& step) const;
 
 private:
@@ -44,7 +44,7 @@ private:
   OnnxFlow& flow_;
 };
 
-/// The shapes of a step's outputs, as far as they are known.
+/// The shapes of a step's outputs; unknown ones are nullopt or missing.
 std::vector<MaybeOnnxDims> onnx_shapes_of(OnnxFlow& flow, const OnnxStep& step);
 
 } // namespace mha::io
