@@ -41,7 +41,7 @@ struct Entry {
   /// For blocks: at each element, the distance to the next number that the block can represent, in
   /// the shape and order of `read`.
   std::function<Tensor()> steps = nullptr;
-  /// What the file calls the tensor, where `name` is what checkpoints call it.
+  /// The tensor's name in the file, if `name` is its name in checkpoints.
   std::string own_name = {};
   /// The tensor's name in the file.
   const std::string& name_in_file() const { return own_name.empty() ? name : own_name; }

@@ -178,15 +178,15 @@ void require_no_input(const std::string& path, bool into) {
     if (all.guards == 0) return;
   }
   struct stat status {};
-  const bool there =
+  const bool exists =
       path == "-" ? ::fstat(STDOUT_FILENO, &status) == 0 : ::stat(path.c_str(), &status) == 0;
   const std::string resolved = path == "-" ? "" : canonical_path(path);
   const std::lock_guard lock(all.mutex);
-  if (!there && all.missing.contains(resolved)) refuse_input(path, path, into);
-  const auto input = there ? all.files.find(identity_of(status)) : all.files.end();
+  if (!exists && all.missing.contains(resolved)) refuse_input(path, path, into);
+  const auto input = exists ? all.files.find(identity_of(status)) : all.files.end();
   if (input != all.files.end() && S_ISDIR(status.st_mode) == into)
     refuse_input(path, input->second, into);
-  const auto member = there && !into ? all.members.find(identity_of(status)) : all.members.end();
+  const auto member = exists && !into ? all.members.find(identity_of(status)) : all.members.end();
   if (member != all.members.end()) refuse_member(path, member->second.second, "belongs to");
   if (into || path == "-") return;
   require_not_beside(all, path, path), require_not_beside(all, path, resolved);

@@ -1,5 +1,5 @@
 #pragma once
-// A folder: of .npy files, or a checkpoint (config.json with safetensors or PyTorch's).
+// Folders: of .npy files, or a checkpoint (config.json with safetensors or PyTorch files).
 
 #include <mha/files/contents.hpp>
 #include <mha/files/writer.hpp>

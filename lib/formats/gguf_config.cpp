@@ -19,8 +19,8 @@ public:
     settings_.set("model_type", architecture.model_type);
     for (const auto& [key, value] : file.keys) take_key(key);
     for (const GgufKey& row : gguf_vocabulary_keys())
-      if (const GgufValue* const there = file.find(row.key))
-        settings_.set(std::string(row.config), there->written());
+      if (const GgufValue* const found = file.find(row.key))
+        settings_.set(std::string(row.config), found->written());
     take_ends();
     require_gguf_widths(settings_);
     doubt_missing();
@@ -117,20 +117,20 @@ private:
 
   void take_window() {
     if (!is(gguf_windowed) && !is(gguf_alternating)) return;
-    const std::optional<double> there = number("attention.sliding_window");
+    const std::optional<double> given = number("attention.sliding_window");
     // Gemma 2 and the largest EXAONE 4 have a window even without the key.
     const bool largest = is("exaone4") && number("block_count") == 64;
-    const double window = there.value_or(is("gemma2") || largest ? 4096 : 0);
-    if (largest && !there) settings_.set_number("sliding_window", window);
+    const double window = given.value_or(is("gemma2") || largest ? 4096 : 0);
+    if (largest && !given) settings_.set_number("sliding_window", window);
     // Without a window every layer of EXAONE 4 rotates.
-    if (window == 0 && (!there || is("exaone4"))) settings_.set("sliding_window", "null");
+    if (window == 0 && (!given || is("exaone4"))) settings_.set("sliding_window", "null");
     // Mistral's files have the architecture "llama", but LLaMA has no window.
-    if (is("llama") && there) settings_.set("model_type", "mistral");
-    if (is("gpt-oss cohere2") && !there)
+    if (is("llama") && given) settings_.set("model_type", "mistral");
+    if (is("gpt-oss cohere2") && !given)
       settings_.refuse("attention.sliding_window",
                        "is missing, without which models of this kind are not computed");
     // With a window of 0, no token of Cohere 2 would see any key.
-    if (is("cohere2") && there == 0.0)
+    if (is("cohere2") && given == 0.0)
       settings_.refuse("attention.sliding_window", "which is not computed here: a window expected");
     if (is(gguf_alternating)) take_pattern(window > 0);
   }

@@ -37,10 +37,10 @@ public:
 private:
   /// Reads a number, and adds it with its key to the message.
   std::optional<double> take(const char* key) {
-    const std::optional<double> there = settings_.number(key);
-    if (there)
-      given_ += fmt::format("{}{} {}", given_.empty() ? "" : ", ", settings_.whole(key), *there);
-    return there;
+    const std::optional<double> number = settings_.number(key);
+    if (number)
+      given_ += fmt::format("{}{} {}", given_.empty() ? "" : ", ", settings_.whole(key), *number);
+    return number;
   }
 
   void require_latent(double key, double value) {

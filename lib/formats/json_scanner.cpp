@@ -162,10 +162,10 @@ double JsonScanner::number() {
   next();
   const char* begin = at_;
   // Most numbers are only a few digits.
-  constexpr int few = 9;
+  constexpr int most_fast_digits = 9;
   std::uint32_t digits_value = 0;
   const char* at = begin;
-  while (at != end_ && at - begin < few && is_digit(*at))
+  while (at != end_ && at - begin < most_fast_digits && is_digit(*at))
     digits_value = digits_value * 10 + static_cast<std::uint32_t>(*at++ - '0');
   const bool alone = at == end_ || (!is_word_character(*at) && *at != '.');
   if (at != begin && alone && (*begin != '0' || at - begin == 1)) {

@@ -33,7 +33,7 @@ std::vector<int> onnx_steps_before_product(const OnnxFlow& flow, const OnnxProje
 
 /// "'/h.0/Clip_2' (Clip)"; a step without a name has that of its output.
 std::string onnx_step_in_words(const OnnxFlow& flow, int step);
-/// The same of several: "'a' (Mul), 'b' (Add)".
+/// The same for several steps: "'a' (Mul), 'b' (Add)".
 std::string onnx_steps_in_words(const OnnxFlow& flow, const std::vector<int>& steps);
 /// The steps for a message on why attention is not read: the known ones, and, if these only move
 /// elements, also the steps that compute these values.

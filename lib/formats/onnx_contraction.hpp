@@ -38,7 +38,7 @@ std::optional<OnnxContraction> onnx_contraction(const OnnxFlow& flow, const Onnx
 /// The flat index of an element whose letters have these places; an axis of length 1 repeats.
 std::int64_t onnx_flat(const std::vector<std::int64_t>& shape, const std::string& axes,
                        const OnnxIndex& index);
-/// The places of a flat index, one an axis.
+/// The position of a flat index along each axis.
 OnnxPlaces onnx_places(const OnnxDims& shape, std::int64_t flat);
 std::int64_t onnx_flat(const OnnxDims& shape, std::span<const std::int64_t> places);
 /// The flat index in `shape` of the element that broadcasting repeats at a flat index of `out`.
