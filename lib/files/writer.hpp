@@ -56,23 +56,23 @@ public:
 };
 
 /// A contiguous part of an item's bytes, with its checksum in formats that have one.
-struct WrittenPiece {
+struct WrittenRange {
   std::uint64_t offset = 0, size = 0;
   std::uint32_t crc = 0;
 };
 
 /// Records which parts of the items are written, to check that each element is written exactly
 /// once.
-class WrittenPieces {
+class WrittenRanges {
 public:
-  WrittenPieces(std::string path, const std::vector<Item>& items);
+  WrittenRanges(std::string path, const std::vector<Item>& items);
 
   /// Throws Error unless elements [offset, offset + count) are in the item.
   void check(std::size_t item, std::size_t offset, std::size_t count) const;
   /// Records them as written. Thread-safe.
   void add(std::size_t item, std::size_t offset, std::size_t count, std::uint32_t crc = 0);
   /// The pieces of an item, sorted by offset; throws Error if elements are missing or overlap.
-  std::vector<WrittenPiece> whole(std::size_t item);
+  std::vector<WrittenRange> whole(std::size_t item);
 
   std::size_t element_size(std::size_t item) const { return records_[item].element; }
 
@@ -80,7 +80,7 @@ private:
   struct ItemRecord {
     std::string name;
     std::size_t count = 0, element = 0;
-    std::vector<WrittenPiece> pieces;
+    std::vector<WrittenRange> pieces;
   };
   std::string path_;
   std::vector<ItemRecord> records_;

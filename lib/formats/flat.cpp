@@ -32,7 +32,7 @@ public:
 
 private:
   Layout layout_;
-  WrittenPieces pieces_;
+  WrittenRanges pieces_;
   OutputFile file_;
 };
 

@@ -144,7 +144,7 @@ private:
   }
 
   std::string path_;
-  WrittenPieces pieces_;
+  WrittenRanges pieces_;
   NewFolders folders_; // declared before the files, which must be removed first
   bool parked_ = false;
   std::set<std::string> names_;

@@ -37,7 +37,7 @@ public:
   }
 
 private:
-  struct Piece {
+  struct Buffer {
     std::unique_ptr<std::uint64_t[]> words;
     std::size_t size;
   };
@@ -49,7 +49,7 @@ private:
     last_ = pieces_.back().words.get();
     used_ = 0;
   }
-  std::vector<Piece> pieces_;
+  std::vector<Buffer> pieces_;
   std::uint64_t* last_ = nullptr;
   std::size_t used_ = 0, pieces_size_ = 0, full_ = 0;
 };

@@ -113,7 +113,7 @@ private:
   }
 
   Output output_;
-  WrittenPieces pieces_;
+  WrittenRanges pieces_;
   std::vector<Tensor> tensors_;
   OutputFile file_;
   std::string text_;

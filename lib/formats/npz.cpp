@@ -159,7 +159,7 @@ public:
       ZipEntry& member = members_[i];
       uLong crc = checksum_of(member.start.data(), member.start.size());
       if (i < items_)
-        for (const WrittenPiece& piece : pieces_.whole(i))
+        for (const WrittenRange& piece : pieces_.whole(i))
           crc = crc32_combine64(crc, piece.crc, static_cast<off64_t>(piece.size));
       member.crc = static_cast<std::uint32_t>(crc);
       file_.write(member.header, local_header(member));
@@ -189,7 +189,7 @@ private:
     members_.push_back(std::move(member));
   }
 
-  WrittenPieces pieces_;
+  WrittenRanges pieces_;
   std::size_t items_; // the first members are items, the others settings and labels
   std::string run_;   // the archive's comment
   OutputFile file_;
