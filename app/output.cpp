@@ -1,9 +1,9 @@
 #include "output.hpp"
 
-#include <mha/files/component.hpp>
 #include <mha/files/inputs.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/writer.hpp>
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/naming/stage_names.hpp>
 #include <mha/render/table.hpp>

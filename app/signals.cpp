@@ -1,7 +1,7 @@
 #include "signals.hpp"
 
 #include "progress_bar.hpp"
-#include <mha/files/mapping.hpp>
+#include <mha/files/file.hpp>
 #include <mha/files/temporaries.hpp>
 
 #include <unistd.h>

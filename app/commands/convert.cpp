@@ -4,7 +4,6 @@
 #include "dump_text.hpp"
 #include "output.hpp"
 #include <mha/files/text.hpp>
-#include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/names.hpp>

@@ -4,7 +4,7 @@
 #include "dump_text.hpp"
 #include "earlier_result.hpp"
 #include "output.hpp"
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/observe/dump.hpp>

@@ -4,7 +4,7 @@
 #include <mha/compare/precision.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/tensor/place.hpp>
+#include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include <mha/diagnose/model_diagnoser.hpp>
 #include <mha/diagnose/thresholds.hpp>
-#include <mha/tensor/place.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <algorithm>
 

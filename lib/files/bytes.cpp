@@ -1,11 +1,10 @@
-// A file's bytes: read where it is small or a pipe, mapped where it is large. A mapped file that
-// another program cuts short meanwhile is a SIGBUS (mappings.hpp).
+// Reads small files and pipes into memory and maps large files. If another program truncates a
+// mapped file, reading its bytes raises SIGBUS (file.hpp).
 
-#include <mha/files/contents.hpp>
+#include <mha/files/bytes.hpp>
+
 #include <mha/files/file.hpp>
 #include <mha/files/inputs.hpp>
-#include <mha/files/mapping.hpp>
-#include <mha/files/stream.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/limits.hpp>
 
@@ -25,21 +24,13 @@
 
 namespace mha::io {
 
-File::~File() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-std::string reason(int code) {
-  return std::error_code(code, std::generic_category()).message();
-}
-
 namespace {
 
 constexpr std::string_view standard_input = "standard input";
-/// Larger files are mapped: only what is asked for is read.
+/// Files of this size and above are mapped, so that only the bytes that are used are read.
 constexpr std::size_t mapped_from = std::size_t{256} << 10;
 
-/// "; did you mean 'layer.npz'?" from the names that lie where `path` should.
+/// "; did you mean 'layer.npz'?", chosen from the other names in the folder of `path`.
 std::string neighbour(const std::string& path) {
   const std::filesystem::path wanted(path);
   const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
@@ -55,7 +46,7 @@ std::string neighbour(const std::string& path) {
   return fmt::format("; did you mean '{}'?", shown((wanted.parent_path() / best).string()));
 }
 
-/// Where a file stands in the place of a folder, the system says ENOTDIR.
+/// ENOTDIR means that a part of the path which should be a folder is a file.
 [[noreturn]] void fail_to_open(const std::string& path, int code) {
   if (code == ENOENT || code == ENOTDIR) fail("{}: no such file{}", shown(path), neighbour(path));
   if (code == EACCES) fail("{}: no permission to read it", shown(path));
@@ -65,13 +56,13 @@ std::string neighbour(const std::string& path) {
 [[noreturn]] void fail_as_endless(const std::string& name, std::size_t most,
                                   const StreamLimit& limit) {
   const bool large = most >= 1 << 20;
-  fail("{}: is longer than {} {}, as much as is read of a pipe for {}; save it to a file",
+  fail("{}: is longer than {} {}, the most that is read from a pipe for {}; save it to a file",
        shown(name), large ? most >> 20 : most, large ? "MiB" : "bytes", limit.what);
 }
 
-/// Reads until the end of a stream, whose length is not known: the memory doubles as it fills.
+/// Reads a stream to its end. Its length is not known, so the buffer doubles when it is full.
 Bytes read_stream(const File& file, std::string name, const StreamLimit& limit) {
-  constexpr std::size_t beginning = 4096; // of which the format can be told
+  constexpr std::size_t beginning = 4096; // enough bytes to recognise the format
   const std::size_t half = memory_limit() / 2;
   const std::size_t most = limit.bytes > 0 ? limit.bytes : half > 0 ? half : std::size_t{8} << 30;
   bool seen = false;
@@ -96,7 +87,7 @@ Bytes read_stream(const File& file, std::string name, const StreamLimit& limit) 
   }
 }
 
-/// Reads a small file: what another program does to it meanwhile cannot reach us any more.
+/// Copies a small file into memory, so that later changes by other programs do not matter.
 Bytes read_small(const File& file, std::string name, std::size_t size) {
   const std::shared_ptr<std::byte> data = memory(size);
   for (std::size_t at = 0; at < size;) {
@@ -143,27 +134,28 @@ std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first,
 
 namespace {
 
-/// What is there instead of a regular file; nullptr for one.
-const char* kind_of_place(const struct stat& status) {
+/// The kind of a file that is not a regular one; nullptr for a regular file.
+const char* irregular_kind(const struct stat& status) {
   if (S_ISDIR(status.st_mode)) return "a folder";
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) return "a device";
   if (S_ISFIFO(status.st_mode)) return "a pipe";
   if (S_ISSOCK(status.st_mode)) return "a socket";
-  return S_ISREG(status.st_mode) ? nullptr : "no file";
+  return S_ISREG(status.st_mode) ? nullptr : "not a file";
 }
 
-/// A device has no end, or is a whole disk. /dev/null is an empty file.
-void require_no_device(const struct stat& status, const std::string& name) {
+/// Refuses devices, which have no end or are a whole disk. /dev/null counts as an empty file.
+void refuse_device(const struct stat& status, const std::string& name) {
   const bool device = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
   if (device && !(S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3)))
     fail("{}: is a device; files and pipes are read", shown(name));
 }
 
-/// A stream gives its bytes once; a second request (two bindings from one pipe) gets the same.
+/// A stream can be read only once, so its bytes are kept for a second request (two bindings from
+/// one pipe).
 Bytes read_stream_once(const File& file, const std::string& path, std::string name,
                        const StreamLimit& limit) {
   static std::map<std::string, Bytes> streams;
-  static std::map<std::string, Message> refused; // what is left of one is not its beginning
+  static std::map<std::string, Message> refused; // partly read, so they cannot be read again
   static std::mutex lock;
   const std::lock_guard hold(lock);
   const auto known = streams.find(path);
@@ -194,8 +186,8 @@ Bytes read_bytes(const std::string& path, const StreamLimit& limit) {
   if (S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(name));
   if (standard && ::isatty(file.fd()) != 0)
     fail("standard input is a terminal: give a file, or pipe one in");
-  require_no_device(status, name);
-  // Files of /proc and the like say size 0; a standard input that was read in part is not whole.
+  refuse_device(status, name);
+  // Files in /proc report size 0. Standard input may have been read in part before.
   const bool whole = S_ISREG(status.st_mode) && status.st_size > 0 &&
                      (!standard || ::lseek(file.fd(), 0, SEEK_CUR) == 0);
   const auto size = static_cast<std::size_t>(status.st_size);
@@ -211,17 +203,22 @@ Bytes read_member(const std::string& path) {
   struct stat status {};
   const char* kind = nullptr;
   if (file.fd() >= 0 && ::fstat(file.fd(), &status) == 0) {
-    kind = kind_of_place(status);
+    kind = irregular_kind(status);
   } else {
     // A socket cannot be opened at all.
     const int code = errno;
-    if (::stat(path.c_str(), &status) != 0 || !(kind = kind_of_place(status)))
+    if (::stat(path.c_str(), &status) != 0 || !(kind = irregular_kind(status)))
       fail_to_open(path, code);
   }
   if (kind && S_ISDIR(status.st_mode)) fail("{}: is a folder, not a file", shown(path));
-  if (kind)
-    fail("{}: is {}; of what lies in a folder, only regular files are read", shown(path), kind);
+  if (kind) fail("{}: is {}; only regular files are read from a folder", shown(path), kind);
   return read_bytes(path);
+}
+
+void refuse_pointer(const Bytes& bytes) {
+  if (bytes.text().starts_with("version https://git-lfs.github.com/spec/"))
+    fail("{}: a Git LFS pointer, not the file itself; download it: git lfs pull",
+         shown(bytes.name));
 }
 
 } // namespace mha::io

@@ -15,7 +15,7 @@ using Order = std::vector<std::size_t>;
 std::shared_ptr<const Order> names_in_order(const std::vector<Entry>& tensors) {
   auto order = std::make_shared<Order>(tensors.size());
   std::iota(order->begin(), order->end(), std::size_t{0});
-  // Of equal names the first is found.
+  // A stable sort, so that the first of equal names is found.
   std::ranges::stable_sort(*order, {},
                            [&](std::size_t i) { return std::string_view(tensors[i].name); });
   return order;
@@ -24,8 +24,8 @@ std::shared_ptr<const Order> names_in_order(const std::vector<Entry>& tensors) {
 } // namespace
 
 const Entry* Contents::find(std::string_view tensor) const {
-  // Few are looked through at once. More are put in order, again if any came or went meanwhile:
-  // readers only ever add or replace all.
+  // A short list is searched directly. A longer one is sorted, and sorted again if its length has
+  // changed: readers only add tensors or replace all of them.
   if (tensors.size() < 16) return find_named(tensors, tensor);
   std::shared_ptr<const Order> names;
   {

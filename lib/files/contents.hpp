@@ -1,6 +1,7 @@
 #pragma once
 // Contents of a file of any format: tensors (read when asked for), settings, labels.
 
+#include <mha/files/bytes.hpp>
 #include <mha/system/message.hpp>
 #include <mha/tensor/blocks.hpp>
 #include <mha/tensor/tensor.hpp>
@@ -9,35 +10,21 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mha::io {
 
-/// A file's bytes: mapped read-only, or read into memory (small files, standard input).
-struct Bytes {
-  std::string name; ///< as the user wrote it; "standard input" for "-"
-  std::shared_ptr<const std::byte> data;
-  std::size_t size = 0;
-  bool mapped = false;
+// Sections of Contents::config for formats whose metadata is translated to a config.json. No
+// model's config has these names.
 
-  std::string_view text() const { return {reinterpret_cast<const char*>(data.get()), size}; }
-};
-
-/// Maps a file (a pipe or FIFO is read into memory); "-" reads standard input to its end.
-/// Throws Error "PATH: no such file" (with "did you mean" from the folder), "PATH: is a folder",
-/// "PATH: is a device" …
-Bytes read_bytes(const std::string& path);
-
-/// The same for a file that was found in a folder, not named by the user: a regular one, or Error
-/// "PATH: is a device, …". A pipe would be waited for, and a device may have no end.
-Bytes read_member(const std::string& path);
-
-/// The pages of a mapped file between two places have been read: they need not stay in memory.
-/// A later read gets them from the file.
-void forget(const Bytes& bytes, const char* first, const char* last);
-/// `size` bytes from place `first` on, where they are. When the last holder is gone, their pages
-/// are forgotten.
-std::shared_ptr<const std::byte> in_place(const Bytes& bytes, std::size_t first, std::size_t size);
+/// "own_key.rope_theta" → "llama.rope.freq_base": the file's own name of a key of the config. Every
+/// such key must be used by a reader.
+inline constexpr std::string_view own_key_section = "own_key.";
+/// "refused.llama.attention.causal" → "is false, …": why no layer of the file can be computed.
+inline constexpr std::string_view refused_section = "refused.";
+/// "doubted.llama.attention.layer_norm_rms_epsilon" → "is missing, …": the user must decide.
+inline constexpr std::string_view doubted_section = "doubted.";
 
 /// One tensor of a file. Its size has been checked against the file; `read` costs only what it
 /// reads.
@@ -45,17 +32,18 @@ struct Entry {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  /// Numbers written without a dtype (JSON lists): f64, but they do not decide the precision.
+  /// The numbers were written without a dtype (JSON lists). They are f64, but this does not set the
+  /// precision of the computation.
   bool weak_dtype = false;
   std::function<Tensor()> read;
-  /// Of numbers that the file stores in blocks: their type. `read` decodes them, to `dtype`.
+  /// The block type, if the file stores the numbers in blocks; `read` decodes them to `dtype`.
   const BlockType* blocks = nullptr;
-  /// Then also, in the shape and order of what is read: how far the neighbouring numbers lie that a
-  /// block could have stored in an element's place.
+  /// For blocks: at each element, the distance to the next number that the block can represent, in
+  /// the shape and order of `read`.
   std::function<Tensor()> steps = nullptr;
-  /// What the file calls the tensor, where `name` is what checkpoints call it.
+  /// The tensor's name in the file, if `name` is its name in checkpoints.
   std::string own_name = {};
-  /// The tensor's own name where another stands for it.
+  /// The tensor's name in the file.
   const std::string& name_in_file() const { return own_name.empty() ? name : own_name; }
 
   /// "Q4_K", "float16": the type as the file has it.
@@ -64,7 +52,7 @@ struct Entry {
 
 struct KeptGraph;
 
-/// What a file, folder or checkpoint holds.
+/// The contents of a file, folder or checkpoint.
 struct Contents {
   std::string name;   ///< as the user wrote it, for messages
   std::string format; ///< "npz", "safetensors", "folder", "checkpoint" …
@@ -79,20 +67,20 @@ struct Contents {
   /// A checkpoint's config.json, flattened: "num_attention_heads" → "12", "rope_scaling.factor" →
   /// "8".
   std::map<std::string, std::string> config;
-  /// What else lies in the file, and was set aside or seen through: for `info`.
+  /// Remarks for `info` on parts of the file that are ignored or were resolved.
   std::vector<Message> notes;
-  /// Of the scalars that are remarks, those that refer to what can be set or given, by name.
+  /// Scalars that are remarks which mention options or bindings, by name.
   std::map<std::string, Message> remarks;
-  /// What the run that wrote the file started from (Output::run); "" if the file does not say.
+  /// The starting point of the run that wrote the file (Output::run); "" if it is not recorded.
   std::string run;
-  /// The graph that an ONNX model is (formats/onnx_graph.hpp).
+  /// The graph of an ONNX model (formats/onnx_graph.hpp).
   std::shared_ptr<const KeptGraph> graph = nullptr;
 
-  /// The tensor of that name, or nullptr. The names are put in order once: a family asks for each
-  /// of its tensors, and a file may hold tens of thousands. Thread-safe.
+  /// The tensor of that name, or nullptr. The names are sorted once, because a family looks up each
+  /// of its tensors, and a file may have tens of thousands. Thread-safe.
   const Entry* find(std::string_view tensor) const;
 
-  /// Where the names are, in their order; kept by find().
+  /// Indices of `tensors` sorted by name; cached by find().
   mutable std::shared_ptr<const std::vector<std::size_t>> order = nullptr;
 };
 

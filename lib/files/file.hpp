@@ -1,6 +1,9 @@
 #pragma once
-// An open file that closes itself, and the system's word for what went wrong.
+// Handles of open and mapped files, and the system's error texts.
 
+#include <mha/files/signal_list.hpp>
+
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -18,14 +21,37 @@ public:
   }
   ~File();
   int fd() const { return fd_; }
-  /// Hands the descriptor on; the caller closes it.
+  /// Gives up ownership of the descriptor; the caller closes it.
   int release() { return std::exchange(fd_, -1); }
 
 private:
   int fd_ = -1;
 };
 
-/// "No space left on device" of ENOSPC.
+/// "No space left on device" for ENOSPC.
 std::string reason(int code);
+
+/// Registers a mapped file for its lifetime. If the file becomes shorter while it is read, the
+/// system sends SIGBUS, and the handler reports the file by its address.
+class Mapping {
+public:
+  Mapping(const std::byte* start, std::size_t size, const std::string& name);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  struct Range {
+    const std::byte* start;
+    std::size_t size;
+    std::string message; ///< made in advance, since a handler must not allocate memory
+  };
+
+private:
+  SignalList<Range>::Place& place_;
+};
+
+/// "PATH: became shorter while it was read" for an address in a mapped file, else nullptr. For
+/// handlers of SIGBUS; the library installs none.
+const char* shortened_file_at(const void* address) noexcept;
 
 } // namespace mha::io

@@ -1,6 +1,6 @@
 #include <mha/files/inputs.hpp>
 
-#include <mha/files/link.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -20,12 +20,12 @@ namespace {
 
 using Identity = std::pair<dev_t, ino_t>;
 
-/// What a file was when it was first mapped.
+/// The state of a file when it was first mapped.
 struct Mapped {
   std::string path;
   off_t size = 0;
   timespec written{};
-  bool changed = false; ///< seen when it was opened again
+  bool changed = false; ///< had changed when it was opened again
 
   bool is(const struct stat& status) const {
     return size == status.st_size && written.tv_sec == status.st_mtim.tv_sec &&
@@ -33,24 +33,24 @@ struct Mapped {
   }
 };
 
-/// A folder that is read as one.
+/// A folder whose files are read together.
 struct ReadFolder {
   std::string path;
-  bool checkpoint = false; ///< or tokenizer; else .npy files
+  bool checkpoint = false; ///< a checkpoint or tokenizer; otherwise .npy files
 };
 
-struct Known {
+struct KnownInputs {
   std::mutex mutex;
   int guards = 0;
   std::map<Identity, ReadFolder> folders;
   std::map<Identity, std::pair<std::string, std::string>> members; ///< their path, their folder's
   std::map<Identity, std::string> files;                           ///< and folders
   std::map<Identity, Mapped> mapped;
-  std::set<std::string> missing; ///< resolved paths of what will be read and is not there yet
+  std::set<std::string> missing; ///< resolved paths of inputs that do not exist yet
 };
 
-Known& inputs() {
-  static Known all;
+KnownInputs& inputs() {
+  static KnownInputs all;
   return all;
 }
 
@@ -64,11 +64,11 @@ Identity identity_of(const struct stat& status) {
   const std::string name = path == "-" ? "standard output" : shown(path);
   const std::string also = input == path ? "" : fmt::format(" (as {})", shown(input));
   if (into)
-    fail("{}: is a folder that is read{}, and what is made of it would lie between its files; give "
+    fail("{}: is a folder that is read{}, and the output would be put between its files; give "
          "<output> another name",
          name, also);
-  fail("{}: is read{}, and would be replaced by what is made of it; give <output> another name",
-       name, also);
+  fail("{}: is read{}, and would be replaced by the output; give <output> another name", name,
+       also);
 }
 
 [[noreturn]] void refuse_member(const std::string& path, const std::string& folder,
@@ -91,8 +91,8 @@ bool is_of_checkpoint(std::string_view name) {
          std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-/// What would be put beside the files of a folder that is read, and be read with them.
-void require_not_beside(const Known& all, const std::string& path, const std::string& place) {
+/// Refuses a path in a folder of inputs under a name that would be read with them.
+void require_not_beside(const KnownInputs& all, const std::string& path, const std::string& place) {
   const std::filesystem::path file(place);
   const std::filesystem::path parent = file.has_parent_path() ? file.parent_path() : ".";
   struct stat status {};
@@ -113,7 +113,7 @@ InputGuard::InputGuard() {
 }
 
 InputGuard::~InputGuard() {
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (--all.guards > 0) return;
   all.files.clear(), all.mapped.clear(), all.missing.clear();
@@ -128,9 +128,9 @@ NotAnInput::~NotAnInput() {
 }
 
 void note_input(const std::string& path, const struct stat& status, bool mapped) {
-  // Pipes and terminals cannot be replaced, and share inodes with nothing.
+  // Pipes and terminals cannot be replaced, and no other file has their inodes.
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (all.guards == 0 || unnoted > 0) return;
   all.files.emplace(identity_of(status), path);
@@ -145,7 +145,7 @@ void note_folder(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
   note_input(path, status, false);
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   if (all.guards == 0 || unnoted > 0) return;
   const auto [folder, added] = all.folders.emplace(identity_of(status), ReadFolder{path});
@@ -165,43 +165,43 @@ void note_later_input(const std::string& path) {
   if (path == "-") return;
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return note_input(path, status, false);
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::string resolved = canonical_path(path);
   const std::lock_guard lock(all.mutex);
   if (all.guards > 0) all.missing.insert(resolved);
 }
 
 void require_no_input(const std::string& path, bool into) {
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   {
     const std::lock_guard lock(all.mutex);
     if (all.guards == 0) return;
   }
   struct stat status {};
-  const bool there =
+  const bool exists =
       path == "-" ? ::fstat(STDOUT_FILENO, &status) == 0 : ::stat(path.c_str(), &status) == 0;
   const std::string resolved = path == "-" ? "" : canonical_path(path);
   const std::lock_guard lock(all.mutex);
-  if (!there && all.missing.contains(resolved)) refuse_input(path, path, into);
-  const auto input = there ? all.files.find(identity_of(status)) : all.files.end();
+  if (!exists && all.missing.contains(resolved)) refuse_input(path, path, into);
+  const auto input = exists ? all.files.find(identity_of(status)) : all.files.end();
   if (input != all.files.end() && S_ISDIR(status.st_mode) == into)
     refuse_input(path, input->second, into);
-  const auto member = there && !into ? all.members.find(identity_of(status)) : all.members.end();
+  const auto member = exists && !into ? all.members.find(identity_of(status)) : all.members.end();
   if (member != all.members.end()) refuse_member(path, member->second.second, "belongs to");
   if (into || path == "-") return;
   require_not_beside(all, path, path), require_not_beside(all, path, resolved);
 }
 
 void require_unchanged_inputs() {
-  Known& all = inputs();
+  KnownInputs& all = inputs();
   const std::lock_guard lock(all.mutex);
   for (const auto& [identity, mapped] : all.mapped) {
     struct stat status {};
-    // Where another file has taken its name, the mapped one is what it was.
+    // If another file has taken the name, the mapped file itself is unchanged.
     const bool same = ::stat(mapped.path.c_str(), &status) == 0 && identity_of(status) == identity;
     if (mapped.changed || (same && !mapped.is(status)))
-      fail("{}: was changed by another program while it was read: the result is of both versions; "
-           "run again when it is whole",
+      fail("{}: was changed by another program while it was read: the result mixes both versions; "
+           "run again when it is complete",
            shown(mapped.path));
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The files that a run reads: none of them is written, and none may change while it is read.
+// The files that a run reads. None of them may be overwritten, or change while it is read.
 
 #include <string>
 
@@ -7,9 +7,9 @@ struct stat;
 
 namespace mha::io {
 
-/// While one lives, every file that is opened to be read is noted (by device and inode, so that
-/// links are seen through), and OutputFile refuses to replace one. A program has one from its start
-/// to its end; the library notes nothing by itself.
+/// During its lifetime every file that is opened for reading is recorded, by device and inode so
+/// that links do not hide it, and OutputFile refuses to replace it. A program keeps a guard from
+/// start to end; the library alone records nothing.
 class InputGuard {
 public:
   InputGuard();
@@ -18,7 +18,7 @@ public:
   InputGuard& operator=(const InputGuard&) = delete;
 };
 
-/// While one lives, what this thread opens is looked at, but is no input: an older result that
+/// During its lifetime, files that this thread opens do not count as inputs: an older result that
 /// --resume may keep.
 class NotAnInput {
 public:
@@ -28,23 +28,22 @@ public:
   NotAnInput& operator=(const NotAnInput&) = delete;
 };
 
-/// Notes a file or folder that was opened; `mapped`: its bytes are read while it is used, so that
-/// they must stay what they are.
+/// Records a file or folder that was opened. The bytes of a `mapped` one are read later, so they
+/// must not change.
 void note_input(const std::string& path, const struct stat& status, bool mapped);
-/// Notes a folder whose files are read as one: a checkpoint, its tokenizer, a layer's .npy files.
-/// What belongs to it is not replaced, read or not, and nothing that would be read with it is put
-/// beside it.
+/// Records a folder whose files are read together: a checkpoint, its tokenizer, a layer's .npy
+/// files. None of its files may be replaced, and no file that would be read with them may be added.
 void note_folder(const std::string& path);
-/// Notes a file that will be read later in the run, if it is there by then.
+/// Records a file that will be read later in the run, if it exists by then.
 void note_later_input(const std::string& path);
 
-/// Throws Error where writing `path` ("-": standard output) would replace a file that was or will
-/// be read, by whatever name, that belongs to a folder that is read, or would be read with it; or
-/// would put files into such a folder (`into`).
+/// Throws Error if writing `path` ("-": standard output) would replace an input under any name or a
+/// file of an input folder, or would add a file that is read with such a folder; with `into`, if it
+/// would put files into an input folder.
 void require_no_input(const std::string& path, bool into = false);
 
-/// Throws Error where a mapped file is not what it was when it was opened: what was made of it is
-/// of two versions.
+/// Throws Error if a mapped file has changed since it was opened, since the result would then mix
+/// two versions.
 void require_unchanged_inputs();
 
 } // namespace mha::io

@@ -1,8 +1,7 @@
 #include <mha/files/output_file.hpp>
 
 #include <mha/files/inputs.hpp>
-#include <mha/files/link.hpp>
-#include <mha/files/mapping.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/files/writer.hpp>
 
@@ -11,14 +10,74 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace mha::io {
+
+namespace {
+
+constexpr std::uint64_t smallest_file = std::uint64_t{16} << 20;
+constexpr std::size_t smallest_piece = std::size_t{64} << 10;
+constexpr std::size_t step = std::size_t{1} << 20; // bytes at once: 128 KiB take a fifth longer
+
+constexpr std::size_t most_present = std::size_t{4} << 20;
+
+// Linux 5.14; older kernels refuse it, and then nothing is written through the map.
+constexpr int populate_write = 23; // MADV_POPULATE_WRITE
+
+/// Whether a map is known to be faster than write() on this file system. On a network file system
+/// each page may be a message to another machine.
+bool maps_well(int fd) {
+  constexpr auto ext4 = 0xef53, tmpfs = 0x01021994;
+  struct statfs status {};
+  return ::fstatfs(fd, &status) == 0 && (status.f_type == ext4 || status.f_type == tmpfs);
+}
+
+} // namespace
+
+void OutputMap::open(int fd, std::uint64_t size) {
+  close();
+  if (size < smallest_file || !maps_well(fd)) return;
+  void* const start = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (start == MAP_FAILED) return;
+  start_ = static_cast<std::byte*>(start);
+  size_ = size;
+}
+
+void OutputMap::close() {
+  if (start_) ::munmap(start_, size_);
+  start_ = nullptr;
+}
+
+bool OutputMap::write(std::uint64_t offset, const void* data, std::size_t size) {
+  if (!start_ || size < smallest_piece || offset > size_ || size > size_ - offset) return false;
+  static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto* from = static_cast<const std::byte*>(data);
+  const std::size_t written = size;
+  for (std::size_t n = 0; size > 0; offset += n, from += n, size -= n) {
+    n = std::min(size, step);
+    std::byte* const first = start_ + offset / page * page;
+    const auto length = static_cast<std::size_t>(start_ + offset + n - first);
+    if (::madvise(first, length, populate_write) != 0) return false;
+    std::memcpy(start_ + offset, from, n);
+  }
+  // Written pages stay in the file's cache, so they need not count as this program's memory.
+  // Unmapping them stops every thread for a moment, so it is not done after each piece. A page that
+  // another thread is writing is mapped again when it is touched.
+  if ((present_ += written) > most_present) {
+    present_ = 0;
+    ::madvise(start_, size_, MADV_DONTNEED);
+  }
+  return true;
+}
 
 namespace {
 
@@ -26,8 +85,9 @@ bool is_standard_output(std::string_view path) {
   return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
 }
 
-/// Whether bytes go straight there: devices and pipes cannot be renamed onto, nor can a file that
-/// is open and has no name (any more), which /proc/self/fd/N leads to. Nothing new is made in /dev.
+/// Whether bytes must be written directly to the path, because nothing can be renamed onto it:
+/// devices, pipes, and open files without a name, which /proc/self/fd/N refers to. New files are
+/// never created in /dev.
 bool is_special(const std::string& path) {
   struct stat status {
   }, named{};
@@ -38,8 +98,8 @@ bool is_special(const std::string& path) {
          named.st_dev != status.st_dev;
 }
 
-/// A name beside `target` that no other process uses. Process numbers would not do: those of
-/// containers and hosts that share a folder are the same.
+/// A name beside `target` that no other process uses. Process numbers are not unique among
+/// containers and hosts that share a folder.
 std::string name_beside(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path folder = std::filesystem::path(target).parent_path();
@@ -78,7 +138,7 @@ void OutputFile::open_beside() {
   struct stat status {};
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail("{}: cannot write: it is a folder", shown(path_));
-  // A link stays a link: what it leads to is replaced, or made where nothing is there yet.
+  // A link stays a link: its target is replaced, or created if it does not exist.
   target_ = resolve_links(path_);
   if (exists && ::access(target_.c_str(), W_OK) != 0) refuse(errno);
   temporary_ = name_beside(target_);
@@ -104,7 +164,7 @@ void OutputFile::open_spool() {
     fail("{}: cannot write: no room to prepare it in {}: {}",
          path_ == "-" ? "standard output" : shown(path_),
          shown(folder && *folder ? folder : "/tmp"), reason(errno));
-  ::unlink(name.c_str()); // gone when closed, whatever happens
+  ::unlink(name.c_str()); // so that the file is removed when it is closed
 }
 
 void OutputFile::write(std::uint64_t offset, const void* data, std::size_t size) {
@@ -120,7 +180,7 @@ void OutputFile::write(std::uint64_t offset, const void* data, std::size_t size)
   while (size > 0) {
     const ssize_t written = ::pwrite(fd, from, size, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    // The system cannot read the pages of a file that became shorter either.
+    // EFAULT: `data` is in a mapped file that became shorter.
     const int code = errno;
     if (const char* shortened = written < 0 && code == EFAULT ? shortened_file_at(from) : nullptr)
       throw Error(shortened);
@@ -161,7 +221,7 @@ void OutputFile::send(int fd) {
 void OutputFile::commit() {
   if (is_direct_) {
     require_unchanged_inputs();
-    // A file without a name is replaced where it lies; devices and pipes have no length.
+    // A file without a name is overwritten in place; devices and pipes have no length.
     struct stat status {};
     const int to = direct_.fd() >= 0 ? direct_.fd() : STDOUT_FILENO;
     const bool file = direct_.fd() >= 0 && ::fstat(to, &status) == 0 && S_ISREG(status.st_mode);
@@ -179,14 +239,14 @@ void OutputFile::commit() {
 void OutputFile::close() {
   require_unchanged_inputs();
   map_.close();
-  // Some file systems say only on closing that they had no room.
+  // Some file systems report a full disk only when the file is closed.
   if (file_.fd() >= 0 && ::close(file_.release()) != 0 && errno != EINTR) refuse(errno);
 }
 
 void OutputFile::publish() {
   const int exchanged =
       ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE);
-  // No file was there, or the file system cannot exchange two.
+  // The target does not exist, or the file system cannot exchange two files.
   if (exchanged != 0 && ::rename(temporary_.c_str(), target_.c_str()) != 0) refuse(errno);
   is_published_ = true;
   is_exchanged_ = exchanged == 0;
@@ -204,6 +264,12 @@ void OutputFile::withdraw() noexcept {
 void OutputFile::settle() {
   if (is_exchanged_) ::unlink(temporary_.c_str());
   removed_.keep();
+}
+
+void write_whole(const std::string& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(0, bytes);
+  file.commit();
 }
 
 } // namespace mha::io

@@ -1,12 +1,12 @@
 #pragma once
-// A list that a signal handler may walk while threads add to it and take from it.
+// A list that a signal handler may traverse while threads add to it and remove from it.
 
 #include <atomic>
 
 namespace mha::io {
 
-/// Pointers to things that their owners add and take back. No locks and no memory are needed to
-/// walk it; places are used again and never given back.
+/// A list of pointers to objects that their owners add and remove. Traversal needs neither locks
+/// nor memory. Places are reused and never freed.
 template <class T> class SignalList {
 public:
   struct Place {
@@ -19,14 +19,15 @@ public:
       T* nothing = nullptr;
       if (place->thing.compare_exchange_strong(nothing, thing)) return *place;
     }
-    auto* place = new Place; // NOLINT(bugprone-*): the list is there to the end
+    auto* place = new Place; // NOLINT(bugprone-*): the list lives as long as the program
     place->thing = thing;
     place->next = first_;
     while (!first_.compare_exchange_weak(place->next, place)) {
     }
     return *place;
   }
-  /// The thing, for the first of two, its owner and a handler; nullptr for the other.
+  /// Removes the object and returns it. If its owner and a handler both call this, one gets
+  /// nullptr.
   static T* take(Place& place) { return place.thing.exchange(nullptr); }
 
   template <class Do> void for_each(const Do& work) {

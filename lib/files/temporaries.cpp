@@ -13,7 +13,7 @@ namespace {
 using Name = Temporary::Name;
 
 SignalList<Name>& unfinished() {
-  static auto* all = new SignalList<Name>; // a handler may run when statics are gone
+  static auto* all = new SignalList<Name>; // a handler may run after statics are destroyed
   return *all;
 }
 
@@ -21,7 +21,7 @@ std::atomic<bool> ending = false;
 std::atomic<int> uninterrupted = 0;
 
 void remove(const Name& name) noexcept {
-  // A folder that holds files of other programs stays.
+  // rmdir keeps a folder that has other programs' files.
   if (name.kind == Temporary::Kind::file)
     ::unlink(name.path.c_str());
   else
@@ -55,7 +55,7 @@ Uninterrupted::Uninterrupted() {
   for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, &before_);
   ++uninterrupted;
-  while (ending) { // this thread has nothing to do any more: a handler is ending the program
+  while (ending) { // a handler is ending the program, so this thread only waits
     --uninterrupted;
     ::pause();
     ++uninterrupted;

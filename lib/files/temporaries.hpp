@@ -9,8 +9,8 @@
 
 namespace mha::io {
 
-/// A name that is removed again, unless it is kept: when its owner goes, or by remove_temporaries()
-/// when a signal ends the program. To be noted before the file is made, within an Uninterrupted.
+/// Removes a file or folder, unless it is kept, when this object is destroyed or when a signal ends
+/// the program (remove_temporaries()). Create it before the file, within an Uninterrupted.
 class Temporary {
 public:
   enum class Kind : std::uint8_t { file, folder };
@@ -21,7 +21,7 @@ public:
   Temporary& operator=(Temporary&& other) noexcept;
   ~Temporary();
 
-  /// It has become what was asked for.
+  /// The file or folder is the result and stays.
   void keep();
 
   struct Name {
@@ -33,8 +33,8 @@ private:
   SignalList<Name>::Place* place_ = nullptr;
 };
 
-/// While one lives, a signal does not end the program in between: the making of a temporary file,
-/// the renaming of several. Short: Ctrl-C waits for it.
+/// During its lifetime no signal ends the program, so that creating a temporary file or renaming
+/// several files is not interrupted. Keep it short: Ctrl-C waits for it.
 class Uninterrupted {
 public:
   Uninterrupted();
@@ -46,17 +46,17 @@ private:
   sigset_t before_{};
 };
 
-/// The signals that end a program unless it handles them and that others send: from a terminal, a
-/// batch system, a limit, a timer. SIGPIPE and SIGXFSZ are errors of write() where they are
-/// ignored; the real-time signals end it, too.
+/// Signals from outside that end a program unless it handles them: from a terminal, a batch system,
+/// a limit, a timer. The real-time signals also end it. SIGPIPE and SIGXFSZ are not listed: if
+/// ignored, they become errors of write().
 inline constexpr int ending_signals[] = {SIGINT,    SIGTERM, SIGHUP,  SIGQUIT, SIGXCPU, SIGALRM,
                                          SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGIO,   SIGPWR};
-/// Those that a fault of the program itself causes.
+/// Signals that a fault of the program itself causes.
 inline constexpr int fault_signals[] = {SIGABRT, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 
-/// Removes what is temporary. For handlers of signals, whose last act it is: every Uninterrupted is
-/// waited for, and none begins any more. After a fault of the program, whose thread may be in one,
-/// the wait ends after a while (`fault`). The library installs no handler.
+/// Removes all temporary files and folders. A signal handler calls it last: it waits for every
+/// Uninterrupted, and no new one begins. After a fault of the program (`fault`), whose thread may
+/// be within an Uninterrupted, the wait is limited. The library installs no handler.
 void remove_temporaries(bool fault = false) noexcept;
 
 } // namespace mha::io

@@ -16,8 +16,8 @@ namespace mha::io {
 
 namespace {
 
-/// Behind the ASCII characters from `at` on, eight at a time.
-std::size_t behind_ascii(std::string_view text, std::size_t at) {
+/// The end of the ASCII characters from `at` on, found eight at a time.
+std::size_t end_of_ascii(std::string_view text, std::size_t at) {
   while (text.size() - at >= sizeof(std::uint64_t) &&
          (unaligned<std::uint64_t>(text.data() + at) & 0x8080808080808080) == 0)
     at += sizeof(std::uint64_t);
@@ -50,10 +50,11 @@ std::size_t invalid_utf8(std::string_view text) {
   const auto goes_on = [&](std::size_t at) { return at < text.size() && continues_utf8(text[at]); };
   std::size_t i = 0;
   while (i < text.size()) {
-    // Most characters are of two or three bytes, whatever the bytes behind the first are.
+    // A fast path for characters of two or three bytes whose first byte decides that they are
+    // valid.
     const unsigned char lead = byte(i);
     if (lead < 0x80) {
-      i = behind_ascii(text, i);
+      i = end_of_ascii(text, i);
     } else if (lead >= 0xc2 && lead < 0xe0 && goes_on(i + 1)) {
       i += 2;
     } else if (lead > 0xe0 && lead < 0xf0 && lead != 0xed && goes_on(i + 1) && goes_on(i + 2)) {
@@ -121,7 +122,7 @@ std::string element_text(const Tensor& tensor, std::size_t index) {
 TextKind kind_of(std::string_view text) {
   if (text == "true" || text == "false") return TextKind::boolean;
   if (text == "NaN" || text == "Infinity" || text == "-Infinity") return TextKind::number;
-  // JSON's grammar of numbers: "007", "+1" and ".5" are words.
+  // JSON's grammar of numbers, in which "007", "+1" and ".5" are words.
   std::string_view rest = text.starts_with('-') ? text.substr(1) : text;
   const auto digits = [&] {
     const std::size_t count = std::min(rest.find_first_not_of("0123456789"), rest.size());
@@ -155,20 +156,21 @@ double number_of(std::string_view text) {
 
 void require_sensible(std::string_view where, const Shape& shape) {
   if (!is_one_of(std::size_t{0}, shape)) return;
-  // Rows without numbers are still tokens, each of which may attend to each.
+  // Rows without numbers still count as tokens, and every token may attend to every other.
   const std::uint64_t most = std::uint64_t{1} << (shape.back() == 0 ? 12 : 20);
   std::uint64_t places = 1;
   for (const std::size_t length : shape)
-    if (length > 0 && __builtin_mul_overflow(places, length, &places)) return; // bytes_of() says it
+    if (length > 0 && __builtin_mul_overflow(places, length, &places))
+      return; // bytes_of() reports it
   if (places > most)
-    fail("{}: shape {}: an axis is 0, so no number stands behind its {} places; at most {} are "
-         "taken",
+    fail("{}: shape {}: an axis is 0, so its {} places have no numbers; at most {} are "
+         "accepted",
          where, to_string(shape), places, most);
 }
 
 std::optional<std::uint64_t> bytes_of(const Shape& shape, std::size_t size) {
-  // Axes of length 0 stay out of the check's product: strides must not overflow either. Counted in
-  // 8 bytes at least, as Tensor does.
+  // Axes of length 0 are left out of the product, because strides must not overflow either. An
+  // element counts as at least 8 bytes, as in Tensor.
   std::uint64_t product = std::max<std::uint64_t>(size, 8);
   bool none = false;
   for (const std::size_t length : shape) {

@@ -1,7 +1,7 @@
 // A checkpoint folder: config.json, and model.safetensors, pytorch_model.bin or the shards that an
 // index lists.
 
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>
@@ -38,15 +38,16 @@ std::map<std::string, JsonNode> members_of(const JsonNode& object) {
   return members;
 }
 
-/// A number as a setting's text: a whole one with its digits, another as short as it can be.
+/// A number as a setting's text: a whole number keeps its digits, others become as short as
+/// possible.
 std::string number_of(const JsonNode& node) {
   const std::string_view text = node.number_text();
   const bool whole = parse_number<std::int64_t>(text) || parse_number<std::uint64_t>(text);
   return whole ? std::string(text) : number_text(node.number("a number"));
 }
 
-/// A value on one line. NaN and infinity, which Python writes and JSON has not, are texts: they are
-/// refused where a setting is read, and not where it is none of the model's.
+/// A value on one line. NaN and infinity, which Python writes although JSON does not have them,
+/// become texts, so that they are refused only if the model reads that setting.
 std::string compact(const JsonNode& node) {
   std::string text;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ",") + more; };
@@ -71,8 +72,8 @@ bool same_value(const JsonNode& one, const JsonNode& other) {
                  : compact(one) == compact(other);
 }
 
-/// Refuses what is no JSON, and a name that an object has twice with two values: which of them
-/// counts differs between programs.
+/// Refuses invalid JSON and objects that have a name twice with different values, because programs
+/// differ in which value they use.
 void check(const JsonNode& node) {
   if (node.is_string()) node.text("a text");
   if (node.is_array()) node.each_element("a list", check);
@@ -82,12 +83,12 @@ void check(const JsonNode& node) {
     check(value);
     const auto [first, is_new] = members.emplace(name, value);
     if (!is_new && !same_value(first->second, value))
-      fail("{}: '{}' is twice in one object, with two values: one of them is to go", node.file(),
+      fail("{}: '{}' appears twice in one object, with two values: remove one", node.file(),
            shown(name));
   });
 }
 
-/// What `read` makes of a file of JSON.
+/// Parses a JSON file and returns the result of `read`.
 template <class Read> auto read_json_file(const Bytes& bytes, const Read& read) {
   refuse_foreign(bytes); // a pointer of Git LFS, UTF-16
   JsonDocument document(shown(bytes.name), bytes.text(), JsonWords::pythons);
@@ -100,13 +101,13 @@ template <class Read> auto read_json_file(const Bytes& bytes, const Read& read) 
     if (error.kind == JsonError::Kind::depth)
       fail("{}: nested more than {} deep", shown(bytes.name), document.most_depth);
     if (error.kind == JsonError::Kind::number)
-      fail("{}: a number beyond float64 in it", shown(bytes.name));
+      fail("{}: it has a number beyond float64", shown(bytes.name));
     fail("{}: not valid JSON at byte {}", shown(bytes.name), error.byte);
   }
 }
 
-/// Whether a text would be taken for another value where it stands without quotes: a number, a
-/// truth value, null, a list or an object.
+/// Whether a text without quotes would be read as another value: a number, a truth value, null, a
+/// list or an object.
 bool looks_like_another(const std::string& text) {
   double number = 0;
   const char* const last = text.data() + text.size();
@@ -118,8 +119,8 @@ bool looks_like_another(const std::string& text) {
 }
 
 /// A value as a setting's text. A text that looks like another value keeps its quotes, so that "4"
-/// is refused where 4 is meant.
-std::string text_of(const JsonNode& node) {
+/// is not accepted instead of 4.
+std::string setting_text(const JsonNode& node) {
   if (node.is_number()) return number_of(node);
   if (!node.is_string())
     return node.is_object() || node.is_array() ? compact(node) : std::string(node.word());
@@ -128,31 +129,31 @@ std::string text_of(const JsonNode& node) {
 }
 
 /// {"rope_scaling": {"factor": 8}} as "rope_scaling.factor" → "8"; lists of plain values as "a,b".
-/// A list of one is "[a]": it is not the value that a setting means.
+/// A list with one element becomes "[a]", so that it is not accepted as a single value.
 void flatten(const JsonNode& node, const std::string& name,
              std::map<std::string, std::string>& into) {
   if (node.is_object()) {
     const std::map<std::string, JsonNode> members = members_of(node);
     if (members.empty() && !name.empty())
-      into[name] = "{}"; // no number and no word, where one is meant
+      into[name] = "{}"; // so that it is not accepted as a number or word
     for (const auto& [key, member] : members)
       flatten(member, name.empty() ? key : fmt::format("{}.{}", name, key), into);
   } else if (node.is_array()) {
     std::string list;
     std::size_t count = 0;
     node.each_element("a list", [&](const JsonNode& element) {
-      list += (list.empty() ? "" : ",") + text_of(element);
+      list += (list.empty() ? "" : ",") + setting_text(element);
       ++count;
     });
     into[name] = count == 1 ? fmt::format("[{}]", list) : list;
   } else {
-    into[name] = text_of(node); // "null", too: a family may say more of a key that is not there
+    into[name] = setting_text(node); // "null" is kept: families distinguish it from a missing key
   }
 }
 
-/// One kind of weights, by the names that a folder has them under.
+/// A format of weights with its usual file names.
 struct WeightFiles {
-  std::vector<std::string_view> ends; ///< of the files' names
+  std::vector<std::string_view> ends; ///< extensions
   std::string_view usual, usual_index;
   Contents (*read)(const Bytes& bytes);
 };
@@ -168,12 +169,12 @@ const std::array<WeightFiles, 2>& kinds_of_weights() {
   return kinds;
 }
 
-/// What a training run leaves beside the weights.
+/// Files that a training run writes beside the weights.
 constexpr std::string_view files_of_training[] = {"training_args.bin", "optimizer.bin",
                                                   "scheduler.bin",     "optimizer.pt",
                                                   "scheduler.pt",      "scaler.pt"};
 
-/// Whether a file of a folder is of this kind of weights.
+/// Whether a file name belongs to weights of this format.
 bool is_of_kind(const WeightFiles& kind, std::string_view name) {
   return !name.starts_with('.') && !name.starts_with("rng_state") &&
          !is_one_of(name, files_of_training) &&
@@ -201,20 +202,19 @@ std::map<std::string, std::string> shards_in(const std::string& where) {
       fail("{}: no \"weight_map\" in this index", shown(where));
     std::map<std::string, std::string> shards;
     for (const auto& [tensor, node] : members_of(map->second)) {
-      // A name ends for the system where a NUL stands: the file would be another one.
+      // The system would cut the name at a NUL and open another file.
       constexpr std::string_view no_name("/\0", 2);
       const std::string shard = node.is_string() ? node.text("a shard") : "";
       if (shard.empty() || shard.find_first_of(no_name) != std::string::npos)
-        fail("{}: '{}' must lie in a file of this folder", shown(where), shown(tensor));
+        fail("{}: '{}' must be in a file of this folder", shown(where), shown(tensor));
       shards[tensor] = shard;
     }
     return shards;
   });
 }
 
-/// The shards that an index lists, each once; every tensor it promises is checked to be there. What
-/// a shard has beyond the index is read as well, as in Transformers, and counts once where two
-/// shards have the same.
+/// Reads every shard of an index and checks that it has the tensors that the index lists. Unlisted
+/// tensors are read as well, as in Transformers; equal ones in two shards count once.
 void read_shards(const std::string& path, const std::string& index_name, const WeightFiles& kind,
                  Contents& contents) {
   const std::string where = in_folder(path, index_name);
@@ -225,7 +225,7 @@ void read_shards(const std::string& path, const std::string& index_name, const W
   std::vector<std::string> unlisted;
   for (auto& [shard, tensors] : wanted) {
     const std::string file = in_folder(path, shard);
-    std::error_code ignored; // whatever else is wrong with it, opening it tells
+    std::error_code ignored; // any other error is reported when the shard is opened
     if (std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found)
       fail("{}: shard {} is missing; the index wants {} tensors from it", shown(path), shown(shard),
            tensors.size());
@@ -237,17 +237,18 @@ void read_shards(const std::string& path, const std::string& index_name, const W
       if (is_new)
         contents.tensors.push_back(std::move(entry));
       else if (!same_numbers(contents.tensors[place->second.first], entry))
-        fail("{}: {} and {} both hold '{}', and not the same numbers: one of the two files is of "
-             "another model",
-             shown(path), shown(place->second.second), shown(shard), shown(entry.name));
+        fail(
+            "{}: {} and {} both hold '{}', with different numbers: one of the two files belongs to "
+            "another model",
+            shown(path), shown(place->second.second), shown(shard), shown(entry.name));
     }
     if (!tensors.empty())
-      fail("{}: '{}' is not in {}, where the index says", shown(where), shown(*tensors.begin()),
-           shown(shard));
+      fail("{}: '{}' is not in {}, where the index expects it", shown(where),
+           shown(*tensors.begin()), shown(shard));
   }
   if (!unlisted.empty())
     contents.notes.push_back(
-        fmt::format("in the shards, and not in {}: {}", shown(index_name),
+        fmt::format("in the shards but not in {}: {}", shown(index_name),
                     listed(std::vector<std::string_view>(unlisted.begin(), unlisted.end()))));
 }
 
@@ -283,7 +284,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
   contents.name = path;
   contents.format = "checkpoint";
 
-  // Safetensors win over whatever else lies beside them.
+  // Safetensors are preferred to other weights in the same folder.
   const WeightFiles* kind = nullptr;
   std::vector<std::string_view> weights, indices;
   for (const WeightFiles& each : kinds_of_weights()) {
@@ -294,7 +295,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
       if (is_index_of_kind(each, name)) indices.push_back(name);
     }
   }
-  // The usual names win over other ones (adapters, other precisions).
+  // The usual names are preferred to others (adapters, other precisions).
   const auto choose = [](const std::vector<std::string_view>& from, std::string_view usual) {
     if (is_one_of(usual, from)) return std::string(usual);
     return from.size() == 1 ? std::string(from[0]) : std::string();
@@ -308,7 +309,7 @@ Contents read_checkpoint(const std::string& path, const std::vector<std::string>
   } else if (!index.empty()) {
     read_shards(path, index, *kind, contents);
   } else {
-    fail("{}: several {} and no {} that tells which belong together; give one of them itself: {}",
+    fail("{}: several {} files and no {} that lists which belong together; give one of them: {}",
          shown(path), kind->ends[0], kind->usual_index, listed(weights));
   }
   if (is_one_of("config.json", names))

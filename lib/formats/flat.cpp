@@ -2,7 +2,7 @@
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
-#include <mha/files/written.hpp>
+#include <mha/files/writer.hpp>
 #include <mha/formats/formats.hpp>
 
 namespace mha::io {
@@ -32,7 +32,7 @@ public:
 
 private:
   Layout layout_;
-  WrittenExtents pieces_;
+  WrittenRanges pieces_;
   OutputFile file_;
 };
 

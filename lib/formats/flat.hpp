@@ -1,6 +1,6 @@
 #pragma once
-// Files that are a header and elements: where everything lies is known before the first byte, so
-// that several processes can write one.
+// Files of a header followed by the elements. All offsets are known before the first byte is
+// written, so several processes can write one file.
 
 #include <mha/files/writer.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace mha::io {
 
-/// Where the bytes of a file lie.
+/// The offsets of a file's parts.
 struct Layout {
   std::string header;                 ///< from the start of the file
   std::vector<std::uint64_t> offsets; ///< of each item's elements, from the start of the file
@@ -18,8 +18,8 @@ struct Layout {
 /// A writer of such a file. It writes a temporary file beside `path`, which finish() renames.
 std::unique_ptr<Writer> create_flat(const std::string& path, const Output& output, Layout layout);
 
-/// The layout of the format that create() would choose; throws Error for one that is written by one
-/// process alone.
+/// The layout in the format that create() would choose; throws Error for a format that only one
+/// process can write.
 Layout layout_for(const std::string& path, std::string_view format, const Output& output);
 
 } // namespace mha::io

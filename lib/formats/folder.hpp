@@ -1,22 +1,22 @@
 #pragma once
-// A folder: of .npy files, or a checkpoint (config.json with safetensors or PyTorch's).
+// Folders: of .npy files, or a checkpoint (config.json with safetensors or PyTorch files).
 
 #include <mha/files/contents.hpp>
 #include <mha/files/writer.hpp>
 
 namespace mha::io {
 
-/// Reads the folder that `folder.name` names; there are no bytes.
+/// Reads the folder `folder.name`; its bytes are not used.
 Contents read_folder(const Bytes& folder);
-/// The same, with 2-byte void elements taken as bfloat16.
+/// The same, with 2-byte void elements read as bfloat16.
 Contents read_folder(const Bytes& folder, bool void_is_bf16);
 std::unique_ptr<Writer> create_folder(const std::string& path, const Output& output);
 
 /// A config.json, flattened as Contents::config is.
 std::map<std::string, std::string> read_config(const std::string& path);
-/// Whether one of these files of a folder is a model's weights, or their index.
+/// Whether one of these files in a folder is a model's weights or their index.
 bool holds_weights(const std::vector<std::string>& names);
-/// A checkpoint folder, with the names of what lies in it.
+/// Reads a checkpoint folder; `names` are its files.
 Contents read_checkpoint(const std::string& path, const std::vector<std::string>& names);
 
 } // namespace mha::io

@@ -1,6 +1,6 @@
 #include <mha/formats/foreign.hpp>
 
-#include <mha/files/pointer.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 struct Foreign {
   std::string_view extensions; ///< each followed by a space
   std::string_view what;
-  std::string_view python; ///< FILE and STEM stand for the file's name, without and with its end
+  std::string_view python; ///< FILE is replaced by the file's name, STEM by it without extension
 };
 
 constexpr Foreign hdf5{
@@ -36,7 +36,7 @@ constexpr Foreign others[]{
      "import numpy, tensorflow as t; r = t.train.load_checkpoint('STEM'); "
      "numpy.savez('STEM.npz', **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})"}};
 
-/// The kind of file that an extension means, or nothing. TensorFlow's parts are numbered:
+/// The kind of file with this extension, or nullptr. TensorFlow's parts are numbered:
 /// ".data-00000-of-00001".
 const Foreign* foreign_named(std::string_view extension) {
   const std::string word = std::string(extension.starts_with(".data-") ? ".data" : extension) + " ";
@@ -55,7 +55,7 @@ std::string replaced(std::string_view text, std::string_view word, const std::st
   return result + std::string(text);
 }
 
-/// The line for this file; a name that would need quoting in the shell stays FILE.
+/// The shell command for this file; FILE stays if the name would need quoting in the shell.
 std::string line_for(std::string_view python, std::string_view path) {
   const bool plain = std::ranges::all_of(path, [](char c) {
     return is_letter(c) || is_digit(c) ||
@@ -89,8 +89,8 @@ void refuse_foreign(const Bytes& bytes) {
   if (text.starts_with("\x89HDF\r\n\x1a\n")) refuse(bytes, hdf5);
   for (const std::string_view page : {"<!DOCTYPE html", "<!doctype html", "<html"})
     if (text.starts_with(page))
-      fail("{}: a page of the web, not the file itself: a download was answered by a message; open "
-           "it to see which",
+      fail("{}: a web page, not the file itself: the server answered the download with a message; "
+           "open it to read it",
            shown(bytes.name));
   if (text.size() > 512 && text.substr(257, 5) == "ustar")
     fail("{}: a TAR archive, as PyTorch 0.1 wrote it, is not read: unpack it, or load it in that "
@@ -105,7 +105,7 @@ void refuse_foreign(const Bytes& bytes) {
 
   if (const Foreign* const foreign = foreign_named(extension)) refuse(bytes, *foreign);
   if (extension == ".bin" || extension == ".raw")
-    fail("{0}: raw bytes have no shape: say NAME={0}:DTYPE[SHAPE], as in q={0}:f32[4,128,64]",
+    fail("{0}: raw bytes have no shape: give NAME={0}:DTYPE[SHAPE], as in q={0}:f32[4,128,64]",
          shown(bytes.name));
 }
 

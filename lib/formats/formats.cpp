@@ -1,14 +1,12 @@
 #include <mha/formats/formats.hpp>
 
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/folder.hpp>
 #include <mha/formats/foreign.hpp>
 #include <mha/formats/gguf.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/npy.hpp>
-#include <mha/formats/npy_writer.hpp>
-#include <mha/formats/npz.hpp>
 #include <mha/formats/onnx.hpp>
 #include <mha/formats/safetensors.hpp>
 #include <mha/formats/torch.hpp>
@@ -22,28 +20,30 @@
 #include <array>
 #include <filesystem>
 
+#include <sys/stat.h>
+
 namespace mha::io {
 
 namespace {
 
 using First = std::span<const std::byte>;
 
-std::string_view text_of(First first) {
+std::string_view as_text(First first) {
   return {reinterpret_cast<const char*>(first.data()), first.size()};
 }
 bool is_npz(First first) {
-  return text_of(first).starts_with("PK\3\4") || text_of(first).starts_with("PK\5\6");
+  return as_text(first).starts_with("PK\3\4") || as_text(first).starts_with("PK\5\6");
 }
 bool is_npy(First first) {
-  return text_of(first).starts_with("\x93NUMPY");
+  return as_text(first).starts_with("\x93NUMPY");
 }
 bool is_safetensors(First first) {
   // A header's length of less than 4 GiB, then the header.
-  const std::string_view text = text_of(first);
+  const std::string_view text = as_text(first);
   return text.size() > 8 && text.substr(4, 4) == std::string_view("\0\0\0\0", 4) && text[8] == '{';
 }
 bool is_json(First first) {
-  std::string_view text = text_of(first);
+  std::string_view text = as_text(first);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   return start != text.npos && (text[start] == '{' || text[start] == '[');
@@ -56,7 +56,7 @@ Contents npz(const Bytes& bytes) {
   return read_npz(bytes, false);
 }
 bool gguf_begins(First first) {
-  return is_gguf(text_of(first));
+  return is_gguf(as_text(first));
 }
 Contents gguf(const Bytes& bytes) {
   return read_gguf(bytes, false);
@@ -86,14 +86,14 @@ std::string choices() {
   return extensions.substr(2);
 }
 
-/// The format that the first bytes are of. An archive may be NumPy's or PyTorch's: see below.
+/// The format with these first bytes. An archive may be NumPy's or PyTorch's: see by_content().
 const Format* by_bytes(First first) {
   const auto found =
       std::ranges::find_if(all, [&](const Format& format) { return format.recognises(first); });
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The format that a file's bytes are of, or nullptr.
+/// The format of a file by its bytes, or nullptr.
 const Format* by_content(const Bytes& bytes) {
   const First first(bytes.data.get(), std::min<std::size_t>(bytes.size, 64));
   const Format* const found = by_bytes(first);
@@ -110,11 +110,11 @@ const Format& format_of(const Bytes& bytes) {
   if (bytes.size == 0) fail("{}: the file is empty", shown(bytes.name));
   const Format* const found = by_content(bytes);
   if (named == all.end()) {
-    // PyTorch's have many names: pytorch_model.bin, checkpoint.pth.tar.
+    // PyTorch files have many extensions: pytorch_model.bin, checkpoint.pth.tar.
     if (found && found->read == read_torch) return *found;
     refuse_foreign(bytes);
     if (found) return *found;
-    fail("{}: of no format that is read ({}, or raw bytes as <NAME=FILE:DTYPE[SHAPE]>)",
+    fail("{}: unsupported file format (supported: {}, or raw bytes as <NAME=FILE:DTYPE[SHAPE]>)",
          shown(bytes.name), choices());
   }
   if (!found) refuse_foreign(bytes);
@@ -123,7 +123,7 @@ const Format& format_of(const Bytes& bytes) {
   return *named;
 }
 
-/// Whether a pipe that begins so can be read, or is told by its first bytes what it is.
+/// Whether the first bytes of a pipe belong to a supported format.
 bool can_be_read(First first) {
   return by_bytes(first.first(std::min<std::size_t>(first.size(), 64))) != nullptr;
 }
@@ -155,6 +155,70 @@ const Format& format_named(std::string_view name) {
   const std::vector<std::string_view> names = names_of_rows(all);
   fail("unknown format '{}'{} (choices: {})", shown(name), did_you_mean(name, names),
        fmt::join(names, ", "));
+}
+
+namespace {
+
+/// The format by the extension of the path. Without such an extension, a stream (standard output, a
+/// pipe, a device) holds one tensor as npy, and any other path is a folder.
+const Format& format_by_path(const std::string& path, std::size_t tensor_count) {
+  const std::string extension = extension_of(path);
+  for (const Format& format : formats())
+    if (has_extension(format, extension)) return format;
+  struct stat status {};
+  const bool is_stream = path == "-" || (::stat(path.c_str(), &status) == 0 &&
+                                         !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+  if (is_stream && tensor_count == 1) return format_named("npy");
+  if (is_stream)
+    fail("{}: {} tensors in which format? give <format> npz",
+         path == "-" ? "standard output" : shown(path), tensor_count);
+  if (extension.empty() || path.ends_with('/')) return format_named("folder");
+  std::vector<std::string_view> extensions;
+  for (const Format& format : formats())
+    if (!format.extensions.empty() && format.create) extensions.push_back(format.extensions);
+  fail("{}: '{}' is not the extension of a writable format ({}; without one: a folder); give "
+       "<format>",
+       shown(path), shown(extension), fmt::join(extensions, ", "));
+}
+
+} // namespace
+
+const Format& format_to_write(const std::string& path, std::string_view format,
+                              const Output& output) {
+  if (path.empty()) fail("an empty path cannot be written");
+  const Format* chosen =
+      format.empty() ? &format_by_path(path, output.items.size()) : &format_named(format);
+  // A .npy file holds one array. If there are several arrays, or the path is a folder, npy
+  // therefore means a folder of such files, except for a path that itself ends in .npy.
+  std::error_code ignored;
+  const bool has_several_arrays = output.items.size() + output.scalars.size() +
+                                      output.labels.size() + output.item_labels.size() >
+                                  1;
+  if (chosen->name == "npy" && path != "-" && extension_of(path) != ".npy" &&
+      (has_several_arrays || path.ends_with('/') || std::filesystem::is_directory(path, ignored)))
+    chosen = &format_named("folder");
+  if (!chosen->create) fail("format {} cannot be written, only read", chosen->name);
+  return *chosen;
+}
+
+std::unique_ptr<Writer> create(const std::string& path, std::string_view format,
+                               const Output& output) {
+  return format_to_write(path, format, output).create(path, output);
+}
+
+Entry read_raw(const std::string& path, std::string name, DType dtype, const Shape& shape) {
+  const auto wanted = bytes_of(shape, size_of(dtype));
+  const std::string what = fmt::format("{} of {}", name_of(dtype), to_string(shape));
+  // A stream that is longer than the expected size is refused while it is read; the size of a file
+  // is compared below.
+  const StreamLimit exactly{wanted.value_or(0), what, nullptr};
+  const Bytes bytes = wanted && *wanted > 0 ? read_bytes(path, exactly) : read_bytes(path);
+  require_sensible(shown(bytes.name), shape);
+  if (!wanted || *wanted != bytes.size)
+    fail("{}: {} bytes; {} of {} needs {}", shown(bytes.name), bytes.size, name_of(dtype),
+         to_string(shape), wanted ? std::to_string(*wanted) : "more than 2^62");
+  return {std::move(name), dtype, shape, false,
+          [=] { return Tensor(dtype, shape, in_place(bytes, 0, bytes.size)); }};
 }
 
 } // namespace mha::io

@@ -109,7 +109,7 @@ public:
     const std::size_t first = offset();
     std::string text(this->text(what));
     if (invalid_utf8(text) != std::string::npos)
-      fail("{}: {} at byte {} is no UTF-8", file_name_, what, first);
+      fail("{}: {} at byte {} is not UTF-8", file_name_, what, first);
     return text;
   }
 
@@ -169,7 +169,7 @@ private:
 
 std::uint32_t read_gguf_version(GgufReader& reader) {
   if (!is_gguf(std::string_view(reader.current(), std::min<std::size_t>(reader.bytes_left(), 4))))
-    fail("{}: no GGUF file: it must start with 'GGUF'", reader.file_name());
+    fail("{}: not a GGUF file: it must start with 'GGUF'", reader.file_name());
   reader.skip(4, "the header");
   const auto version = reader.take<std::uint32_t>("the header");
   if (version == 2 || version == 3) return version;
@@ -218,7 +218,7 @@ std::pair<GgufTensor, std::uint64_t> read_gguf_tensor(GgufReader& reader) {
   return {std::move(tensor), reader.take<std::uint64_t>(what)};
 }
 
-/// How many bytes a tensor takes.
+/// The bytes of a tensor.
 std::uint64_t bytes_of_tensor(const std::string& file_name, const GgufTensor& tensor) {
   const std::string name = shown(tensor.name);
   require_sensible(fmt::format("{}: {}", file_name, name), tensor.shape);
@@ -231,7 +231,7 @@ std::uint64_t bytes_of_tensor(const std::string& file_name, const GgufTensor& te
   }
   const BlockType& blocks = *tensor.blocks;
   if (tensor.shape.empty() || tensor.shape.back() % blocks.elements != 0)
-    fail("{}: {} is {} of {}: its rows are no whole number of blocks of {}", file_name, name,
+    fail("{}: {} is {} of {}: its rows are not a whole number of blocks of {}", file_name, name,
          to_string(tensor.shape), blocks.name, blocks.elements);
   Shape in_blocks = tensor.shape;
   in_blocks.back() /= blocks.elements;
@@ -241,8 +241,8 @@ std::uint64_t bytes_of_tensor(const std::string& file_name, const GgufTensor& te
   return *bytes;
 }
 
-/// Reads the tensor list after the keys, checks that every tensor is aligned, lies in the data and
-/// overlaps no other, and appends them to `into`.
+/// Reads the tensor list after the keys, checks that every tensor is aligned, is within the data
+/// and overlaps no other, and appends them to `into`.
 void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t count,
                        const Gguf& file, std::vector<GgufTensor>& into) {
   const std::int64_t alignment = file.integer("general.alignment").value_or(32);
@@ -255,28 +255,28 @@ void read_gguf_tensors(GgufReader& reader, const Bytes& bytes, std::uint64_t cou
       (reader.offset() + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
   const std::uint64_t data_size = bytes.size > data_begin ? bytes.size - data_begin : 0;
   const auto shared_file = std::make_shared<const Bytes>(bytes);
-  struct Extent {
+  struct TensorBytes {
     std::uint64_t begin, end;
     std::string_view name;
   };
-  std::vector<Extent> extents;
+  std::vector<TensorBytes> places;
   for (auto& [tensor, offset] : tensors_and_offsets) {
     const std::uint64_t length = bytes_of_tensor(reader.file_name(), tensor);
     if (offset % alignment_bytes != 0)
-      fail("{}: {} lies at byte {} of the data, which is no multiple of {}", reader.file_name(),
+      fail("{}: {} is at byte {} of the data, not a multiple of {}", reader.file_name(),
            shown(tensor.name), offset, alignment_bytes);
     if (offset > data_size || length > data_size - offset)
       fail("{}: cut short: {} is {} of {}, {} bytes from byte {} of the data on, which has {}",
            reader.file_name(), shown(tensor.name), to_string(tensor.shape), tensor.type, length,
            offset, data_size);
-    if (length > 0) extents.push_back({offset, offset + length, tensor.name});
+    if (length > 0) places.push_back({offset, offset + length, tensor.name});
     tensor.file = shared_file, tensor.first = data_begin + offset, tensor.bytes = length;
   }
-  std::ranges::sort(extents, {}, &Extent::begin);
-  for (std::size_t i = 1; i < extents.size(); ++i)
-    if (extents[i].begin < extents[i - 1].end)
+  std::ranges::sort(places, {}, &TensorBytes::begin);
+  for (std::size_t i = 1; i < places.size(); ++i)
+    if (places[i].begin < places[i - 1].end)
       fail("{}: {} begins at byte {} of the data, before {} ends", reader.file_name(),
-           shown(extents[i].name), extents[i].begin, shown(extents[i - 1].name));
+           shown(places[i].name), places[i].begin, shown(places[i - 1].name));
   for (auto& [tensor, offset] : tensors_and_offsets) into.push_back(std::move(tensor));
 }
 
@@ -294,12 +294,13 @@ void read_gguf_file(const Bytes& bytes, Gguf& file, std::vector<GgufTensor>& ten
     std::string key = reader.name("a key");
     const GgufValue value = reader.skip_value(key);
     if (!file.keys.emplace(key, value).second)
-      fail("{}: the key '{}' is there twice", reader.file_name(), shown(key));
+      fail("{}: the key '{}' appears twice", reader.file_name(), shown(key));
   }
   read_gguf_tensors(reader, bytes, tensor_count, file, tensors);
 }
 
-/// "model-00002-of-00003.gguf" as "model-" and ".gguf", where a file of `count` shards is so named.
+/// "model-00002-of-00003.gguf" as "model-" and "-of-00003.gguf"; nothing if the file is not named
+/// as one of `count` shards.
 std::optional<std::pair<std::string, std::string>> around_number(const std::string& path,
                                                                  std::int64_t count) {
   const std::string of = fmt::format("-of-{:05}", count);
@@ -310,7 +311,7 @@ std::optional<std::pair<std::string, std::string>> around_number(const std::stri
   return std::pair(path.substr(0, end - 5), path.substr(end));
 }
 
-/// All shards of a model of which `bytes` is one. The keys of the first are the model's.
+/// Reads all shards of a model, one of which is `bytes`. The keys of the first shard are used.
 void read_gguf_shards(const Bytes& bytes, std::int64_t count, Gguf& file) {
   const auto around = around_number(bytes.name, count);
   if (!around)
@@ -361,7 +362,7 @@ Gguf open_gguf(const Bytes& bytes) {
   std::set<std::string_view> names;
   for (const GgufTensor& tensor : file.tensors)
     if (!names.insert(tensor.name).second)
-      fail("{}: tensor '{}' is there twice", shown(bytes.name), shown(tensor.name));
+      fail("{}: tensor '{}' appears twice", shown(bytes.name), shown(tensor.name));
   if (const auto wanted = file.integer("split.tensors.count");
       wanted && *wanted != static_cast<std::int64_t>(file.tensors.size()))
     fail("{}: split.tensors.count is {}, but {} tensors are there", shown(bytes.name), *wanted,

@@ -1,7 +1,7 @@
-// GGUF as a checkpoint: what llama.cpp's converter changed is turned back, so that names and
-// numbers are those that the model was published with.
+// GGUF as a checkpoint: undoes the changes of llama.cpp's converter, so that names and numbers are
+// those of the published model.
 
-#include <mha/formats/gguf_checkpoint.hpp>
+#include <mha/formats/gguf_settings.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/named.hpp>
@@ -18,12 +18,13 @@ namespace mha::io {
 
 namespace {
 
-/// What is done to a tensor's numbers, or to their steps, once they are read.
-using Turn = std::function<Tensor(const Tensor&)>;
-/// Of each row of the result, the row of the file.
+/// A transformation of a tensor's numbers, or of their steps, after they are read.
+using Transform = std::function<Tensor(const Tensor&)>;
+/// For each row of the result, its row in the file.
 using RowOrder = std::vector<std::size_t>;
 
-/// Rows of heads whose pairs of neighbours are to be halves: row i of the first half was row 2 i.
+/// The order that turns neighbouring pairs in each head into halves: row i of the first half is row
+/// 2 i of the file.
 RowOrder halves_of_pairs(std::size_t rows, std::size_t heads) {
   RowOrder order(rows);
   const std::size_t width = rows / heads, half = width / 2;
@@ -34,7 +35,8 @@ RowOrder halves_of_pairs(std::size_t rows, std::size_t heads) {
   return order;
 }
 
-/// All queries, all keys, all values; by key/value head its queries, its key, its value.
+/// The order that turns all queries, all keys, all values into groups: for each key/value head its
+/// queries, its key, its value.
 RowOrder groups_of_fused(std::size_t width, std::size_t heads, std::size_t key_heads) {
   RowOrder order;
   const auto add_head = [&](std::size_t head) {
@@ -56,7 +58,7 @@ Tensor minus_one(const Tensor& tensor) {
   return result;
 }
 
-/// Some of the first axis' places.
+/// A range of the first axis.
 GgufTensor part_of(const GgufTensor& tensor, std::size_t first, std::size_t count) {
   GgufTensor part = tensor;
   if (tensor.shape[0] == 0) return tensor;
@@ -66,8 +68,8 @@ GgufTensor part_of(const GgufTensor& tensor, std::size_t first, std::size_t coun
   return part;
 }
 
-/// The matrix of latent attention's keys and values, of which a file has each head's part for keys,
-/// (in, out), and for values, (out, in), by themselves.
+/// The matrix of keys and values in latent attention. The file stores it in two tensors, for keys
+/// (heads, in, out) and for values (heads, out, in).
 struct LatentMatrix {
   GgufTensor keys, values; ///< heads, in, out; heads, out, in
 
@@ -100,27 +102,31 @@ public:
   std::vector<Entry> entries;
 
 private:
-  void add(std::string name, const GgufTensor& tensor, Shape shape, const Turn& turn) {
+  void add(std::string name, const GgufTensor& tensor, Shape shape, const Transform& transform) {
     Entry entry;
     entry.name = std::move(name);
     entry.dtype = tensor.dtype;
     entry.shape = std::move(shape);
     entry.own_name = entry.name == tensor.name ? "" : tensor.name;
-    entry.read = [tensor, turn] { return turn ? turn(tensor.read()) : tensor.read(); };
+    entry.read = [tensor, transform] {
+      return transform ? transform(tensor.read()) : tensor.read();
+    };
     entry.blocks = tensor.blocks;
     if (tensor.blocks)
-      entry.steps = [tensor, turn] { return turn ? turn(tensor.steps()) : tensor.steps(); };
+      entry.steps = [tensor, transform] {
+        return transform ? transform(tensor.steps()) : tensor.steps();
+      };
     entries.push_back(std::move(entry));
   }
-  void add(std::string name, const GgufTensor& tensor, const Turn& turn = nullptr) {
-    add(std::move(name), tensor, tensor.shape, turn);
+  void add(std::string name, const GgufTensor& tensor, const Transform& transform = nullptr) {
+    add(std::move(name), tensor, tensor.shape, transform);
   }
 
   void present(const GgufTensor& tensor) {
     std::string_view name = tensor.name;
     std::string_view ending;
-    for (std::string_view one : {".weight", ".bias"})
-      if (name.ends_with(one)) ending = one, name.remove_suffix(one.size());
+    for (std::string_view suffix : {".weight", ".bias"})
+      if (name.ends_with(suffix)) ending = suffix, name.remove_suffix(suffix.size());
     std::string prefix;
     std::size_t layer = 0;
     const bool in_block = name.starts_with("blk.");
@@ -146,17 +152,17 @@ private:
       return add(prefix + own, tensor);
     }
     if (const std::size_t number = own.find('#'); number != std::string::npos) {
-      // Each becomes a tensor, which takes memory of its own.
+      // Each expert becomes a tensor, so a small file must not have very many.
       constexpr std::size_t most_experts = 4096, fewest_bytes = 256;
       if (tensor.shape.size() != 3 || tensor.shape[0] > most_experts ||
           tensor.bytes < tensor.shape[0] * fewest_bytes)
         return add(tensor.name, tensor);
       for (std::size_t expert = 0; expert < tensor.shape[0]; ++expert) {
-        GgufTensor one = part_of(tensor, expert, 1);
-        one.shape.erase(one.shape.begin());
+        GgufTensor part = part_of(tensor, expert, 1);
+        part.shape.erase(part.shape.begin());
         add(fmt::format("{}{}{}{}{}", prefix, own.substr(0, number), expert, own.substr(number + 1),
                         ending),
-            one);
+            part);
       }
       return;
     }
@@ -172,17 +178,18 @@ private:
     add(own, tensor, order_of(tensor, name, layer));
   }
 
-  /// What the order of a tensor's rows is turned into; nothing where it stays.
-  Turn order_of(const GgufTensor& tensor, std::string_view name, std::size_t layer) const {
+  /// The transformation of the order of a tensor's rows; nullptr if the order stays.
+  Transform order_of(const GgufTensor& tensor, std::string_view name, std::size_t layer) const {
     if (tensor.shape.empty() || tensor.shape.size() > 2) return nullptr;
     const std::size_t rows = tensor.shape[0];
     const bool of_k = name == "attn_k";
     if (model_.neighbours && !own_order_ && (name == "attn_q" || of_k)) {
       const std::size_t heads = heads_of(layer, of_k);
       if (rows % (2 * heads) != 0)
-        fail("{}: {} is {}: its rows are no pairs of {} heads, as {}.attention.head_count{} says",
-             shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, model_.name,
-             of_k ? "_kv, or head_count," : "");
+        fail(
+            "{}: {} is {}: its rows are not pairs for {} heads, given by {}.attention.head_count{}",
+            shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, model_.name,
+            of_k ? "_kv or head_count" : "");
       return [order = halves_of_pairs(rows, heads)](const Tensor& read) {
         return at_positions(read, 0, order);
       };
@@ -195,7 +202,8 @@ private:
     return nullptr;
   }
 
-  /// The parts for keys and for values as attn_kv_b, with the first of the two; whether it is one.
+  /// Adds the parts for keys and values as one attn_kv_b when it gets the first of them. Whether
+  /// the tensor is one of these parts.
   bool present_latent(const GgufTensor& tensor, std::string_view name, std::size_t layer,
                       const std::string& prefix) {
     if (name != "attn_k_b" && name != "attn_v_b") return false;
@@ -214,7 +222,7 @@ private:
     return true;
   }
 
-  /// Queries, keys and values as three tensors.
+  /// Adds queries, keys and values as three tensors.
   void present_separate(const GgufTensor& tensor, std::size_t layer, const std::string& prefix,
                         std::string_view ending) {
     if (tensor.shape.empty() || tensor.shape.size() > 2) return add(tensor.name, tensor);
@@ -237,8 +245,9 @@ private:
            shown(file_.name), model_.name, heads, model_.name, key_heads);
     const std::size_t all = heads + 2 * key_heads;
     if (tensor.shape[0] % all != 0)
-      fail("{}: {} is {}: its rows are not {} heads' queries and {} heads' keys and values, as "
-           "{}.attention.head_count and {}.attention.head_count_kv say",
+      fail("{}: {} is {}: its rows are not {} heads' queries and {} heads' keys and values, given "
+           "by "
+           "{}.attention.head_count and {}.attention.head_count_kv",
            shown(file_.name), shown(tensor.name), to_string(tensor.shape), heads, key_heads,
            model_.name, model_.name);
     return tensor.shape[0] / all;
@@ -250,7 +259,8 @@ private:
     if (!value) value = file_.find(all);
     const auto heads = value ? value->integer(value->is_array ? layer : 0) : std::nullopt;
     if (!heads || *heads < 1 || *heads > (1 << 20))
-      fail("{}: {}{} does not say how many heads block {} has, which the order of its rows needs",
+      fail("{}: {}{} does not give the number of heads in block {}, which sets the order of its "
+           "rows",
            shown(file_.name), all, of_keys ? "_kv" : "", layer);
     return static_cast<std::size_t>(*heads);
   }

@@ -1,9 +1,8 @@
-// GGUF's keys as a config.json says the same.
+// Translates the keys of a GGUF file to the entries of a config.json.
 
 #include <mha/files/text.hpp>
-#include <mha/formats/gguf_checkpoint.hpp>
-#include <mha/formats/gguf_keys.hpp>
 #include <mha/formats/gguf_settings.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <fmt/format.h>
 
@@ -20,8 +19,8 @@ public:
     settings_.set("model_type", architecture.model_type);
     for (const auto& [key, value] : file.keys) take_key(key);
     for (const GgufKey& row : gguf_vocabulary_keys())
-      if (const GgufValue* const there = file.find(row.key))
-        settings_.set(std::string(row.config), there->written());
+      if (const GgufValue* const found = file.find(row.key))
+        settings_.set(std::string(row.config), found->written());
     take_ends();
     require_gguf_widths(settings_);
     doubt_missing();
@@ -50,20 +49,20 @@ private:
     const std::string_view key = own(whole_key);
     const GgufKey* const row = find_gguf_key(key, settings_.architecture());
     if (!row) return;
-    // Of these factors 0 stands for none.
+    // A factor of 0 means that there is none.
     const bool factor = key == "attention.scale" || key == "attention.clamp_kqv" ||
                         key == "logit_scale" || key == "embedding_scale" || key == "residual_scale";
     if (factor && settings_.number_but_0(key) == std::nullopt) return;
     if (row->config.empty()) {
-      settings_.value(key); // is no endless list
+      settings_.value(key); // throws Error for a list that is too long
       return;
     }
     settings_.copy(key, row->config);
   }
 
-  /// The vocabulary, and whether there is a head of its own.
+  /// The vocabulary size, and whether the output head is tied to the embedding.
   void take_ends() {
-    // EuroBERT's files are made for embeddings: they have no head, whatever the checkpoint had.
+    // EuroBERT's files are for embeddings and never have an output head.
     if (!is("eurobert")) settings_.set_flag("tie_word_embeddings", !settings_.has("output.weight"));
     const auto rows = [&](const char* name) -> std::optional<double> {
       const GgufTensor* const tensor = settings_.tensor(name);
@@ -75,19 +74,19 @@ private:
       settings_.set_number("type_vocab_size", *types);
   }
 
-  /// Keys that llama.cpp does not do without.
+  /// Reports missing keys that llama.cpp requires.
   void doubt_missing() {
     for (const char* key : {"block_count", "embedding_length", "attention.head_count"})
       if (!settings_.value(key))
-        settings_.doubt(key, "is missing: what the tensors, and most models of this kind, have is "
-                             "taken");
+        settings_.doubt(key, "is missing: it is inferred from the tensors, or the usual value of "
+                             "models of this kind is used");
     const char* const norm =
         is(gguf_rms_normed) ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
     const std::optional<double> eps = number(norm);
-    if (!eps) settings_.doubt(norm, "is missing: that of most models of this kind is taken");
+    if (!eps) settings_.doubt(norm, "is missing: the usual value of models of this kind is used");
   }
 
-  /// Architectures that are computed at one value alone, which no other key tells.
+  /// Refuses values of keys that these architectures cannot be computed with here.
   void refuse_beyond_limits() {
     const auto only = [&](std::string_view key, bool fits, std::string_view expected) {
       if (!fits)
@@ -108,7 +107,7 @@ private:
         only("attention.max_alibi_bias", *alibi == 8.0 || *alibi == 0.0, ": 8");
   }
 
-  /// Numbers beside the weights, of types that are scaled as a whole.
+  /// Refuses scales of whole weights, which are separate tensors.
   void refuse_tensors() {
     for (const GgufTensor& tensor : settings_.file().tensors)
       if (tensor.name.ends_with(".scale") || tensor.name.ends_with(".input_scale"))
@@ -118,25 +117,25 @@ private:
 
   void take_window() {
     if (!is(gguf_windowed) && !is(gguf_alternating)) return;
-    const std::optional<double> there = number("attention.sliding_window");
-    // Gemma 2 has one by itself, and the largest EXAONE 4.
+    const std::optional<double> given = number("attention.sliding_window");
+    // Gemma 2 and the largest EXAONE 4 have a window even without the key.
     const bool largest = is("exaone4") && number("block_count") == 64;
-    const double window = there.value_or(is("gemma2") || largest ? 4096 : 0);
-    if (largest && !there) settings_.set_number("sliding_window", window);
+    const double window = given.value_or(is("gemma2") || largest ? 4096 : 0);
+    if (largest && !given) settings_.set_number("sliding_window", window);
     // Without a window every layer of EXAONE 4 rotates.
-    if (window == 0 && (!there || is("exaone4"))) settings_.set("sliding_window", "null");
-    // Files of Mistral call themselves LLaMA, whose models have no window.
-    if (is("llama") && there) settings_.set("model_type", "mistral");
-    if (is("gpt-oss cohere2") && !there)
+    if (window == 0 && (!given || is("exaone4"))) settings_.set("sliding_window", "null");
+    // Mistral's files have the architecture "llama", but LLaMA has no window.
+    if (is("llama") && given) settings_.set("model_type", "mistral");
+    if (is("gpt-oss cohere2") && !given)
       settings_.refuse("attention.sliding_window",
                        "is missing, without which models of this kind are not computed");
-    // No token of Cohere 2's sees another then, nor itself.
-    if (is("cohere2") && there == 0.0)
+    // With a window of 0, no token of Cohere 2 would see any key.
+    if (is("cohere2") && given == 0.0)
       settings_.refuse("attention.sliding_window", "which is not computed here: a window expected");
     if (is(gguf_alternating)) take_pattern(window > 0);
   }
 
-  /// Which layers have a window, as layer_types.
+  /// Sets layer_types: which layers have a window.
   void take_pattern(bool windowed) {
     const GgufValue* const pattern = settings_.value("attention.sliding_window_pattern");
     const bool is_list = pattern && pattern->is_array;
@@ -154,7 +153,7 @@ private:
                                     : 0;
     std::string types;
     for (std::uint64_t i = 0; i < count; ++i) {
-      // The last of each group sees everything; 0: none does.
+      // The last layer of each group has no window; with 0 all layers have one.
       bool slides = every <= 0 || static_cast<std::int64_t>(i) % every < every - 1;
       if (is_list) slides = pattern->boolean(i).value_or(pattern->integer(i).value_or(0) != 0);
       types += fmt::format("{}{}", i > 0 ? "," : "",
@@ -163,7 +162,7 @@ private:
     if (!types.empty()) settings_.set("layer_types", types);
   }
 
-  /// What one architecture alone has, or says otherwise.
+  /// Settings of single architectures.
   void take_model() {
     const double heads = number("attention.head_count").value_or(0);
     const double key_heads = number("attention.head_count_kv").value_or(heads);
@@ -185,7 +184,7 @@ private:
     if (is("command-r"))
       settings_.set_flag("use_qk_norm", settings_.has("blk.0.attn_q_norm.weight"));
     if (is("command-r cohere2")) {
-      // Without the key, or at 0, llama.cpp leaves the logits as they are.
+      // Without the key, or with 0, llama.cpp does not scale the logits.
       if (!settings_.number_but_0("logit_scale")) settings_.set("logit_scale", "1");
     }
   }
@@ -193,7 +192,7 @@ private:
   void take_causality() {
     const std::optional<bool> causal = settings_.flag("attention.causal");
     if (is("bert eurobert") && !causal)
-      settings_.doubt("attention.causal", fmt::format("is missing: false, as of {}, is taken",
+      settings_.doubt("attention.causal", fmt::format("is missing: false is used, as in {}",
                                                       is("bert") ? "BERT" : "EuroBERT"));
     if (is("bert"))
       settings_.set_flag("is_decoder", causal.value_or(false));
@@ -211,7 +210,7 @@ private:
     const double width = number("embedding_length").value_or(0),
                  layers = number("block_count").value_or(0);
     if (is("gemma2 gemma3")) {
-      // The scale is not in older files. The largest models alone divide by another width.
+      // Older files have no scale. Only the largest models divide by another width.
       const bool largest = layers == (is("gemma2") ? 46 : 62);
       const std::optional<double> scale = number("attention.scale"),
                                   key_length = number("attention.key_length");
@@ -223,17 +222,17 @@ private:
         settings_.set_number("query_pre_attn_scalar", width / heads);
     }
     if (!is("minicpm")) return;
-    // Its first files have none of the three.
+    // The first files of MiniCPM have none of the three keys.
     if (!settings_.number_but_0("embedding_scale")) settings_.set("embedding_multiplier", "12");
     if (!settings_.number_but_0("residual_scale") && layers > 0)
       settings_.set_number("residual_multiplier", 1.4 / std::sqrt(layers));
     else if (!settings_.number_but_0("residual_scale"))
-      settings_.refuse("block_count", "is missing, from which what is added to the stream follows");
+      settings_.refuse("block_count", "is missing, which the scale of the residual stream needs");
     if (!settings_.number_but_0("logit_scale") && width > 0)
       settings_.set_number("logits_scaling", width / 256);
   }
 
-  /// Files with the parts of the keys' and values' matrix have their widths under further keys.
+  /// Files that split the matrix of keys and values have its widths under other keys.
   void take_latent_widths() {
     const auto rotated = number("rope.dimension_count");
     auto length = number("attention.key_length_mla");

@@ -1,9 +1,8 @@
-// Rotation as GGUF's keys and tensors say it, and as llama.cpp takes what they leave out.
+// Rotation by GGUF's keys and tensors, with llama.cpp's defaults for missing ones.
 
 #include <mha/files/text.hpp>
-#include <mha/formats/gguf_architectures.hpp>
-#include <mha/formats/gguf_keys.hpp>
 #include <mha/formats/gguf_settings.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <fmt/format.h>
 
@@ -17,8 +16,8 @@ namespace {
 constexpr std::string_view scaled_otherwise =
     "which is not computed here: a scaling without it expected";
 
-/// "1,1.25,…": the numbers of a small tensor, times a factor.
-std::string list_of(const GgufSettings& settings, const GgufTensor& tensor, double factor) {
+/// "1,1.25,…": the numbers of a small tensor, multiplied by a factor.
+std::string factors_text(const GgufSettings& settings, const GgufTensor& tensor, double factor) {
   constexpr std::size_t most = 4096;
   if (tensor.dtype != DType::f32 || tensor.blocks || tensor.shape.size() != 1 ||
       tensor.shape[0] > most)
@@ -40,16 +39,16 @@ std::optional<double> head_width(const GgufSettings& settings) {
   return heads && all && *heads > 0 ? std::optional(*all / *heads) : std::nullopt;
 }
 
-/// How much of a head is rotated: all of it where the key is missing, whatever models of this kind
-/// usually have.
+/// The number of rotated dimensions: without the key the whole head is rotated, even in models that
+/// usually rotate a part.
 void take_dimensions(GgufSettings& settings) {
   const std::optional<double> width = head_width(settings),
                               rotated = settings.number("rope.dimension_count");
   if (!rotated && width && settings.is("stablelm gptneox phi2 nemotron glm4"))
     settings.set_number("rotary_dim", *width);
   if (!rotated && settings.is("deepseek2"))
-    settings.doubt("rope.dimension_count", "is missing: what the tensors say is taken");
-  // Pairs of neighbours become halves of the whole head.
+    settings.doubt("rope.dimension_count", "is missing: it is inferred from the tensors");
+  // Neighbouring pairs are turned into halves, which works only for whole heads.
   const GgufArchitecture* const known = find_gguf_architecture(settings.architecture());
   if (known && known->neighbours && rotated && width && *rotated != *width)
     settings.refuse(
@@ -57,7 +56,7 @@ void take_dimensions(GgufSettings& settings) {
         fmt::format("which is not computed here: a whole head, {} numbers, expected", *width));
 }
 
-/// Bases and widths of layers with a window, where these may have their own.
+/// Refuses bases and widths of their own in layers with a window.
 void take_window_rotary(GgufSettings& settings) {
   if (!settings.is(gguf_alternating)) return;
   if (const auto own = settings.number("rope.freq_base_swa");
@@ -72,7 +71,7 @@ void take_window_rotary(GgufSettings& settings) {
       settings.refuse(own, "which is not computed here: the width in the other layers expected");
 }
 
-/// Time, height, width, and a fourth section that text has none of.
+/// Sections of the rotation for time, height and width; a fourth section must be 0 for text.
 void take_sections(GgufSettings& settings) {
   const GgufValue* const list =
       settings.is("qwen2vl glm4") ? settings.value("rope.dimension_sections") : nullptr;
@@ -80,11 +79,11 @@ void take_sections(GgufSettings& settings) {
   std::string sections;
   double sum = 0;
   for (std::uint64_t i = 0; i < 3; ++i) {
-    const double one = static_cast<double>(list->integer(i).value_or(0));
-    sections += fmt::format("{}{}", i > 0 ? "," : "", one);
-    sum += one;
+    const double size = static_cast<double>(list->integer(i).value_or(0));
+    sections += fmt::format("{}{}", i > 0 ? "," : "", size);
+    sum += size;
   }
-  // GLM-4V's files with sections have q's and k's rows as halves.
+  // GLM-4V's files with sections store the rows of q and k as halves.
   if (settings.is("glm4") && sum > 0)
     settings.refuse("rope.dimension_sections",
                     "which is not computed here for this architecture: 0 of each expected");
@@ -95,13 +94,13 @@ void take_sections(GgufSettings& settings) {
     settings.set("rope_scaling.mrope_section", sections);
 }
 
-/// rope.scaling.*, rope_freqs and rope_factors as one scaling.
+/// Combines rope.scaling.*, rope_freqs and rope_factors to one scaling.
 class GgufScaling {
 public:
-  /// Asks for all of its keys, whichever of them count.
+  /// Reads all keys, so that those without an effect count as read.
   explicit GgufScaling(GgufSettings& settings) : settings_(settings) {
     type_ = settings.text("rope.scaling.type").value_or("linear");
-    // A factor of 0 is none, and an old file has the other key.
+    // A factor of 0 means none. Old files have the key rope.scale_linear.
     const bool old = !settings.value("rope.scaling.factor");
     const std::optional<double> old_factor = settings.number_but_0("rope.scale_linear");
     factor_ = (old ? old_factor : settings.number_but_0("rope.scaling.factor")).value_or(1);
@@ -120,18 +119,20 @@ public:
                             *const divisors = settings_.tensor("rope_freqs.weight");
     const bool divides = (lengths && shorts) || divisors;
     if (!lengths != !shorts)
-      settings_.refuse_tensor((lengths ? lengths : shorts)->name,
-                              "stands alone, which is not computed here: one for long and one for "
-                              "short texts expected");
+      settings_.refuse_tensor(
+          (lengths ? lengths : shorts)->name,
+          "has no counterpart, which is not computed here: one for long and one "
+          "for short texts expected");
     if (divides && settings_.is("gemma3"))
-      settings_.refuse_tensor((divisors ? divisors : lengths)->name,
-                              "is of layers with and without a window, which is not computed here");
+      settings_.refuse_tensor(
+          (divisors ? divisors : lengths)->name,
+          "is for layers with and without a window, which is not computed here");
     if (divides && type_ == "yarn" && factor_ != 1)
       settings_.refuse("rope.scaling.type", "beside divisors of the frequencies, which is not "
                                             "computed here: one of the two expected");
     if (lengths && shorts)
       divide(*lengths, *shorts, original_);
-    else if (divisors) // LLaMA 3's scaling as the numbers that it comes to, for any length
+    else if (divisors) // LLaMA 3's scaling as its resulting divisors, for any length
       divide(*divisors, *divisors, settings_.number("context_length").value_or(8192));
     else if (type_ == "yarn" && factor_ != 1)
       take_yarn();
@@ -141,7 +142,8 @@ public:
       settings_.refuse("rope.scaling.type",
                        "which is not known here: none, linear, yarn or longrope expected");
     if (settings_.is("deepseek2")) refuse_of_latent();
-    // Of two kinds of layers llama.cpp scales both by it, and their frequencies apart.
+    // llama.cpp applies the factor to both kinds of layers, but scales their frequencies
+    // separately.
     if (settings_.is("gemma3") && attention_ != 1)
       settings_.refuse("rope.scaling.attn_factor", scaled_otherwise);
     take_temperature();
@@ -155,7 +157,7 @@ private:
     settings_.set("rope_scaling.rope_type", kind);
     settings_.set_number("rope_scaling.factor", factor_);
   }
-  /// The file's factor of cosines and sines multiplies what the kind has by itself.
+  /// The file's factor of cosines and sines multiplies the factor that belongs to the kind.
   void set_attention(double own) {
     if (attention_ != 1) settings_.set_number("rope_scaling.attention_factor", attention_ * own);
   }
@@ -163,12 +165,12 @@ private:
     if (original) settings_.set_number("rope_scaling.original_max_position_embeddings", *original);
   }
 
-  /// Every frequency is divided by its own number. Without the key the attention factor is 1.
+  /// Sets a divisor for each frequency. Without the key the attention factor is 1.
   void divide(const GgufTensor& in_long, const GgufTensor& in_short,
               std::optional<double> original) {
     settings_.set("rope_scaling.rope_type", "longrope");
-    settings_.set("rope_scaling.long_factor", list_of(settings_, in_long, factor_));
-    settings_.set("rope_scaling.short_factor", list_of(settings_, in_short, factor_));
+    settings_.set("rope_scaling.long_factor", factors_text(settings_, in_long, factor_));
+    settings_.set("rope_scaling.short_factor", factors_text(settings_, in_short, factor_));
     settings_.set_number("rope_scaling.attention_factor", attention_);
     set_original(original);
     if (!settings_.value("context_length")) settings_.set_number("rope_scaling.factor", 1);
@@ -181,8 +183,8 @@ private:
          {std::pair("rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"),
           {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"}})
       if (const auto turns = settings_.number(key)) settings_.set_number(name, *turns);
-    // DeepSeek's converter writes a tenth of mscale_all_dim, which mscale is, too; Mistral's writes
-    // all of it, beside an mscale of 1.
+    // DeepSeek's converter writes a tenth of mscale_all_dim, which is equal to mscale. Mistral's
+    // converter writes mscale_all_dim itself, with an mscale of 1.
     const bool latent = settings_.is("deepseek2");
     double mscale = 0, all = 0;
     if (settings_.is("deepseek2 mistral3"))
@@ -199,10 +201,10 @@ private:
       settings_.refuse("rope.scaling.yarn_ext_factor", scaled_otherwise);
     if (settings_.value("rope.scaling.yarn_attn_factor"))
       settings_.refuse("rope.scaling.yarn_attn_factor",
-                       "which files mean in two ways: rope.scaling.attn_factor expected");
+                       "which files use in two ways: rope.scaling.attn_factor expected");
   }
 
-  /// Latent attention multiplies the scores by these, too.
+  /// Refuses scalings that latent attention would also apply to the scores.
   void refuse_of_latent() {
     if (attention_ != 1) settings_.refuse("rope.scaling.attn_factor", scaled_otherwise);
     if (factor_ != 1 && type_ != "yarn")
@@ -239,7 +241,7 @@ void take_gguf_rotary(GgufSettings& settings) {
   if (settings.is(gguf_unrotated)) return;
   if (!settings.value("rope.freq_base"))
     settings.set(settings.is("gptneox") ? "rotary_emb_base" : "rope_theta", "10000");
-  // Granite's files switch the rotation off by this; no other's reader looks at it.
+  // Granite's files switch the rotation off by this key; it has no effect in other architectures.
   if (settings.is("granite") && !settings.flag("rope.scaling.finetuned").value_or(true))
     settings.set("rope", "none");
   take_dimensions(settings);

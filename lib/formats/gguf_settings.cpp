@@ -1,6 +1,6 @@
 #include <mha/formats/gguf_settings.hpp>
 
-#include <mha/files/own_keys.hpp>
+#include <mha/files/contents.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/words.hpp>
@@ -15,16 +15,17 @@ std::string in_section(std::string_view section, std::string_view key) {
   return std::string(section) + std::string(key);
 }
 
-/// A value for a message.
-std::string told(const GgufValue& value) {
-  constexpr std::uint64_t few = 16;
-  if (value.is_array && (value.count > few || value.type == GgufType::array))
+/// A value as text for messages.
+std::string printed(const GgufValue& value) {
+  constexpr std::uint64_t most_listed = 16;
+  if (value.is_array && (value.count > most_listed || value.type == GgufType::array))
     return fmt::format("a list of {}", value.count);
   return shown(value.written());
 }
 
-/// Of a list of one a layer that says the same of all, that; nothing of another one.
-std::optional<std::string> said_of_all(const GgufValue& value) {
+/// A value as text; the common value of a list with one element per layer, or nothing if they
+/// differ.
+std::optional<std::string> common_value(const GgufValue& value) {
   std::string text = value.written();
   if (!value.is_array || value.count == 0) return text;
   std::string first = text.substr(0, text.find(',')), same = first;
@@ -53,13 +54,13 @@ const GgufValue* GgufSettings::value(std::string_view key) const {
 }
 
 std::optional<double> GgufSettings::number(std::string_view key) const {
-  const GgufValue* const there = value(key);
-  return there && there->is_array ? there->number() : file_.number(whole(key));
+  const GgufValue* const found = value(key);
+  return found && found->is_array ? found->number() : file_.number(whole(key));
 }
 
 std::optional<double> GgufSettings::number_but_0(std::string_view key) const {
-  const std::optional<double> there = number(key);
-  return there == 0.0 ? std::nullopt : there;
+  const std::optional<double> found = number(key);
+  return found == 0.0 ? std::nullopt : found;
 }
 
 std::optional<bool> GgufSettings::flag(std::string_view key) const {
@@ -76,23 +77,23 @@ const GgufTensor* GgufSettings::tensor(std::string_view name) const {
 }
 
 void GgufSettings::copy(std::string_view key, std::string_view name) {
-  const GgufValue* const there = value(key);
-  if (!there) return;
-  const std::optional<std::string> text = said_of_all(*there);
+  const GgufValue* const found = value(key);
+  if (!found) return;
+  const std::optional<std::string> text = common_value(*found);
   if (!text) return refuse(key, "which is not computed here: the same in every layer expected");
   set(std::string(name), *text);
   set(in_section(own_key_section, name), whole(key));
 }
 
 void GgufSettings::keep(const std::string& whole_key, const GgufValue& value) {
-  set(whole_key, told(value));
+  set(whole_key, printed(value));
   set(in_section(own_key_section, whole_key), whole_key);
 }
 
 void GgufSettings::refuse(std::string_view key, std::string_view why) {
-  const GgufValue* const there = value(key);
+  const GgufValue* const found = value(key);
   config.try_emplace(in_section(refused_section, whole(key)), // the first reason counts
-                     there ? fmt::format("is {}, {}", told(*there), why) : std::string(why));
+                     found ? fmt::format("is {}, {}", printed(*found), why) : std::string(why));
 }
 
 void GgufSettings::refuse_tensor(std::string_view tensor, std::string_view why) {

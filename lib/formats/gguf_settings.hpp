@@ -1,13 +1,15 @@
 #pragma once
-// A config.json in the making, from the keys of a GGUF file: private to the files that present it.
+// Builds the entries of a config.json from the keys of a GGUF file. Private to the files that
+// present GGUF.
 
 #include <mha/formats/gguf.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <set>
 
 namespace mha::io {
 
-/// Keys are named as after "llama."; messages get them whole.
+/// Keys are given without the prefix "llama."; messages have it.
 class GgufSettings {
 public:
   GgufSettings(const Gguf& file, std::string_view architecture)
@@ -24,12 +26,12 @@ public:
   void set_number(const std::string& name, double value);
   void set_flag(const std::string& name, bool value) { set(name, value ? "true" : "false"); }
 
-  /// The value of a key, which counts as read from then on; throws Error for a list longer than
-  /// models have layers.
+  /// The value of a key, which then counts as read; throws Error for a list longer than the number
+  /// of layers of any model.
   const GgufValue* value(std::string_view key) const;
-  /// A number; of a list of one a layer, the first.
+  /// A number; the first one of a list with one element per layer.
   std::optional<double> number(std::string_view key) const;
-  /// The same, where 0 stands for none.
+  /// The same, but nothing for 0.
   std::optional<double> number_but_0(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
   std::optional<std::string_view> text(std::string_view key) const;
@@ -37,15 +39,16 @@ public:
   const GgufTensor* tensor(std::string_view name) const;
   bool has(std::string_view name) const { return tensor(name) != nullptr; }
 
-  /// The value of a key as config.json's `name`, if it is there.
+  /// Sets `name` to the value of a key, if the key exists.
   void copy(std::string_view key, std::string_view name);
-  /// A key that nothing here reads, under its own name.
+  /// Keeps a key that is not read under its own name.
   void keep(const std::string& whole_key, const GgufValue& value);
-  /// No layer is computed, as `key` says what is not computed here; `why` goes on after its value.
+  /// Records that no layer can be computed because of the value of `key`; `why` follows the value
+  /// in the message.
   void refuse(std::string_view key, std::string_view why);
-  /// The same of a tensor.
+  /// The same for a tensor.
   void refuse_tensor(std::string_view tensor, std::string_view why);
-  /// `why` is told with the key.
+  /// Records a doubt about `key` for a warning.
   void doubt(std::string_view key, std::string_view why);
 
 private:
@@ -54,10 +57,14 @@ private:
   mutable std::set<std::string, std::less<>> read_;
 };
 
-/// Refuses heads and widths that the first block's tensors do not have.
+/// Refuses numbers of heads and widths that do not match the tensors of the first block.
 void require_gguf_widths(GgufSettings& settings);
 
-/// Rotation, its scaling, and what multiplies queries by their positions.
+/// Sets the rotation, its scaling, and the factors of queries that depend on their positions.
 void take_gguf_rotary(GgufSettings& settings);
+
+/// The keys of a file as a config.json, flattened as Contents::config is.
+std::map<std::string, std::string> config_of_gguf(const Gguf& file,
+                                                  const GgufArchitecture& architecture);
 
 } // namespace mha::io

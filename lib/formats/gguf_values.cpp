@@ -1,4 +1,4 @@
-// Values of GGUF's keys, read where they lie.
+// Reads the values of GGUF's keys from the file.
 
 #include <mha/formats/gguf.hpp>
 
@@ -66,7 +66,7 @@ bool GgufValue::each_text(const std::function<void(std::string_view)>& use) cons
 }
 
 std::string GgufValue::written() const {
-  if (const auto one = text()) return std::string(*one);
+  if (const auto whole_text = text()) return std::string(*whole_text);
   std::string list;
   const auto add = [&](std::string_view word) {
     if (!list.empty()) list += ',';

@@ -1,4 +1,4 @@
-// Heads and their widths, as GGUF's keys say them, against the tensors.
+// Checks the numbers of heads and their widths in GGUF's keys against the tensors.
 
 #include <mha/formats/gguf_settings.hpp>
 
@@ -35,12 +35,12 @@ public:
   }
 
 private:
-  /// A number, and its name for messages.
+  /// Reads a number, and adds it with its key to the message.
   std::optional<double> take(const char* key) {
-    const std::optional<double> there = settings_.number(key);
-    if (there)
-      said_ += fmt::format("{}{} {}", said_.empty() ? "" : ", ", settings_.whole(key), *there);
-    return there;
+    const std::optional<double> number = settings_.number(key);
+    if (number)
+      given_ += fmt::format("{}{} {}", given_.empty() ? "" : ", ", settings_.whole(key), *number);
+    return number;
   }
 
   void require_latent(double key, double value) {
@@ -61,13 +61,13 @@ private:
       return;
     settings_.refuse("attention.head_count",
                      fmt::format("but {} is {}: {} rows expected of {}", whole,
-                                 to_string(tensor->shape), rows, said_));
+                                 to_string(tensor->shape), rows, given_));
   }
 
   GgufSettings& settings_;
   double heads_ = 0, key_heads_ = 0;
   std::optional<double> key_, value_;
-  std::string said_;
+  std::string given_; ///< the keys that were read, with their values
 };
 
 } // namespace

@@ -1,8 +1,8 @@
 #include <mha/formats/json.hpp>
 
 #include <mha/files/text.hpp>
+#include <mha/formats/json_array.hpp>
 #include <mha/formats/json_node.hpp>
-#include <mha/formats/json_tensor.hpp>
 #include <mha/system/characters.hpp>
 
 #include <map>
@@ -37,7 +37,7 @@ public:
   }
 
 private:
-  /// A value that is no object.
+  /// A value other than an object.
   JsonValue value(const JsonNode& node, JsonNumbers kind) {
     JsonValue value;
     value.at = node.place();
@@ -54,12 +54,12 @@ private:
       const std::string word(node.word());
       if (word == "True" || word == "False" || word == "None")
         node.refuse("a value expected; JSON writes true, false and null");
-      if (word != "null") value.scalar = word; // null is as if it were not there
+      if (word != "null") value.scalar = word; // null counts as missing
     }
     return value;
   }
 
-  /// Puts a value where it belongs: tensors, scalars or labels.
+  /// Adds a value to the tensors, scalars or labels.
   void add(const std::string& name, JsonValue value) {
     claim(name, value.at);
     if (value.array && value.array->is_text) {
@@ -79,10 +79,10 @@ private:
   }
   void claim(const std::string& name, const char* at) {
     if (!names_.insert(name).second)
-      document_.scanner.refuse(fmt::format("'{}' is already there", shown(name)), at);
+      document_.scanner.refuse(fmt::format("'{}' appears twice", shown(name)), at);
   }
 
-  /// An object: its members are named PREFIX.KEY, unless together they are one tensor.
+  /// Adds the members of an object as PREFIX.KEY, or one tensor if the members describe one.
   void object(const std::string& prefix, const JsonNode& node, std::size_t depth) {
     if (depth == most_depth)
       node.refuse(fmt::format("objects nested more than {} deep", most_depth));
@@ -90,10 +90,10 @@ private:
       return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
     };
     std::set<std::string, std::less<>> keys;
-    std::map<std::string, JsonValue, std::less<>> parts; // of a tensor, perhaps
+    std::map<std::string, JsonValue, std::less<>> parts; // may describe a tensor
     node.each_member("the document", [&](const JsonName& name, const JsonNode& member) {
       if (!keys.emplace(name.text).second)
-        document_.scanner.refuse(fmt::format("'{}' is twice in this object", shown(name)),
+        document_.scanner.refuse(fmt::format("'{}' appears twice in this object", shown(name)),
                                  name.place);
       const std::string key(name);
       if (member.is_object()) {
@@ -103,7 +103,7 @@ private:
         parts[key] = value(member, dtype == parts.end() ? JsonNumbers::floating_or_text
                                                         : numbers_for(dtype->second.scalar));
       } else if (key == "shape" || key == "dtype" || key == "row_tokens" || key == "col_tokens") {
-        // Tokens stand beside a tensor as `show` prints it.
+        // `show` prints the tokens beside a tensor.
         parts[key] = value(member, JsonNumbers::floating_or_text);
       } else {
         add(named(key), value(member, JsonNumbers::floating_or_text));
@@ -138,7 +138,7 @@ Contents read_json(const Bytes& bytes) {
 }
 
 namespace {
-/// A list of text, or of lists of text, on its own.
+/// Parses a list of texts, or a list of such lists.
 std::optional<JsonArray> texts_of_json(std::string_view text) {
   try {
     JsonScanner scanner("", text);

@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t most_axes = 32;
 constexpr std::size_t unknown = std::numeric_limits<std::size_t>::max();
 
-/// Numbers of 8 bytes whose count is not known yet: pieces of up to 1 MiB, gathered at the end one
-/// after the other, so that they never take twice their memory.
+/// Collects numbers of 8 bytes whose count is not known in advance. Pieces of up to 1 MiB are
+/// copied and freed one after the other at the end, so that twice the memory is never needed.
 class GrowingNumbers {
 public:
   void add(std::uint64_t bits) {
@@ -37,7 +37,7 @@ public:
   }
 
 private:
-  struct Extent {
+  struct Buffer {
     std::unique_ptr<std::uint64_t[]> words;
     std::size_t size;
   };
@@ -49,7 +49,7 @@ private:
     last_ = pieces_.back().words.get();
     used_ = 0;
   }
-  std::vector<Extent> pieces_;
+  std::vector<Buffer> pieces_;
   std::uint64_t* last_ = nullptr;
   std::size_t used_ = 0, pieces_size_ = 0, full_ = 0;
 };
@@ -84,7 +84,7 @@ private:
     return pieces_.gather(dtype, shape);
   }
 
-  /// A flat list of strings; false, with nothing taken, where it is one of numbers.
+  /// Reads a flat list of strings; returns false, and reads nothing, for a list of numbers.
   bool read_texts(JsonArray& array) {
     const char* begin = scanner_.place();
     array.is_text = array.only_number_words = true;
@@ -94,7 +94,7 @@ private:
     return false;
   }
 
-  /// A list of lists of strings; false, with nothing taken, where they are numbers ("NaN").
+  /// Reads a list of lists of strings; returns false, and reads nothing, for numbers ("NaN").
   bool read_lists_of_texts(JsonArray& array) {
     const char* begin = scanner_.place();
     bool only_number_words = true;
@@ -112,7 +112,7 @@ private:
     return false;
   }
 
-  /// One list of strings; false where there are none, or numbers among the words for them.
+  /// Reads one list of strings; returns false if it has no strings, or numbers among number words.
   bool texts(std::vector<std::string>& to, bool& only_number_words) {
     scanner_.expect('[', "a list");
     if (scanner_.next() != '"' || kind_ != JsonNumbers::floating_or_text) return false;
@@ -169,18 +169,20 @@ private:
     } else if (kind_ == JsonNumbers::unsigned_integers) {
       pieces_.add(scanner_.integer<std::uint64_t>("a whole number of 0 or more"));
     } else if (scanner_.at_number()) {
-      be(Element::number, scanner_.place());
+      require_same(Element::number, scanner_.place());
       pieces_.add(std::bit_cast<std::uint64_t>(scanner_.number()));
     } else {
       pieces_.add(std::bit_cast<std::uint64_t>(special(first)));
     }
   }
 
-  /// Throws Error where truth values and numbers stand in one array.
-  void be(Element element, const char* at) {
+  /// Throws Error if an array has both truth values and numbers.
+  void require_same(Element element, const char* at) {
     if (elements_ == Element::none) elements_ = element;
     if (elements_ != element)
-      scanner_.refuse("true or false in an array of numbers: all of it is one or the other", at);
+      scanner_.refuse("true or false in an array of numbers: use either only numbers or only truth "
+                      "values",
+                      at);
   }
 
   double special(char first) {
@@ -189,10 +191,10 @@ private:
     if (first == '\0') scanner_.refuse("the text ends in the middle of a list");
     const std::string word = first == '"' ? scanner_.string() : std::string(scanner_.word());
     if (first != '"' && (word == "true" || word == "false")) {
-      be(Element::boolean, begin);
+      require_same(Element::boolean, begin);
       return word == "true" ? 1 : 0;
     }
-    be(Element::number, begin);
+    require_same(Element::number, begin);
     if (first != '"' && word == "null") return std::numeric_limits<double>::quiet_NaN();
     const std::optional<double> value = number_word(word);
     if (!value)
@@ -203,7 +205,7 @@ private:
   JsonScanner& scanner_;
   JsonNumbers kind_;
   GrowingNumbers pieces_;
-  std::array<std::size_t, most_axes> lengths_{}; // of the axes, as far as they are known
+  std::array<std::size_t, most_axes> lengths_{}; // of the axes; `unknown` until a list has ended
   std::uint32_t axes_ = 0;
   std::size_t rank_ = unknown; // known from the first number on
   Element elements_ = Element::none;

@@ -11,7 +11,7 @@ namespace mha::io {
 
 namespace {
 
-/// Past a string, whose escapes are looked at only when it is read.
+/// Skips a string. Its escapes are checked only when it is read.
 void skip_string(JsonDocument& text) {
   const auto next = [&](const char* at) { return JsonScanner::plain_until(at, text.end); };
   const char* at = next(text.scanner.place() + 1);
@@ -29,26 +29,26 @@ void skip_word(JsonDocument& text) {
                         at);
 }
 
-/// Past the value at the scanner's place, which may be anything; notes where large ones end.
-class Passing {
+/// Skips the value at the scanner's place, and records the ends of large values.
+class ValueSkipper {
 public:
-  explicit Passing(JsonDocument& text) : text_(text), scanner_(text.scanner) {}
+  explicit ValueSkipper(JsonDocument& text) : text_(text), scanner_(text.scanner) {}
 
-  void pass() {
+  void skip() {
     do
       while (enters_value()) {
       }
-    while (!behind_value());
+    while (!leaves_value());
   }
 
 private:
-  struct Open {
+  struct OpenContainer {
     const char* begin;
     char last;
     std::size_t commas;
   };
 
-  /// Past a value that holds no other; into one that does, which is true.
+  /// Skips a value without members, or enters one with members and returns true.
   bool enters_value() {
     if (depth_ > text_.most_depth) text_.refuse_depth();
     const char first = scanner_.next();
@@ -82,11 +82,12 @@ private:
     scanner_.expect(':', "':'");
   }
 
-  /// Past a comma and a name, or the ends of what ends here; whether everything has ended.
-  bool behind_value() {
+  /// After a value: skips a comma and a name, or the closing brackets. Whether all containers
+  /// ended.
+  bool leaves_value() {
     constexpr std::ptrdiff_t large = 64 << 10;
     while (depth_ > 0) {
-      Open& innermost = open_[depth_ - 1];
+      OpenContainer& innermost = open_[depth_ - 1];
       if (scanner_.accept(',')) {
         ++innermost.commas;
         if (innermost.last == '}') name();
@@ -103,7 +104,7 @@ private:
 
   JsonDocument& text_;
   JsonScanner& scanner_;
-  std::array<Open, JsonDocument::deepest + 1> open_;
+  std::array<OpenContainer, JsonDocument::deepest + 1> open_;
   std::size_t depth_ = 0;
 };
 
@@ -126,7 +127,7 @@ JsonNode JsonNode::root(JsonDocument& text) {
 }
 
 void JsonNode::finish() const {
-  pass();
+  skip();
   text_->scanner.finish();
 }
 
@@ -155,9 +156,9 @@ void JsonNode::require_text(std::string_view what) const {
   if (!is_string()) refuse(fmt::format("{} must be text in quotes", what));
 }
 
-void JsonNode::pass_over() const {
+void JsonNode::skip_value() const {
   text_->scanner.go_to(at_);
-  Passing(*text_).pass();
+  ValueSkipper(*text_).skip();
 }
 
 JsonName JsonNode::read_name(std::string& decoded) const {
@@ -173,7 +174,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members(std::string_view
   std::set<std::string, std::less<>> keys;
   each_member(what, [&](std::string_view key, const JsonNode& value) {
     if (!keys.emplace(key).second)
-      value.refuse(fmt::format("'{}' is twice in this object", shown(key)));
+      value.refuse(fmt::format("'{}' appears twice in this object", shown(key)));
     list.emplace_back(key, value);
   });
   return list;
@@ -185,7 +186,7 @@ std::vector<JsonNode> JsonNode::elements(std::string_view what) const {
   return list;
 }
 
-JsonNode::Extent JsonNode::extent() const {
+JsonNode::ValueSize JsonNode::extent() const {
   const auto known = text_->large.find(at_);
   if (known == text_->large.end()) return {};
   return {known->second.count, static_cast<std::size_t>(known->second.end - at_)};

@@ -1,6 +1,6 @@
 #pragma once
-// A place in a JSON text. A vocabulary of half a million entries is read where it stands: no tree
-// of it is built.
+// Values in a JSON text, read in place: for a vocabulary of half a million entries no tree is
+// built.
 
 #include <mha/formats/json_scanner.hpp>
 #include <mha/system/error.hpp>
@@ -15,37 +15,37 @@
 
 namespace mha::io {
 
-/// Which words are values: JSON's null, true and false, or also what Python writes for numbers that
-/// are none or infinite. Configs are written by Python, and hold such numbers of parts that
-/// nothing here reads; tokenizer.json is not.
+/// Which words are values: only JSON's null, true and false, or also Python's NaN and Infinity.
+/// Configs are written by Python and may have such numbers in parts that are not read here;
+/// tokenizer.json may not.
 enum class JsonWords : std::uint8_t { jsons, pythons };
 
 /// A JSON text that nodes point into. It must outlive them.
 class JsonDocument {
 public:
   /// `where` is the file's name, for messages.
-  JsonDocument(std::string where, std::string_view text, JsonWords taken = JsonWords::jsons,
+  JsonDocument(std::string where, std::string_view text, JsonWords accepted = JsonWords::jsons,
                std::size_t most_nested = deepest)
       : scanner(std::move(where), text),
         end(text.data() + text.size()),
-        words(taken),
+        words(accepted),
         most_depth(most_nested) {}
 
   static constexpr std::size_t deepest = 64;
   JsonScanner scanner;
   const char* end;
   JsonWords words;
-  std::size_t most_depth; ///< of objects and lists in each other; at most `deepest`
-  /// A large value: where it ends, and how many members or elements it has.
+  std::size_t most_depth; ///< of nested objects and lists; at most `deepest`
+  /// The end of a large value, and the number of its members or elements.
   struct Large {
     const char* end;
     std::size_t count;
   };
-  /// By where they begin: they are passed once.
+  /// Large values by their beginnings, so that each is skipped only once.
   std::map<const char*, Large> large;
-  /// The value that was read last: it need not be passed again.
-  const char *read = nullptr, *behind_read = nullptr;
-  std::size_t depth = 0; ///< how many objects and lists are being visited
+  /// The value that was read last and its end, so that it need not be skipped again.
+  const char *read = nullptr, *end_of_read = nullptr;
+  std::size_t depth = 0; ///< of the objects and lists that are being visited
   /// Throws Error for a value that is nested too deep.
   [[noreturn]] void refuse_depth() const;
 };
@@ -59,15 +59,15 @@ struct JsonName {
 
 class JsonNode {
 public:
-  /// The value that the text is. Throws Error for text that is no JSON, or nested too deep.
+  /// The value of the whole text. Throws Error for invalid JSON, or if it is nested too deep.
   static JsonNode root(JsonDocument& text);
-  /// The same, nothing of which has been looked at: mistakes are found as values are read, in their
-  /// order, and the last by finish().
+  /// The same without a check in advance: mistakes are found when values are read, and after the
+  /// last value by finish().
   static JsonNode unread_root(JsonDocument& text);
-  /// Throws Error where more than space follows this value.
+  /// Throws Error if anything but space follows this value.
   void finish() const;
 
-  /// Where it begins.
+  /// The beginning of the value.
   const char* place() const { return at_; }
   /// The file's name.
   const std::string& file() const { return text_->scanner.where(); }
@@ -86,7 +86,7 @@ public:
       const JsonName name = read_name(decoded);
       const JsonNode value = here();
       visit(name, value);
-      value.pass();
+      value.skip();
     }
     close();
   }
@@ -95,34 +95,35 @@ public:
     for (bool more = enter(']'); more; more = next_value(']')) {
       const JsonNode value = here();
       visit(value);
-      value.pass();
+      value.skip();
     }
     close();
   }
-  /// All members of an object; a name that is there twice is refused.
+  /// All members of an object; throws Error for a name that appears twice.
   std::vector<std::pair<std::string, JsonNode>> members(std::string_view what) const;
   std::vector<JsonNode> elements(std::string_view what) const;
-  /// What the members or elements of a large value need room for; zeros of a small one.
-  struct Extent {
+  /// The number of members or elements of a large value, and its bytes; zeros for a small one.
+  struct ValueSize {
     std::size_t count = 0, bytes = 0;
   };
-  Extent extent() const;
+  ValueSize extent() const;
 
   std::string text(std::string_view what) const;
-  /// The same without a copy where the text has no escapes; else `decoded` holds it.
+  /// The same without a copy if the text has no escapes; otherwise `decoded` holds it.
   std::string_view text(std::string_view what, std::string& decoded) const;
-  /// The same, whose UTF-8 is not checked where it has no escapes.
+  /// The same without a check of the UTF-8 if the text has no escapes.
   std::string_view unchecked_text(std::string_view what, std::string& decoded) const;
   bool boolean(std::string_view what) const;
   double number(std::string_view what) const;
-  /// A number as it is written.
+  /// The text of a number.
   std::string_view number_text() const;
-  /// What is no object, list, text or number: null, true, NaN ….
+  /// A value other than an object, list, text or number: null, true, NaN ….
   std::string_view word() const;
-  /// A whole number of 0 to `most`.
+  /// A whole number from 0 to `most`.
   int integer(std::string_view what, int most) const;
 
-  /// What `read` makes of the scanner, which stands at this value and goes to its end.
+  /// Calls `read` with the scanner at this value and returns the result; `read` must move it to the
+  /// value's end.
   template <class Read> auto read(const Read& read) const {
     text_->scanner.go_to(at_);
     auto value = read(text_->scanner);
@@ -132,7 +133,7 @@ public:
 
   /// Throws Error "FILE: line 3, column 14: WHY".
   [[noreturn]] void refuse(const Message& why) const;
-  /// Throws Error "FILE: line 3, column 14: WHAT expected", unless it is.
+  /// Throws Error "FILE: line 3, column 14: WHAT expected" unless `is` is true.
   void require(bool is, std::string_view what) const;
 
 private:
@@ -141,7 +142,7 @@ private:
   void require_object(std::string_view what) const;
   void require_array(std::string_view what) const;
   void require_text(std::string_view what) const;
-  /// Into an object or a list; whether anything is in it.
+  /// Enters an object or a list; false if it is empty.
   bool enter(char last) const {
     ++text_->depth;
     text_->scanner.go_to(at_ + 1);
@@ -151,7 +152,7 @@ private:
     --text_->depth;
     leave();
   }
-  /// Past a comma; whether there is one.
+  /// Skips a comma; false if there is none.
   bool next_value(char last) const {
     if (text_->scanner.accept(',')) return true;
     if (!text_->scanner.accept(last))
@@ -165,16 +166,16 @@ private:
     text_->scanner.next();
     return {*text_, text_->scanner.place()};
   }
-  /// Behind this value, wherever the scanner is.
-  void pass() const {
+  /// Moves the scanner, from any place, to the end of this value.
+  void skip() const {
     if (text_->read == at_)
-      text_->scanner.go_to(text_->behind_read);
+      text_->scanner.go_to(text_->end_of_read);
     else
-      pass_over();
+      skip_value();
   }
-  void pass_over() const;
-  /// This value has been read as far as the scanner's place.
-  void leave() const { text_->read = at_, text_->behind_read = text_->scanner.place(); }
+  void skip_value() const;
+  /// Records that this value has been read up to the scanner's place.
+  void leave() const { text_->read = at_, text_->end_of_read = text_->scanner.place(); }
 
   JsonDocument* text_;
   const char* at_;

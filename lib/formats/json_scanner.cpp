@@ -13,7 +13,7 @@ namespace mha::io {
 
 namespace {
 
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; // that some editors write
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf"; // which some editors write
 
 bool is_word_character(char c) {
   return is_letter(c) || is_digit(c) || c == '_';
@@ -21,8 +21,8 @@ bool is_word_character(char c) {
 
 constexpr std::uint64_t each_byte = 0x0101010101010101;
 
-/// Sets the highest bit of every byte that is zero. The subtraction may borrow from the byte above
-/// a zero one, and so also marks a 1 there: only the lowest mark is certain.
+/// Sets the highest bit of every zero byte. The subtraction may borrow from the byte above a zero
+/// byte and then also mark a 1 there, so only the lowest mark is certain.
 std::uint64_t zero_bytes(std::uint64_t word) {
   return (word - each_byte) & ~word & each_byte << 7;
 }
@@ -30,7 +30,7 @@ std::uint64_t zero_bytes(std::uint64_t word) {
 } // namespace
 
 const char* JsonScanner::plain_until(const char* at, const char* end) {
-  // Eight bytes at a time: vocabularies are strings above all.
+  // Eight bytes at a time, because vocabularies consist mostly of strings.
   static_assert(std::endian::native == std::endian::little);
   while (end - at >= 8) {
     const auto word = unaligned<std::uint64_t>(at);
@@ -90,14 +90,14 @@ std::string JsonScanner::string() {
     escape(text);
   }
   ++at_;
-  if (invalid_utf8(text) != std::string::npos) refuse("a string that is no UTF-8", opened);
+  if (invalid_utf8(text) != std::string::npos) refuse("a string that is not UTF-8", opened);
   return text;
 }
 
 std::string_view JsonScanner::string(std::string& decoded) {
   const char* opened = (next(), at_);
   const std::string_view text = unchecked_string(decoded);
-  if (invalid_utf8(text) != text.npos) refuse("a string that is no UTF-8", opened);
+  if (invalid_utf8(text) != text.npos) refuse("a string that is not UTF-8", opened);
   return text;
 }
 
@@ -130,7 +130,7 @@ void JsonScanner::escape(std::string& text) {
     text += meant[found];
     return;
   }
-  if (letter != 'u') refuse("an escape that JSON has not", begin);
+  if (letter != 'u') refuse("an escape that JSON does not have", begin);
   std::uint32_t code = hex4();
   if (code >= 0xd800 && code < 0xdc00 && end_ - at_ >= 2 && at_[0] == '\\' && at_[1] == 'u') {
     at_ += 2;
@@ -161,11 +161,11 @@ std::string_view JsonScanner::number_text() {
 double JsonScanner::number() {
   next();
   const char* begin = at_;
-  // A few digits and nothing else, as most numbers are.
-  constexpr int few = 9;
+  // Most numbers are only a few digits.
+  constexpr int most_fast_digits = 9;
   std::uint32_t digits_value = 0;
   const char* at = begin;
-  while (at != end_ && at - begin < few && is_digit(*at))
+  while (at != end_ && at - begin < most_fast_digits && is_digit(*at))
     digits_value = digits_value * 10 + static_cast<std::uint32_t>(*at++ - '0');
   const bool alone = at == end_ || (!is_word_character(*at) && *at != '.');
   if (at != begin && alone && (*begin != '0' || at - begin == 1)) {

@@ -1,5 +1,5 @@
 #pragma once
-// The tokens of JSON, with the place of every mistake. What a document means is up to its reader.
+// Splits JSON into tokens, and reports mistakes with their places.
 
 #include <mha/system/characters.hpp>
 #include <mha/system/error.hpp>
@@ -10,8 +10,8 @@
 
 namespace mha::io {
 
-/// Lines and columns of places in a text, each after the one that was asked for before: the text is
-/// counted once.
+/// Lines and columns of places in a text. Places must be requested in increasing order, so that the
+/// text is traversed once.
 class JsonLines {
 public:
   explicit JsonLines(std::string_view text);
@@ -23,10 +23,10 @@ private:
   std::size_t line_ = 1, column_ = 1;
 };
 
-/// What is wrong with a JSON text, for a reader that says it in its own words.
+/// A mistake in a JSON text, for readers that report it with their own messages.
 class JsonError : public Error {
 public:
-  enum class Kind : std::uint8_t { grammar, number, depth }; ///< of a number beyond float64; …
+  enum class Kind : std::uint8_t { grammar, number, depth }; ///< number: beyond float64
   JsonError(const Message& message, Kind what, std::size_t at)
       : Error(message), kind(what), byte(at) {}
 
@@ -44,18 +44,18 @@ public:
   [[noreturn]] void refuse(const Message& why, const char* at,
                            JsonError::Kind kind = JsonError::Kind::grammar) const;
 
-  /// The next character that is no space ('\0' at the end), without taking it.
+  /// Skips space and returns the next character ('\0' at the end) without consuming it.
   char next() {
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
     return at_ == end_ ? '\0' : *at_;
   }
-  /// Whether the next value is a number, and not a word such as -Infinity.
+  /// Whether the next value is a number, not a word such as -Infinity.
   bool at_number() {
     const char first = next();
     if (is_digit(first)) return true;
     return first == '-' && (end_ - at_ < 2 || at_[1] != 'I');
   }
-  /// Takes the next character if it is `wanted`.
+  /// Consumes the next character if it is `wanted`.
   bool accept(char wanted) {
     if (next() != wanted || at_ == end_) return false;
     ++at_;
@@ -64,10 +64,10 @@ public:
   void expect(char wanted, std::string_view what);
   /// A quoted string, its escapes resolved.
   std::string string();
-  /// The same without a copy where there are no escapes; else `decoded` holds it.
+  /// The same without a copy if there are no escapes; otherwise `decoded` holds it.
   std::string_view string(std::string& decoded);
-  /// The same, which may be no UTF-8 where it has no escapes: for texts that are sought among
-  /// checked ones.
+  /// The same without a check of the UTF-8 if there are no escapes: for texts that are looked up
+  /// among checked ones.
   std::string_view unchecked_string(std::string& decoded);
   /// The first quote, backslash or control character from `at` on, or `end`.
   static const char* plain_until(const char* at, const char* end);
@@ -75,12 +75,11 @@ public:
   std::string_view word();
   /// A number in JSON's grammar; underflow is 0, overflow an error.
   double number();
-  /// The text of the number at the current place, which number() would take.
+  /// The text of the number at the current place, without consuming it.
   std::string_view number_text();
-  /// A whole number of the given type; anything else is an error that names what it should have
-  /// been.
+  /// A whole number of the given type; anything else throws Error "WHAT expected".
   template <class Integer> Integer integer(std::string_view what);
-  /// Nothing but space is left.
+  /// Throws Error unless only space is left.
   void finish();
 
   const char* place() const { return at_; }

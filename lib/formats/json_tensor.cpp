@@ -1,4 +1,4 @@
-#include <mha/formats/json_tensor.hpp>
+#include <mha/formats/json_array.hpp>
 
 #include <mha/files/text.hpp>
 
@@ -33,7 +33,7 @@ DType dtype_for(JsonNumbers kind) {
                                                   : DType::f64;
 }
 
-/// An Error of a function that knows no place, as one of this place.
+/// Adds this place to the Error of a function that does not know the place.
 template <class Call> auto placed(const JsonScanner& scanner, const char* at, Call call) {
   try {
     return call();
@@ -57,7 +57,7 @@ Shape declared_shape(const JsonScanner& scanner, const JsonValue& value) {
   return shape;
 }
 
-/// The numbers as they were read, or read once more where the dtype came too late to tell how.
+/// The numbers of "data", which are read again if "dtype" comes after them and needs another type.
 Tensor numbers_of(JsonScanner& scanner, JsonValue& data, JsonNumbers kind) {
   const DType wanted = dtype_for(kind);
   if (data.array && !data.array->is_text && data.array->lists.empty()) {
@@ -71,7 +71,7 @@ Tensor numbers_of(JsonScanner& scanner, JsonValue& data, JsonNumbers kind) {
   if (data.array) {
     data.array.reset();
     numbers = read_json_array(scanner, kind).numbers;
-  } else { // one number is a list without its brackets
+  } else { // one number without brackets
     numbers = read_json_number(scanner, kind);
   }
   scanner.go_to(after);
@@ -85,7 +85,7 @@ template <class Integer> void require_range(const JsonScanner& scanner, const Te
       scanner.refuse(fmt::format("{} does not fit into {}", value, name_of(dtype)), at);
 }
 
-/// The numbers in their dtype; one that does not fit is an error, not another number.
+/// Converts the numbers to their dtype; throws Error if one does not fit.
 Tensor fitted(const JsonScanner& scanner, const Tensor& numbers, DType dtype, const char* at) {
   const double bits = static_cast<double>(size_of(dtype)) * 8;
   if (numbers.dtype() == DType::i64 && dtype != DType::i64)
@@ -111,7 +111,7 @@ JsonNumbers numbers_for(const std::optional<std::string>& dtype) {
   try {
     return dtype ? numbers_for(dtype_named(*dtype)) : JsonNumbers::floating_or_text;
   } catch (const Error&) {
-    return JsonNumbers::floating_or_text; // if it is a tensor, refused with its place at the end
+    return JsonNumbers::floating_or_text; // json_tensor() refuses the dtype with its place
   }
 }
 
@@ -139,9 +139,9 @@ Tensor json_tensor(JsonScanner& scanner, const JsonValue* shape_value, const Jso
     const bool none = numbers.count() == 0 && count == 0 && found.size() <= shape->size() &&
                       std::equal(found.begin(), found.end(), shape->begin());
     if (found != *shape && !flat && !none)
-      scanner.refuse(fmt::format("\"data\" is {}, where \"shape\" says {}", to_string(found),
-                                 to_string(*shape)),
-                     at);
+      scanner.refuse(
+          fmt::format("\"data\" is {}, but \"shape\" is {}", to_string(found), to_string(*shape)),
+          at);
     numbers = numbers.reshaped(*shape);
   }
   return fitted(scanner, numbers, dtype, at);

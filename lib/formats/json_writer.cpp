@@ -1,8 +1,8 @@
-// Writing JSON: numbers are kept until all are there, then written from the first to the last.
+// Writing JSON: all numbers are kept in memory, then written in order.
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
-#include <mha/files/written.hpp>
+#include <mha/files/writer.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/limits.hpp>
@@ -23,12 +23,11 @@ public:
       : output_(output), pieces_(path, output_.items), file_(path) {
     std::size_t bytes = 0;
     for (const Item& item : output_.items) bytes += count_of(item.shape) * size_of(item.dtype);
-    require_memory(bytes, fmt::format("{}: the numbers that JSON is made of", shown(path)),
+    require_memory(bytes, fmt::format("{}: the numbers of a JSON file", shown(path)),
                    "write .npz, .safetensors or a folder, which are streamed");
     std::set<std::string> names;
     const auto claim = [&](const std::string& name) {
-      if (!names.insert(name).second)
-        fail("{}: '{}' would be there twice", shown(path), shown(name));
+      if (!names.insert(name).second) fail("{}: '{}' would appear twice", shown(path), shown(name));
     };
     for (const Item& item : output_.items) {
       claim(item.name);
@@ -84,7 +83,7 @@ private:
     text_ += (written_ == 0 && text_.size() == 1 ? "\n  " : ",\n  ") + json_string(name) + ": ";
   }
 
-  /// Elements from `index` on, as lists within lists from `axis` on.
+  /// Writes the elements from `index` on as nested lists from `axis` on.
   void rows(const Tensor& tensor, std::size_t axis, std::size_t& index) {
     if (axis == tensor.rank()) {
       number(tensor, index++);
@@ -114,7 +113,7 @@ private:
   }
 
   Output output_;
-  WrittenExtents pieces_;
+  WrittenRanges pieces_;
   std::vector<Tensor> tensors_;
   OutputFile file_;
   std::string text_;

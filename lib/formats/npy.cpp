@@ -1,11 +1,10 @@
 #include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/byte_order.hpp>
 #include <mha/formats/foreign.hpp>
-#include <mha/formats/npy_literal.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <bit>
 #include <cstring>
@@ -17,16 +16,16 @@ namespace {
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t most_npy_header = std::size_t{1} << 16;
 constexpr std::size_t most_texts = std::size_t{1} << 22;
-constexpr std::size_t most_empty_texts = 1 << 16; // which no byte of the file stands behind
+constexpr std::size_t most_empty_texts = 1 << 16; // they take no bytes in the file
 constexpr std::size_t most_npy_axes = 32;
 constexpr bool little_machine = std::endian::native == std::endian::little;
 
 [[noreturn]] void fail_void(const NpyPlace& place) {
-  fail("{}: 2-byte void elements: bfloat16 from ml_dtypes? say {}:bf16", place.where,
+  fail("{}: 2-byte void elements: bfloat16 from ml_dtypes? give {}:bf16", place.where,
        place.binding);
 }
 
-/// "f4" → f32, for the kinds of numbers that are read.
+/// "f4" → f32; nothing for unsupported types.
 std::optional<DType> dtype_of_code(std::string_view code) {
   constexpr std::pair<std::string_view, DType> codes[] = {
       {"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16}, {"i8", DType::i64},
@@ -37,7 +36,7 @@ std::optional<DType> dtype_of_code(std::string_view code) {
   return std::nullopt;
 }
 
-/// Element type from a descr such as "<f4"; sets dtype or text fields. Returns an element's bytes.
+/// Sets the dtype or the text fields from a descr such as "<f4". Returns the bytes of an element.
 std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& header) {
   const auto refuse = [&]() -> std::size_t {
     fail("{}: dtype '{}' is not read: save it as float32, float64, an integer or bool", place.where,
@@ -53,7 +52,7 @@ std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& h
   if (code[0] == 'c')
     fail("{}: complex numbers: save .real and .imag as arrays of their own", place.where);
   if (code[0] == 'M' || code[0] == 'm')
-    fail("{}: dates are no numbers: save .astype('f8')", place.where);
+    fail("{}: dates are not numbers: save .astype('f8')", place.where);
   if (code == "f16" || code == "f12")
     fail("{}: long double depends on the machine: save .astype('f8')", place.where);
   if (code == "V2") {
@@ -78,7 +77,7 @@ std::size_t set_type(const NpyPlace& place, std::string_view descr, NpyHeader& h
   return size_of(*dtype);
 }
 
-/// The elements in this machine's order and C order; without a copy where they already are.
+/// The elements in native byte order and C order; without a copy if they already are.
 Tensor decoded(const NpyHeader& header, const std::shared_ptr<const std::byte>& data) {
   const std::size_t size = size_of(header.dtype);
   Shape shape = header.shape;
@@ -109,7 +108,7 @@ std::string text_at(const NpyPlace& place, const NpyHeader& header, const std::b
     text.assign(reinterpret_cast<const char*>(data) + index * width, width);
     text.resize(text.find_last_not_of('\0') + 1);
     if (invalid_utf8(text) != std::string::npos)
-      fail("{}: text {} is no UTF-8: '{}'", place.where, index, shown(text));
+      fail("{}: text {} is not UTF-8: '{}'", place.where, index, shown(text));
     return text;
   }
   std::vector<std::uint32_t> codes(width);
@@ -119,7 +118,8 @@ std::string text_at(const NpyPlace& place, const NpyHeader& header, const std::b
   while (!codes.empty() && codes.back() == 0) codes.pop_back();
   for (const std::uint32_t code : codes) {
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-      fail("{}: text {} has the character {:#x}, which Unicode has not", place.where, index, code);
+      fail("{}: text {} has the character {:#x}, which is not in Unicode", place.where, index,
+           code);
     append_utf8(text, code);
   }
   return text;
@@ -130,7 +130,8 @@ std::string text_at(const NpyPlace& place, const NpyHeader& header, const std::b
 std::size_t npy_header_size(const NpyPlace& place, std::string_view first, std::uint64_t size) {
   if (!first.starts_with(magic))
     fail("{}: not an NPY array: it does not start with \\x93NUMPY", place.where);
-  if (first.size() < 10) fail("{}: cut short: {} bytes are no NPY header", place.where, size);
+  if (first.size() < 10)
+    fail("{}: cut short: {} bytes are too few for an NPY header", place.where, size);
   const auto byte = [&](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(first[i]));
   };
@@ -138,7 +139,7 @@ std::size_t npy_header_size(const NpyPlace& place, std::string_view first, std::
   if (major < 1 || major > 3 || byte(7) != 0)
     fail("{}: NPY version {}.{}; 1.0, 2.0 and 3.0 are read", place.where, major, byte(7));
   if (major > 1 && first.size() < 12)
-    fail("{}: cut short: {} bytes are no NPY header", place.where, size);
+    fail("{}: cut short: {} bytes are too few for an NPY header", place.where, size);
   const std::size_t length = major == 1 ? byte(8) | byte(9) << 8
                                         : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
   const std::size_t start = major == 1 ? 10 : 12;
@@ -200,7 +201,7 @@ void add_npy(Contents& contents, const NpyPlace& place, std::string name, const 
   } else if (header.shape.empty()) {
     contents.scalars.emplace_back(std::move(name), text_at(place, header, data.get(), 0));
   } else {
-    // A text takes more memory here than in the file, where an empty one takes none at all.
+    // A text takes more memory than in the file, where an empty text takes none.
     const std::size_t most = header.text_width == 0 ? most_empty_texts : most_texts;
     const std::size_t count = count_of(header.shape);
     const bool of_items = header.shape.size() == 2;

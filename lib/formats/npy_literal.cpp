@@ -1,4 +1,4 @@
-#include <mha/formats/npy_literal.hpp>
+#include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/parse.hpp>
@@ -7,9 +7,9 @@ namespace mha::io {
 
 namespace {
 
-class Parser {
+class LiteralParser {
 public:
-  Parser(const std::string& where, std::string_view text) : where_(where), text_(text) {}
+  LiteralParser(const std::string& where, std::string_view text) : where_(where), text_(text) {}
 
   NpyLiteral parse() {
     NpyLiteral literal;
@@ -21,7 +21,7 @@ public:
       if (key == "descr" && !descr) {
         descr = true;
         literal.structured = next() == '[';
-        if (literal.structured) return literal; // refused whatever it says
+        if (literal.structured) return literal; // refused by the caller
         literal.descr = quoted();
       } else if (key == "fortran_order" && !fortran) {
         fortran = true;
@@ -30,7 +30,7 @@ public:
         shape = true;
         literal.shape = tuple();
       } else {
-        refuse(fmt::format("'{}' is twice there or unknown", shown(key)));
+        refuse(fmt::format("'{}' is repeated or unknown", shown(key)));
       }
       if (!accept(',') && next() != '}') refuse("',' or '}' expected");
     }
@@ -44,7 +44,7 @@ private:
   [[noreturn]] void refuse(const std::string& why) const {
     fail("{}: NPY header: {}, at '{}'", where_, why, shown(text_.substr(0, 20)));
   }
-  /// The next character that is no space, or '\0' at the end.
+  /// Skips space and returns the next character, or '\0' at the end.
   char next() {
     while (!text_.empty() && std::string_view(" \n\t\r").find(text_[0]) != std::string_view::npos)
       text_.remove_prefix(1);
@@ -101,7 +101,7 @@ private:
 } // namespace
 
 NpyLiteral parse_npy_literal(const std::string& where, std::string_view text) {
-  return Parser(where, text).parse();
+  return LiteralParser(where, text).parse();
 }
 
 } // namespace mha::io

@@ -1,4 +1,4 @@
-#include <mha/formats/npy_writer.hpp>
+#include <mha/formats/npy.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
@@ -12,13 +12,13 @@ namespace mha::io {
 
 namespace {
 
-std::string_view descr_of(DType dtype) {
+std::string_view descr_code(DType dtype) {
   constexpr std::array<std::string_view, 13> codes{"<f8", "<f4", "<f2", "",    "<i8", "<i4", "<i2",
                                                    "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"};
   return codes[static_cast<std::size_t>(dtype)];
 }
 
-/// Magic, version, the dictionary, spaces: a multiple of 64 bytes, so that the elements are
+/// Magic, version, dictionary, and spaces up to a multiple of 64 bytes, so that the elements are
 /// aligned.
 std::string header_of(std::string_view descr, const Shape& shape) {
   std::string tuple;
@@ -47,10 +47,10 @@ template <class T> std::string npy_of(std::string_view descr, T value) {
 
 std::string npy_header(const std::string& path, const Item& item) {
   if (item.dtype == DType::bf16)
-    fail("{}: {} is bfloat16, which NumPy files have not: write .safetensors or .json, or give it "
-         "as float32, which loses nothing",
+    fail("{}: {} is bfloat16, which NumPy files cannot hold: write .safetensors or .json, or give "
+         "it as float32, which loses nothing",
          shown(path), shown(item.name));
-  return header_of(descr_of(item.dtype), item.shape);
+  return header_of(descr_code(item.dtype), item.shape);
 }
 
 std::string npy_of_scalar(const std::string& text) {

@@ -1,4 +1,4 @@
-#include <mha/formats/numpy_pickle.hpp>
+#include <mha/formats/torch_values.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/npy.hpp>
@@ -12,14 +12,14 @@ namespace mha::io {
 
 namespace {
 
-/// What the pickle says of an array.
+/// The parts of a pickled array.
 struct PickledArray {
   PickleRef shape = 0, dtype = 0, data = 0;
   bool fortran = false;
 };
 
 [[noreturn]] void refuse_array(const std::string& where) {
-  fail("{}: not what NumPy pickles of an array", where);
+  fail("{}: not an array as NumPy pickles it", where);
 }
 
 PickledArray array_of(const Pickle& pickle, const std::string& where, PickleRef value) {
@@ -44,9 +44,9 @@ PickledArray array_of(const Pickle& pickle, const std::string& where, PickleRef 
   }
 }
 
-/// "<f4" of dtype("f4") with the state (3, "<", …).
-std::string descr_of(const Pickle& pickle, const std::string& where, PickleRef dtype,
-                     bool& structured) {
+/// "<f4" for dtype("f4") with the state (3, "<", …).
+std::string pickled_descr(const Pickle& pickle, const std::string& where, PickleRef dtype,
+                          bool& structured) {
   const bool is_dtype =
       pickle.is(dtype, PickleKind::call) && pickle.call(dtype) == PickleCall::dtype;
   if (!is_dtype) refuse_array(where);
@@ -71,7 +71,7 @@ Shape shape_of_array(const Pickle& pickle, const std::string& where, PickleRef t
   return shape;
 }
 
-/// Characters below 256 in UTF-8: how many there are, or nothing where one is beyond.
+/// The number of characters in a UTF-8 text, or nothing if one is 256 or above.
 std::optional<std::size_t> count_latin1(std::string_view text) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < text.size(); ++i, ++count) {
@@ -102,12 +102,12 @@ std::shared_ptr<const std::byte> bytes_of_latin1(std::string_view text, std::siz
 void add_pickled_array(Contents& contents, const std::shared_ptr<const PickleFile>& file,
                        std::string name, PickleRef value) {
   const Pickle& pickle = file->pickle;
-  const std::string spoken = shown(name), path = shown(contents.name);
-  const NpyPlace place{contents.name, fmt::format("{}: {}", path, spoken),
-                       fmt::format("{}={}:{}", spoken, path, spoken), false};
+  const std::string printed = shown(name), path = shown(contents.name);
+  const NpyPlace place{contents.name, fmt::format("{}: {}", path, printed),
+                       fmt::format("{}={}:{}", printed, path, printed), false};
   const PickledArray array = array_of(pickle, place.where, value);
   NpyLiteral literal;
-  literal.descr = descr_of(pickle, place.where, array.dtype, literal.structured);
+  literal.descr = pickled_descr(pickle, place.where, array.dtype, literal.structured);
   literal.fortran = array.fortran;
   literal.shape = shape_of_array(pickle, place.where, array.shape);
 
@@ -116,7 +116,7 @@ void add_pickled_array(Contents& contents, const std::shared_ptr<const PickleFil
   const bool latin1 = has_bytes && pickle.is_latin1(array.data);
   std::optional<std::size_t> size = data.size();
   if (latin1) {
-    // One text may be the bytes of very many arrays.
+    // A pickle may use one text as the bytes of very many arrays.
     const auto [known, added] = file->latin1_sizes.try_emplace(data.data());
     if (added) known->second = count_latin1(data);
     size = known->second;

@@ -3,7 +3,6 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_graph.hpp>
-#include <mha/formats/onnx_lengths.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -18,19 +17,19 @@ namespace mha::io {
 
 namespace {
 
-/// Products of quantised numbers: an attention layer that is made of them is not what was trained.
+/// Products of quantised numbers. A model with them computes other numbers than the trained model.
 constexpr std::array<std::string_view, 12> quantised_products{
     "MatMulNBits",    "MatMulBnb4",           "MatMulFpQ4",
     "QLinearMatMul",  "QAttention",           "MatMulInteger",
     "QGemm",          "MatMulIntegerToFloat", "DynamicQuantizeMatMul",
     "QOrderedMatMul", "QOrderedAttention",    "QMoE"};
 
-/// "onnx::MatMul_123", "123": a name that says nothing.
+/// Whether an exporter generated the name: "onnx::MatMul_123", "123".
 bool is_anonymous(std::string_view name) {
   return name.starts_with("onnx::") || is_number(name);
 }
 
-/// "encoder.layers.0.self_attn.MatMul" of "/encoder/layers.0/self_attn/MatMul".
+/// "encoder.layers.0.self_attn.MatMul" for "/encoder/layers.0/self_attn/MatMul".
 std::string dotted_node(std::string_view name) {
   std::string dotted(name);
   std::ranges::replace(dotted, '/', '.');
@@ -106,7 +105,7 @@ private:
                   listed(masks)));
   }
 
-  /// The node that reads a value, for a name.
+  /// A name for a value from the node that reads it.
   std::string name_by_node(int value) const {
     for (const int consumer : flow_->at(value).consumers) {
       const OnnxStep& step = flow_->steps[static_cast<std::size_t>(consumer)];
@@ -119,9 +118,10 @@ private:
   }
 
   std::string unique(std::string name) {
-    std::string one = name;
-    for (std::size_t i = 2; !names_.insert(one).second; ++i) one = fmt::format("{}_{}", name, i);
-    return one;
+    std::string numbered = name;
+    for (std::size_t i = 2; !names_.insert(numbered).second; ++i)
+      numbered = fmt::format("{}_{}", name, i);
+    return numbered;
   }
 
   void add_tensors() {
@@ -149,9 +149,9 @@ private:
     }
   }
 
-  /// A weight under its module's path, where its own name or that of the node that reads it has
-  /// one. onnxruntime-genai's builder calls weights by their nodes,
-  /// "model.layers.0.attn.q_proj.MatMul.weight", (in, out).
+  /// Adds a weight under its module's path, if its own name or the name of the node that reads it
+  /// has this path. onnxruntime-genai's builder names weights after nodes,
+  /// "model.layers.0.attn.q_proj.MatMul.weight", and stores them as (in, out).
   void add_parameter(const Entry& entry, int value) {
     if (!is_floating(entry.dtype) || is_anonymous(entry.name) ||
         entry.name.find('/') != std::string::npos)
@@ -206,7 +206,7 @@ private:
         refused.push_back(std::get<OnnxRefusal>(std::move(read)));
     }
     for (const int step : steps_instead_of_softmax(*flow_, projections))
-      refused.push_back({step, "it stands between two products, where a Softmax would"});
+      refused.push_back({step, "it is between two products, in the place of a Softmax"});
     if (layers.empty() && refused.empty()) refuse_nearest(projections, refused);
     note_refused(refused);
     std::set<std::string> paths;
@@ -222,10 +222,10 @@ private:
           "its graph is larger than is searched for attention: some layers "
           "may be missing");
     if (layers.empty()) contents_.notes.push_back(advice(refused));
-    flow_->of_length = nullptr; // tensors that are read later hold the flow
+    flow_->of_length = nullptr; // breaks a cycle: tensors that are read later hold the flow
   }
 
-  /// Where nothing looks like attention: the first Softmax, with what is around it.
+  /// If nothing looks like attention, reports the first Softmax with the steps around it.
   void refuse_nearest(const OnnxProjections& projections, std::vector<OnnxRefusal>& refused) const {
     const auto found =
         std::ranges::find_if(flow_->steps, [](const OnnxStep& step) { return step.is("Softmax"); });
@@ -233,10 +233,10 @@ private:
     std::vector<int> around = onnx_steps_before(*flow_, projections, found->input(0));
     for (const int next : flow_->at(flow_->resolved(found->outputs[0])).consumers)
       add_once(around, next);
-    refused.push_back({static_cast<int>(found - flow_->steps.begin()),
-                       "it does not stand between two products that are made while the model runs, "
-                       "but between " +
-                           onnx_steps_in_words(*flow_, around)});
+    refused.push_back(
+        {static_cast<int>(found - flow_->steps.begin()),
+         "it is not between two products that are computed at run time, but between " +
+             onnx_steps_in_words(*flow_, around)});
   }
 
   std::string in_words(const OnnxRefusal& refusal) const {
@@ -244,7 +244,7 @@ private:
                        refusal.why);
   }
 
-  /// Attention that is no layer here.
+  /// Adds notes on attention that is not read as a layer.
   void note_refused(const std::vector<OnnxRefusal>& refused) {
     constexpr std::size_t most = 8;
     for (std::size_t i = 0; i < refused.size() && i < most; ++i)
@@ -267,7 +267,7 @@ private:
   void add_layer(OnnxLayer layer, const std::string& path) {
     for (Entry& entry : layer.tensors) {
       entry.name = path + entry.name;
-      if (!names_.insert(entry.name).second) { // a layer's part may be 1 + the weight of that name
+      if (!names_.insert(entry.name).second) { // may differ: a norm may multiply by 1 + the weight
         const auto same = std::ranges::find(contents_.tensors, entry.name, &Entry::name);
         if (same->own_name.empty()) same->own_name = same->name;
         same->name = unique(same->name);

@@ -1,5 +1,5 @@
 #pragma once
-// ONNX models: their tensors, and the attention layers that their graphs hold. Only read.
+// ONNX models: their tensors, and the attention layers in their graphs. They are only read.
 
 #include <mha/files/contents.hpp>
 
@@ -7,12 +7,12 @@
 
 namespace mha::io {
 
-/// Whether a file begins as a model does: its version, then what its exporters write next.
+/// Whether a file begins like a model: with its version, then a field that exporters write next.
 bool begins_as_onnx(std::span<const std::byte> first);
 
-/// Tensors are initializers and Constant nodes; anonymous ones are named by the node that reads
-/// them. A layer's parts are further tensors, PREFIXW_q …, with its settings as scalars,
-/// PREFIXscale …, and PREFIXnote where something of it is not read.
+/// Reads initializers and Constant nodes as tensors; anonymous ones are named after the node that
+/// reads them. The parts of a layer are further tensors, PREFIXW_q …, its settings are scalars,
+/// PREFIXscale …, and PREFIXnote describes what is not read.
 Contents read_onnx(const Bytes& bytes);
 
 } // namespace mha::io

@@ -11,7 +11,7 @@ namespace mha::io {
 
 namespace {
 
-constexpr std::size_t most_searched = 256; ///< steps between two products, with those beside them
+constexpr std::size_t most_searched = 256; ///< steps between two products and beside them
 constexpr std::size_t most_named = 32;
 
 int place_of(const OnnxFlow& flow, const OnnxStep& step) {
@@ -28,7 +28,7 @@ bool is_mover(const OnnxStep& step) {
                     "Gather", "Slice", "Split", "Concat", "Expand", "Tile"});
 }
 
-/// Steps from one back to where `stop` says so, each once.
+/// The steps that a value depends on, each once, back to the steps for which `stop` returns true.
 template <class Stop> std::vector<int> steps_back(const OnnxFlow& flow, int from_value, Stop stop) {
   std::vector<int> found, values{from_value};
   for (std::size_t i = 0; i < values.size() && i < most_searched; ++i) {
@@ -114,7 +114,7 @@ std::vector<int> onnx_steps_of_unknown_shape(const OnnxFlow& flow,
       return input >= 0 && !flow.is_fixed(input) &&
              (!flow.shape(input) || onnx_count(*flow.shape(input)) <= 0);
     });
-    // Through products: lengths that do not fit one another may come from both of its operands.
+    // Products are entered: lengths that do not fit may come from both operands.
     if (unknown == made->inputs.end())
       return steps_back(flow, made->outputs[0],
                         [&](const OnnxStep&, int at) { return projections.of(at) != nullptr; });
@@ -167,7 +167,7 @@ std::vector<int> steps_instead_of_softmax(const OnnxFlow& flow,
   for (std::size_t i = 0; i < flow.steps.size(); ++i) {
     const OnnxStep& step = flow.steps[i];
     if (!is_onnx_product(flow, step)) continue;
-    // The nearest step before a product that itself follows from one, unless a Softmax is there.
+    // The nearest step before a product that depends on another product without a Softmax.
     for (const int input : {step.inputs[0], step.inputs[1]}) {
       bool softmax = false, product = false;
       int nearest = -1;

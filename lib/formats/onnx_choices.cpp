@@ -1,4 +1,4 @@
-// Elements that operators convert, bound or choose: Cast, Dropout, Clip, Max, Min, Where.
+// Elements of operators that convert, limit or choose: Cast, Dropout, Clip, Max, Min, Where.
 
 #include <mha/formats/onnx_elements.hpp>
 #include <mha/formats/onnx_shapes.hpp>
@@ -11,7 +11,7 @@ namespace mha::io {
 
 namespace {
 
-constexpr double no_score = 1e4; ///< bounds beyond it change nothing
+constexpr double no_score = 1e4; ///< no score or element is larger, so such bounds have no effect
 
 } // namespace
 
@@ -71,7 +71,7 @@ bool OnnxElements::has_several(int value) const {
 MaybeOnnxForm OnnxElements::where(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                   int depth) const {
   const OnnxDims& out = *of.shape;
-  // Rows without a visible key: weights that are no number become 0.
+  // NaN weights in rows without a visible key become 0.
   if (replaces_nan(step)) return repeated(step, 2, out, flat, depth);
   if (!flow_.is_fixed(step.input(0))) return std::nullopt;
   if (flow_.unmasked_ && !(flow_.is_fixed(step.input(1)) && flow_.is_fixed(step.input(2))))
@@ -118,7 +118,8 @@ MaybeOnnxForm OnnxElements::bounded(const OnnxStep& step, const OnnxValue& of, s
   }
   if (!kept) return of_number(op == "Max" ? least : most);
   if (kept->terms.empty()) return of_number(std::min(std::max(kept->number, least), most));
-  // The least number of a type, 50000: bounds that no score and no element of a head comes to.
+  // Bounds that scores and elements never reach, such as the least number of a type, have no
+  // effect.
   double largest = 1;
   for (const OnnxForm::Term& term : kept->terms) largest = std::max(largest, std::abs(term.factor));
   if (least > -no_score * largest || most < no_score * largest) return std::nullopt;

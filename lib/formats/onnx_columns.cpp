@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t most_heads = 1 << 12, most_head_width = 1 << 14;
 
-using Element = OnnxColumnElement;
-
 class OperandReader {
 public:
   OperandReader(const OnnxFlow& flow, const OnnxProjections& projections,
@@ -47,7 +45,8 @@ private:
     if (!origin) return false;
     if (heads.empty())
       for (std::int64_t l = 0; l < groups; ++l)
-        if (const auto one = element(l, 0, 0); one && one->row == origin->row) heads.push_back(l);
+        if (const auto found = element(l, 0, 0); found && found->row == origin->row)
+          heads.push_back(l);
     if (heads.empty() || heads.size() > static_cast<std::size_t>(most_heads)) return false;
     if (!find_columns(heads, *origin)) return false;
     while (operand_.constants + 1 < length_ &&
@@ -57,13 +56,13 @@ private:
     return find_rope(heads[0]) && find_added(heads);
   }
 
-  /// The step that makes a value which is no element of a projection.
+  /// Records the step that computes a value which is not an element of a projection.
   void note_maker(int value) {
     if (const OnnxStep* made = flow_.maker(value); made && !projections_.of(flow_.resolved(value)))
       add_once(why_, static_cast<int>(made - flow_.steps.data()));
   }
 
-  /// The projection, or the normalisation between.
+  /// Finds the projection, and the normalisation between it and the value.
   bool find_source(int value) {
     const OnnxProjection* projection = projections_.of(flow_.resolved(value));
     if (!projection) {
@@ -80,40 +79,40 @@ private:
     return true;
   }
 
-  std::optional<Element> element(const OnnxForm::Term& term) {
+  std::optional<OnnxColumnElement> element(const OnnxForm::Term& term) {
     const auto found = onnx_column_element(flow_, operand_, term);
     if (!found && flow_.resolved(term.value) != operand_.normed) note_maker(term.value);
     return found;
   }
-  std::optional<Element> element(std::int64_t l, std::int64_t t, std::int64_t d) {
+  std::optional<OnnxColumnElement> element(std::int64_t l, std::int64_t t, std::int64_t d) {
     const OnnxForm form = elements_(l, t, d);
     if (form.terms.size() == 1) return element(form.terms[0]);
     for (const OnnxForm::Term& term : form.terms) element(term);
     return std::nullopt;
   }
 
-  bool find_columns(const std::vector<std::int64_t>& heads, const Element& origin) {
+  bool find_columns(const std::vector<std::int64_t>& heads, const OnnxColumnElement& origin) {
     std::vector<std::int64_t> of_head, of_place;
     std::vector<double> factors;
     for (const std::int64_t l : heads) {
-      const auto one = element(l, 0, 0);
-      if (!one || one->row != origin.row) return false;
-      of_head.push_back(one->column);
+      const auto found = element(l, 0, 0);
+      if (!found || found->row != origin.row) return false;
+      of_head.push_back(found->column);
     }
     for (std::int64_t d = 0; d < width_; ++d) {
-      const auto one = element(heads[0], 0, d);
-      if (!one || one->row != origin.row) return false;
-      of_place.push_back(one->column - origin.column);
-      factors.push_back(one->factor);
+      const auto found = element(heads[0], 0, d);
+      if (!found || found->row != origin.row) return false;
+      of_place.push_back(found->column - origin.column);
+      factors.push_back(found->factor);
     }
-    // A head's columns lie as the first one's do; some of every head are asked for.
+    // All heads must have their columns in the order of the first head; some of each are checked.
     for (std::size_t h = 0; h < heads.size(); ++h)
       for (const std::int64_t d : {width_ - 1, width_ / 2, static_cast<std::int64_t>(h) % width_}) {
-        const auto one = element(heads[h], 0, d);
-        if (!one || one->row != origin.row ||
-            one->column != of_head[h] + of_place[static_cast<std::size_t>(d)] ||
-            std::abs(one->factor - factors[static_cast<std::size_t>(d)]) >
-                1e-6 * std::abs(one->factor))
+        const auto found = element(heads[h], 0, d);
+        if (!found || found->row != origin.row ||
+            found->column != of_head[h] + of_place[static_cast<std::size_t>(d)] ||
+            std::abs(found->factor - factors[static_cast<std::size_t>(d)]) >
+                1e-6 * std::abs(found->factor))
           return false;
       }
     OnnxColumns& columns = operand_.columns;
@@ -127,7 +126,8 @@ private:
     return take_factors(factors);
   }
 
-  /// One factor for all elements is part of the scale; one a place is a normalisation's weight.
+  /// A common factor of all elements is part of the scale; factors that differ by place are a
+  /// normalisation's weight.
   bool take_factors(std::vector<double> factors) {
     const auto [least, most] = std::ranges::minmax(factors);
     const bool even = std::abs(most - least) <= 1e-6 * std::abs(most);
@@ -150,24 +150,24 @@ private:
     return true;
   }
 
-  /// Row 1's element `d` of a head: its own factor, and that of the element which turns with it.
-  struct Turn {
+  /// The factors in element `d` of a head in row 1: its own, and that of the element it turns with.
+  struct FoundTurn {
     std::size_t partner = 0;
     double own = 0, other = 0;
   };
-  std::optional<Turn> turn_of(std::int64_t head, std::size_t d) {
+  std::optional<FoundTurn> turn_of(std::int64_t head, std::size_t d) {
     const std::vector<std::size_t>& columns = operand_.columns.columns;
-    Turn turn{.partner = d};
+    FoundTurn turn{.partner = d};
     const OnnxForm form = elements_(head, 1, static_cast<std::int64_t>(d));
     for (const OnnxForm::Term& term : form.terms) {
-      const auto one = element(term);
-      if (!one) return std::nullopt;
+      const auto found = element(term);
+      if (!found) return std::nullopt;
       const auto place = std::find(columns.begin(), columns.begin() + width_,
-                                   static_cast<std::size_t>(one->column));
+                                   static_cast<std::size_t>(found->column));
       if (place == columns.begin() + width_) return std::nullopt;
       const auto at = static_cast<std::size_t>(place - columns.begin());
       // A normalisation's weight stays with its element.
-      const double factor = one->factor / weight_at(at);
+      const double factor = found->factor / weight_at(at);
       if (at == d)
         turn.own = factor;
       else if (turn.other == 0)
@@ -178,7 +178,7 @@ private:
     return turn;
   }
 
-  /// How elements turn from the first row on.
+  /// Finds the rotation from the second row.
   bool find_rope(std::int64_t head) {
     if (length_ < 2) return true;
     const auto width = static_cast<std::size_t>(width_);
@@ -188,7 +188,7 @@ private:
     const std::vector<std::size_t>& columns = operand_.columns.columns;
     std::size_t first = width, last = 0;
     for (std::size_t d = 0; d < width; ++d) {
-      const std::optional<Turn> found = turn_of(head, d);
+      const std::optional<FoundTurn> found = turn_of(head, d);
       if (!found) return false;
       partner[d] = found->partner;
       if (found->other == 0) continue;
@@ -210,14 +210,14 @@ private:
       if (partner[d] != wanted || std::abs(length[d] - rope.amplitude) > 1e-4) return false;
       rope.frequencies.push_back(turn[d]);
     }
-    // Positions count from 0: twice the angle at the next one.
+    // Positions must count from 0: the next row has twice the angle.
     if (length_ > 2) {
       const auto width_at = static_cast<std::int64_t>(first);
       double own = 0;
       for (const OnnxForm::Term& term : elements_(head, 2, width_at).terms)
-        if (const auto one = element(term);
-            one && static_cast<std::size_t>(one->column) == columns[first])
-          own = one->factor / weight_at(first);
+        if (const auto found = element(term);
+            found && static_cast<std::size_t>(found->column) == columns[first])
+          own = found->factor / weight_at(first);
       if (std::abs(own - rope.amplitude * std::cos(2 * turn[first])) > 1e-3) return false;
     }
     if (std::abs(rope.amplitude - 1) < 1e-5) rope.amplitude = 1;
@@ -225,14 +225,14 @@ private:
     return true;
   }
 
-  /// What row 0 is multiplied by at a place: the weight of a normalisation that is spelt out.
+  /// The factor of row 0 at a place: the weight of a normalisation that is spelt out.
   double weight_at(std::size_t d) const {
     if (operand_.norm && operand_.norm->weight.empty() && d < operand_.norm_weight.size())
       return operand_.norm_weight[d];
     return operand_.columns.factor;
   }
 
-  /// Numbers beside the terms: a bias that was added after the heads were split.
+  /// Finds added numbers: a bias that is added after the heads are split.
   bool find_added(const std::vector<std::int64_t>& heads) {
     bool some = false;
     for (std::int64_t d = 0; d < width_ && !some; ++d)
@@ -264,7 +264,7 @@ private:
 std::optional<OnnxColumnElement>
 onnx_column_element(const OnnxFlow& flow, const OnnxOperand& operand, const OnnxForm::Term& term) {
   int value = flow.resolved(term.value);
-  Element found{.factor = term.factor};
+  OnnxColumnElement found{.factor = term.factor};
   std::int64_t at = term.at;
   if (operand.norm) {
     if (value != operand.normed) return std::nullopt;
@@ -275,7 +275,7 @@ onnx_column_element(const OnnxFlow& flow, const OnnxOperand& operand, const Onnx
     found.normed_at = at;
     value = flow.resolved(before.terms[0].value), at = before.terms[0].at;
   }
-  // The product itself, where its biased form is another value, would lack the bias.
+  // The bias may be added in another value, so the product alone may lack it.
   const OnnxProjection& projection = operand.columns.projection;
   if (value != flow.resolved(projection.out)) return std::nullopt;
   std::tie(found.row, found.column) = projection.place(flow, at);

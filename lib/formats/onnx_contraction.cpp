@@ -6,7 +6,7 @@ namespace mha::io {
 
 namespace {
 
-/// MatMul's letters: batch axes from a, then i, k (summed) and j.
+/// The letters of MatMul: A, B … for batch axes, then i, k (summed) and j.
 OnnxContraction of_product(const OnnxStep& step, const std::vector<std::int64_t>& a,
                            const std::vector<std::int64_t>& b) {
   OnnxContraction sum;

@@ -1,5 +1,5 @@
 #pragma once
-// MatMul, Gemm and Einsum as one thing: a sum over letters that two values share.
+// MatMul, Gemm and Einsum in a common form: a sum over letters that two values share.
 
 #include <mha/formats/onnx_flow.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace mha::io {
 
-/// out[o…] = Σ a[…] b[…]: a letter for each axis of each.
+/// out[o…] = Σ a[…] b[…], with a letter for each axis.
 struct OnnxContraction {
   int a = -1, b = -1;
   std::string a_axes, b_axes, out_axes;
@@ -28,27 +28,26 @@ public:
   std::int64_t operator[](char letter) const { return places_[slot(letter)]; }
 
 private:
-  static constexpr std::size_t slots = 64; ///< A to Z and a to z lie within as many
+  static constexpr std::size_t slots = 64; ///< covers the characters from A to z
   static std::size_t slot(char letter) { return static_cast<std::size_t>(letter - 'A') % slots; }
   std::array<std::int64_t, slots> places_{};
 };
 
-/// The sum that a step is, or nothing where it is none of two values with known shapes.
+/// A step as a contraction; nothing if it is not one or a shape is unknown.
 std::optional<OnnxContraction> onnx_contraction(const OnnxFlow& flow, const OnnxStep& step);
 /// The flat index of an element whose letters have these places; an axis of length 1 repeats.
 std::int64_t onnx_flat(const std::vector<std::int64_t>& shape, const std::string& axes,
                        const OnnxIndex& index);
-/// The places of a flat index, one an axis.
+/// The position of a flat index along each axis.
 OnnxPlaces onnx_places(const OnnxDims& shape, std::int64_t flat);
 std::int64_t onnx_flat(const OnnxDims& shape, std::span<const std::int64_t> places);
-/// The flat index of the element of `shape` that is repeated at a flat index of `out`, whose last
-/// axes are those of `shape`.
+/// The flat index in `shape` of the element that broadcasting repeats at a flat index of `out`.
 std::int64_t onnx_flat_of_repeated(const OnnxDims& shape, const OnnxDims& out, std::int64_t flat);
-/// The flat index of a place in a map of queries and keys: head, query and key, where the head
-/// counts all axes but those two.
+/// The flat index of (head, query, key) in a map of queries and keys; the head counts all other
+/// axes.
 std::int64_t onnx_flat_of_map(const OnnxDims& shape, std::size_t query_axis, std::size_t key_axis,
                               std::array<std::int64_t, 3> place);
-/// Whether a product adds nothing: Gemm may add a third input.
+/// Whether a product adds no third input, as Gemm may.
 bool is_only_a_product(const OnnxStep& step);
 
 } // namespace mha::io

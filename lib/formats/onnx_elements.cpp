@@ -1,4 +1,4 @@
-// Single elements of a graph's values, as sums of elements of others.
+// Single elements of a graph's values as sums of elements of other values.
 
 #include <mha/formats/onnx_elements.hpp>
 #include <mha/formats/onnx_shapes.hpp>
@@ -11,7 +11,7 @@ namespace mha::io {
 
 namespace {
 
-constexpr int most_deep = 300;               ///< steps in a row: each takes some of the stack
+constexpr int most_deep = 300;               ///< nested steps, which use the call stack
 constexpr std::size_t most_terms = 8;        ///< of a sum: a rotary embedding has two
 constexpr std::int64_t most_visits = 40'000; ///< steps for one element
 
@@ -125,7 +125,7 @@ MaybeOnnxForm OnnxElements::of_one(const OnnxStep& step, const OnnxValue& /*of*/
   return of_number(step.rule->of_one(number(step, 0, flat, depth).value_or(NAN)));
 }
 
-/// Activations that are rounded on the way: the numbers before.
+/// Dequantised activations count as the numbers before quantisation.
 MaybeOnnxForm OnnxElements::dequantised(const OnnxStep& step, const OnnxValue& /*of*/,
                                         std::int64_t flat, int depth) const {
   const OnnxStep* rounded = flow_.maker(step.input(0));
@@ -177,8 +177,8 @@ MaybeOnnxForm OnnxElements::sliced(const OnnxStep& step, const OnnxValue& of, st
       return Places(found->integers.data(), found->integers.data() + found->integers.size());
     Places result;
     if (step.input(place) < 0) return result;
-    for (const double one : flow_.at(flow_.resolved(step.inputs[place])).numbers)
-      result.push_back(static_cast<std::int64_t>(std::clamp(one, -9e18, 9e18)));
+    for (const double number : flow_.at(flow_.resolved(step.inputs[place])).numbers)
+      result.push_back(static_cast<std::int64_t>(std::clamp(number, -9e18, 9e18)));
     return result;
   };
   const auto starts = list("starts", 1), ends = list("ends", 2), axes = list("axes", 3),
@@ -277,7 +277,7 @@ MaybeOnnxForm OnnxElements::arithmetic(const OnnxStep& step, const OnnxValue& of
     return OnnxForm{{}, of.whole ? std::trunc(quotient) : quotient};
   }
   if (!a->terms.empty()) return std::nullopt;
-  // The remainder of C has the sign of what is divided.
+  // C's remainder has the sign of the dividend.
   if (op == "Mod" && step.integer("fmod", 0) != 0)
     return of_number(b->number == 0 ? NAN : std::fmod(a->number, b->number));
   return of_number(step.rule->of_two(a->number, b->number));
@@ -300,9 +300,9 @@ std::vector<double> OnnxFlow::numbers(int value, std::size_t most) const {
   const std::int64_t count = of ? onnx_count(*of) : -1;
   if (!is_fixed(value) || count < 0 || count > static_cast<std::int64_t>(most)) return list;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto one = number(value, i);
-    if (!one) return {};
-    list.push_back(*one);
+    const auto element = number(value, i);
+    if (!element) return {};
+    list.push_back(*element);
   }
   return list;
 }

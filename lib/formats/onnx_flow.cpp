@@ -13,21 +13,21 @@ namespace mha::io {
 
 namespace {
 
-/// Functions may call one another: a short file could say a very long graph. Models have some tens
-/// of bytes for each node that they unfold to.
+/// The most nodes of an unfolded graph. Functions may call one another, so a short file could
+/// unfold to a very long graph; real models have some tens of bytes for each unfolded node.
 std::size_t most_onnx_nodes(const Bytes& bytes) {
   return 10'000 + bytes.size / 8;
 }
 constexpr int most_onnx_calls = 16;
-/// Numbers of a fixed value that are kept, and those for which there is room from the start: of a
-/// buffer for a long text a corner is read.
+/// The most numbers of a fixed value that are cached, and the most for which memory is allocated at
+/// once: of a buffer for a long text only a corner is read.
 constexpr std::int64_t most_known = 1 << 16, most_at_once = 1 << 10;
 
-/// (Skip)LayerNormalization of ONNX Runtime as its steps: the sum of what enters, whose norm the
-/// first output is and that the fourth is itself.
+/// ONNX Runtime's Skip(Simplified)LayerNormalization as a function of standard steps. The first
+/// output is the norm of the inputs' sum, the fourth the sum itself.
 class SkipNorms {
 public:
-  /// The one that a node calls; null where it is none.
+  /// The function for a node; nullptr for other operators.
   static const OnnxFunction* called_by(const OnnxNode& node) {
     static const std::array<OnnxFunction, 4> all{made(false, false), made(false, true),
                                                  made(true, false), made(true, true)};
@@ -68,7 +68,7 @@ private:
 
 } // namespace
 
-/// Unfolds a model's graph into steps and values.
+/// Unfolds a model's graph into a list of steps and values.
 class OnnxUnfolder {
 public:
   OnnxUnfolder(const OnnxModel& model, OnnxStore& store, OnnxFlow& flow)
@@ -80,7 +80,7 @@ public:
   }
 
 private:
-  /// Names of one graph, and the graph around it.
+  /// The names of a graph, and the enclosing graph.
   struct Scope {
     const Scope* outer = nullptr;
     std::unordered_map<std::string_view, int> names = {};
@@ -119,7 +119,7 @@ private:
       return;
     }
     if (value(id).constant >= 0)
-      fail("{}: tensor '{}' is there twice", shown(store_.bytes().name), shown(name));
+      fail("{}: tensor '{}' appears twice", shown(store_.bytes().name), shown(name));
     value(id).constant = static_cast<int>(flow_.constants.size());
     value(id).fixed = true;
     flow_.constants.push_back({std::move(*array), id, of_node});
@@ -156,7 +156,7 @@ private:
     if (function != functions_.end() && scope.calls < most_onnx_calls)
       return call(*function->second, step, scope);
     if (const OnnxFunction* skip = SkipNorms::called_by(node); skip && step.inputs.size() >= 3) {
-      // The bias was added to the product, which either operand of the sum may be.
+      // The bias is added to the product, which may be either operand of the sum.
       if (is_product(step.inputs[1])) std::swap(step.inputs[0], step.inputs[1]);
       return call(*skip, step, scope);
     }
@@ -192,7 +192,7 @@ private:
     return made.is("MatMul") || made.is("Gemm");
   }
 
-  /// A graph inside of a node; `given`: what its inputs are. Its outputs.
+  /// Unfolds a graph inside of a node, with `given` as its inputs, and returns its outputs.
   std::vector<int> body(const OnnxNode& node, std::string_view attribute,
                         const std::vector<int>& given, Scope& scope, const std::string& path) {
     const OnnxAttribute* found = node.find(attribute);
@@ -208,7 +208,8 @@ private:
     return outputs;
   }
 
-  /// Scan's states come first among its inputs, and go on; what it scans loses an axis.
+  /// Unfolds a Scan. Its states come first among its inputs and are carried; scanned inputs lose an
+  /// axis.
   std::vector<int> scan(const OnnxNode& node, const OnnxStep& step, Scope& scope) {
     const std::int64_t scanned = node.integer("num_scan_inputs", 0);
     const auto inputs = static_cast<std::int64_t>(step.inputs.size());
@@ -223,7 +224,7 @@ private:
     const OnnxNode& node = *step.node;
     if (node.outputs.empty() || node.outputs[0].empty()) return;
     const int id = define(scope, node.outputs[0]);
-    // The same body may be unfolded several times, as a function's: its constants are other values.
+    // A function's body may be unfolded several times, with constants of its own each time.
     const std::string_view name = node.outputs[0];
     const OnnxAttribute* tensor = step.find("value");
     if (tensor && tensor->tensor) return add_constant(id, *tensor->tensor, name, true);
@@ -257,7 +258,7 @@ private:
   }
 
   void call(const OnnxFunction& function, const OnnxStep& step, Scope& scope) {
-    Scope inner; // a function sees its own names alone
+    Scope inner; // a function sees only its own names
     inner.calls = scope.calls + 1;
     auto attributes = std::make_shared<std::map<std::string_view, const OnnxAttribute*>>();
     for (const OnnxAttribute& one : function.defaults) (*attributes)[one.name] = &one;
@@ -266,7 +267,7 @@ private:
     inner.call = attributes;
     for (std::size_t i = 0; i < function.inputs.size(); ++i)
       inner.names[function.inputs[i]] = step.input(i);
-    // Formal outputs are the call's own.
+    // Formal outputs are the outputs of the call.
     for (std::size_t i = 0; i < function.outputs.size() && i < step.node->outputs.size(); ++i)
       if (const int id = define(scope, step.node->outputs[i]); id >= 0)
         inner.names.emplace(function.outputs[i], id);
@@ -319,7 +320,7 @@ OnnxFlow::OnnxFlow(std::shared_ptr<const OnnxModel> model, OnnxStore& store,
       model_(std::move(model)),
       bytes_(store.shared_bytes()),
       where_(shown(store.bytes().name)) {
-  // A short file has a short graph.
+  // The limit is lower for small files, whose graphs are short.
   visits_ = std::min<std::int64_t>(
       visits_,
       2'000'000 + 200 * static_cast<std::int64_t>(std::min<std::size_t>(bytes_->size, 1 << 20)));

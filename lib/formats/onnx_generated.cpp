@@ -1,5 +1,4 @@
-// Elements that operators make instead of moving them: shapes, ranges, triangles, sums of fixed
-// numbers, rotations.
+// Elements that operators generate: shapes, ranges, triangles, sums of fixed numbers, rotations.
 
 #include <mha/formats/onnx_elements.hpp>
 #include <mha/formats/onnx_shapes.hpp>
@@ -84,10 +83,10 @@ std::optional<double> OnnxElements::scalar(const OnnxTensor& tensor) {
     return std::nullopt;
   }
   if (tensor.has_raw && tensor.raw.size() == size_of(dtype)) {
-    Tensor one = Tensor::uninitialised(dtype, {});
+    Tensor element = Tensor::uninitialised(dtype, {});
     std::copy_n(reinterpret_cast<const std::byte*>(tensor.raw.data()), tensor.raw.size(),
-                one.raw_mutable());
-    return value_at(one, 0);
+                element.raw_mutable());
+    return value_at(element, 0);
   }
   if (!tensor.loose.empty()) return static_cast<double>(tensor.loose[0]);
   if (tensor.typed.size() == 1 && dtype == DType::f32 && tensor.typed[0].size() == 4) {
@@ -109,11 +108,10 @@ MaybeOnnxForm OnnxElements::running_sum(const OnnxStep& step, const OnnxValue& o
   if (axis < 0) return std::nullopt;
   OnnxPlaces places = onnx_places(out, flat);
   const std::int64_t own = places[static_cast<std::size_t>(axis)];
-  const bool from_behind = step.integer("reverse", 0) != 0;
+  const bool from_end = step.integer("reverse", 0) != 0;
   const std::int64_t without_own = step.integer("exclusive", 0) != 0 ? 1 : 0;
-  const std::int64_t first = from_behind ? own + without_own : 0,
-                     last =
-                         from_behind ? out[static_cast<std::size_t>(axis)] - 1 : own - without_own;
+  const std::int64_t first = from_end ? own + without_own : 0,
+                     last = from_end ? out[static_cast<std::size_t>(axis)] - 1 : own - without_own;
   if (last - first > most_summed) return std::nullopt;
   double sum = 0;
   for (std::int64_t i = first; i <= last; ++i) {

@@ -3,7 +3,6 @@
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_columns.hpp>
-#include <mha/formats/onnx_output.hpp>
 #include <mha/system/one_of.hpp>
 
 #include <fmt/format.h>
@@ -28,10 +27,10 @@ public:
     auto v = operand("values", site_.v, site_.v_value, site_.S, site_.d_v);
     if (!q || !k || !v) return refused();
     if (v->norm || v->rope)
-      return refused("its values are normalised or rotated" + lying_before({site_.v_value}));
+      return refused("its values are normalised or rotated" + computed_by({site_.v_value}));
     if (v->columns.factor != 1)
       return refused(fmt::format("its values are multiplied by {}{}",
-                                 number_text(v->columns.factor), lying_before({site_.v_value})));
+                                 number_text(v->columns.factor), computed_by({site_.v_value})));
     if (!have_same_positions(*q, *k))
       return refused("its queries and keys are rotated differently" + before_both());
     layer_.node = flow_->steps[static_cast<std::size_t>(site_.step)].name;
@@ -48,12 +47,12 @@ public:
       return refused("its queries and keys are normalised differently" + before_both());
     if (q->rope) add_onnx_rope(*q->rope, is_wide(*flow_, *q), layer_);
     if (!add_constant_keys(*k, *v))
-      return refused("constants stand behind its keys that are no learned key and no zeros" +
+      return refused("its keys are followed by constants that are neither a learned key nor zeros" +
                      before_both());
     if (!add_onnx_mask(flow_, site_, heads_, adding_steps(), layer_))
       return refused("what is added to its scores is not the same kind of number for every head, "
                      "query and key" +
-                     lying_before({site_.scores_value}));
+                     computed_by({site_.scores_value}));
     add_output();
     add_input_norm(q->columns.projection);
     note_sources(*q, *k, *v);
@@ -68,19 +67,20 @@ private:
   OnnxRefusal refused(std::string why) const { return {site_.step, std::move(why)}; }
   OnnxRefusal refused() const { return {site_.step, why_}; }
 
-  /// ": 'a' (Mul), 'b' (Add)": steps that were met, else those that values are made by.
-  std::string lying_before(std::initializer_list<int> values) const {
+  /// ": 'a' (Mul), 'b' (Add)": the steps that caused a refusal, or those that compute the values.
+  std::string computed_by(std::initializer_list<int> values) const {
     const std::vector<int> steps = onnx_steps_in_the_way(*flow_, projections_, steps_, values);
     return steps.empty() ? "" : ": " + onnx_steps_in_words(*flow_, steps);
   }
-  std::string before_both() const { return lying_before({site_.q_value, site_.k_value}); }
+  std::string before_both() const { return computed_by({site_.q_value, site_.k_value}); }
 
   std::string adding_steps() const {
     const std::vector<int> steps = onnx_steps_before(*flow_, projections_, site_.scores_value);
     return steps.empty() ? onnx_step_in_words(*flow_, site_.step)
                          : onnx_steps_in_words(*flow_, steps);
   }
-  /// Queries, keys or values; where they are none of a projection, why_ says so.
+  /// Queries, keys or values; nothing, with the reason in why_, if they do not come from a
+  /// projection.
   std::optional<OnnxOperand> operand(const char* name, const OnnxSiteElements& elements, int value,
                                      std::int64_t length, std::int64_t width) {
     if (!why_.empty()) return std::nullopt;
@@ -88,7 +88,7 @@ private:
     auto found = onnx_operand(*flow_, projections_, place, heads_, steps_);
     if (!found)
       why_ = fmt::format("its {} are not a linear map of an input, split into heads{}", name,
-                         lying_before({value, site_.q_value, site_.scores_value}));
+                         computed_by({value, site_.q_value, site_.scores_value}));
     return found;
   }
 
@@ -96,7 +96,7 @@ private:
     return operand.columns.projection.dtype(flow) == DType::f64;
   }
 
-  /// Whether both turn alike with their positions.
+  /// Whether queries and keys have the same rotation.
   static bool have_same_positions(const OnnxOperand& q, const OnnxOperand& k) {
     if (!q.rope || !k.rope) return !q.rope && !k.rope;
     const auto close = [](double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); };
@@ -109,7 +109,7 @@ private:
     layer_.settings.emplace_back(name, std::move(value));
   }
 
-  /// Key/value heads that several query heads read.
+  /// Merges equal key/value heads that several query heads share.
   void share_heads(OnnxOperand& k, OnnxOperand& v) const {
     const auto shared_by = [](const OnnxColumns& columns) {
       std::size_t shared = 1;
@@ -145,7 +145,7 @@ private:
     }
   }
 
-  /// W_q and b_q of queries, likewise of keys and values.
+  /// Adds the weight and bias of queries, keys or values: W_q and b_q for "q".
   void add(const char* letter, const OnnxColumns& of) {
     const OnnxProjection& projection = of.projection;
     Entry weight;
@@ -178,8 +178,8 @@ private:
     layer_.tensors.push_back(std::move(bias));
   }
 
-  /// Keys and values after the input's: a learned one, one of zeros, or both. Whether they are
-  /// that.
+  /// Adds constant keys and values after the input's: a learned one, one of zeros, or both. False
+  /// if they are others.
   bool add_constant_keys(const OnnxOperand& k, const OnnxOperand& v) {
     if (k.constants != v.constants) return false;
     if (k.constants == 0) return true;
@@ -208,7 +208,7 @@ private:
     return true;
   }
 
-  /// The constant that a weight is made of, as the file names it.
+  /// The file's name of the constant that a weight is computed from.
   std::string source_of(int value) const {
     for (int i = 0; i < 64 && value >= 0; ++i) {
       value = flow_->resolved(value);
@@ -228,13 +228,13 @@ private:
     const double usual = 1 / std::sqrt(static_cast<double>(site_.d_k));
     const double scale =
         (site_.default_scale ? usual : site_.scale) * q.columns.factor * k.columns.factor;
-    // The number of a float32 graph is 1 / √d_k, rounded once or twice.
+    // A float32 graph has 1 / √d_k rounded once or twice.
     const bool wide = q.columns.projection.dtype(*flow_) == DType::f64;
     const bool is_usual = std::abs(scale - usual) <= (wide ? 1e-14 : 4e-7) * usual;
     set("scale", is_usual ? "d_k" : number_text(scale));
   }
 
-  /// Norms of queries and keys; whether they are of one kind.
+  /// Adds the norms of queries and keys; false if they are of different kinds.
   bool add_head_norms(const OnnxOperand& q, const OnnxOperand& k) {
     if (!q.norm && !k.norm) return true;
     const OnnxNorm& one = q.norm ? *q.norm : *k.norm;
@@ -257,7 +257,7 @@ private:
     std::vector<int> others;
     const auto found = onnx_output(*flow_, projections_, site_, heads_, others);
     if (!found) {
-      std::string words = "what follows its heads is no linear map: the layer ends at concat";
+      std::string words = "what follows its heads is not a linear map: the layer ends at concat";
       if (!others.empty()) words += ", before " + onnx_steps_in_words(*flow_, others);
       layer_.remarks.emplace_back(std::move(words));
       return;
@@ -287,7 +287,7 @@ private:
     layer_.tensors.push_back(std::move(entry));
   }
 
-  /// The normalisation before the layer, where what it normalises goes on beside it.
+  /// Adds the normalisation before the layer, if its input is also used by a residual connection.
   void add_input_norm(const OnnxProjection& of) {
     const auto& shape = flow_->shape(of.x);
     if (!shape) return;
@@ -296,7 +296,7 @@ private:
     if (first.terms.size() != 1) return;
     const auto norm = onnx_norm(*flow_, first.terms[0].value);
     if (!norm || norm->width != of.in_width) return;
-    // Where nothing comes before the normalisation, or what it normalises is added to later.
+    // The input of the normalisation must be the graph's input, or be used by a later Add.
     std::vector<int> sources{flow_->resolved(norm->x)};
     bool goes_on = flow_->at(sources[0]).is_input;
     for (std::size_t i = 0; i < sources.size() && i < 8; ++i)
@@ -318,7 +318,7 @@ private:
     const DType dtype = of.dtype(*flow_);
     layer_.tensors.push_back(onnx_entry("norm.weight", weight, dtype));
     if (!bias.empty()) layer_.tensors.push_back(onnx_entry("norm.bias", bias, dtype));
-    set("norm", norm->rms ? "rms" : "layer"); // what input_norm = checkpoint is
+    set("norm", norm->rms ? "rms" : "layer"); // the kind for input_norm = checkpoint
     set("input_norm_eps", number_text(norm->eps));
   }
 
@@ -344,7 +344,7 @@ private:
           "keys and values are projected from another input than queries: give <X_kv=FILE>"));
   }
 
-  /// "encoder.layer.0.attention.self." of the node's path, else of the weight's name.
+  /// "encoder.layer.0.attention.self." from the node's path, or else from the weight's name.
   std::string path_of(const OnnxProjection& of_q) const {
     std::string path;
     if (const std::size_t slash = layer_.node.rfind('/'); slash != std::string::npos && slash > 0)
@@ -361,7 +361,7 @@ private:
     return path.empty() ? path : path + ".";
   }
 
-  /// Steps that round to fewer bits than the weights have: to another type, or to whole numbers.
+  /// Adds a remark on steps that round to fewer bits than the weights have.
   void note_roundings(const OnnxOperand& q, const OnnxOperand& k, const OnnxOperand& v) {
     std::vector<int> steps;
     const auto bits_of = [](std::int64_t type) { return type == 11 ? 3 : type == 1 ? 2 : 1; };

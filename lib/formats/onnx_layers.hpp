@@ -1,6 +1,6 @@
 #pragma once
-// The attention layers of a graph: found behind each Softmax between two products, and where an
-// operator is one.
+// The attention layers of a graph, which are found at each Softmax between two products and at each
+// attention operator.
 
 #include <mha/formats/onnx_projection.hpp>
 #include <mha/system/message.hpp>
@@ -11,75 +11,74 @@
 
 namespace mha::io {
 
-/// Where attention stands in a graph: which elements are its queries, keys, values and outputs. l
-/// counts the heads, of all batch items where the graph has them in one axis; t, s and d are
-/// positions of the short input, and places in a head.
+/// Attention in a graph: the elements of its queries, keys, values and outputs. l counts the heads
+/// (of all batch items, if the graph has them in one axis), t and s are positions of the short
+/// input, and d is a place in a head.
 struct OnnxAttentionSite {
   int step = -1; ///< the Softmax, or the operator
   std::int64_t groups = 1, T = 1, S = 1, d_k = 1, d_v = 1;
   std::function<OnnxForm(std::int64_t l, std::int64_t t, std::int64_t d)> q, k, v;
-  int q_value = -1, k_value = -1, v_value = -1; ///< of which those are elements,
-  int scores_value = -1;                        ///< and what the Softmax is of
-  /// Elements of head_out: the value, and its flat index.
-  int head_out = -1;
-  /// Of a flat index of head_out: l, t, d.
+  int q_value = -1, k_value = -1, v_value = -1; ///< the values that have those elements
+  int scores_value = -1;                        ///< the input of the Softmax
+  int head_out = -1;                            ///< the value that has the elements of head_out
+  /// l, t and d for a flat index of head_out.
   std::function<std::array<std::int64_t, 3>(std::int64_t flat)> head_out_place;
-  /// What is added to the scaled scores of l, t and s; nothing where it is not known before the
-  /// model runs.
+  /// The number that is added to the scaled score of l, t and s; nothing if it is known only at run
+  /// time.
   std::function<std::optional<double>(std::int64_t l, std::int64_t t, std::int64_t s)> added;
-  int added_value = -1;       ///< the fixed value that is added, where it is one
+  int added_value = -1;       ///< the fixed value that is added, if there is one
   double scale = 1;           ///< of the scores themselves
-  bool default_scale = false; ///< 1 / √d_k, and `scale` is not looked at
+  bool default_scale = false; ///< the scale is 1 / √d_k, and `scale` is ignored
   double softcap = 0;
   std::int64_t window = -1;       ///< keys before a query's own
   std::int64_t window_right = -1; ///< and after it
   bool causal = false;
   std::vector<double> sinks; ///< a logit of each head, or none
-  /// What is added while the model runs, which the user is to give: nothing where all is known.
+  /// A request to the user for what is added at run time; nothing if everything is known.
   std::optional<Message> needs;
   std::vector<int> roundings; ///< steps between its products that round
   std::vector<Message> remarks;
 };
 
-/// Attention that is not computed, and why.
+/// Attention that is not read, with the reason.
 struct OnnxRefusal {
   int step = -1; ///< the Softmax, or the operator
   std::string why;
 };
 
-/// What was found of one Softmax or operator.
+/// The result for one Softmax or operator.
 using OnnxFinding = std::variant<OnnxAttentionSite, OnnxRefusal>;
 
-/// A layer as the program names its parts.
+/// A layer under the program's names for its parts.
 struct OnnxLayer {
   std::string path; ///< "encoder.layer.0.attention.self."
-  std::string node; ///< as the graph names it, for people
+  std::string node; ///< the graph's name of it, for messages
   std::vector<Entry> tensors;
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<Message> remarks;
-  std::optional<Message> needs;    ///< what it cannot be computed without
-  std::vector<std::int64_t> heads; ///< which l of its site they are
-  /// The values that queries, keys and values are projected from, and the one that its output is;
-  /// -1: none is.
+  std::optional<Message> needs; ///< a request for missing inputs, without which it is not computed
+  std::vector<std::int64_t> heads; ///< the l of its heads in the site
+  /// The inputs of the projections of queries, keys and values, and the layer's output; -1 if
+  /// unknown.
   std::array<int, 3> inputs{-1, -1, -1};
   int output = -1;
 };
 
-/// The site of a Softmax that stands between two products, or what stands between them that is no
-/// part of attention; nothing where no product is before it or after it.
+/// The site of a Softmax between two products, or a refusal if other steps between them are not
+/// attention; nothing if there is no product before or after it.
 std::optional<OnnxFinding> spelt_out_attention(const OnnxFlow& flow,
                                                const OnnxProjections& projections, int step);
-/// That of an operator: Attention, MultiHeadAttention, GroupQueryAttention of com.microsoft, and
-/// Attention of opset 23; refused where it has an attribute or an input that is not read.
+/// The site of an operator: Attention, MultiHeadAttention, GroupQueryAttention of com.microsoft,
+/// and Attention of opset 23; refused if it has an attribute or an input that is not read.
 std::optional<OnnxFinding> attention_operator(const OnnxFlow& flow, int step);
 
-/// Which columns of a projection an operand's heads are.
+/// The columns of a projection that are an operand's heads.
 struct OnnxColumns {
   OnnxProjection projection;
   std::size_t heads = 0, width = 0;
   std::vector<std::size_t> columns; ///< heads · width
   double factor = 1;                ///< of every element
-  std::vector<double> added;        ///< to each column, beside the projection's bias; or empty
+  std::vector<double> added; ///< added to each column besides the projection's bias; or empty
 };
 
 /// A normalisation of queries, keys or a layer's input.
@@ -87,15 +86,15 @@ struct OnnxNorm {
   int x = -1; ///< the value that is normalised
   bool rms = false;
   double eps = 1e-5;
-  std::size_t width = 0; ///< of what is normalised together
+  std::size_t width = 0; ///< of the rows that are normalised
   std::vector<double> weight, bias;
 };
 
-/// What a value is the normalised form of: an operator, or its arithmetic spelt out. Its weight
-/// and bias where the operator has them.
+/// The normalisation that computes a value, as an operator or spelt out; with the weight and bias
+/// of the operator.
 std::optional<OnnxNorm> onnx_norm(const OnnxFlow& flow, int value);
 
-/// How a head's elements turn with their position.
+/// The rotation of a head's elements by position.
 struct OnnxRope {
   bool neighbours = false;
   std::size_t dims = 0, first = 0;
@@ -103,33 +102,33 @@ struct OnnxRope {
   double amplitude = 1;
 };
 
-/// Projections, positions and masks of a site; refused where its queries, keys and values are no
-/// linear maps of an input, or where anything between them is not what a layer computes.
+/// Reads the projections, positions and masks of a site; refused if its queries, keys and values
+/// are not linear maps of an input, or if other steps between them are not those of a layer.
 std::variant<OnnxLayer, OnnxRefusal> onnx_layer(const std::shared_ptr<const OnnxFlow>& flow,
                                                 const OnnxProjections& projections,
                                                 const OnnxAttentionSite& site);
 
-/// Settings of a rotary embedding, and the tensor of its factors where no base gives them.
-/// `wide`: of a float64 graph.
+/// Adds the settings of a rotary embedding, and the tensor of its factors if they follow from no
+/// base. `wide` is true for a float64 graph.
 void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer);
-/// Settings or a tensor of what is added to the scores. Whether it is known for every head, query
-/// and key, or is to be given. `steps`: those that may add, for the message.
+/// Adds settings or a tensor for what is added to the scores, or a request to the user. False if it
+/// is known only for some heads, queries and keys. `steps` names the adding steps for the message.
 bool add_onnx_mask(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAttentionSite& site,
                    const std::vector<std::int64_t>& heads, const std::string& steps,
                    OnnxLayer& layer);
-/// Holds what a layer hides and adds against its graph for a long input, whose site `far` is: a
-/// window that is longer than the short one shows only there. Whether they agree.
+/// Whether a layer's mask agrees with its graph for a long input, whose site is `far`. Sets a
+/// window that is longer than the short input and visible only in the long one.
 bool holds_onnx_mask_far(const OnnxAttentionSite& far, OnnxLayer& layer);
-/// The site of a Softmax or an operator for another length, as far as its masks need it.
+/// The site of a Softmax or an operator for another length, without a proof; only for its masks.
 std::optional<OnnxAttentionSite> onnx_site_unproved(const OnnxFlow& flow,
                                                     const OnnxProjections& projections, int step);
-/// T5's bias, the rows of a table that are chosen by the distance of query and key: the tensor
-/// relative_bias, and the rows of each distance as settings, buckets_before where the key is before
-/// the query and buckets_behind, "0,1,2,3,3". Whether what is added is that.
+/// Adds T5's bias, in which the distance of query and key chooses a row of a table: the tensor
+/// relative_bias, and the row for each distance, "0,1,2,3,3", as one setting for keys before the
+/// query and one for keys after it. False if the scores have another bias.
 bool add_onnx_relative_bias(const std::shared_ptr<const OnnxFlow>& flow,
                             const OnnxAttentionSite& site, const std::vector<std::int64_t>& heads,
                             OnnxLayer& layer);
-/// A tensor of numbers that were found one by one.
+/// A tensor of numbers that were computed one by one.
 Entry onnx_entry(std::string name, const std::vector<double>& numbers, DType dtype);
 
 } // namespace mha::io

@@ -1,4 +1,4 @@
-// What a graph hides and adds to scores, as settings or a tensor.
+// Reads a graph's masks and biases as settings or a tensor.
 
 #include <mha/formats/onnx_layers.hpp>
 #include <mha/formats/onnx_proof.hpp>
@@ -15,9 +15,9 @@ namespace mha::io {
 
 namespace {
 
-/// Masks are written as −10000, as the least number of their type, or as −∞.
+/// Graphs mask scores with −10000, the least number of the type, or −∞.
 constexpr double masked_below = -1000;
-constexpr std::int64_t few_rows = 64; ///< of longer ones some rows are looked at
+constexpr std::int64_t few_rows = 64; ///< of more rows only some are checked
 
 bool is_close(double a, double b) {
   return a == b || std::abs(a - b) <= 1e-6 * (1 + std::abs(b));
@@ -29,14 +29,14 @@ struct Visible {
   std::int64_t left = -1, right = -1;
 };
 
-/// Which keys the rows of one head see; nothing where what is added is not known.
+/// The keys that the rows of one head see; nothing if an added number is not known.
 std::optional<Visible> visible_keys_of(const OnnxAttentionSite& site, std::int64_t l) {
   Visible seen;
   std::vector<std::int64_t> rows;
   for (std::int64_t t = 0; t < site.T; ++t)
     if (site.T <= few_rows || t < 2 || t % (site.T / 16) == t / (site.T / 16) || t + 1 == site.T)
       rows.push_back(t);
-  const std::int64_t behind = site.S - site.T;
+  const std::int64_t offset = site.S - site.T;
   for (const std::int64_t t : rows) {
     std::int64_t first = -1, last = -1;
     std::optional<double> level;
@@ -54,14 +54,14 @@ std::optional<Visible> visible_keys_of(const OnnxAttentionSite& site, std::int64
       seen.irregular = true;
       continue;
     }
-    const std::int64_t own = t + behind;
+    const std::int64_t own = t + offset;
     seen.causal &= last == std::min(own, site.S - 1);
     if (first > 0) seen.left = std::max(seen.left, own - first);
     if (last + 1 < site.S) seen.right = std::max(seen.right, last - own);
   }
-  // Each row has to be as the window says.
+  // Each row must match the window.
   for (const std::int64_t t : rows) {
-    const std::int64_t own = t + behind;
+    const std::int64_t own = t + offset;
     for (std::int64_t s = 0; s < site.S && !seen.irregular; ++s) {
       const bool visible =
           (seen.left < 0 || s >= own - seen.left) && (seen.right < 0 || s <= own + seen.right);
@@ -71,7 +71,7 @@ std::optional<Visible> visible_keys_of(const OnnxAttentionSite& site, std::int64
   return seen;
 }
 
-/// Whether every head, query and key has what `expected` says of its place among the heads.
+/// Whether `expected` accepts the number that is added for every head, query and key.
 template <class Expected> bool adds_everywhere(const OnnxAttentionSite& site,
                                                const std::vector<std::int64_t>& heads,
                                                Expected expected) {
@@ -84,13 +84,13 @@ template <class Expected> bool adds_everywhere(const OnnxAttentionSite& site,
          onnx_holds_at_more_places(lengths, as_expected);
 }
 
-/// ALiBi's slope of the paper, for a power of two heads.
+/// ALiBi's slope, for a number of heads that is a power of two.
 double slope_of(std::size_t head, std::size_t heads) {
   return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(heads));
 }
 
-/// Whether head h's bias is slope · (key − query), as in the paper of ALiBi, and a number of each
-/// row's own, which changes no weight.
+/// Whether head h's bias is slope · (key − query), as in ALiBi, up to a number for each row, which
+/// changes no weight.
 bool is_alibi(const OnnxAttentionSite& site, const std::vector<std::int64_t>& heads) {
   const std::size_t H = heads.size();
   if (H == 0 || (H & (H - 1)) != 0 || site.S < 3 || site.T != site.S) return false;
@@ -104,7 +104,8 @@ bool is_alibi(const OnnxAttentionSite& site, const std::vector<std::int64_t>& he
       });
 }
 
-/// The fixed tensor that is added, as (heads or 1, T, S), where it is all that is.
+/// Adds the fixed tensor that is added to the scores, as (heads or 1, T, S), if nothing else is
+/// added.
 bool add_bias_tensor(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAttentionSite& site,
                      const std::vector<std::int64_t>& heads, OnnxLayer& layer) {
   const auto& axes = flow->shape(site.added_value);
@@ -138,17 +139,18 @@ bool add_bias_tensor(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAtte
 }
 
 void need_bias(const std::string& steps, OnnxLayer& layer) {
-  layer.needs = Message("what " + steps + " adds to the scores") +
-                message(" is no mask of rows, no ALiBi, no table by distance and no tensor of the "
-                        "graph: give <bias=FILE>, with (H, T, S) numbers for your T and S");
+  layer.needs =
+      Message("what " + steps + " adds to the scores") +
+      message(" is neither a mask of rows, nor ALiBi, nor a table by distance, nor a tensor "
+              "of the graph: give <bias=FILE>, with (H, T, S) numbers for your T and S");
 }
 
 } // namespace
 
 namespace {
 
-/// Whether the last position of a padded text is hidden from all, or is as the one before: a mask
-/// that does anything else is no mask.
+/// Whether the last position of a padded text is hidden from all positions, or is treated like the
+/// one before it. Anything else is not a padding mask.
 bool hides_padding(const OnnxAttentionSite& site, const std::vector<std::int64_t>& heads) {
   const std::int64_t last = site.T - 1;
   if (last < 1 || site.S < site.T) return true;
@@ -220,7 +222,7 @@ bool add_onnx_mask(const std::shared_ptr<const OnnxFlow>& flow, const OnnxAttent
 
 namespace {
 
-/// What a layer's settings hide and add, and whether a far site does so.
+/// Compares the mask that a layer's settings describe with the site of a long input.
 class FarMask {
 public:
   FarMask(const OnnxAttentionSite& far, OnnxLayer& layer) : far_(far), layer_(layer) {
@@ -247,7 +249,7 @@ private:
     return take_number<std::int64_t>(rest).value_or(-1);
   }
 
-  /// What the graph adds; an operator hides keys by its attributes, too.
+  /// The number that the graph adds; an operator also hides keys by its attributes.
   std::optional<double> added(std::int64_t l, std::int64_t t, std::int64_t s) const {
     const bool hidden = (far_.causal && s > t) || (far_.window >= 0 && t - s > far_.window) ||
                         (far_.window_right >= 0 && s - t > far_.window_right);
@@ -257,7 +259,7 @@ private:
     return added(l, t, s).value_or(-INFINITY) >= masked_below;
   }
 
-  /// Distances that are looked at: near ones, then ever farther ones.
+  /// The distances that are checked: all near ones, then at increasing gaps.
   static std::vector<std::int64_t> distances(std::int64_t most) {
     std::vector<std::int64_t> list;
     for (std::int64_t d = 0; d <= most; d = d < 8 ? d + 1 : d * 3 / 2) list.push_back(d);
@@ -265,7 +267,7 @@ private:
     return list;
   }
 
-  /// Where a window ends that the short input did not show.
+  /// Finds the ends of a window that is longer than the short input.
   void find_ends(std::int64_t l, std::int64_t t) {
     if (left_ < 0) left_ = end_of(l, t, -1, t, "window_left");
     if (!causal_ && right_ < 0) right_ = end_of(l, t, 1, far_.S - 1 - t, "window_right");
@@ -325,7 +327,8 @@ bool holds_onnx_mask_far(const OnnxAttentionSite& far, OnnxLayer& layer) {
   const auto is_given = [](const Entry& entry) {
     return entry.name == "bias" || entry.name == "mask" || entry.name == "relative_bias";
   };
-  // A tensor has one length, and a table by distance was looked at as far.
+  // A tensor has only one length, and a table by distance has already been checked at long
+  // distances.
   if (layer.needs || std::ranges::any_of(layer.tensors, is_given) || far.T != far.S) return true;
   return FarMask(far, layer).holds();
 }

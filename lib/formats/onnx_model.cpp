@@ -10,7 +10,7 @@ namespace mha::io {
 
 namespace {
 
-/// Bodies of If and Loop lie in one another; models have two or three levels.
+/// Limit for nested bodies of If and Loop; models have two or three levels.
 constexpr int most_onnx_nesting = 16;
 constexpr std::size_t most_onnx_axes = 32;
 
@@ -45,7 +45,7 @@ OnnxTensor read_onnx_tensor(WireReader reader) {
       tensor.type = reader.integer(*field, "a tensor's type");
       break;
     case 3:
-      fail("{}: a tensor in segments, which nothing writes and is not read", reader.where());
+      fail("{}: a tensor in segments, which is not read", reader.where());
     case 4:  // float_data
     case 5:  // int32_data
     case 7:  // int64_data
@@ -84,7 +84,8 @@ void read_onnx_floats(const WireReader& reader, const WireField& field, std::vec
   }
   const std::string_view bytes = reader.bytes(field, "numbers");
   if (bytes.size() % 4 != 0)
-    fail("{}: an attribute's numbers are {} bytes, no multiple of 4", reader.where(), bytes.size());
+    fail("{}: an attribute's numbers are {} bytes, not a multiple of 4", reader.where(),
+         bytes.size());
   for (std::size_t i = 0; i < bytes.size(); i += 4)
     into.push_back(reader.number({0, WireType::four_bytes, 0, bytes.substr(i, 4)}, "a number"));
 }
@@ -127,7 +128,7 @@ OnnxAttribute read_onnx_attribute(WireReader reader, int depth) {
     default:
       break;
     }
-  // Each takes memory of its own, and what takes none in the file would take it without a bound.
+  // Empty attributes take almost no bytes in the file, so it could have too many for the memory.
   if (attribute.name.empty()) fail("{}: an attribute without a name", reader.where());
   return attribute;
 }
@@ -196,7 +197,7 @@ OnnxValueInfo read_onnx_value(WireReader reader) {
   return info;
 }
 
-/// A sparse tensor's name is that of its values.
+/// The name of a sparse tensor, which is the name of its values.
 std::string_view name_of_sparse(WireReader reader) {
   std::string_view name;
   while (const auto field = reader.next())
@@ -312,7 +313,7 @@ OnnxModel parse_onnx(const Bytes& bytes) {
     default:
       break;
     }
-  if (!has_graph) fail("{}: no graph in it: no ONNX model", where);
+  if (!has_graph) fail("{}: it has no graph: not an ONNX model", where);
   return model;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// ONNX's ModelProto as it lies in a file: nodes, attributes, tensors. Field numbers are those of
+// ONNX's ModelProto in a file: nodes, attributes, tensors. Field numbers are those of
 // https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 
 #include <mha/files/contents.hpp>
@@ -14,14 +14,15 @@
 
 namespace mha::io {
 
-/// A tensor: what it is, and where its numbers lie.
+/// A tensor's description, with references to its numbers in the file.
 struct OnnxTensor {
   std::string_view name;
   std::vector<std::int64_t> dims;
   std::int64_t type = 0; ///< TensorProto.DataType
   bool has_raw = false;
   std::string_view raw;
-  /// Pieces of float_data, int32_data, int64_data, double_data or uint64_data, by its field number.
+  /// Pieces of float_data, int32_data, int64_data, double_data or uint64_data, and the field
+  /// number.
   std::uint32_t typed_field = 0;
   std::vector<std::string_view> typed;
   std::vector<std::int64_t> loose; ///< integers that were written one by one
@@ -33,7 +34,7 @@ struct OnnxGraph;
 
 struct OnnxAttribute {
   std::string_view name;
-  std::string_view reference; ///< in a function: the attribute of the call that it is
+  std::string_view reference; ///< in a function: the call's attribute that it refers to
   std::optional<float> number;
   std::optional<std::int64_t> integer;
   std::optional<std::string_view> text;
@@ -53,13 +54,13 @@ struct OnnxNode {
   std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
 };
 
-/// One axis of an input: a length, a name for one, or neither.
+/// One axis of an input: its length, or a name for it, or neither.
 struct OnnxDim {
   std::int64_t length = -1;
   std::string_view name;
 };
 
-/// An input, an output, or what the file says of a value between.
+/// The description of an input, an output or another value.
 struct OnnxValueInfo {
   std::string_view name;
   std::int64_t type = 0;
@@ -75,7 +76,7 @@ struct OnnxGraph {
   std::vector<std::string_view> sparse; ///< names of sparse initializers
 };
 
-/// A function of the model itself, which nodes call by domain and name.
+/// A function that the model defines, which nodes call by domain and name.
 struct OnnxFunction {
   std::string_view name, domain;
   std::vector<std::string_view> inputs, outputs;
@@ -91,8 +92,8 @@ struct OnnxModel {
   std::vector<OnnxFunction> functions;
 };
 
-/// Reads the structure; numbers stay where they are. Throws Error for what is no message, for
-/// graphs nested deeper than a limit, for a file without a graph.
+/// Reads the structure without copying numbers. Throws Error for invalid messages, for graphs
+/// nested deeper than a limit, and for a file without a graph.
 OnnxModel parse_onnx(const Bytes& bytes);
 
 } // namespace mha::io

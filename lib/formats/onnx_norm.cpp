@@ -1,4 +1,4 @@
-// Normalisations: the operator, or Sub, Pow, ReduceMean, Sqrt, Div and Mul.
+// Normalisations: the operator, or its arithmetic as Sub, Pow, ReduceMean, Sqrt, Div and Mul.
 
 #include <mha/formats/onnx_layers.hpp>
 #include <mha/system/one_of.hpp>
@@ -13,7 +13,7 @@ bool is_op(const OnnxStep* step, std::initializer_list<std::string_view> ops) {
   return step && is_one_of(step->node->op, ops);
 }
 
-/// The value before conversions.
+/// The value before any casts.
 int before_casts(const OnnxFlow& flow, int value) {
   for (int i = 0; i < most_before; ++i) {
     const OnnxStep* made = flow.maker(value);
@@ -23,13 +23,13 @@ int before_casts(const OnnxFlow& flow, int value) {
   return flow.resolved(value);
 }
 
-/// A fixed value's only number.
+/// The number of a fixed value with one element.
 std::optional<double> only_number(const OnnxFlow& flow, int value) {
   const std::vector<double> list = value < 0 ? std::vector<double>{} : flow.numbers(value, 1);
   return list.size() == 1 ? std::optional(list[0]) : std::nullopt;
 }
 
-/// Whether a step is the mean of each row: along the last axis, which it keeps.
+/// Whether a step is the mean of each row, along the last axis and with keepdims.
 bool is_mean_of_rows(const OnnxFlow& flow, const OnnxStep* step) {
   if (!is_op(step, {"ReduceMean"}) || step->outputs.empty()) return false;
   const auto &in = flow.shape(step->input(0)), &out = flow.shape(step->outputs[0]);
@@ -37,7 +37,7 @@ bool is_mean_of_rows(const OnnxFlow& flow, const OnnxStep* step) {
   return std::equal(in->begin(), in->end() - 1, out->begin());
 }
 
-std::vector<double> list_of(const OnnxFlow& flow, int value) {
+std::vector<double> numbers_in(const OnnxFlow& flow, int value) {
   constexpr std::size_t most = 1 << 16;
   return value < 0 ? std::vector<double>{} : flow.numbers(value, most);
 }
@@ -55,14 +55,14 @@ std::optional<OnnxNorm> operator_norm(const OnnxFlow& flow, const OnnxStep& step
   norm.x = step.inputs[0], norm.rms = !layer;
   norm.eps = step.number("epsilon").value_or(1e-5);
   norm.width = static_cast<std::size_t>(shape->back());
-  norm.weight = list_of(flow, step.input(1));
-  norm.bias = list_of(flow, layer ? step.input(2) : -1);
+  norm.weight = numbers_in(flow, step.input(1));
+  norm.bias = numbers_in(flow, layer ? step.input(2) : -1);
   if (norm.weight.size() != norm.width || (!norm.bias.empty() && norm.bias.size() != norm.width))
     return std::nullopt;
   return norm;
 }
 
-/// x of mean(x²) + ε, along each row.
+/// The x and ε of mean(x²) + ε along each row.
 struct MeanSquare {
   int x = -1;
   double eps = 0;
@@ -86,7 +86,7 @@ std::optional<MeanSquare> mean_square(const OnnxFlow& flow, int value) {
   return squares ? std::optional(found) : std::nullopt;
 }
 
-/// The same of its root, Sqrt or (…)^0.5.
+/// The same for its root, Sqrt or (…)^0.5.
 std::optional<MeanSquare> root_of_mean(const OnnxFlow& flow, int value) {
   const OnnxStep* made = flow.maker(before_casts(flow, value));
   const bool root =
@@ -94,7 +94,7 @@ std::optional<MeanSquare> root_of_mean(const OnnxFlow& flow, int value) {
   return root ? mean_square(flow, made->input(0)) : std::nullopt;
 }
 
-/// The same of its root's inverse.
+/// The same for the inverse of its root.
 std::optional<MeanSquare> inverse_root_of_mean(const OnnxFlow& flow, int value) {
   const OnnxStep* made = flow.maker(before_casts(flow, value));
   if (is_op(made, {"Reciprocal"})) return root_of_mean(flow, made->input(0));
@@ -105,7 +105,7 @@ std::optional<MeanSquare> inverse_root_of_mean(const OnnxFlow& flow, int value) 
   return std::nullopt;
 }
 
-/// x of x − mean(x).
+/// The x of x − mean(x).
 std::optional<int> centred(const OnnxFlow& flow, int value) {
   const OnnxStep* made = flow.maker(value);
   if (!is_op(made, {"Sub"})) return std::nullopt;

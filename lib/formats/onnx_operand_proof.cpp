@@ -1,4 +1,4 @@
-// An operand's elements, held against what its columns, its rotation and its rows say of them.
+// Checks an operand's elements against its columns, rotation and rows.
 
 #include <mha/formats/onnx_columns.hpp>
 #include <mha/formats/onnx_proof.hpp>
@@ -27,27 +27,31 @@ public:
     if (!find_texts() || !find_rows()) return false;
     const OnnxDims lengths{static_cast<std::int64_t>(texts_.size()),
                            static_cast<std::int64_t>(heads_.size()), tokens_, place_.width};
-    const auto as_said = [&](const OnnxPlaces& at) { return holds_at(at[0], at[1], at[2], at[3]); };
-    if (!onnx_holds_at_places(lengths, as_said)) return false;
+    const auto as_described = [&](const OnnxPlaces& at) {
+      return holds_at(at[0], at[1], at[2], at[3]);
+    };
+    if (!onnx_holds_at_places(lengths, as_described)) return false;
     const OnnxMet met = flow_.met();
     const bool closely = !met.tables.empty() || !met.sums.empty();
-    const bool found = !closely || onnx_holds_at_more_places(lengths, as_said);
+    const bool found = !closely || onnx_holds_at_more_places(lengths, as_described);
     for (const int step : met.roundings) add_once(roundings_, step);
     return found;
   }
   const std::vector<int>& roundings() const { return roundings_; }
 
 private:
-  /// Which l are the heads of each text, by the row of their first token.
+  /// Finds the l of each text's heads by the row of their first token.
   bool find_texts() {
     std::vector<std::int64_t> rows;
     for (std::int64_t l = 0; l < place_.groups; ++l) {
       const OnnxForm form = place_.elements(l, 0, 0);
-      const auto one = form.terms.size() == 1 ? onnx_column_element(flow_, operand_, form.terms[0])
-                                              : std::nullopt;
-      if (!one) return note(form);
-      const auto text = static_cast<std::size_t>(std::ranges::find(rows, one->row) - rows.begin());
-      if (text == rows.size()) rows.push_back(one->row), texts_.emplace_back();
+      const auto found = form.terms.size() == 1
+                             ? onnx_column_element(flow_, operand_, form.terms[0])
+                             : std::nullopt;
+      if (!found) return note(form);
+      const auto text =
+          static_cast<std::size_t>(std::ranges::find(rows, found->row) - rows.begin());
+      if (text == rows.size()) rows.push_back(found->row), texts_.emplace_back();
       texts_[text].push_back(l);
     }
     text_stride_ = rows.size() > 1 ? rows[1] : 0;
@@ -58,8 +62,8 @@ private:
     return texts_.front() == heads_;
   }
 
-  /// Each token of each text is a row of the projection of its own: all of a text side by side, or
-  /// every text's first.
+  /// Checks that each token of each text has its own row of the projection: all tokens of a text in
+  /// adjacent rows, or the first tokens of all texts first.
   bool find_rows() {
     const auto texts = static_cast<std::int64_t>(texts_.size());
     if (operand_.columns.projection.rows(flow_) != texts * tokens_) return false;
@@ -76,13 +80,13 @@ private:
     return false;
   }
 
-  /// The rotation of a place: the cosine of its angle, the sine with its sign, and its partner.
-  struct Turn {
+  /// The rotation at a place: the cosine of its angle, the signed sine, and its partner.
+  struct ExpectedTurn {
     double own = 1, other = 0;
     std::size_t partner;
   };
-  Turn turn_of(std::int64_t t, std::size_t d) const {
-    Turn turn{.partner = d};
+  ExpectedTurn turn_of(std::int64_t t, std::size_t d) const {
+    ExpectedTurn turn{.partner = d};
     const std::optional<OnnxRope>& rope = operand_.rope;
     if (!rope || d < rope->first || d >= rope->first + rope->dims) return turn;
     const std::size_t place = d - rope->first, half = rope->dims / 2;
@@ -111,26 +115,26 @@ private:
     const auto d = static_cast<std::size_t>(at);
     const std::int64_t l = texts_[static_cast<std::size_t>(text)][static_cast<std::size_t>(head)];
     const OnnxForm form = place_.elements(l, t, at);
-    const Turn turn = turn_of(t, d);
+    const ExpectedTurn turn = turn_of(t, d);
     const std::int64_t row = text * text_stride_ + t * stride_;
     const std::size_t* columns =
         &operand_.columns.columns[static_cast<std::size_t>(head) * operand_.columns.width];
     double own = 0, other = 0;
     for (const OnnxForm::Term& term : form.terms) {
-      const auto one = onnx_column_element(flow_, operand_, term);
-      if (!one || one->row != row || !is_in_place(*one, columns, head)) return note(form);
-      const auto column = static_cast<std::size_t>(one->column);
+      const auto found = onnx_column_element(flow_, operand_, term);
+      if (!found || found->row != row || !is_in_place(*found, columns, head)) return note(form);
+      const auto column = static_cast<std::size_t>(found->column);
       if (column == columns[d])
-        own += one->factor;
+        own += found->factor;
       else if (column == columns[turn.partner])
-        other += one->factor;
+        other += found->factor;
       else
         return note(form);
     }
     const double of_own = turn.own * added_at(head, d),
                  of_other = turn.other * added_at(head, turn.partner), added = of_own + of_other,
                  size_of_added = std::abs(of_own) + std::abs(of_other);
-    // Angles are found from the second row, tables are of float32.
+    // Angles were computed from the second row, and tables may be in float32.
     const double rounding = 1e-5 + 3e-7 * static_cast<double>(t);
     const auto close = [&](double found, double wanted, double size) {
       return std::abs(found - wanted) <= rounding * size;
@@ -142,8 +146,8 @@ private:
            note(form);
   }
 
-  /// Whether a normalised element lies where its weight does: with the others of its head, or with
-  /// those of all heads.
+  /// Whether a normalised element has the position of its weight: among the elements of its head,
+  /// or of all heads.
   bool is_in_place(const OnnxColumnElement& one, const std::size_t* columns,
                    std::int64_t head) const {
     if (!operand_.norm) return true;

@@ -1,4 +1,4 @@
-#include <mha/formats/onnx_operator_inputs.hpp>
+#include <mha/formats/onnx_operators.hpp>
 
 #include <mha/formats/onnx_between.hpp>
 #include <mha/system/one_of.hpp>
@@ -108,7 +108,7 @@ bool OnnxOperatorInputs::take_key_mask(std::size_t place, const char* name) {
   const int mask = step_.input(place);
   if (mask < 0) return true;
   if (follows_from_input(flow_, mask)) {
-    if (!flow_.is_fixed(mask)) // by another name than a mask's, which counts as ones
+    if (!flow_.is_fixed(mask)) // inputs that are named as masks count as ones
       site_.needs = Message(fmt::format("its input {} follows from an input: ", name)) +
                     message("give <attention_mask=FILE>");
     return true;

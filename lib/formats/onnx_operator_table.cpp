@@ -1,4 +1,4 @@
-#include <mha/formats/onnx_operator_table.hpp>
+#include <mha/formats/onnx_operators.hpp>
 
 #include <mha/files/text.hpp>
 
@@ -12,11 +12,11 @@ namespace mha::io {
 namespace {
 
 enum class Use : std::uint8_t {
-  read,           ///< by the reader, which refuses what it does not compute
-  without_effect, ///< on what a layer computes of one whole text
-  only,           ///< one number, which is the usual one
-  hides,          ///< a number that masks scores: one below all scores
-  past,           ///< keys of before: none yet, as in a text's first pass
+  read,           ///< handled by the reader, which refuses unsupported values
+  without_effect, ///< no effect on a layer's results for one whole text
+  only,           ///< only the default value is accepted
+  hides,          ///< a number that masks scores and must be below all scores
+  past,           ///< cached keys, which must be empty as in the first pass of a text
   refused,
 };
 
@@ -40,7 +40,7 @@ constexpr Argument standard_attributes[]{
     {"softcap"},
     {"left_window_size"},
     {"right_window_size"},
-    {"qk_matmul_output_mode", Use::without_effect}, // which scores the fourth output has
+    {"qk_matmul_output_mode", Use::without_effect}, // selects the scores of the fourth output
     {"softmax_precision", Use::read}};
 constexpr Argument standard_inputs[]{{"Q"},
                                      {"K"},
@@ -147,7 +147,7 @@ std::string unread_input(const Argument& part, const OnnxFlow& flow, int value) 
   const auto& shape = flow.shape(value);
   if (of.is_input || (shape && onnx_count(*shape) == 0)) return "";
   if (shape && onnx_count(*shape) == 1 && flow.number(value) == 0) return "";
-  return fmt::format("its input {} holds keys or lengths of before, which are not read", part.name);
+  return fmt::format("its input {} holds cached keys or lengths, which are not read", part.name);
 }
 
 } // namespace

@@ -1,8 +1,7 @@
 // Attention as an operator: com.microsoft's (ONNX Runtime's contrib operators) and opset 23's.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
-#include <mha/formats/onnx_operator_inputs.hpp>
-#include <mha/formats/onnx_operator_table.hpp>
+#include <mha/formats/onnx_operators.hpp>
 
 #include <fmt/format.h>
 
@@ -10,7 +9,7 @@ namespace mha::io {
 
 namespace {
 
-/// An operator's inputs as queries, keys and values.
+/// Reads an operator's inputs as queries, keys and values.
 class OperatorReader : private OnnxOperatorInputs {
 public:
   using OnnxOperatorInputs::OnnxOperatorInputs;
@@ -66,7 +65,7 @@ private:
     return heads > 0 && T > 0 && S > 0 && d_k > 0 && d_v > 0;
   }
 
-  /// The scale; where the operator does not say one, or says 0, 1 / √d_k.
+  /// Reads the scale; it is 1 / √d_k if the attribute is missing or 0.
   void take_scale() {
     const double scale = step_.number("scale").value_or(0);
     site_.default_scale = scale == 0;
@@ -85,7 +84,7 @@ private:
       return false;
     const std::int64_t T = x && x->size() == 3 ? (*x)[1] : flow_.length;
     if (!set_sizes(heads, T, T, widths[0] / heads, widths[2] / heads)) return false;
-    // The product is the last value that has this step: OnnxProjections made it.
+    // OnnxProjections added the product as the last value of this step.
     int product = -1;
     for (std::size_t i = flow_.values.size(); i-- > 0 && product < 0;)
       if (flow_.values[i].step == site_.step && flow_.values[i].name.empty())
@@ -109,7 +108,7 @@ private:
 
   using Elements = std::function<OnnxForm(std::int64_t, std::int64_t, std::int64_t)>;
 
-  /// Halves, base 10000, as the operator does by itself.
+  /// Applies the operator's own rotation: halves, base 10000.
   Elements rotated(const Elements& of, std::int64_t dims) const {
     return turned(of, dims, false, [dims](std::int64_t t, std::int64_t pair) {
       const double angle =
@@ -191,7 +190,7 @@ private:
     return elements != nullptr;
   }
 
-  /// The biases of queries, keys and values, one after the other.
+  /// Adds the biases of queries, keys and values, which are stored one after the other.
   bool add_bias(std::int64_t heads) {
     const int bias = step_.input(3);
     if (bias < 0) return true;
@@ -237,7 +236,7 @@ private:
     if (step_.integer("do_rotary", 0) != 0 && !rotate_by_cache()) return false;
     site_.causal = step_.integer("causal", 1) != 0;
     site_.softcap = step_.number("softcap").value_or(0);
-    // local_window_size counts the query's own key.
+    // local_window_size includes the query's own key.
     if (const std::int64_t window = step_.integer("local_window_size", -1); window > 0)
       site_.window = window - 1;
     take_scale();

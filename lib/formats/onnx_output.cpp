@@ -1,4 +1,4 @@
-#include <mha/formats/onnx_output.hpp>
+#include <mha/formats/onnx_columns.hpp>
 
 #include <mha/formats/onnx_between.hpp>
 #include <mha/formats/onnx_proof.hpp>
@@ -17,8 +17,8 @@ public:
                const OnnxAttentionSite& site, const std::vector<std::int64_t>& heads)
       : flow_(flow), projections_(projections), site_(site), heads_(heads) {}
 
-  /// From head_out on through what only moves, to the output projection; `others` are the steps
-  /// that head_out meets instead.
+  /// The output projection, from head_out through steps that only move elements; `others` are the
+  /// other steps on the way.
   const OnnxProjection* output_projection(std::vector<int>& others) const {
     std::vector<int> wave{site_.head_out};
     for (std::size_t i = 0; i < wave.size() && i < 64; ++i)
@@ -38,7 +38,8 @@ public:
     return nullptr;
   }
 
-  /// The head and the place in it of an element of W_o's input, of the first text's row `t`.
+  /// The row in the layer's order of heads for a column of W_o's input, if its row `row` has token
+  /// `t`.
   std::optional<std::size_t> row_of(const OnnxProjection& to, std::int64_t column, std::int64_t row,
                                     std::int64_t t) const {
     const OnnxForm form = flow_.form(to.x, to.input_at(flow_, column, row));
@@ -51,8 +52,8 @@ public:
     return static_cast<std::size_t>((head - heads_.begin()) * site_.d_v + d);
   }
 
-  /// Of each row of W_o in the layer's order of heads, the row of the projection's weight: the same
-  /// for every token.
+  /// For each row of W_o in the layer's order of heads, the row of the projection's weight. It must
+  /// be the same for every token.
   std::optional<std::vector<std::size_t>> rows_by_head(const OnnxProjection& to,
                                                        std::vector<int>& roundings) const {
     const auto d_v = static_cast<std::size_t>(site_.d_v);
@@ -67,7 +68,7 @@ public:
     }
     if (is_one_of(to.in_width, rows)) return std::nullopt;
     const auto width = static_cast<std::int64_t>(to.in_width);
-    // All of a text's tokens side by side, or every text's first token first.
+    // The tokens of a text are adjacent, or the first tokens of all texts come first.
     for (const std::int64_t stride : {std::int64_t{1}, texts}) {
       const auto same = [&](const OnnxPlaces& at) {
         return row_of(to, at[1], at[0] * stride, at[0]) == place[static_cast<std::size_t>(at[1])];

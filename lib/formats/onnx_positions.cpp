@@ -1,4 +1,4 @@
-// Rotary embeddings as settings, and tensors of numbers that were found one by one.
+// Rotary embeddings as settings, and tensors of numbers that were computed one by one.
 
 #include <mha/formats/onnx_layers.hpp>
 
@@ -30,7 +30,7 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer) {
   if (rope.first > 0) set("rope_first", std::to_string(rope.first));
   const std::vector<double>& turns = rope.frequencies;
   const auto dims = static_cast<double>(rope.dims);
-  // Tables of float32 turn as their base says, to its rounding; in float64 that would show.
+  // Tables in float32 match their base up to float32 rounding; a float64 graph must match exactly.
   const double rounding = wide ? 1e-13 : 1e-5;
   const auto exact = [&](double base) {
     for (std::size_t j = 0; j < turns.size(); ++j) {
@@ -51,7 +51,8 @@ void add_onnx_rope(const OnnxRope& rope, bool wide, OnnxLayer& layer) {
     set("rope_base", number_text(base));
     return;
   }
-  // Linear scaling turns every pair slower by one factor; others are told pair by pair.
+  // Linear scaling slows every pair by the same factor; other scalings become a factor for each
+  // pair.
   const double slower = 1 / turns[0];
   bool linear = slower > 0 && std::isfinite(slower);
   for (std::size_t j = 0; j < turns.size() && linear; ++j) {

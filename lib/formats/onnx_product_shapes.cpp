@@ -1,6 +1,5 @@
 // Shapes of products, convolutions and attention.
 
-#include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/formats/onnx_shapes.hpp>
 #include <mha/system/one_of.hpp>
 
@@ -16,7 +15,7 @@ MaybeOnnxDims OnnxShapeRules::broadcast(const MaybeOnnxDims& a, const MaybeOnnxD
     const std::int64_t x = i < a->size() ? (*a)[a->size() - 1 - i] : 1,
                        y = i < b->size() ? (*b)[b->size() - 1 - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      // A table for another length meets the short input.
+      // A table for another length does not fit the short input.
       if (flow_.wanted_length == 0 && (x == flow_.length || y == flow_.length))
         flow_.wanted_length = x == flow_.length ? y : x;
       return std::nullopt;
@@ -52,7 +51,7 @@ MaybeOnnxDims OnnxShapeRules::attribute_or_input(const OnnxStep& step, std::stri
 
 MaybeOnnxDims OnnxShapeRules::product(const OnnxStep& step) const {
   MaybeOnnxDims a = shape(step, 0), b = shape(step, 1);
-  // Nothing says what enters a projection: one text.
+  // If the input's shape is unknown, it is assumed to be one text.
   if (!a && b && b->size() == 2) a = OnnxDims{1, flow_.length, (*b)[0]};
   if (!a || !b || a->empty() || b->empty()) return std::nullopt;
   if (step.integer("transA", 0) != 0 && a->size() > 1) std::swap(a->end()[-1], a->end()[-2]);
@@ -68,7 +67,7 @@ MaybeOnnxDims OnnxShapeRules::product(const OnnxStep& step) const {
   return result;
 }
 
-/// Heads side by side, each as wide as its values.
+/// The output has all heads side by side, each as wide as its values.
 MaybeOnnxDims OnnxShapeRules::attention(const OnnxStep& step) const {
   MaybeOnnxDims out = shape(step, 0);
   if (!out) return std::nullopt;
@@ -138,7 +137,7 @@ MaybeOnnxDims OnnxShapeRules::conv(const OnnxStep& step) const {
     const std::int64_t pad = pads.size() == 2 * spatial ? pads[i] + pads[i + spatial] : 0,
                        stride = i < strides.size() ? strides[i] : 1,
                        dilation = i < dilations.size() ? dilations[i] : 1;
-    // Lengths beyond these are no model's, and could overflow.
+    // Models do not have larger lengths, which could overflow.
     constexpr std::int64_t most = 1 << 24;
     if (stride < 1 || std::abs(pad) > most || dilation < 1 || dilation > most ||
         (*kernel)[i + 2] > most || (*in)[i + 2] > most)

@@ -8,7 +8,7 @@ namespace mha::io {
 
 namespace {
 
-/// Conv whose windows are one place wide, as a sum over channels.
+/// A Conv with a kernel of size 1 as a sum over channels.
 std::optional<OnnxContraction> pointwise(const OnnxFlow& flow, const OnnxStep& step) {
   const auto &in = flow.shape(step.input(0)), &kernel = flow.shape(step.input(1));
   if (!step.is("Conv") || !in || !kernel || in->size() != kernel->size() || in->size() < 3 ||
@@ -29,7 +29,7 @@ std::optional<OnnxContraction> pointwise(const OnnxFlow& flow, const OnnxStep& s
   return sum;
 }
 
-/// Whether a fixed value added to `out` is one number a column.
+/// Whether a fixed value that is added to the product has one number per column.
 bool is_bias(const OnnxFlow& flow, const OnnxProjection& to, int value) {
   const auto &out = flow.shape(to.product), &own = flow.shape(value);
   if (!flow.has_tensor(value) || !out || !own || own->size() > out->size() ||
@@ -43,7 +43,7 @@ bool is_bias(const OnnxFlow& flow, const OnnxProjection& to, int value) {
   return true;
 }
 
-/// The Add that adds a bias to a projection's output: its step.
+/// The Add step that adds a bias to a projection's output, or -1.
 int bias_step(const OnnxFlow& flow, const OnnxProjection& of) {
   int found = -1;
   for (const int consumer : flow.at(flow.resolved(of.product)).consumers) {
@@ -79,13 +79,13 @@ OnnxProjections::OnnxProjections(OnnxFlow& flow) {
     one.weight_axes = left ? sum->a_axes : sum->b_axes;
     one.product = one.out = step.outputs[0], one.out_axes = sum->out_axes;
     std::int64_t in = 1, out = 1;
-    bool apart = true; // an axis of the weight is summed over, or one of its own
+    bool apart = true; // each axis of the weight is either summed over or its own
     for (const char letter : one.weight_axes) {
       const bool summed = !sum->has(one.out_axes, letter), of_x = sum->has(one.x_axes, letter);
       if (sum->lengths[letter] != 1) apart &= summed == of_x;
       (summed ? in : out) *= sum->lengths[letter];
     }
-    for (const char letter : one.x_axes) // nor is one of x summed by itself
+    for (const char letter : one.x_axes) // and no axis of x is summed alone
       apart &= sum->lengths[letter] == 1 || sum->has(one.out_axes, letter) ||
                sum->has(one.weight_axes, letter);
     if (!apart || in < 2 || out < 2) continue;
@@ -122,7 +122,7 @@ void OnnxProjections::add(OnnxFlow& flow, OnnxProjection one) {
   all_.push_back(std::move(one));
 }
 
-/// The operator Attention of com.microsoft projects by itself: (d_model, queries, keys, values).
+/// com.microsoft's Attention has its own projection, (d_model, queries + keys + values).
 void OnnxProjections::add_operator(OnnxFlow& flow, int at) {
   const OnnxStep& step = flow.steps[static_cast<std::size_t>(at)];
   const auto &x = flow.shape(step.input(0)), &weight = flow.shape(step.input(1));
@@ -227,7 +227,7 @@ DType OnnxProjection::dtype(const OnnxFlow& flow) const {
 
 Tensor OnnxProjection::matrix(const OnnxFlow& flow) const {
   const Tensor stored = flow.tensor(weight);
-  // The axes that are summed, in the order of x; then the columns, in that of the output.
+  // First the summed axes in the order of x, then the columns in the order of the output.
   std::vector<std::size_t> order;
   const auto add = [&](const std::string& axes, bool summed) {
     for (const char letter : axes)

@@ -1,5 +1,6 @@
 #pragma once
-// Elements that a proof looks at: all of few, and of many those along each axis and some more.
+// Chooses the elements that are checked: all if there are few, otherwise those along each axis and
+// some more.
 
 #include <mha/formats/onnx_contraction.hpp>
 
@@ -9,9 +10,9 @@ namespace mha::io {
 
 constexpr std::int64_t onnx_few_places = 512;
 
-/// Calls `holds` with places along axes of these lengths, until one does not hold: with all places
-/// where there are few. Steps that only move elements do so by axes, so that what holds along each
-/// axis holds for all.
+/// Calls `holds` with positions along axes of these lengths until it returns false; if there are
+/// few, with all positions. Steps that only move elements treat each axis separately, so checks
+/// along each axis are enough.
 template <class Holds> bool onnx_holds_at_places(const OnnxDims& lengths, Holds holds) {
   const std::int64_t count = onnx_count(lengths);
   if (count <= onnx_few_places) {
@@ -33,8 +34,8 @@ template <class Holds> bool onnx_holds_at_places(const OnnxDims& lengths, Holds 
   return true;
 }
 
-/// The same with those that a closer look adds, where a table decides about single elements: all of
-/// some thousands, and as many of more, far from one another.
+/// The same with more positions, for steps that treat every element differently: all of a few
+/// thousand, or as many that are spread over all.
 template <class Holds> bool onnx_holds_at_more_places(const OnnxDims& lengths, Holds holds) {
   constexpr std::int64_t many = 2048;
   constexpr std::uint64_t spread = 0x9E3779B97F4A7C15;

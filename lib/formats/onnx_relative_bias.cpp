@@ -1,5 +1,5 @@
 // T5's position bias in a graph: rows of a table, gathered by buckets of distances that the graph
-// computes.
+// computes itself.
 
 #include <mha/formats/onnx_layers.hpp>
 
@@ -9,16 +9,16 @@ namespace mha::io {
 
 namespace {
 
-constexpr double hidden_below = -1000;   ///< masks are below it, biases above
-constexpr std::int64_t far_enough = 300; ///< distances that tell T5's usual 128 from others
+constexpr double least_bias = -1000;     ///< masks are below it, biases above
+constexpr std::int64_t far_enough = 300; ///< distances beyond the usual limit of T5, 128
 
-/// A table of (rows, heads) and the fixed value whose elements choose its rows.
+/// A table of (rows, heads), and the fixed value that chooses its rows.
 struct GatheredTable {
   int table = -1, rows = -1;
   std::int64_t count = 0, heads = 0;
 };
 
-/// What a Gather of whole rows reads, where both are known before the model runs.
+/// The table of a Gather of whole rows, if table and rows are fixed.
 std::optional<GatheredTable> gathered_table(const OnnxFlow& flow, const OnnxStep& step,
                                             std::int64_t T, std::int64_t S) {
   if (!step.is("Gather") || step.integer("axis", 0) != 0) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<std::int64_t> row_of(const OnnxFlow& flow, const GatheredTable& fo
   return static_cast<std::int64_t>(*row);
 }
 
-/// Whether the site adds the table's numbers, for the short input.
+/// Whether the site adds the table's numbers to the scores of the short input.
 bool adds_rows_of(const OnnxFlow& flow, const OnnxAttentionSite& site,
                   const std::vector<std::int64_t>& heads, const GatheredTable& found) {
   if (found.heads != static_cast<std::int64_t>(heads.size())) return false;
@@ -48,7 +48,7 @@ bool adds_rows_of(const OnnxFlow& flow, const OnnxAttentionSite& site,
       for (std::int64_t h = 0; h < found.heads; ++h) {
         const auto added = site.added(heads[static_cast<std::size_t>(h)], t, s);
         if (!added) return false;
-        if (*added < hidden_below) continue;
+        if (*added < least_bias) continue;
         const auto number = flow.number(found.table, *row * found.heads + h);
         if (!number || std::abs(*number - *added) > 1e-6 * (1 + std::abs(*added))) return false;
       }
@@ -56,7 +56,7 @@ bool adds_rows_of(const OnnxFlow& flow, const OnnxAttentionSite& site,
   return true;
 }
 
-/// The rows of distances 0, 1, 2 … along a row or a column of maps; "" where one is not known.
+/// The rows for distances 0, 1, 2 …, read along a row or a column of the map; "" if one is unknown.
 std::string rows_by_distance(const OnnxFlow& far, const GatheredTable& found, std::int64_t first,
                              std::int64_t step, std::int64_t count) {
   std::string list;
@@ -83,8 +83,8 @@ bool add_onnx_relative_bias(const std::shared_ptr<const OnnxFlow>& flow,
     // The last query looks back, the first one forward.
     const std::int64_t last = far_enough * far_enough - 1;
     std::string before = rows_by_distance(*far, *same, last, -1, far_enough),
-                behind = rows_by_distance(*far, *same, 0, 1, far_enough);
-    if (before.empty() || behind.empty()) continue;
+                after = rows_by_distance(*far, *same, 0, 1, far_enough);
+    if (before.empty() || after.empty()) continue;
     Entry entry;
     entry.name = "relative_bias";
     entry.dtype = onnx_weight_dtype(*flow, found->table);
@@ -92,7 +92,7 @@ bool add_onnx_relative_bias(const std::shared_ptr<const OnnxFlow>& flow,
     entry.read = [flow, table = found->table] { return flow->tensor(table); };
     layer.tensors.push_back(std::move(entry));
     layer.settings.emplace_back("buckets_before", std::move(before));
-    layer.settings.emplace_back("buckets_behind", std::move(behind));
+    layer.settings.emplace_back("buckets_behind", std::move(after));
     return true;
   }
   return false;

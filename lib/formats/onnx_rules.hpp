@@ -1,6 +1,5 @@
 #pragma once
-// Rules of operators: how the shapes of their outputs follow from those of their inputs, and what
-// their elements are made of.
+// Rules of operators for the shapes of their outputs and for single elements.
 
 #include <cstdint>
 #include <optional>
@@ -16,23 +15,22 @@ struct OnnxStep;
 struct OnnxValue;
 using MaybeOnnxForm = std::optional<OnnxForm>;
 using MaybeOnnxDims = std::optional<std::vector<std::int64_t>>;
-/// Of the lengths of the first output's axes.
+/// Computes the shape of the first output.
 using OnnxShapeRule = MaybeOnnxDims(const OnnxStep& step) const;
-/// Of an output's single elements, `flat` of `of`.
+/// Computes one element of an output as a sum: element `flat` of `of`.
 using OnnxElementRule = MaybeOnnxForm(const OnnxStep& step, const OnnxValue& of, std::int64_t flat,
                                       int depth) const;
 
 struct OnnxRule {
   std::string_view op;
-  OnnxShapeRule OnnxShapeRules::*shape = nullptr;   ///< null: not known, or of each output (Split)
-  OnnxElementRule OnnxElements::*element = nullptr; ///< null: they are terms of sums
-  double (*of_one)(double) = nullptr;               ///< what it makes of one number,
-  double (*of_two)(double, double) = nullptr;       ///< or of two
-  /// Whether its elements are those of the standard's operator in other domains, too.
-  bool any_domain = false;
+  OnnxShapeRule OnnxShapeRules::*shape = nullptr;   ///< null if unknown, and for Split
+  OnnxElementRule OnnxElements::*element = nullptr; ///< null if elements are terms themselves
+  double (*of_one)(double) = nullptr;               ///< the function of one number
+  double (*of_two)(double, double) = nullptr;       ///< the function of two numbers
+  bool any_domain = false; ///< whether the element rule also holds in other domains
 };
 
-/// That of an operator's name; one that says nothing where none is known.
+/// The rule of an operator; an empty rule for unknown operators.
 const OnnxRule& onnx_rule(std::string_view op);
 
 } // namespace mha::io

@@ -10,13 +10,13 @@ namespace mha::io {
 
 namespace {
 
-constexpr int most_unwrapped =
-    12; ///< operators between the scores and their Softmax that no sum is
-constexpr double hidden_below = -1000; ///< scores that are replaced by less are masked
+constexpr int most_unwrapped = 12;     ///< operators other than sums between scores and Softmax
+constexpr double hidden_below = -1000; ///< scores that are replaced by lower numbers are masked
 
 } // namespace
 
-/// The term of a form whose value is a product of two values that are not fixed.
+/// The term of a form whose value is a product of two values that are not fixed, or the operator
+/// around it.
 const OnnxForm::Term* OnnxScores::product_in(const OnnxForm& form) const {
   const OnnxForm::Term* found = nullptr;
   for (const OnnxForm::Term& term : form.terms) {
@@ -35,7 +35,7 @@ bool OnnxScores::is_product(int value) const {
   return made && is_onnx_product(flow_, *made);
 }
 
-/// Follows one element of the Softmax's input to the product that it is of.
+/// Follows one element of the Softmax's input to its product.
 std::optional<OnnxScorePath> OnnxScores::follow(std::int64_t flat, bool unmasked) const {
   OnnxScorePath path;
   int value = input_;
@@ -52,7 +52,7 @@ std::optional<OnnxScorePath> OnnxScores::follow(std::int64_t flat, bool unmasked
       for (const OnnxForm::Term& other : form.terms) note_maker(other.value);
       return std::nullopt;
     }
-    // What is inside of a cap is not what is added to the scores.
+    // A number inside of a cap is not an addition to the scores.
     if (path.softcap != 0 && form.number != 0) return std::nullopt;
     path.added += form.number == 0 ? 0 : form.number;
     const OnnxStep& made = *flow_.maker(term->value);
@@ -81,7 +81,7 @@ const std::optional<OnnxScorePath>& OnnxScores::followed(std::int64_t flat, bool
   return at->second.path;
 }
 
-/// c · tanh(score · scale / c): what Tanh is of.
+/// Reads the cap c · tanh(score · scale / c), and returns the input of Tanh.
 std::optional<int> OnnxScores::capped(const OnnxStep& made, const OnnxForm::Term& term,
                                       OnnxScorePath& path) const {
   if (path.softcap != 0 || path.factor != 1) {
@@ -92,7 +92,7 @@ std::optional<int> OnnxScores::capped(const OnnxStep& made, const OnnxForm::Term
   return made.input(0);
 }
 
-/// What is added beside the score follows from inputs, not from what the layer computes.
+/// Checks that the other terms do not depend on the layer's projections.
 bool OnnxScores::take_others(const OnnxForm& form, const OnnxForm::Term& score,
                              OnnxScorePath& path) const {
   for (const OnnxForm::Term& other : form.terms) {
@@ -104,7 +104,7 @@ bool OnnxScores::take_others(const OnnxForm& form, const OnnxForm::Term& score,
   return true;
 }
 
-/// The scores that a Where masks by a condition which is not known before the model runs.
+/// The scores that a Where masks by a condition that is known only at run time.
 std::optional<int> OnnxScores::unmasked_by(const OnnxStep& made, const OnnxForm::Term& term,
                                            OnnxScorePath& path) const {
   const auto& out = flow_.shape(term.value);

@@ -1,5 +1,5 @@
 #pragma once
-// From a Softmax's input back to scores: private to onnx_spelt_out.cpp.
+// Traces a Softmax's input back to the scores. Private to onnx_spelt_out.cpp.
 
 #include <mha/formats/onnx_projection.hpp>
 
@@ -8,28 +8,28 @@
 
 namespace mha::io {
 
-/// From a value to the score that it is made of.
+/// The result of tracing an element back to its score.
 struct OnnxScorePath {
   const OnnxStep* product = nullptr;
   std::int64_t at = 0; ///< flat index of its output
   double factor = 1;   ///< of the score, before a cap
   double softcap = 0;
   double added = 0;
-  bool known = true;   ///< whether `added` is all that is added
-  std::string unknown; ///< the node that adds what is not known
+  bool known = true;   ///< whether `added` has all added numbers
+  std::string unknown; ///< the node that adds unknown numbers
 };
 
 class OnnxScores {
 public:
-  /// `input`: of the Softmax.
+  /// `input` is the input of the Softmax.
   OnnxScores(const OnnxFlow& flow, const OnnxProjections& projections, int input)
       : flow_(flow), projections_(projections), input_(input) {}
 
-  /// Follows an element of the Softmax's input to the product that it is of; to none where it is
-  /// hidden. Nothing where it is made otherwise, and unread() then has the step that makes it so.
-  /// `unmasked`: what a mask hides is seen through to the scores.
+  /// Follows an element of the Softmax's input to its product, or to no product if it is masked.
+  /// Returns nothing if other steps compute it, which unread() then has. With `unmasked`, masks are
+  /// ignored.
   std::optional<OnnxScorePath> follow(std::int64_t flat, bool unmasked = true) const;
-  /// The same, for elements that are asked for again and again.
+  /// The same with a cache, for elements that are requested often.
   const std::optional<OnnxScorePath>& followed(std::int64_t flat, bool unmasked = true) const;
   const std::vector<int>& unread() const { return unread_; }
 

@@ -1,7 +1,6 @@
 // The shapes of the outputs of ONNX operators, computed from the shapes of the inputs and, where a
 // shape depends on them, from the values of constant integer inputs.
 
-#include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/formats/onnx_shapes.hpp>
 #include <mha/system/one_of.hpp>
 

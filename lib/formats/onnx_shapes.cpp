@@ -1,6 +1,5 @@
 #include <mha/formats/onnx_shapes.hpp>
 
-#include <mha/formats/onnx_shape_rules.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/parse.hpp>
@@ -11,13 +10,13 @@ namespace mha::io {
 
 namespace {
 
-constexpr std::size_t most_short = 64; ///< numbers that are kept with a value
+constexpr std::size_t most_short = 64; ///< the most numbers that are kept with a value
 
-/// The length of an axis that the file names: "batch", "sequence_length", "past + sequence".
+/// The length of a named axis: "batch", "sequence_length", "past + sequence".
 std::int64_t named_length(std::string_view named, std::size_t axis, const OnnxFlow& flow) {
   const std::int64_t length = flow.length;
   const std::string name = lowered(named);
-  constexpr std::size_t longest = 200; // each sum is a call of its own
+  constexpr std::size_t longest = 200; // limits the recursion for sums
   if (const std::size_t plus = name.find('+'); plus != std::string::npos && name.size() < longest)
     return named_length(std::string_view(name).substr(0, plus), 1, flow) +
            named_length(std::string_view(name).substr(plus + 1), 1, flow);
@@ -87,8 +86,9 @@ private:
     return dims;
   }
 
-  /// What the file says of a value whose shape no rule gave: lengths alone, no names.
-  MaybeOnnxDims said_of(const OnnxValue& value) const {
+  /// The shape that the file declares for a value without a rule, if it has no named lengths other
+  /// than "batch".
+  MaybeOnnxDims declared_shape_of(const OnnxValue& value) const {
     if (!value.info || !value.info->has_shape) return std::nullopt;
     for (const OnnxDim& dim : value.info->dims)
       if (dim.length < 0 && dim.name.find("batch") == std::string_view::npos) return std::nullopt;
@@ -114,7 +114,7 @@ private:
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       const int id = step.outputs[i];
       if (id < 0 || value(id).constant >= 0 || value(id).alias >= 0) continue;
-      // Two steps may claim a value: it is the first one's, and has its shape.
+      // If two steps have the same output, the first one counts.
       if (value(id).step != static_cast<int>(&step - flow_.steps.data()) ||
           value(id).output != static_cast<int>(i))
         continue;
@@ -122,12 +122,12 @@ private:
       value(id).whole = is_whole(step);
       if (i < shapes.size()) value(id).shape = shapes[i];
       if (value(id).shape && onnx_count(*value(id).shape) < 0) value(id).shape.reset();
-      if (!value(id).shape) value(id).shape = said_of(value(id));
+      if (!value(id).shape) value(id).shape = declared_shape_of(value(id));
       keep_numbers(id);
     }
   }
 
-  /// Whether a step gives integers: as its first input of numbers, where no type is said.
+  /// Whether a step's outputs are integers: by its declared type, or else like its first input.
   bool is_whole(const OnnxStep& step) const {
     const auto floating = [](std::int64_t type) {
       return type == 1 || type == 10 || type == 11 || type == 16;
@@ -142,8 +142,8 @@ private:
     return first >= 0 && flow_.at(flow_.resolved(first)).whole;
   }
 
-  /// An If is the branch that its condition chooses; where that is not known, the first whose
-  /// output has a shape.
+  /// Makes the outputs of an If aliases of the chosen branch; if the condition is not known, of the
+  /// first branch whose output has a shape.
   void choose(const OnnxStep& step) {
     const std::optional<double> condition =
         flow_.is_fixed(step.input(0)) ? flow_.number(step.input(0)) : std::nullopt;

@@ -38,12 +38,12 @@ public:
         flow_, projections_, between_,
         {step().input(0), scores_ ? scores_->a : -1, scores_ ? scores_->b : -1});
     std::string why =
-        why_.empty() ? "what stands between its products is no part of attention" : why_;
+        why_.empty() ? "the steps between its products are not those of attention" : why_;
     if (!between_.empty()) why += ": " + onnx_steps_in_words(flow_, between_);
     return OnnxRefusal{step_, std::move(why)};
   }
 
-  /// The site for its masks alone, without a proof.
+  /// The site for its masks only, without a proof.
   std::optional<OnnxAttentionSite> read_scores() {
     if (!find_axis() || !find_scores()) return std::nullopt;
     OnnxAttentionSite site;
@@ -82,7 +82,7 @@ private:
     return true;
   }
 
-  /// The product of queries and keys: which of its letters is which.
+  /// Finds the product of queries and keys, and the roles of its letters.
   bool find_scores() {
     const std::int64_t S = in_[key_axis_];
     OnnxDims last(in_.size());
@@ -99,10 +99,10 @@ private:
                      onnx_steps_before_product(flow_, projections_, *first->product));
     first_ = *first;
     const std::string summed = scores_->summed();
-    if (summed.size() != 1) return because("its scores are no sum along one axis");
+    if (summed.size() != 1) return because("its scores are not a sum along one axis");
     width_ = summed[0];
     score_out_ = first->product->outputs[0];
-    // The operand that a step along the keys moves in holds the keys.
+    // The operand whose element changes with the key position has the keys.
     const auto still = operands_at(onnx_flat(in_, seen));
     if (!still) return false;
     if (S > 1) {
@@ -125,7 +125,7 @@ private:
     return true;
   }
 
-  /// The places in both operands of a score, of the sum's first term.
+  /// The flat indices of a score's first summand in both operands.
   std::optional<std::pair<std::int64_t, std::int64_t>> operands_at(std::int64_t flat) const {
     const auto& path = scores_of_.followed(flat);
     if (!path || !path->product || path->product->outputs[0] != score_out_) return std::nullopt;
@@ -141,8 +141,8 @@ private:
     return index;
   }
 
-  /// Whether every score is the same multiple of the product of its query and its key, before what
-  /// is added to it.
+  /// Whether every score, without added numbers, is the same multiple of the product of its query
+  /// and its key.
   bool holds_scores() const {
     const OnnxDims lengths{groups(), in_[query_axis_], in_[key_axis_]};
     const auto as_first = [&](const OnnxPlaces& at) { return holds_score(at[0], at[1], at[2]); };
@@ -168,7 +168,7 @@ private:
     const auto &own = scores_of_.followed(at(t, s)), &seen = scores_of_.followed(at(t, s), false);
     if (!own || !seen || (seen->product && !is_multiple(*seen))) return false;
     if (!own->known && first_.known) first_.known = false, first_.unknown = own->unknown;
-    if (!own->product) return true; // hidden, whatever the score is
+    if (!own->product) return true; // masked
     const auto pair = operands_at(at(t, s)), query = operands_at(at(t, 0)),
                key = operands_at(at(0, s));
     const auto is_same = [&](const auto& other, bool keys) {
@@ -178,7 +178,7 @@ private:
     return is_multiple(*own) && pair && is_same(query, false) && is_same(key, true);
   }
 
-  /// From the Softmax on through what only moves or converts, to the product with the values.
+  /// Finds the product with the values, from the Softmax through steps that only move or convert.
   bool find_values() {
     std::vector<int> wave{step().outputs[0]};
     for (std::size_t i = 0; i < wave.size() && i < most_walked; ++i)
@@ -203,8 +203,8 @@ private:
     return because("what it weighs are not its own numbers", after_);
   }
 
-  /// A product that is no sum of values: what its operands are made by is in the way, or what those
-  /// of the scores are, whose lengths do not fit them.
+  /// Records the steps before a product that is not the weighted sum of values, and before the
+  /// scores, whose lengths may not fit.
   void note_product(const OnnxStep& product) {
     for (const int value : {step().input(0), scores_->a, scores_->b})
       for (const int step : onnx_steps_before(flow_, projections_, value)) add_once(after_, step);
@@ -233,8 +233,8 @@ private:
     return value_letter_ != 0 && value_letter_ != '?' && holds_weights(sum);
   }
 
-  /// Whether every weight keeps its number and its place, and weighs the values of its key: what is
-  /// between has only given them other axes.
+  /// Whether every weight keeps its number and position and multiplies the values of its key, so
+  /// that the steps between only reshape.
   bool holds_weights(const OnnxContraction& sum) {
     values_ = sum;
     const int from = weights_left_ ? sum.b : sum.a;
@@ -340,7 +340,7 @@ private:
     return {l, in[query_axis_], d};
   }
 
-  /// A fixed value that an Add right before the Softmax adds.
+  /// The fixed value of an Add right before the Softmax, or -1.
   int added_constant() const {
     int value = step().input(0);
     for (std::size_t i = 0; i < most_walked; ++i) {

@@ -1,6 +1,6 @@
 #include <mha/formats/onnx_tensor.hpp>
 
-#include <mha/files/component.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_wire.hpp>
 #include <mha/system/parse.hpp>
@@ -17,9 +17,10 @@ namespace mha::io {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "ONNX's numbers are read as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "ONNX's numbers are read without byte swaps");
 
-/// TensorProto.DataType: its name, what the program calls it, and the field of its typed numbers.
+/// TensorProto.DataType: its name, the program's dtype, and the field of its typed numbers.
 struct OnnxTypeRow {
   std::string_view name;
   std::optional<DType> dtype;
@@ -45,7 +46,7 @@ const OnnxTypeRow* onnx_type(std::int64_t type) {
   return known ? &onnx_types[static_cast<std::size_t>(type)] : nullptr;
 }
 
-/// Whether a number of int32_data or uint64_data is one of the dtype's, and its bytes if so.
+/// Writes a number of int32_data or uint64_data; returns false if it is out of the dtype's range.
 bool put_integer(DType dtype, std::uint64_t bits, std::byte* to) {
   const auto value = static_cast<std::int64_t>(bits);
   const auto within = [&](std::int64_t least, std::int64_t most) {
@@ -82,7 +83,7 @@ bool put_integer(DType dtype, std::uint64_t bits, std::byte* to) {
   return true;
 }
 
-/// How many numbers the typed field of a tensor has.
+/// The number of numbers in the typed field of a tensor.
 std::uint64_t count_typed(const OnnxTensor& tensor) {
   std::uint64_t count = tensor.loose.size();
   const std::size_t fixed = tensor.typed_field == 4 ? 4 : tensor.typed_field == 10 ? 8 : 0;
@@ -95,7 +96,7 @@ std::uint64_t count_typed(const OnnxTensor& tensor) {
   return count;
 }
 
-/// A copy of numbers that were written as varints or piece by piece.
+/// Reads numbers that were written as varints or in pieces.
 Tensor read_typed(const std::string& where, const OnnxTensor& tensor, DType dtype,
                   const Shape& shape) {
   Tensor result = Tensor::uninitialised(dtype, shape);
@@ -104,7 +105,7 @@ Tensor read_typed(const std::string& where, const OnnxTensor& tensor, DType dtyp
   const auto put = [&](std::uint64_t bits) {
     if (to == end) fail("{}: more numbers than its shape has", where);
     if (!put_integer(dtype, bits, to))
-      fail("{}: {} is no {}", where, static_cast<std::int64_t>(bits), name_of(dtype));
+      fail("{}: {} is not a valid {}", where, static_cast<std::int64_t>(bits), name_of(dtype));
     to += size_of(dtype);
   };
   for (std::string_view piece : tensor.typed)
@@ -125,7 +126,7 @@ Tensor read_typed(const std::string& where, const OnnxTensor& tensor, DType dtyp
   return result;
 }
 
-/// Numbers that lie in a file: used in place where they lie as their type wants it.
+/// Numbers in a file, without a copy if they are aligned.
 Tensor read_in_place(const Bytes& bytes, std::uint64_t first, DType dtype, const Shape& shape) {
   const std::size_t size = size_of(dtype);
   const std::byte* const at = bytes.data.get() + first;
@@ -160,11 +161,11 @@ std::shared_ptr<const Bytes> OnnxStore::file_beside(const std::string& where,
     fail("{}: its external data are in '{}': a file in the model's folder expected", where,
          shown(location));
   if (bytes_->name == "standard input")
-    fail("{}: its numbers lie in {}, beside a model that came through a pipe: give the file", where,
-         shown(location));
+    fail("{}: its numbers are in {}, but the model was read from a pipe: give the model's file",
+         where, shown(location));
   const std::string path =
       (std::filesystem::path(bytes_->name).parent_path() / std::string(location)).string();
-  std::error_code ignored; // whatever else is wrong with it, opening it tells
+  std::error_code ignored; // any other error is reported when the file is opened
   if (std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found)
     fail("{}: its numbers are missing: no {} beside the model", where, shown(path));
   known = std::make_shared<const Bytes>(read_member(path));
@@ -196,7 +197,8 @@ std::function<Tensor()> OnnxStore::external(const OnnxTensor& tensor, const std:
 std::optional<OnnxArray> OnnxStore::array(const OnnxTensor& tensor, std::string name) {
   const std::string where = fmt::format("{}: {}", shown(bytes_->name), shown(name));
   const OnnxTypeRow* type = onnx_type(tensor.type);
-  if (!type || tensor.type == 0) fail("{}: its type is {}, which is none", where, tensor.type);
+  if (!type || tensor.type == 0)
+    fail("{}: its type is {}, which does not exist", where, tensor.type);
   OnnxArray array;
   for (const std::int64_t length : tensor.dims) {
     if (length < 0) fail("{}: an axis of {}", where, length);
@@ -212,7 +214,7 @@ std::optional<OnnxArray> OnnxStore::array(const OnnxTensor& tensor, std::string 
     return array;
   }
   if (tensor.has_raw) {
-    if (tensor.typed_field != 0) fail("{}: its numbers are there twice", where);
+    if (tensor.typed_field != 0) fail("{}: its numbers appear twice", where);
     if (tensor.raw.size() != *bytes)
       fail("{}: {} of {} are {} bytes, {} are there", where, to_string(array.shape),
            name_of(array.dtype), *bytes, tensor.raw.size());

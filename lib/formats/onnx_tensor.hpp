@@ -19,13 +19,13 @@ struct OnnxArray {
 /// "FLOAT8E4M3FN" of a TensorProto.DataType.
 std::string onnx_type_name(std::int64_t type);
 
-/// Finds the numbers of tensors; files beside the model are mapped once, and read when asked for.
+/// Finds the numbers of tensors. Files beside the model are mapped once and read on demand.
 class OnnxStore {
 public:
   explicit OnnxStore(Bytes bytes) : bytes_(std::make_shared<const Bytes>(std::move(bytes))) {}
-  /// The tensor, or nothing where its type is none that the program has (text, complex numbers, 8
-  /// and 4 bits of newer kinds). Throws Error "model.onnx: W: …" where its numbers are missing, too
-  /// few, or outside of the model's folder.
+  /// The tensor, or nothing if its type is unsupported (text, complex numbers, newer types of 8 and
+  /// 4 bits). Throws Error "model.onnx: W: …" if its numbers are missing, too few, or outside of
+  /// the model's folder.
   std::optional<OnnxArray> array(const OnnxTensor& tensor, std::string name);
   const Bytes& bytes() const { return *bytes_; }
   const std::shared_ptr<const Bytes>& shared_bytes() const { return bytes_; }

@@ -1,4 +1,4 @@
-// The numbers of weights: constants, and what a graph does to them before it multiplies.
+// Computes weights from constants and the operators between them and their product.
 
 #include <mha/formats/onnx_contraction.hpp>
 #include <mha/formats/onnx_shapes.hpp>
@@ -30,12 +30,12 @@ Shape shape_from(const OnnxDims& dims) {
 
 } // namespace
 
-/// Makes the numbers of fixed values.
+/// Computes the tensors of fixed values.
 class OnnxWeights {
 public:
   OnnxWeights(const OnnxFlow& flow, const std::string& where) : flow_(flow), where_(where) {}
 
-  /// Whether make() could.
+  /// Whether make() can compute the value.
   bool can(int value, int depth) const {
     value = flow_.resolved(value);
     if (value < 0 || depth > most_between || !flow_.at(value).shape) return false;
@@ -47,7 +47,7 @@ public:
       const int input = flow_.resolved(step->input(place));
       return input >= 0 && flow_.at(input).constant >= 0;
     };
-    // One way back alone: both operands' would double with each step.
+    // Only one operand is followed, because following both would double the work with each step.
     if (op == "DequantizeLinear")
       return is_constant(1) && (step->input(2) < 0 || is_constant(2)) &&
              keeps_count(*step, 0, value) && can(step->input(0), depth + 1);
@@ -57,7 +57,7 @@ public:
     if (op == "Slice") return single_slice(*step).has_value() && can(step->input(0), depth + 1);
     if (op == "Gather") return single_gather(*step).has_value() && can(step->input(0), depth + 1);
     if (op == "Cast" && flow_.at(value).whole && !flow_.at(flow_.resolved(step->input(0))).whole)
-      return false; // which cuts off what is after the point
+      return false; // it would truncate
     return (only_reshapes(op) || op == "Transpose" || op == "Cast" || op == "Split") &&
            can(step->input(0), depth + 1);
   }
@@ -97,7 +97,7 @@ public:
   }
 
 private:
-  /// Whether the result has as many elements as an input: nothing is repeated to more.
+  /// Whether the result has as many elements as an input, so that no element is repeated.
   bool keeps_count(const OnnxStep& step, std::size_t place, int value) const {
     const auto& in = flow_.shape(step.input(place));
     return in && onnx_count(*in) == onnx_count(*flow_.at(value).shape);
@@ -110,8 +110,8 @@ private:
                                std::size_t place) const {
     if (const OnnxAttribute* found = step.find(attribute)) return found->integers;
     OnnxDims result;
-    for (const double one : flow_.numbers(step.input(place)))
-      result.push_back(static_cast<std::int64_t>(std::clamp(one, -9e18, 9e18)));
+    for (const double number : flow_.numbers(step.input(place)))
+      result.push_back(static_cast<std::int64_t>(std::clamp(number, -9e18, 9e18)));
     return result.empty() ? std::nullopt : std::optional(result);
   }
 
@@ -127,7 +127,7 @@ private:
     return AxisRange{static_cast<std::size_t>(axis), static_cast<std::size_t>(first),
                      static_cast<std::size_t>(count)};
   }
-  /// One place of an axis.
+  /// A Gather of one position of an axis.
   std::optional<AxisRange> single_gather(const OnnxStep& step) const {
     const auto& in = flow_.shape(step.input(0));
     const std::vector<double> places = flow_.numbers(step.input(1), 1);
@@ -168,7 +168,8 @@ private:
     return part_of_axis(from, axis, first, count);
   }
 
-  /// (x − zero) · scale: one for all, one a place of `axis`, or one a block of it.
+  /// (x − zero) · scale, with one scale in all, one for each position of `axis`, or one for each
+  /// block of positions.
   Tensor dequantised(const OnnxStep& step, const Shape& shape, int depth) const {
     const Tensor x = make(step.inputs[0], depth + 1), scale = make(step.inputs[1], depth + 1);
     const Tensor zero = step.input(2) >= 0 ? make(step.inputs[2], depth + 1) : Tensor();
@@ -234,7 +235,7 @@ private:
 
 Tensor OnnxFlow::tensor(int value) const {
   const std::lock_guard hold(reading_);
-  visits_ = 1'000'000; // for the few short lists that say how it is cut
+  visits_ = 1'000'000; // enough for the short lists of slices, gathers and splits
   return OnnxWeights(*this, where_).make(value);
 }
 

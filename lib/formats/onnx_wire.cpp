@@ -83,7 +83,7 @@ std::string_view WireReader::bytes(const WireField& field, std::string_view what
 std::string_view WireReader::text(const WireField& field, std::string_view what) const {
   const std::string_view text = bytes(field, what);
   if (invalid_utf8(text) != std::string_view::npos)
-    fail("{}: {} before byte {} is no UTF-8", where_, what, offset());
+    fail("{}: {} before byte {} is not UTF-8", where_, what, offset());
   return text;
 }
 

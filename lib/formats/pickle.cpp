@@ -1,8 +1,8 @@
-// The values of a pickle, as others ask for them.
+// Access to the values of a pickle.
 
 #include <mha/formats/pickle.hpp>
 
-#include <mha/formats/pickle_calls.hpp>
+#include <mha/formats/pickle_builder.hpp>
 
 #include <bit>
 
@@ -25,7 +25,7 @@ std::span<const Pickle::Ref> Pickle::items(Ref at) const {
 }
 
 std::string Pickle::name(Ref at) const {
-  constexpr std::size_t most_of_name = 1000; // more is none of Python's
+  constexpr std::size_t most_of_name = 1000; // no Python name is longer
   if (!is(at, PickleKind::name)) return "";
   const std::string_view module = text(static_cast<Ref>(nodes_[at].a)),
                          own = text(static_cast<Ref>(nodes_[at].b));

@@ -1,7 +1,8 @@
 #pragma once
-// A Python pickle, read as data. Its operations (protocols 0 to 5) put values on a stack; names of
-// Python are only names, a class makes an inert record of its attributes, and of calls our own code
-// carries out a fixed list: containers, tensors, NumPy's arrays. Any other call is refused.
+// Python pickles, read as data. The operations (protocols 0 to 5) put values on a stack. Python
+// names remain names, and a class becomes an inert record of its attributes. Of the calls, only a
+// fixed list is carried out by our own code: containers, tensors, NumPy arrays. Any other call is
+// refused.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace mha::io {
 enum class PickleKind : std::uint8_t {
   none,
   boolean,
-  integer, ///< of up to 64 bits; wider ones are `bytes` without a use
+  integer, ///< of up to 64 bits; wider ones are `bytes`, which are not used
   real,
   text,
   bytes,
@@ -25,26 +26,26 @@ enum class PickleKind : std::uint8_t {
   dict, ///< keys and values in turn
   set,
   name,   ///< "torch.FloatStorage": a module and a name in it, as written
-  call,   ///< what one of PickleCall makes of its arguments
-  record, ///< an object of another class: its name, and its attributes
-  stored  ///< what lies outside of the pickle: a persistent id
+  call,   ///< a call of one of PickleCall with its arguments
+  record, ///< an object of another class: its name and attributes
+  stored  ///< a value outside of the pickle, by its persistent id
 };
 
 /// A value of a pickle, by its number; 0 is None.
 using PickleRef = std::uint32_t;
 
-/// The calls that stand for a value which another file of this folder makes.
+/// The calls whose results are made by other files of this folder.
 enum class PickleCall : std::uint8_t {
   tensor,       ///< torch._utils._rebuild_tensor, _v2
   typed_tensor, ///< torch._utils._rebuild_tensor_v3: the dtype is an argument
-  array,        ///< numpy.core.multiarray._reconstruct; what it is comes as its state
+  array,        ///< numpy.core.multiarray._reconstruct; its contents are its state
   flat_array,   ///< numpy.core.numeric._frombuffer
   number,       ///< numpy.core.multiarray.scalar
   dtype         ///< numpy.dtype
 };
 
-/// The values of one pickle. They refer to one another by number, also in circles, and to the text
-/// that was read, which must outlive them.
+/// The values of one pickle. They refer to one another by number, also in cycles, and to the text
+/// of the pickle, which must outlive them.
 class Pickle {
 public:
   using Ref = PickleRef;
@@ -65,24 +66,24 @@ public:
   std::string_view text(Ref at) const {
     return {reinterpret_cast<const char*>(nodes_[at].a), nodes_[at].b};
   }
-  /// Bytes that are written as text, a character each (protocols below 3).
+  /// Whether bytes are written as text, one character each (protocols below 3).
   bool is_latin1(Ref at) const { return nodes_[at].flag; }
-  /// Of a list, tuple, set, or keys and values of a dict in turn; nothing of anything else.
+  /// The items of a list, tuple or set, or the keys and values of a dict in turn; otherwise empty.
   std::span<const Ref> items(Ref at) const;
-  /// "torch.FloatStorage" of a name; "" of anything else.
+  /// "torch.FloatStorage" for a name; "" for anything else.
   std::string name(Ref at) const;
 
   PickleCall call(Ref at) const { return static_cast<PickleCall>(nodes_[at].extra); }
-  /// What a call was given.
+  /// The arguments of a call.
   std::span<const Ref> arguments(Ref at) const { return items(static_cast<Ref>(nodes_[at].a)); }
   /// The state of a call, or none.
   Ref state(Ref at) const { return static_cast<Ref>(nodes_[at].b); }
 
-  /// Of a record: its class, its states (dicts, mostly), its items as a list and as a dict.
+  /// The class of a record, and its states (mostly dicts), its items as a list and as a dict.
   std::string record_class(Ref at) const;
   std::vector<Ref> record_parts(Ref at) const;
 
-  /// What a persistent id says.
+  /// The persistent id of a stored value.
   Ref stored(Ref at) const { return static_cast<Ref>(nodes_[at].a); }
 
 private:

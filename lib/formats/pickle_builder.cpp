@@ -11,10 +11,10 @@ namespace mha::io {
 
 namespace {
 
-/// So many values are no checkpoint's, and would take hundreds of megabytes.
+/// More values than any checkpoint has; they would take hundreds of megabytes.
 constexpr std::size_t most_values = std::size_t{1} << 22;
 
-/// Whether all of `text` was a number; one beyond the type counts, too.
+/// Whether all of `text` was a number, even one beyond the type's range.
 bool parsed_whole(std::string_view text, const std::from_chars_result& parsed) {
   return !text.empty() && parsed.ptr == text.data() + text.size();
 }
@@ -61,12 +61,12 @@ PickleBuilder::Ref PickleBuilder::add_list(Kind kind, List list) {
 }
 
 PickleBuilder::Ref PickleBuilder::add_name(Ref module, Ref own) {
-  if (!to_.is_string(own) || !to_.is_string(module)) refuse("a name that is no text");
+  if (!to_.is_string(own) || !to_.is_string(module)) refuse("a name that is not text");
   return add({Kind::name, false, 0, module, own});
 }
 
 PickleBuilder::Ref PickleBuilder::add_record(Ref of, Ref arguments) {
-  if (!to_.is(of, Kind::name)) refuse("makes an object of what is no class");
+  if (!to_.is(of, Kind::name)) refuse("creates an object of something that is not a class");
   return add_list(Kind::record, {of, arguments});
 }
 
@@ -85,14 +85,14 @@ PickleBuilder::Ref PickleBuilder::add_decimal(std::string_view text, bool may_be
   if (digits.ends_with('L')) digits.remove_suffix(1);
   std::int64_t value = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (!parsed_whole(digits, parsed)) refuse(fmt::format("'{}' is no number", shown(text)));
+  if (!parsed_whole(digits, parsed)) refuse(fmt::format("'{}' is not a number", shown(text)));
   return parsed.ec == std::errc() ? add_integer(value) : add_text(Kind::bytes, digits);
 }
 
 PickleBuilder::Ref PickleBuilder::add_float(std::string_view text) {
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!parsed_whole(text, parsed)) refuse(fmt::format("'{}' is no number", shown(text)));
+  if (!parsed_whole(text, parsed)) refuse(fmt::format("'{}' is not a number", shown(text)));
   return add_real(value);
 }
 
@@ -102,7 +102,7 @@ void PickleBuilder::append(Ref at, const List& values) {
     list = to_.nodes_[at].extra;
     if (list == 0) to_.nodes_[at].extra = list = add_list(Kind::list, {});
   } else if (!to_.is(at, Kind::list) && !to_.is(at, Kind::set)) {
-    refuse("appends to what is no list");
+    refuse("appends to something that is not a list");
   }
   List& to = list_of(list);
   to.insert(to.end(), values.begin(), values.end());
@@ -115,7 +115,7 @@ void PickleBuilder::set_items(Ref at, const List& keys_and_values) {
     dict = static_cast<Ref>(to_.nodes_[at].b);
     if (dict == 0) to_.nodes_[at].b = dict = add_list(Kind::dict, {});
   } else if (!to_.is(at, Kind::dict)) {
-    refuse("sets an item of what is no dict");
+    refuse("sets an item of something that is not a dict");
   }
   List& to = list_of(dict);
   to.insert(to.end(), keys_and_values.begin(), keys_and_values.end());
@@ -134,11 +134,12 @@ void PickleBuilder::build(Ref at, Ref state) {
   case Kind::set:
     break;
   default:
-    refuse("gives a state to what has none");
+    refuse("sets the state of a value that has none");
   }
 }
 
-/// Values of another container: as many as the pickle is long, in all.
+/// Copies the values of another container. All copies together may have as many values as the
+/// pickle has bytes.
 PickleBuilder::List PickleBuilder::copied(std::span<const Ref> values) {
   copied_ += values.size();
   if (copied_ > size_) refuse("copies of copies, which no checkpoint has");
@@ -154,7 +155,7 @@ PickleBuilder::Ref PickleBuilder::dict_of(std::string_view name, std::span<const
   } else if (!arguments.empty()) {
     for (const Ref pair : copied(to_.items(arguments[0]))) {
       const std::span<const Ref> both = to_.items(pair);
-      if (both.size() != 2) refuse(fmt::format("{} of what are no pairs", name));
+      if (both.size() != 2) refuse(fmt::format("{} of items that are not pairs", name));
       list.insert(list.end(), both.begin(), both.end());
     }
   }
@@ -163,22 +164,23 @@ PickleBuilder::Ref PickleBuilder::dict_of(std::string_view name, std::span<const
 
 /// _codecs.encode(text, "latin1"): bytes of protocols below 3.
 PickleBuilder::Ref PickleBuilder::encoded(std::span<const Ref> arguments) {
-  if (!to_.is(arguments[0], Kind::text)) refuse("encodes what is no text");
+  if (!to_.is(arguments[0], Kind::text)) refuse("encodes something that is not text");
   const std::string_view code =
       arguments.size() > 1 && to_.is_string(arguments[1]) ? to_.text(arguments[1]) : "";
-  if (code != "latin1" && code != "latin-1") refuse("encodes a text otherwise than to latin1");
+  if (code != "latin1" && code != "latin-1")
+    refuse("encodes a text in an encoding other than latin1");
   const Ref made = add_text(Kind::bytes, to_.text(arguments[0]));
   to_.nodes_[made].flag = true;
   return made;
 }
 
-/// _rebuild_from_type_v2(rebuild, class, arguments, state): what `rebuild` makes of the arguments,
-/// if it is one of the calls that make a tensor; its class and attributes go.
+/// _rebuild_from_type_v2(rebuild, class, arguments, state): the result of `rebuild` with the
+/// arguments, if it is one of the calls that make a tensor; class and attributes are dropped.
 PickleBuilder::Ref PickleBuilder::typed(const std::string& name, std::span<const Ref> arguments) {
   using Rule = PickleRule::Kind;
   if (arguments.size() < 3 || !to_.is(arguments[0], Kind::name) ||
       !to_.is(arguments[2], Kind::tuple))
-    refuse(fmt::format("calls {} of other arguments than PyTorch's", name));
+    refuse(fmt::format("calls {} with other arguments than PyTorch", name));
   const std::string rebuild = to_.name(arguments[0]);
   const std::optional<PickleRule> rule = rule_of(rebuild);
   const bool tensor = rule && (rule->kind == Rule::call || rule->kind == Rule::first);
@@ -223,7 +225,7 @@ PickleBuilder::Ref PickleBuilder::result(const PickleRule& rule, Ref callee, Ref
 }
 
 PickleBuilder::Ref PickleBuilder::call(Ref callee, Ref arguments) {
-  if (!to_.is(callee, Kind::name)) refuse("calls what is no name");
+  if (!to_.is(callee, Kind::name)) refuse("calls something that is not a name");
   const std::string name = to_.name(callee);
   const std::optional<PickleRule> rule = rule_of(name);
   if (!rule) refuse(fmt::format("calls {}, {}", shown(name), refusal_of(name)));
@@ -234,7 +236,7 @@ PickleBuilder::Ref PickleBuilder::call(Ref callee, Ref arguments) {
 PickleBuilder::Ref PickleBuilder::object(Ref of, Ref arguments) {
   const std::optional<PickleRule> rule = rule_of(to_.name(of));
   using Rule = PickleRule::Kind;
-  // Sizes and parameters were objects once.
+  // Old versions of PyTorch pickled sizes and parameters as objects.
   const bool made =
       rule && (rule->kind == Rule::dict || rule->kind == Rule::set || rule->kind == Rule::list ||
                (rule->kind == Rule::first && !to_.items(arguments).empty()));
@@ -244,7 +246,7 @@ PickleBuilder::Ref PickleBuilder::object(Ref of, Ref arguments) {
 PickleBuilder::Ref PickleBuilder::persistent(Ref id) {
   const std::span<const Ref> parts = to_.items(id);
   if (!to_.is(id, Kind::tuple) || parts.empty() || !to_.is_string(parts[0]))
-    refuse("a persistent id that is none of PyTorch's");
+    refuse("a persistent id that is not PyTorch's");
   const std::string_view what = to_.text(parts[0]);
   if (what == "module" && parts.size() >= 2) return parts[1];
   if (what != "storage") refuse(fmt::format("a persistent id of kind '{}'", shown(what)));

@@ -1,4 +1,4 @@
-#include <mha/formats/pickle_calls.hpp>
+#include <mha/formats/pickle_builder.hpp>
 
 #include <mha/system/named.hpp>
 
@@ -56,7 +56,7 @@ constexpr RuleRow pickle_rules[] = {
     {"pathlib._local.WindowsPath", {RuleKind::all}},
     {"pathlib._local.PurePosixPath", {RuleKind::all}},
     {"pathlib._local.PureWindowsPath", {RuleKind::all}},
-    // Values that stand beside tensors in settings and training runs: set aside.
+    // Values in settings and training states that are not needed.
     {"functools.partial", {RuleKind::inert}},
     {"operator.itemgetter", {RuleKind::inert}},
     {"operator.attrgetter", {RuleKind::inert}},

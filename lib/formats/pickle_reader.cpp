@@ -1,10 +1,9 @@
-// The stack machine that a pickle is written for. The operations are those of Python's
-// pickletools, which says what each does to the stack.
+// The stack machine that runs a pickle. Python's pickletools documents the operations and their
+// effects on the stack.
 
 #include <mha/formats/pickle_builder.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/pickle_text.hpp>
 #include <mha/system/parse.hpp>
 
 #include <fmt/format.h>
@@ -30,7 +29,7 @@ public:
 
   Pickle read();
 
-  // --- what is read
+  // --- reading the text
 
   std::string_view bytes(std::uint64_t count) {
     if (count > text_.size() - at_)
@@ -47,13 +46,13 @@ public:
   }
   std::int64_t integer(std::size_t count) { return static_cast<std::int64_t>(number(count)); }
   std::int64_t signed_integer() { return static_cast<std::int32_t>(number(4)); }
-  /// A signed length, which negative ones are none of.
+  /// A length that is written as a signed number and must not be negative.
   std::uint64_t length() {
     const std::int64_t value = signed_integer();
     if (value < 0) make.refuse("a negative length");
     return static_cast<std::uint64_t>(value);
   }
-  /// Written with its highest byte first.
+  /// A big-endian number.
   double real() { return std::bit_cast<double>(__builtin_bswap64(number(8))); }
   std::string_view line() {
     const std::size_t end = text_.find('\n', at_);
@@ -65,14 +64,14 @@ public:
   std::uint64_t place_in_line() {
     const std::string_view text = line();
     const std::optional<std::uint64_t> value = parse_number<std::uint64_t>(text);
-    if (!value) make.refuse(fmt::format("'{}' is no place of the memo", shown(text)));
+    if (!value) make.refuse(fmt::format("'{}' is not a key of the memo", shown(text)));
     return *value;
   }
   void protocol() {
     if (const std::uint64_t version = number(1); version > 5)
       make.refuse(fmt::format("protocol {}; 0 to 5 are read", version));
   }
-  /// How much to read at once.
+  /// The number of bytes to read at once, which is only checked.
   void frame() {
     if (const std::uint64_t size = number(8); size > text_.size() - at_)
       make.refuse(
@@ -93,7 +92,7 @@ public:
     return value;
   }
   void mark() { marks_.push_back(stack_.size()); }
-  /// What lies above the last mark, which goes.
+  /// Removes the last mark and the values above it, and returns the values.
   List pop_mark() {
     if (marks_.empty()) make.refuse("no mark is on the stack");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -183,8 +182,8 @@ public:
   PickleBuilder make;
 };
 
-using S = PickleStack;
-using K = PickleKind;
+using Stack = PickleStack;
+using Kind = PickleKind;
 
 struct Operation {
   unsigned char code;
@@ -194,78 +193,81 @@ struct Operation {
 /// Every operation by its code, in the groups of pickletools.
 constexpr Operation operations[] = {
     // Numbers.
-    {'N', [](S& s) { s.push(0); }},
-    {0x88, [](S& s) { s.push(s.make.add_truth(true)); }},
-    {0x89, [](S& s) { s.push(s.make.add_truth(false)); }},
-    {'I', [](S& s) { s.push(s.make.add_decimal(s.line(), true)); }},
-    {'L', [](S& s) { s.push(s.make.add_decimal(s.line(), false)); }},
-    {'F', [](S& s) { s.push(s.make.add_float(s.line())); }},
-    {'J', [](S& s) { s.push(s.make.add_integer(s.signed_integer())); }},
-    {'K', [](S& s) { s.push(s.make.add_integer(s.integer(1))); }},
-    {'M', [](S& s) { s.push(s.make.add_integer(s.integer(2))); }},
-    {0x8a, [](S& s) { s.push(s.make.add_long(s.bytes(s.number(1)))); }},
-    {0x8b, [](S& s) { s.push(s.make.add_long(s.bytes(s.length()))); }},
-    {'G', [](S& s) { s.push(s.make.add_real(s.real())); }},
+    {'N', [](Stack& s) { s.push(0); }},
+    {0x88, [](Stack& s) { s.push(s.make.add_truth(true)); }},
+    {0x89, [](Stack& s) { s.push(s.make.add_truth(false)); }},
+    {'I', [](Stack& s) { s.push(s.make.add_decimal(s.line(), true)); }},
+    {'L', [](Stack& s) { s.push(s.make.add_decimal(s.line(), false)); }},
+    {'F', [](Stack& s) { s.push(s.make.add_float(s.line())); }},
+    {'J', [](Stack& s) { s.push(s.make.add_integer(s.signed_integer())); }},
+    {'K', [](Stack& s) { s.push(s.make.add_integer(s.integer(1))); }},
+    {'M', [](Stack& s) { s.push(s.make.add_integer(s.integer(2))); }},
+    {0x8a, [](Stack& s) { s.push(s.make.add_long(s.bytes(s.number(1)))); }},
+    {0x8b, [](Stack& s) { s.push(s.make.add_long(s.bytes(s.length()))); }},
+    {'G', [](Stack& s) { s.push(s.make.add_real(s.real())); }},
     // Text, bytes and names.
-    {'S', [](S& s) { s.push(s.make.add_owned(K::bytes, unquoted(s.line(), s.refusal()))); }},
+    {'S', [](Stack& s) { s.push(s.make.add_owned(Kind::bytes, unquoted(s.line(), s.refusal()))); }},
     {'V',
-     [](S& s) { s.push(s.make.add_owned(K::text, unescaped_unicode(s.line(), s.refusal()))); }},
-    {'T', [](S& s) { s.text(K::bytes, s.bytes(s.length())); }},
-    {'U', [](S& s) { s.text(K::bytes, s.bytes(s.number(1))); }},
-    {'C', [](S& s) { s.text(K::bytes, s.bytes(s.number(1))); }},
-    {'B', [](S& s) { s.text(K::bytes, s.bytes(s.number(4))); }},
-    {0x8e, [](S& s) { s.text(K::bytes, s.bytes(s.number(8))); }},
-    {0x96, [](S& s) { s.text(K::bytes, s.bytes(s.number(8))); }},
-    {0x8c, [](S& s) { s.text(K::text, s.bytes(s.number(1))); }},
-    {'X', [](S& s) { s.text(K::text, s.bytes(s.number(4))); }},
-    {0x8d, [](S& s) { s.text(K::text, s.bytes(s.number(8))); }},
-    {'c', [](S& s) { s.name_in_lines(); }},
-    {0x93, [](S& s) { s.name(); }},
+     [](Stack& s) {
+       s.push(s.make.add_owned(Kind::text, unescaped_unicode(s.line(), s.refusal())));
+     }},
+    {'T', [](Stack& s) { s.text(Kind::bytes, s.bytes(s.length())); }},
+    {'U', [](Stack& s) { s.text(Kind::bytes, s.bytes(s.number(1))); }},
+    {'C', [](Stack& s) { s.text(Kind::bytes, s.bytes(s.number(1))); }},
+    {'B', [](Stack& s) { s.text(Kind::bytes, s.bytes(s.number(4))); }},
+    {0x8e, [](Stack& s) { s.text(Kind::bytes, s.bytes(s.number(8))); }},
+    {0x96, [](Stack& s) { s.text(Kind::bytes, s.bytes(s.number(8))); }},
+    {0x8c, [](Stack& s) { s.text(Kind::text, s.bytes(s.number(1))); }},
+    {'X', [](Stack& s) { s.text(Kind::text, s.bytes(s.number(4))); }},
+    {0x8d, [](Stack& s) { s.text(Kind::text, s.bytes(s.number(8))); }},
+    {'c', [](Stack& s) { s.name_in_lines(); }},
+    {0x93, [](Stack& s) { s.name(); }},
     // Containers.
-    {')', [](S& s) { s.list(K::tuple, {}); }},
-    {0x85, [](S& s) { s.list(K::tuple, s.pop(1)); }},
-    {0x86, [](S& s) { s.list(K::tuple, s.pop(2)); }},
-    {0x87, [](S& s) { s.list(K::tuple, s.pop(3)); }},
-    {'t', [](S& s) { s.list(K::tuple, s.pop_mark()); }},
-    {']', [](S& s) { s.list(K::list, {}); }},
-    {'l', [](S& s) { s.list(K::list, s.pop_mark()); }},
-    {'a', [](S& s) { s.append(s.pop(1)); }},
-    {'e', [](S& s) { s.append(s.pop_mark()); }},
-    {0x8f, [](S& s) { s.list(K::set, {}); }},
-    {0x91, [](S& s) { s.list(K::set, s.pop_mark()); }},
-    {0x90, [](S& s) { s.append(s.pop_mark()); }},
-    {'}', [](S& s) { s.list(K::dict, {}); }},
-    {'d', [](S& s) { s.dict(s.pop_mark()); }},
-    {'s', [](S& s) { s.set_items(s.pop(2)); }},
-    {'u', [](S& s) { s.set_items(s.pop_mark()); }},
+    {')', [](Stack& s) { s.list(Kind::tuple, {}); }},
+    {0x85, [](Stack& s) { s.list(Kind::tuple, s.pop(1)); }},
+    {0x86, [](Stack& s) { s.list(Kind::tuple, s.pop(2)); }},
+    {0x87, [](Stack& s) { s.list(Kind::tuple, s.pop(3)); }},
+    {'t', [](Stack& s) { s.list(Kind::tuple, s.pop_mark()); }},
+    {']', [](Stack& s) { s.list(Kind::list, {}); }},
+    {'l', [](Stack& s) { s.list(Kind::list, s.pop_mark()); }},
+    {'a', [](Stack& s) { s.append(s.pop(1)); }},
+    {'e', [](Stack& s) { s.append(s.pop_mark()); }},
+    {0x8f, [](Stack& s) { s.list(Kind::set, {}); }},
+    {0x91, [](Stack& s) { s.list(Kind::set, s.pop_mark()); }},
+    {0x90, [](Stack& s) { s.append(s.pop_mark()); }},
+    {'}', [](Stack& s) { s.list(Kind::dict, {}); }},
+    {'d', [](Stack& s) { s.dict(s.pop_mark()); }},
+    {'s', [](Stack& s) { s.set_items(s.pop(2)); }},
+    {'u', [](Stack& s) { s.set_items(s.pop_mark()); }},
     // Calls and objects.
-    {'R', [](S& s) { s.call(); }},
-    {'b', [](S& s) { s.build(); }},
-    {0x81, [](S& s) { s.object(); }},
-    {0x92, [](S& s) { s.pop(), s.object(); }}, // without its arguments by name
-    {'o', [](S& s) { s.object_above_mark(); }},
-    {'i', [](S& s) { s.object_in_lines(); }},
-    {'Q', [](S& s) { s.push(s.make.persistent(s.pop())); }},
-    {'P', [](S& s) { s.make.refuse("a persistent id as a line, which is none of PyTorch's"); }},
-    {0x82, [](S& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
-    {0x83, [](S& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
-    {0x84, [](S& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
-    {0x97, [](S& s) { s.make.refuse("a buffer that lies outside of the pickle"); }},
-    {0x98, [](S& s) { s.make.refuse("a buffer that lies outside of the pickle"); }},
+    {'R', [](Stack& s) { s.call(); }},
+    {'b', [](Stack& s) { s.build(); }},
+    {0x81, [](Stack& s) { s.object(); }},
+    {0x92, [](Stack& s) { s.pop(), s.object(); }}, // without its arguments by name
+    {'o', [](Stack& s) { s.object_above_mark(); }},
+    {'i', [](Stack& s) { s.object_in_lines(); }},
+    {'Q', [](Stack& s) { s.push(s.make.persistent(s.pop())); }},
+    {'P',
+     [](Stack& s) { s.make.refuse("a persistent id as a line, which PyTorch does not write"); }},
+    {0x82, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
+    {0x83, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
+    {0x84, [](Stack& s) { s.make.refuse("a name of copyreg's table, which is not in the file"); }},
+    {0x97, [](Stack& s) { s.make.refuse("a buffer outside of the pickle"); }},
+    {0x98, [](Stack& s) { s.make.refuse("a buffer outside of the pickle"); }},
     // The stack and the memo.
-    {'(', [](S& s) { s.mark(); }},
-    {'0', [](S& s) { s.pop_one(); }},
-    {'1', [](S& s) { s.pop_mark(); }},
-    {'2', [](S& s) { s.push(s.top()); }},
-    {'p', [](S& s) { s.remember(s.place_in_line()); }},
-    {'q', [](S& s) { s.remember(s.number(1)); }},
-    {'r', [](S& s) { s.remember(s.number(4)); }},
-    {0x94, [](S& s) { s.remember_next(); }},
-    {'g', [](S& s) { s.recall(s.place_in_line()); }},
-    {'h', [](S& s) { s.recall(s.number(1)); }},
-    {'j', [](S& s) { s.recall(s.number(4)); }},
-    {0x80, [](S& s) { s.protocol(); }},
-    {0x95, [](S& s) { s.frame(); }},
+    {'(', [](Stack& s) { s.mark(); }},
+    {'0', [](Stack& s) { s.pop_one(); }},
+    {'1', [](Stack& s) { s.pop_mark(); }},
+    {'2', [](Stack& s) { s.push(s.top()); }},
+    {'p', [](Stack& s) { s.remember(s.place_in_line()); }},
+    {'q', [](Stack& s) { s.remember(s.number(1)); }},
+    {'r', [](Stack& s) { s.remember(s.number(4)); }},
+    {0x94, [](Stack& s) { s.remember_next(); }},
+    {'g', [](Stack& s) { s.recall(s.place_in_line()); }},
+    {'h', [](Stack& s) { s.recall(s.number(1)); }},
+    {'j', [](Stack& s) { s.recall(s.number(4)); }},
+    {0x80, [](Stack& s) { s.protocol(); }},
+    {0x95, [](Stack& s) { s.frame(); }},
 };
 
 Pickle PickleStack::read() {
@@ -275,7 +277,7 @@ Pickle PickleStack::read() {
     return table;
   }();
   while (true) {
-    make.stand_at(at_);
+    make.set_offset(at_);
     const auto code = static_cast<unsigned char>(bytes(1)[0]);
     if (code == '.') break;
     if (!by_code[code]) make.refuse(fmt::format("no operation of a pickle: \\x{:02x}", code));

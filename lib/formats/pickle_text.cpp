@@ -1,4 +1,4 @@
-#include <mha/formats/pickle_text.hpp>
+#include <mha/formats/pickle_builder.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/characters.hpp>
@@ -10,7 +10,7 @@ namespace mha::io {
 
 namespace {
 
-/// The number that `count` hexadecimal digits write.
+/// The value of `count` hexadecimal digits.
 std::uint32_t hex_value(std::string_view digits, std::size_t count, const RefusePickle& refuse) {
   const std::optional<std::uint32_t> value = parse_number<std::uint32_t>(digits, 16);
   if (digits.size() != count || !value) refuse("an escape without its digits");
@@ -52,7 +52,7 @@ std::string unescaped_unicode(std::string_view text, const RefusePickle& refuse)
       i += 1 + digits;
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-      refuse("an escape that is no character");
+      refuse("an escape that is not a character");
     append_utf8(plain, code);
   }
   return plain;

@@ -13,9 +13,11 @@ namespace mha::io {
 namespace {
 
 constexpr std::size_t most_numbers = std::size_t{1} << 20;
-/// Names repeat what stands before them: so many bytes of them for each byte of the pickle.
+/// The most bytes of names for each byte of the pickle, and a minimum: a full name repeats the
+/// names of all containers around it.
 constexpr std::size_t most_name_share = 16, names_anyway = std::size_t{1} << 16;
-/// A longer text is no name and no setting. One text may be the key of very many dicts.
+/// A longer text is neither a name nor a setting. A pickle may use one text as the key of many
+/// dicts.
 constexpr std::size_t most_key = 1000;
 
 constexpr std::array<std::string_view, 3> parts_of_modules{"_parameters", "_buffers", "_modules"};
@@ -60,8 +62,8 @@ std::vector<PickleRef> parts_of_record(const Pickle& pickle, PickleRef at) {
 
 namespace {
 
-/// The keys that are names, each with its last value, in the order of their first. The text "1" and
-/// the number 1 are two keys.
+/// The items whose keys are names, in the order of first appearance; a repeated key has its last
+/// value. The text "1" and the number 1 are different keys.
 std::vector<std::pair<PickleRef, PickleRef>> named_items(const Pickle& pickle, PickleRef dict) {
   std::vector<std::pair<PickleRef, PickleRef>> all;
   std::unordered_map<std::string, std::size_t> places;
@@ -111,7 +113,7 @@ bool is_optimizer(const Pickle& pickle, PickleRef at) {
   return std::ranges::any_of(parts_of_record(pickle, at), has_both);
 }
 
-/// The parts of a module in its dict of attributes. A dict is searched once.
+/// The parts of a module in its dict of attributes; each dict is searched once.
 const PickleWalk::ModuleDicts& PickleWalk::module_parts(PickleRef dict) {
   const auto [found, added] = modules_.try_emplace(dict, ModuleDicts{});
   if (!added || !pickle_.is(dict, PickleKind::dict)) return found->second;
@@ -140,7 +142,7 @@ void PickleWalk::push(const NameLink& part, PickleRef at) {
   steps_.push_back({static_cast<std::uint32_t>(parts_.size() - 1), at});
 }
 
-/// The parts up to this one behind the prefix, joined by dots.
+/// The prefix and the names up to this one, joined by dots.
 std::string PickleWalk::name_of(std::uint32_t part, const std::string& prefix) {
   std::vector<std::string> list;
   const std::size_t most = most_name_share * pickle_.end() + names_anyway;
@@ -158,7 +160,7 @@ std::string PickleWalk::name_of(std::uint32_t part, const std::string& prefix) {
   return fmt::format("{}", fmt::join(list, "."));
 }
 
-/// Members are pushed the last one first, so that the first is visited next.
+/// Pushes the members in reverse order, so that the first is visited next.
 void PickleWalk::push_members(const Step& of) {
   const PickleRef at = of.at;
   if (pickle_.is(at, PickleKind::record)) {
@@ -206,7 +208,7 @@ void PickleWalk::add_numbers(PickleRef at, const std::string& prefix,
   }
 }
 
-/// "1,2" of a list of plain values; nothing where it is too long for a setting, or holds others.
+/// "1,2" for a list of plain values; nothing if it is too long for a setting or has other values.
 std::optional<std::string> PickleWalk::joined(PickleRef list) const {
   std::string all;
   for (const PickleRef item : pickle_.items(list)) {
@@ -250,7 +252,7 @@ void PickleWalk::add_attributes(PickleRef at, std::map<std::string, std::string>
     if (!is_module(step.at)) continue;
     for (const auto& [name, value] : members(pickle_, step.at)) {
       if (!is_one_of(name, known)) continue;
-      // A function is its name: "relu" of torch.nn.functional.relu.
+      // A function is represented by its name: "relu" for torch.nn.functional.relu.
       const std::string function = pickle_.name(value);
       const auto text = function.empty() ? plain_text(pickle_, value)
                                          : std::optional(function.substr(function.rfind('.') + 1));

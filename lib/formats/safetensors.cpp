@@ -1,9 +1,10 @@
 #include <mha/formats/safetensors.hpp>
 
-#include <mha/files/pointer.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/json.hpp>
 #include <mha/formats/json_node.hpp>
+#include <mha/system/characters.hpp>
 #include <mha/system/unaligned.hpp>
 
 #include <fmt/format.h>
@@ -11,13 +12,15 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 namespace mha::io {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors are mapped as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors are mapped without byte swaps");
 
 constexpr std::uint64_t most_header = 100'000'000; // as the reference implementation
 constexpr std::size_t most_safetensors_axes = 32;
@@ -28,7 +31,7 @@ constexpr std::pair<std::string_view, DType> dtypes[] = {
     {"U64", DType::u64},     {"U32", DType::u32}, {"U16", DType::u16}, {"U8", DType::u8},
     {"BOOL", DType::boolean}};
 
-/// One tensor of the header; begin and end count from the first byte after it.
+/// One tensor of the header; `begin` and `end` are offsets from the end of the header.
 struct TensorEntry {
   std::string name;
   DType dtype = DType::f32;
@@ -55,14 +58,14 @@ public:
   }
 
 private:
-  /// `kind` names the members where two have one name.
+  /// Visits the members; `kind` is part of the message if two have the same name.
   template <class Use>
   std::size_t each_member(const JsonNode& object, std::string_view kind, const Use& use) {
     object.require(object.is_object(), "an object");
     std::set<std::string, std::less<>> names;
     object.each_member("the header", [&](const JsonName& name, const JsonNode& value) {
       if (!names.emplace(name).second)
-        refuse(fmt::format("{}'{}' is there twice", kind, shown(name)), name);
+        refuse(fmt::format("{}'{}' appears twice", kind, shown(name)), name);
       use(name, value);
     });
     return names.size();
@@ -95,7 +98,7 @@ private:
             entry.begin = offsets[0];
             entry.end = offsets[1];
           } else {
-            refuse(fmt::format("'{}' is no key of a tensor", shown(key)), key);
+            refuse(fmt::format("'{}' is not a key of a tensor", shown(key)), key);
           }
         });
     if (keys != 3)
@@ -109,7 +112,7 @@ private:
       if (name == known) return dtype;
     std::vector<std::string_view> names;
     for (const auto& row : dtypes) names.push_back(row.first);
-    // Numbers of 8 bits and less stand for others, which scales beside them tell.
+    // Numbers of 8 bits and fewer must be multiplied by scales, which are separate tensors.
     const bool scaled = name.starts_with("F8_") || name.starts_with("F4") || name.starts_with("F6");
     value.refuse(fmt::format("'{}' has dtype {}; {} are read: {}save it as one of them",
                              shown(tensor), shown(name), fmt::join(names, ", "),
@@ -133,8 +136,8 @@ private:
   JsonDocument document_;
 };
 
-/// Throws Error unless every tensor has as many bytes as its shape says and the tensors fill the
-/// rest of the file without gaps or overlaps.
+/// Throws Error unless the bytes of every tensor match its shape, and the tensors fill the rest of
+/// the file without gaps or overlaps.
 void check_extents(const std::string& where, std::vector<TensorEntry> entries, std::uint64_t size) {
   std::ranges::sort(entries, [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -145,12 +148,12 @@ void check_extents(const std::string& where, std::vector<TensorEntry> entries, s
     require_sensible(fmt::format("{}: {}", where, name), entry.shape);
     const auto bytes = bytes_of(entry.shape, size_of(entry.dtype));
     if (entry.end < entry.begin || entry.end > size)
-      fail("{}: {} lies at bytes {} to {}; the file holds {}", where, name, entry.begin, entry.end,
+      fail("{}: {} is at bytes {} to {}; the file has {}", where, name, entry.begin, entry.end,
            size);
     if (!bytes || *bytes != entry.end - entry.begin)
-      fail("{}: {} is {} of {}, {} bytes, yet lies in {}", where, name, to_string(entry.shape),
-           name_of(entry.dtype), bytes ? std::to_string(*bytes) : "more than 2^62",
-           entry.end - entry.begin);
+      fail("{}: {} is {} of {}, {} bytes, but its offsets span {}", where, name,
+           to_string(entry.shape), name_of(entry.dtype),
+           bytes ? std::to_string(*bytes) : "more than 2^62", entry.end - entry.begin);
     if (entry.begin != at)
       fail("{}: {} starts at byte {}, where the tensor before it ends at {}", where, name,
            entry.begin, at);
@@ -179,10 +182,10 @@ Contents read_safetensors(const Bytes& bytes) {
   const std::string where = shown(bytes.name);
   refuse_pointer(bytes);
   if (bytes.size < sizeof(std::uint64_t))
-    fail("{}: cut short: {} bytes are no safetensors file", where, bytes.size);
+    fail("{}: cut short: {} bytes are too few for a safetensors file", where, bytes.size);
   const auto length = unaligned<std::uint64_t>(bytes.data.get());
   if (length > most_header)
-    fail("{}: a header of {} bytes is no safetensors header; at most {} are read", where, length,
+    fail("{}: a header of {} bytes is not a safetensors header; at most {} are read", where, length,
          most_header);
   if (length > bytes.size - sizeof length)
     fail("{}: cut short: the header claims {} bytes, {} are left", where, length,
@@ -207,7 +210,7 @@ Contents read_safetensors(const Bytes& bytes) {
          [entry = std::move(entry), bytes, start] { return tensor_at(entry, bytes, start); }});
   }
   for (auto& [key, text_value] : header.metadata) {
-    if (key == "format") continue; // "pt": which library wrote the file, no setting
+    if (key == "format") continue; // "pt", the library that wrote the file, is not a setting
     if (key == run_metadata)
       contents.run = text_value;
     else if (auto labels = labels_of_json(text_value))
@@ -218,6 +221,56 @@ Contents read_safetensors(const Bytes& bytes) {
       contents.scalars.emplace_back(key, text_value);
   }
   return contents;
+}
+
+/// Tensors of wide elements come first, so that each is aligned although there are no gaps.
+Layout safetensors_layout(const std::string& path, const Output& output) {
+  Layout layout{"", std::vector<std::uint64_t>(output.items.size()), 0};
+  std::set<std::string> names;
+  const auto claim = [&](const std::string& name) {
+    if (!names.insert(name).second || name == "__metadata__")
+      fail("{}: '{}' would appear twice", shown(path), shown(name));
+  };
+  std::vector<std::size_t> order(output.items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::size_t i) { return size_of(output.items[i].dtype); });
+
+  std::string text = "{";
+  const auto add_metadata = [&](const std::string& name, const std::string& value) {
+    claim(name);
+    text += fmt::format("{}{}:{}", text == "{" ? "\"__metadata__\":{" : ",", json_string(name),
+                        json_string(value));
+  };
+  for (const auto& [name, value] : output.scalars) add_metadata(name, value);
+  for (const auto& [name, labels] : output.labels) add_metadata(name, json_of_labels(labels));
+  for (const auto& [name, lists] : output.item_labels)
+    add_metadata(name, json_of_item_labels(lists));
+  if (!output.run.empty()) add_metadata(std::string(run_metadata), output.run);
+  if (text != "{") text += "}";
+  std::uint64_t at = 0;
+  for (const std::size_t i : order) {
+    const Item& item = output.items[i];
+    claim(item.name);
+    const std::uint64_t size = count_of(item.shape) * size_of(item.dtype);
+    layout.offsets[i] = at;
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        text == "{" ? "" : ",", json_string(item.name),
+                        safetensors_name(item.dtype), fmt::join(item.shape, ","), at, at + size);
+    at += size;
+  }
+  text += "}";
+  // The header is padded with spaces, so that the data starts at a multiple of 64.
+  text.resize((8 + text.size() + 63) / 64 * 64 - 8, ' ');
+  for (int i = 0; i < 8; ++i) layout.header += static_cast<char>(text.size() >> (8 * i) & 0xff);
+  layout.header += text;
+  for (std::uint64_t& offset : layout.offsets) offset += layout.header.size();
+  layout.size = layout.header.size() + at;
+  return layout;
+}
+
+std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output) {
+  return create_flat(path, output, safetensors_layout(path, output));
 }
 
 } // namespace mha::io

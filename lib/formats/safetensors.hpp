@@ -13,7 +13,7 @@ Contents read_safetensors(const Bytes& bytes);
 std::unique_ptr<Writer> create_safetensors(const std::string& path, const Output& output);
 Layout safetensors_layout(const std::string& path, const Output& output);
 
-/// "BF16" of bf16: names of dtypes as the format has them.
+/// The format's name of a dtype: "BF16" for bf16.
 std::string_view safetensors_name(DType dtype);
 
 } // namespace mha::io

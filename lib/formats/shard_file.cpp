@@ -1,7 +1,7 @@
 #include <mha/formats/shard_file.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/system/parse.hpp>
 #include <mha/system/unaligned.hpp>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view part_key = "part", run_key = "part_run", items_key = "part_items";
 
-std::string text_of(const Contents& contents, std::string_view key) {
+std::string scalar_text(const Contents& contents, std::string_view key) {
   for (const auto& [name, value] : contents.scalars)
     if (name == key) return value;
   return "";
@@ -102,10 +102,10 @@ struct ReadShard {
 
 ReadShard read_part(const Contents& contents) {
   if (!is_shard(contents))
-    fail("{}: no part of a dump (made by `dump <part> I/N`), and so not to be joined with one",
+    fail("{}: not a part of a dump (made by `dump <part> I/N`), so it cannot be joined with one",
          shown(contents.name));
-  ReadShard part{&contents, 0, 0, text_of(contents, run_key), {}};
-  const std::string text = text_of(contents, part_key);
+  ReadShard part{&contents, 0, 0, scalar_text(contents, run_key), {}};
+  const std::string text = scalar_text(contents, part_key);
   std::string_view rest = text;
   part.index = take_number<std::size_t>(rest).value_or(0);
   if (rest.starts_with('/')) part.count = parse_number<std::size_t>(rest.substr(1)).value_or(0);
@@ -124,7 +124,7 @@ const Entry& entry_of(const Contents& contents, const std::string& name) {
   return *entry;
 }
 
-/// int64 values, none negative.
+/// Reads int64 values that must not be negative.
 std::vector<std::size_t> sizes_in(const Contents& contents, const std::string& name,
                                   std::size_t axes) {
   const Entry& entry = entry_of(contents, name);
@@ -149,7 +149,7 @@ Item item_of(const Contents& contents, const std::string& name) {
   return item;
 }
 
-/// In their order, one of each, all of one run.
+/// Sorts the parts, and checks that they are of one run and that each appears once.
 std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
   std::vector<ReadShard> parts;
   for (const Contents& contents : files) parts.push_back(read_part(contents));
@@ -167,7 +167,7 @@ std::vector<ReadShard> sorted(const std::vector<Contents>& files) {
   }
   for (std::size_t i = 1; i < parts.size(); ++i)
     if (parts[i].index == parts[i - 1].index)
-      fail("part {}/{} is there twice: {} and {}", parts[i].index + 1, parts[i].count,
+      fail("part {}/{} appears twice: {} and {}", parts[i].index + 1, parts[i].count,
            shown(parts[i - 1].contents->name), shown(parts[i].contents->name));
   std::vector<std::string> missing;
   for (std::size_t i = 0, at = 0; i < first.count && missing.size() < 9; ++i)
@@ -214,11 +214,11 @@ std::unique_ptr<Writer> create_shard(const std::string& path, std::string_view f
 }
 
 bool is_shard(const Contents& contents) {
-  return !text_of(contents, part_key).empty() && !text_of(contents, run_key).empty();
+  return !scalar_text(contents, part_key).empty() && !scalar_text(contents, run_key).empty();
 }
 
 std::string shard_title(const Contents& contents) {
-  return fmt::format("part {} of a dump", shown(text_of(contents, part_key)));
+  return fmt::format("part {} of a dump", shown(scalar_text(contents, part_key)));
 }
 
 void join_shards(const std::vector<Contents>& files, const std::string& path,
@@ -239,7 +239,7 @@ void join_shards(const std::vector<Contents>& files, const std::string& path,
              name_of(item.dtype), to_string(item.shape), name_of(other.dtype),
              to_string(other.shape));
     }
-  // Nothing is made for a size that a header merely claims.
+  // Checked before memory is allocated: a header may claim any size.
   for (const Item& item : output.items) {
     std::size_t held = 0;
     for (const ReadShard& part : parts) held += count_of(entry_of(*part.contents, item.name).shape);

@@ -1,4 +1,3 @@
-#include <mha/formats/state_dict.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/pickle_walk.hpp>
@@ -14,15 +13,15 @@ namespace mha::io {
 
 namespace {
 
-/// Where checkpoints keep the model's tensors.
+/// Keys under which checkpoints keep the model's tensors.
 constexpr std::string_view state_keys[] = {"state_dict", "model_state_dict", "model", "module",
                                            "net",        "params",           "ema"};
-/// Where they keep what the model was made with; and what the whole run was given, which is read
-/// where the model's own arguments are not said.
+/// Keys of the model's own arguments, and of the settings of the whole run, which are used if there
+/// are no model arguments.
 constexpr std::string_view model_config_keys[] = {"model_args", "model_config", "dims"};
 constexpr std::string_view run_config_keys[] = {
     "hyper_parameters", "hparams", "config", "cfg", "args", "opt"};
-/// What belongs to a training run, by the beginning of its key.
+/// Prefixes of keys that belong to a training run.
 constexpr std::string_view training_keys[] = {
     "optim",       "opt_",   "lr_",   "sched",     "scaler",  "grad_scaler", "amp",     "rng",
     "cuda_rng",    "random", "loops", "callbacks", "loss",    "best",        "epoch",   "step",
@@ -35,7 +34,7 @@ bool is_training(std::string_view key) {
          is_one_of(key, model_config_keys) || is_one_of(key, run_config_keys);
 }
 
-/// "encoder.weight" of torch.compile's "_orig_mod.encoder._orig_mod.weight".
+/// "encoder.weight" for torch.compile's "_orig_mod.encoder._orig_mod.weight".
 std::string without_wrapper(std::string name) {
   for (std::size_t at = 0; (at = name.find(compiled, at)) != name.npos;)
     if (at == 0 || name[at - 1] == '.')
@@ -83,8 +82,8 @@ public:
   }
 
 private:
-  /// Of a list or tuple in which one object alone holds tensors (a state dictionary and what it was
-  /// trained with), that object; else itself.
+  /// In a list or tuple with a single object that has tensors (a state dictionary and its training
+  /// state), that object; otherwise `root` itself.
   PickleRef within_list(PickleRef root) {
     if (!pickle_.is(root, PickleKind::list) && !pickle_.is(root, PickleKind::tuple)) return root;
     std::vector<PickleRef> with_numbers;
@@ -97,10 +96,10 @@ private:
     return with_numbers[0];
   }
 
-  /// The members that are state dictionaries; none where the object itself is one.
+  /// The members that are state dictionaries; none if the object itself is one.
   std::vector<PickleMember> states_in(const std::vector<PickleMember>& top) {
     std::vector<PickleMember> states;
-    bool others = false; // tensors that are no training run's
+    bool others = false; // tensors that do not belong to a training run
     PickleWalk walk(pickle_);
     for (const auto& [key, value] : top) {
       const bool numbers = is_numbers(pickle_, value);
@@ -113,7 +112,7 @@ private:
     const bool named = std::ranges::any_of(states, [](const PickleMember& state) {
       return state.first == "state_dict" || state.first == "model_state_dict";
     });
-    // {"model": …, "head": …} is one dictionary in parts.
+    // {"model": …, "head": …} is one dictionary that is split into parts.
     if (others && !named) return {};
     if (states.size() > 1) {
       std::vector<std::string_view> keys;
@@ -124,8 +123,8 @@ private:
     return states;
   }
 
-  /// Where the object itself is the model's, in parts: a training run's values and optimizers
-  /// beside it are not.
+  /// If the object itself is the model in parts, leaves out the values and optimizers of a training
+  /// run beside them.
   void leave_out_training(const std::vector<PickleMember>& top, PickleWalk& walk) {
     constexpr std::string_view optimizer = "optim";
     PickleWalk counts(pickle_);
@@ -161,10 +160,10 @@ private:
       }
   }
 
-  /// Numbers, texts and lists of text at the top, as an NPZ has them.
+  /// Adds top-level numbers, texts and lists of texts, as in an NPZ.
   void add_plain(const std::vector<PickleMember>& top) {
     for (const auto& [name, value] : top) {
-      if (is_training(name) && top.size() > 1) continue; // is set aside
+      if (is_training(name) && top.size() > 1) continue; // set aside
       if (auto text = plain_text(pickle_, value)) found_.scalars.emplace_back(name, *text);
       const auto items = pickle_.items(value);
       const auto is_text = [&](PickleRef item) { return pickle_.is(item, PickleKind::text); };
@@ -172,7 +171,7 @@ private:
           !std::ranges::all_of(items, is_text))
         continue;
       std::vector<std::string> texts;
-      std::size_t left = pickle_.end(); // one text may stand in a list very often
+      std::size_t left = pickle_.end(); // a list may repeat one long text very often
       for (const PickleRef item : items)
         if (auto text = key_text(pickle_, item); text && text->size() <= left) {
           left -= text->size();
@@ -188,7 +187,7 @@ private:
       name = without_wrapper(std::move(name));
       if (name.empty()) name = stem_;
       if (!names.insert(name).second)
-        fail("{}: tensor '{}' is there twice", pickle_.where(), shown(name));
+        fail("{}: tensor '{}' appears twice", pickle_.where(), shown(name));
     }
   }
 
@@ -202,14 +201,14 @@ private:
           classes.push_back(std::move(name));
     if (classes.empty()) return;
     const std::vector<std::string_view> views(classes.begin(), classes.end());
-    found_.notes.push_back("objects of other classes, of which only the attributes are read: " +
+    found_.notes.push_back("objects of other classes, only whose attributes are read: " +
                            listed(views));
   }
 
   const Pickle& pickle_;
   const std::string& stem_;
   StateDict found_;
-  std::vector<std::string> aside_; ///< what is no part of the model
+  std::vector<std::string> aside_; ///< values that do not belong to the model
 };
 
 } // namespace

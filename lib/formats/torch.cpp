@@ -1,7 +1,6 @@
 #include <mha/formats/torch.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/torch_legacy.hpp>
 #include <mha/formats/torch_values.hpp>
 #include <mha/formats/zip.hpp>
 
@@ -15,10 +14,10 @@ namespace mha::io {
 namespace {
 
 constexpr std::string_view data_pickle = "data.pkl";
-/// A packed pickle is unpacked whole.
+/// A compressed pickle is unpacked as a whole.
 constexpr std::uint64_t most_unpacked = std::uint64_t{256} << 20;
 
-/// "archive/" of a member "archive/data.pkl"; "" of any other.
+/// "archive/" for a member "archive/data.pkl"; "" for any other.
 std::string_view top_of(std::string_view member) {
   const std::size_t slash = member.find('/');
   if (slash == member.npos || member.substr(slash + 1) != data_pickle) return "";
@@ -46,7 +45,7 @@ std::shared_ptr<TorchArchive> opened_archive(const Bytes& bytes) {
   archive->members = zip_members(bytes);
   for (const ZipMember& member : archive->members) {
     if (!archive->by_name.emplace(member.name, &member).second)
-      fail("{}: twice in the archive", member.where);
+      fail("{}: appears twice in the archive", member.where);
     const std::string_view top = top_of(member.name);
     if (top.empty()) continue;
     if (!archive->top.empty())
@@ -55,24 +54,24 @@ std::shared_ptr<TorchArchive> opened_archive(const Bytes& bytes) {
     archive->top = top;
   }
   if (archive->top.empty())
-    fail("{}: a ZIP archive without a NAME/data.pkl: none of PyTorch's", shown(bytes.name));
+    fail("{}: a ZIP archive without a NAME/data.pkl: not from PyTorch", shown(bytes.name));
   if (const ZipMember* order = archive->find(archive->top + "byteorder")) {
     const std::string text = zip_start(bytes, *order, 16);
     if (text != "little" && text != "big")
-      fail("{}: '{}' is no byte order; little or big expected", order->where, shown(text));
+      fail("{}: '{}' is not a byte order; little or big expected", order->where, shown(text));
     archive->swapped = text == "big";
   }
   return archive;
 }
 
-/// The bytes of a member, where they lie if they are stored. Checksums are those of packed members
-/// alone: PyTorch itself may write none, and a model is read faster than one is made.
+/// The bytes of a member; those of a stored member are used in place. Checksums are verified only
+/// for compressed members: PyTorch itself may write none, and the check would slow reading down.
 std::shared_ptr<const std::byte> member_bytes(const Bytes& bytes, const ZipMember& member) {
   if (member.deflated) return zip_read(bytes, member, 0, 1);
   return in_place(bytes, member.offset, member.size);
 }
 
-/// The storages of an archive in one of its folders: each is a member of its own.
+/// Finds storages in one folder of an archive, where each is a member of its own.
 FindStorage storages_of(const std::shared_ptr<TorchArchive>& archive, std::string_view folder) {
   return [archive, folder = std::string(folder)](
              const std::string& where, const std::string& key, const TorchType& type,
@@ -113,8 +112,8 @@ std::shared_ptr<PickleFile> pickle_of(const Bytes& bytes, const ZipMember& membe
   return std::make_shared<PickleFile>(PickleFile{data, read_pickle(member.where, text)});
 }
 
-/// The weights of a frozen TorchScript module are constants of its code, under the names that these
-/// have there: CONSTANTS.c0, CONSTANTS.c1 …
+/// Adds the weights of a frozen TorchScript module, which are constants of its code and have their
+/// names there: CONSTANTS.c0, CONSTANTS.c1 …
 void add_constants(Contents& contents, const std::shared_ptr<TorchArchive>& archive,
                    const ZipMember& member) {
   Contents constants;
@@ -148,7 +147,7 @@ Contents read_plain(const Bytes& bytes, Pickle pickle) {
   add_values(contents, file,
              [](const std::string& where, const std::string&, const TorchType&,
                 std::uint64_t) -> std::shared_ptr<const TorchStorage> {
-               fail("{}: its numbers lie outside of the pickle: save it by torch.save", where);
+               fail("{}: its numbers are not in the pickle: save it with torch.save", where);
              });
   return contents;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// PyTorch's files: the ZIP archive of torch.save since 1.6, what it wrote before, TorchScript's
-// archive; and plain pickles, of NumPy's arrays. Only read, and no code in them is run.
+// PyTorch's files: the ZIP archives of torch.save since 1.6 and of TorchScript, the older files of
+// torch.save, and plain pickles of NumPy arrays. They are only read, and none of their code is run.
 
 #include <mha/files/contents.hpp>
 
@@ -8,11 +8,12 @@
 
 namespace mha::io {
 
-/// Whether a file begins as one of them: a pickle, or an archive, which may also be another's.
+/// Whether a file begins like one of them: a pickle, or an archive, which may be of another
+/// program.
 bool begins_as_torch(std::span<const std::byte> first);
 /// Whether a ZIP archive holds a NAME/data.pkl; throws Error for a broken one.
 bool is_torch_archive(const Bytes& bytes);
-/// Whether a file named .pkl holds a pickle of protocol 0 or 1, which begins without a mark.
+/// Whether a file named .pkl may hold a pickle of protocol 0 or 1, which has no mark at its start.
 bool may_be_old_pickle(const Bytes& bytes);
 
 Contents read_torch(const Bytes& bytes);

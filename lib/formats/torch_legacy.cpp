@@ -1,4 +1,3 @@
-#include <mha/formats/torch_legacy.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/torch_values.hpp>
@@ -17,7 +16,7 @@ constexpr std::string_view mark_bytes = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x1
 constexpr std::string_view mark_decimal = "119547037146038801333356";
 constexpr std::int64_t legacy_protocol = 1001;
 
-/// The number of numbers of each storage, before these.
+/// The size of the count before the numbers of each storage.
 constexpr std::size_t count_size = sizeof(std::uint64_t);
 
 struct LegacyStorage {
@@ -35,8 +34,7 @@ public:
     if (!protocol.is(protocol.root(), PickleKind::integer) ||
         protocol.integer(protocol.root()) != legacy_protocol)
       fail("{}: not of PyTorch's protocol {}, the only one before 1.6", where_, legacy_protocol);
-    next(
-        "system"); // its byte order is seen at the storages, which are written without regard to it
+    next("system"); // its byte order is not used: read_storage() finds the order of each storage
     auto file = std::make_shared<PickleFile>(PickleFile{bytes_.data, next("object")});
     const Pickle keys = next("keys");
     collect(file->pickle);
@@ -58,7 +56,7 @@ private:
     return pickle;
   }
 
-  /// What each storage is, as the persistent ids say.
+  /// Collects the type and size of each storage from the persistent ids.
   void collect(const Pickle& pickle) {
     for (PickleRef at = 0; at < pickle.count(); ++at) {
       if (!pickle.is(at, PickleKind::stored)) continue;
@@ -66,7 +64,7 @@ private:
       const auto [known, added] =
           storages_.try_emplace(id.key, LegacyStorage{id.type, id.count, nullptr});
       if (known->second.type.name != id.type.name || known->second.count != id.count)
-        fail("{}: storage {} is said to be {} {} and {} {}", where_, shown(id.key),
+        fail("{}: storage {} is declared as {} {} and {} {}", where_, shown(id.key),
              known->second.count, known->second.type.name, id.count, id.type.name);
     }
   }
@@ -77,16 +75,15 @@ private:
       if (keys.is(key, PickleKind::integer)) name = std::to_string(keys.integer(key));
       const auto known = storages_.find(name);
       if (known == storages_.end())
-        fail("{}: storage {} is no tensor's, so that its size is not known", where_, shown(name));
-      if (known->second.storage) fail("{}: storage {} is there twice", where_, shown(name));
+        fail("{}: storage {} belongs to no tensor, so its size is not known", where_, shown(name));
+      if (known->second.storage) fail("{}: storage {} appears twice", where_, shown(name));
       read_storage(name, known->second);
     }
     if (at_ != bytes_.size)
       fail("{}: {} bytes too many after the last storage", where_, bytes_.size - at_);
   }
 
-  /// PyTorch writes little-endian numbers whatever the machine. Where the count before them has the
-  /// other order, so have they.
+  /// PyTorch writes the numbers in the same byte order as the count before them.
   void read_storage(const std::string& key, LegacyStorage& to) {
     if (bytes_.size - at_ < count_size)
       fail("{}: cut short: no storage {} at byte {}", where_, shown(key), at_);
@@ -94,7 +91,7 @@ private:
     std::memcpy(&count, bytes_.data.get() + at_, count_size);
     const bool swapped = count != to.count && __builtin_bswap64(count) == to.count;
     if (!swapped && count != to.count)
-      fail("{}: storage {} has {} numbers at byte {}, and is said to have {}", where_, shown(key),
+      fail("{}: storage {} has {} numbers at byte {}, but is declared with {}", where_, shown(key),
            count, at_, to.count);
     at_ += count_size;
     if (__builtin_mul_overflow(to.count, to.type.size, &bytes) || bytes > bytes_.size - at_)

@@ -1,8 +1,8 @@
 #include <mha/formats/torch_tensor.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/byte_order.hpp>
 #include <mha/system/words.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <fmt/format.h>
 
@@ -12,7 +12,8 @@ namespace mha::io {
 
 namespace {
 
-/// Strides of 0 repeat numbers: a view of more bytes than its storage may have so many.
+/// The most bytes of a view that is larger than its storage, as with strides of 0, which repeat
+/// numbers.
 constexpr std::uint64_t most_expanded = std::uint64_t{16} << 20;
 constexpr std::size_t most_torch_axes = 32;
 
@@ -47,7 +48,7 @@ void gather_row(std::byte* to, const std::byte* from, std::size_t count, std::si
     std::memcpy(to + i * Size, from + i * stride * Size, Size);
 }
 
-/// The view's elements in row-major order; `from` is the first of them.
+/// Copies the view's elements in row-major order; `from` is the first of them.
 void gather(std::byte* to, const std::byte* from, const TorchView& view, std::size_t size) {
   const std::size_t axes = view.sizes.size();
   const std::size_t width = axes == 0 ? 1 : view.sizes.back(),
@@ -88,7 +89,7 @@ bool is_row_major(const TorchView& view) {
   return true;
 }
 
-/// How many elements of the storage the view spans, from its first to its last.
+/// The number of elements of the storage from the view's first to its last element.
 std::uint64_t span_of(const std::string& where, const TorchView& view) {
   std::uint64_t last = 0;
   for (std::size_t axis = 0; axis < view.sizes.size(); ++axis) {

@@ -1,5 +1,5 @@
 #pragma once
-// A tensor of PyTorch: a storage, and which of its numbers the tensor is, by offset and strides.
+// PyTorch's tensors: views of storages with an offset and strides.
 
 #include <mha/files/contents.hpp>
 
@@ -13,23 +13,23 @@ namespace mha::io {
 
 /// The numbers of one storage, checked against the file.
 struct TorchStorage {
-  /// Nothing where it is of bytes, which each tensor says the type of.
+  /// Nothing for untyped bytes, whose type each tensor declares itself.
   std::optional<DType> dtype;
   std::uint64_t bytes = 0;
   bool swapped = false; ///< the numbers have the other byte order
-  /// The bytes from `first` on, `count` of them.
+  /// Returns `count` bytes from `first` on.
   std::function<std::shared_ptr<const std::byte>(std::uint64_t first, std::uint64_t count)> read;
 };
 
-/// What a class of storages or a dtype of PyTorch is: "FloatStorage", "float32".
+/// The meaning of a storage class or dtype of PyTorch: "FloatStorage", "float32".
 struct TorchType {
-  std::optional<DType> dtype; ///< nothing for those that are not read, and for untyped bytes
+  std::optional<DType> dtype; ///< nothing for unsupported types and untyped bytes
   std::size_t size = 1;       ///< bytes of an element
   bool untyped = false;
   std::string name; ///< "complex64", for messages
 };
-/// Of "torch.FloatStorage", "torch.cuda.HalfStorage", "torch.storage.UntypedStorage",
-/// "torch.bfloat16"; throws Error at `where` for what is none, and for quantised types.
+/// The type for "torch.FloatStorage", "torch.cuda.HalfStorage", "torch.storage.UntypedStorage",
+/// "torch.bfloat16"; throws Error at `where` for other names and for quantised types.
 TorchType torch_type(const std::string& where, const std::string& name);
 
 /// A tensor's place in its storage.

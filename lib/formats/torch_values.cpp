@@ -1,8 +1,7 @@
 #include <mha/formats/torch_values.hpp>
 
 #include <mha/files/text.hpp>
-#include <mha/formats/numpy_pickle.hpp>
-#include <mha/formats/state_dict.hpp>
+#include <mha/formats/pickle_walk.hpp>
 
 #include <fmt/format.h>
 
@@ -10,7 +9,7 @@ namespace mha::io {
 
 namespace {
 
-/// The arguments of a call by their place, with what is wrong where one is not as it should be.
+/// The arguments of a call by position; throws Error if one does not have the expected type.
 class Arguments {
 public:
   Arguments(const Pickle& pickle, const std::string& where, std::span<const PickleRef> list)
@@ -84,7 +83,7 @@ public:
   }
 
 private:
-  /// A storage that stands where a tensor could: a row of numbers.
+  /// Adds a storage in place of a tensor, as a row of numbers.
   void add_storage(const std::string& where, std::string name, PickleRef value) {
     const StoredId id = stored_id(pickle_, value, where);
     const DType dtype = id.type.untyped ? DType::u8 : id.type.dtype.value_or(DType::f32);
@@ -111,7 +110,7 @@ private:
     add_view(where, std::move(name), id, type.dtype, view);
   }
 
-  /// Bits that turn every number around when it is read, which PyTorch keeps beside the tensor.
+  /// Refuses tensors whose metadata has PyTorch's flag for negation on reading.
   void refuse_negated(const std::string& where, const Arguments& given, std::size_t place) const {
     const auto items = pickle_.items(given.value(place, PickleKind::dict, "its metadata"));
     for (std::size_t i = 0; i + 1 < items.size(); i += 2)
@@ -134,7 +133,7 @@ private:
     if (const std::uint64_t bytes = count_of(entry.shape) * size_of(*dtype); bytes > storage->bytes)
       repeated_ += bytes;
     if (repeated_ > most_repeated)
-      fail("{}: tensors that repeat their storages make {} bytes by now; at most {} are read: save "
+      fail("{}: tensors that repeat their storages have {} bytes so far; at most {} are read: save "
            "t.contiguous()",
            where, repeated_, most_repeated);
     contents_.tensors.push_back(std::move(entry));

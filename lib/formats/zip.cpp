@@ -17,13 +17,13 @@ constexpr std::uint32_t end_signature = 0x06054b50, end64_signature = 0x06064b50
 constexpr std::uint32_t locator64_signature = 0x07064b50;
 constexpr std::size_t local_size = 30, central_size = 46, end_size = 22, end64_size = 56;
 constexpr std::uint64_t unknown32 = 0xffffffff;
-/// What deflate can make of one byte at most, and the few bytes of a block's start.
+/// The most bytes that deflate can make of one byte, and a margin for the start of a block.
 constexpr std::uint64_t most_ratio = 1032, most_extra = 64;
 
-/// Little-endian numbers of an archive; the caller has checked the place.
-class Reader {
+/// Reads little-endian numbers from an archive; callers check the offsets.
+class ZipReader {
 public:
-  explicit Reader(const Bytes& archive) : text_(archive.text()) {}
+  explicit ZipReader(const Bytes& archive) : text_(archive.text()) {}
   std::uint64_t number(std::uint64_t at, std::size_t bytes) const {
     std::uint64_t value = 0;
     for (std::size_t i = bytes; i-- > 0;)
@@ -36,7 +36,7 @@ public:
   std::string_view text(std::uint64_t at, std::uint64_t size) const {
     return text_.substr(at, size);
   }
-  /// Whether [at, at + size) lies before `end`.
+  /// Whether [at, at + size) is before `end`.
   static bool inside(std::uint64_t at, std::uint64_t size, std::uint64_t end) {
     return at <= end && size <= end - at;
   }
@@ -45,12 +45,12 @@ private:
   std::string_view text_;
 };
 
-struct Directory {
+struct ZipDirectory {
   std::uint64_t offset = 0, size = 0, members = 0;
 };
 
-/// Where the end record lies: it is the archive's last, but for a comment of up to 64 KiB.
-std::uint64_t find_end(const Bytes& archive, const Reader& reader, const std::string& where) {
+/// The offset of the end record, after which only a comment of up to 64 KiB may follow.
+std::uint64_t find_end(const Bytes& archive, const ZipReader& reader, const std::string& where) {
   if (archive.size < end_size)
     fail("{}: cut short: no ZIP archive has {} bytes", where, archive.size);
   std::uint64_t end = archive.size - end_size;
@@ -61,20 +61,21 @@ std::uint64_t find_end(const Bytes& archive, const Reader& reader, const std::st
   return end;
 }
 
-Directory find_directory(const Bytes& archive, const Reader& reader, const std::string& where) {
+ZipDirectory find_directory(const Bytes& archive, const ZipReader& reader,
+                            const std::string& where) {
   const std::uint64_t end = find_end(archive, reader, where);
-  Directory directory{reader.u32(end + 16), reader.u32(end + 12), reader.u16(end + 10)};
+  ZipDirectory directory{reader.u32(end + 16), reader.u32(end + 12), reader.u16(end + 10)};
   if (reader.u16(end + 4) != 0 || reader.u16(end + 8) != reader.u16(end + 10))
     fail("{}: part of a ZIP archive in several files, which is not read", where);
   std::uint64_t limit = end;
   if (end >= 20 && reader.u32(end - 20) == locator64_signature) {
     const std::uint64_t end64 = reader.u64(end - 12);
-    if (!Reader::inside(end64, end64_size, end - 20) || reader.u32(end64) != end64_signature)
-      fail("{}: the ZIP64 record is not where it is said to be", where);
+    if (!ZipReader::inside(end64, end64_size, end - 20) || reader.u32(end64) != end64_signature)
+      fail("{}: the ZIP64 record is not at the given offset", where);
     directory = {reader.u64(end64 + 48), reader.u64(end64 + 40), reader.u64(end64 + 32)};
     limit = end64;
   }
-  if (!Reader::inside(directory.offset, directory.size, limit))
+  if (!ZipReader::inside(directory.offset, directory.size, limit))
     fail("{}: the ZIP directory claims {} bytes at {}, outside of the file", where, directory.size,
          directory.offset);
   if (directory.members > directory.size / central_size)
@@ -83,9 +84,9 @@ Directory find_directory(const Bytes& archive, const Reader& reader, const std::
   return directory;
 }
 
-/// ZIP64's extra field has, in this order, those of the three that did not fit into 32 bits.
-void read_zip64(const Reader& reader, const ZipMember& member, std::uint64_t at, std::uint64_t size,
-                std::initializer_list<std::uint64_t*> fields) {
+/// Reads ZIP64's extra field, which has, in this order, the fields that do not fit into 32 bits.
+void read_zip64(const ZipReader& reader, const ZipMember& member, std::uint64_t at,
+                std::uint64_t size, std::initializer_list<std::uint64_t*> fields) {
   const bool wanted = std::ranges::any_of(fields, [](auto* f) { return *f == unknown32; });
   if (!wanted) return;
   while (size >= 4) {
@@ -105,24 +106,24 @@ void read_zip64(const Reader& reader, const ZipMember& member, std::uint64_t at,
     at += 4 + length;
     size -= 4 + length;
   }
-  // Exactly 4 GiB - 1 without the field is what it says; the bounds below decide.
+  // Without the field the value is exactly 4 GiB - 1, which the callers check against the archive.
 }
 
-/// Checks the header that lies before the member's bytes, and finds where they start.
-void locate(const Reader& reader, ZipMember& member, std::uint64_t header, std::uint64_t limit) {
-  if (!Reader::inside(header, local_size, limit) || reader.u32(header) != local_signature)
-    fail("{}: no member at {}, where the ZIP directory says", member.where, header);
+/// Checks the header before the member's bytes, and finds their offset.
+void locate(const ZipReader& reader, ZipMember& member, std::uint64_t header, std::uint64_t limit) {
+  if (!ZipReader::inside(header, local_size, limit) || reader.u32(header) != local_signature)
+    fail("{}: no member at {}, the offset in the ZIP directory", member.where, header);
   const std::uint64_t names = reader.u16(header + 26), extra = reader.u16(header + 28);
   member.offset = header + local_size + names + extra;
-  if (!Reader::inside(member.offset, member.packed, limit))
+  if (!ZipReader::inside(member.offset, member.packed, limit))
     fail("{}: claims {} bytes at {}, beyond the archive's directory", member.where, member.packed,
          header);
   if (reader.text(header + local_size, names) != member.name)
-    fail("{}: is called '{}' where it lies", member.where,
+    fail("{}: is called '{}' in its own header", member.where,
          shown(reader.text(header + local_size, names)));
 }
 
-/// A running inflate that cleans up after itself.
+/// Inflates a member, and frees zlib's state at the end.
 class Inflater {
 public:
   Inflater(const Bytes& archive, const ZipMember& member) : member_(member) {
@@ -156,7 +157,7 @@ public:
     }
     return done;
   }
-  /// Whether the member ends here: nothing more comes out, and nothing is left to go in.
+  /// Whether the member ends here: there is neither more output nor input left.
   bool at_end() {
     std::byte more;
     return read(&more, 1) == 0 && packed_left_ == 0 && stream_.avail_in == 0;
@@ -181,26 +182,26 @@ void require_crc(const ZipMember& member, std::uint32_t crc) {
 } // namespace
 
 std::string zip_comment(const Bytes& archive) {
-  const std::uint64_t end = find_end(archive, Reader(archive), shown(archive.name));
+  const std::uint64_t end = find_end(archive, ZipReader(archive), shown(archive.name));
   return std::string(archive.text().substr(end + end_size));
 }
 
 std::vector<ZipMember> zip_members(const Bytes& archive) {
-  const Reader reader(archive);
+  const ZipReader reader(archive);
   const std::string where = shown(archive.name);
-  const Directory directory = find_directory(archive, reader, where);
+  const ZipDirectory directory = find_directory(archive, reader, where);
 
   std::vector<ZipMember> members;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places; // first and last byte + 1
   std::uint64_t at = directory.offset;
   const std::uint64_t limit = directory.offset + directory.size;
   for (std::uint64_t i = 0; i < directory.members; ++i) {
-    if (!Reader::inside(at, central_size, limit) || reader.u32(at) != central_signature)
+    if (!ZipReader::inside(at, central_size, limit) || reader.u32(at) != central_signature)
       fail("{}: entry {} of the ZIP directory is damaged", where, i);
     const std::uint64_t flags = reader.u16(at + 8), method = reader.u16(at + 10);
     const std::uint64_t names = reader.u16(at + 28), extra = reader.u16(at + 30);
     const std::uint64_t comment = reader.u16(at + 32);
-    if (!Reader::inside(at + central_size, names + extra + comment, limit))
+    if (!ZipReader::inside(at + central_size, names + extra + comment, limit))
       fail("{}: entry {} of the ZIP directory is damaged", where, i);
 
     ZipMember member;
@@ -249,8 +250,8 @@ std::string zip_start(const Bytes& archive, const ZipMember& member, std::size_t
 
 namespace {
 
-/// A stored member is used where it lies, if that is aligned. One pass checks and copies it; of a
-/// mapped archive it leaves no pages behind.
+/// Verifies a stored member, and uses it in place if it is aligned. One pass checks and copies it,
+/// and drops the pages of a mapped archive from memory.
 std::shared_ptr<const std::byte> stored(const Bytes& archive, const ZipMember& member,
                                         std::size_t skip, std::size_t alignment) {
   constexpr std::size_t step = std::size_t{1} << 20;
@@ -282,7 +283,7 @@ std::shared_ptr<const std::byte> zip_read(const Bytes& archive, const ZipMember&
   auto* first = reinterpret_cast<std::byte*>(start.data());
   if (inflater.read(first, skip) != skip || inflater.read(data.get(), size) != size ||
       !inflater.at_end())
-    fail("{}: damaged: not the {} bytes that the ZIP directory says", member.where, member.size);
+    fail("{}: damaged: not {} bytes, as given in the ZIP directory", member.where, member.size);
   require_crc(member, crc_of(crc_of(0, first, skip), data.get(), size));
   return data;
 }

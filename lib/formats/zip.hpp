@@ -16,14 +16,14 @@ struct ZipMember {
   std::uint64_t offset = 0; ///< where its bytes start
 };
 
-/// All members: the directory, every local header, sizes and overlaps are checked.
+/// All members; the directory, every local header, sizes and overlaps are checked.
 std::vector<ZipMember> zip_members(const Bytes& archive);
-/// The comment behind the directory, up to 64 KiB.
+/// The comment at the archive's end, up to 64 KiB.
 std::string zip_comment(const Bytes& archive);
-/// The first `count` bytes of a member (fewer where it is shorter).
+/// The first `count` bytes of a member (fewer if it is shorter).
 std::string zip_start(const Bytes& archive, const ZipMember& member, std::size_t count);
-/// The bytes of a member after its first `skip`, checksum verified; a stored one is copied only
-/// where it is not aligned.
+/// The bytes of a member after its first `skip`, with the checksum verified; a stored member is
+/// copied only if it is not aligned.
 std::shared_ptr<const std::byte> zip_read(const Bytes& archive, const ZipMember& member,
                                           std::size_t skip, std::size_t alignment);
 

@@ -1,7 +1,7 @@
 #include <mha/forward/embedding.hpp>
 
 #include <mha/forward/norm.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -2,7 +2,7 @@
 
 #include <mha/load/broadcast.hpp>
 #include <mha/load/narrowing.hpp>
-#include <mha/tensor/place.hpp>
+#include <mha/tensor/parts.hpp>
 #include <mha/tensor/precision.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include <mha/load/narrowing.hpp>
 
-#include <mha/tensor/place.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <array>
 #include <cmath>

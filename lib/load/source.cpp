@@ -1,10 +1,9 @@
 #include <mha/load/source.hpp>
 
-#include <mha/files/component.hpp>
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
-#include <mha/formats/raw.hpp>
 #include <mha/system/characters.hpp>
 #include <mha/system/parse.hpp>
 

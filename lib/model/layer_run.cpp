@@ -2,7 +2,7 @@
 
 #include <mha/observe/several.hpp>
 #include <mha/schedule/tiles.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include <mha/model/text.hpp>
 
-#include <mha/files/stream.hpp>
+#include <mha/files/bytes.hpp>
 #include <mha/files/text.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/system/error.hpp>

@@ -1,7 +1,7 @@
 #include <mha/observe/not_finite.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/tensor/place.hpp>
+#include <mha/tensor/parts.hpp>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <mha/kernels/matrix.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/words.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <cstring>
 

@@ -2,8 +2,8 @@
 
 #include <mha/files/output_file.hpp>
 #include <mha/files/text.hpp>
-#include <mha/formats/create.hpp>
 #include <mha/formats/flat.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/layer/fingerprint.hpp>
 #include <mha/ranks/ranks.hpp>
 

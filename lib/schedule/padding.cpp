@@ -4,7 +4,7 @@
 #include <mha/schedule/tiles.hpp>
 #include <mha/schedule/visible.hpp>
 #include <mha/system/parallel.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <algorithm>
 

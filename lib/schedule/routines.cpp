@@ -1,7 +1,7 @@
 #include <mha/schedule/routines.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/tensor/stored.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include <mha/system/clock.hpp>
 #include <mha/system/limits.hpp>
 #include <mha/system/parallel.hpp>
-#include <mha/tensor/stored.hpp>
+#include <mha/tensor/storage.hpp>
 
 namespace mha {
 

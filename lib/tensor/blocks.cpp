@@ -1,5 +1,5 @@
-// The block types of ggml, from the layouts of its blocks. Scales are float16; a product or a sum
-// is rounded to float32 where ggml rounds it, so that the bits are the same.
+// The block types of ggml. Scales are float16. Products and sums are rounded to float32 at the same
+// points as in ggml, so that the bits are the same.
 
 #include <mha/tensor/blocks.hpp>
 
@@ -24,7 +24,7 @@ struct Block {
   }
 };
 
-/// What is wanted of an element: its number, or its step. What is not asked for is not computed.
+/// Whether an element's number or its step is computed; the other is not.
 enum class Wanted : std::uint8_t { number, step };
 template <Wanted wanted> float pick(float number, float step) {
   return wanted == Wanted::number ? number : std::fabs(step);
@@ -33,8 +33,9 @@ float real(int level) {
   return static_cast<float>(level);
 }
 
-// Blocks of 32. Four bits an element: low halves of the bytes are elements 0 to 15, high ones 16 to
-// 31. `fifth`: where the 32 fifth bits begin, bit j of element j; 0: there are none.
+// Blocks of 32 with four bits an element: the low halves of the bytes are elements 0 to 15, the
+// high halves 16 to 31. `fifth` is the offset of the 32 fifth bits, bit j of element j, or 0 if
+// there are none.
 template <Wanted wanted, std::size_t quants, std::size_t fifth, bool has_minimum>
 void nibbles(const std::byte* bytes, float* to) {
   const Block block{bytes};
@@ -66,9 +67,9 @@ template <Wanted wanted> void mxfp4(const std::byte* bytes, float* to) {
   }
 }
 
-// Blocks of 256: sub-blocks with scales of few bits, which the block's own scale multiplies.
+// Blocks of 256: sub-blocks have scales of a few bits, which the block's own scale multiplies.
 
-/// 16 sub-blocks of 16. Every 128 elements four passes take two bits more of the same 32 bytes.
+/// 16 sub-blocks of 16. 128 elements share 32 bytes, and each group of 32 takes the next two bits.
 template <Wanted wanted> void q2_K(const std::byte* bytes, float* to) {
   const Block block{bytes};
   const float d = block.half(80), least = block.half(82);
@@ -83,7 +84,8 @@ template <Wanted wanted> void q2_K(const std::byte* bytes, float* to) {
   }
 }
 
-/// As Q2_K with a third bit, whose mask moves on by one every 32 elements, and scales of six bits.
+/// Like Q2_K, with scales of six bits and a third bit, whose position moves by one every 32
+/// elements.
 template <Wanted wanted> void q3_K(const std::byte* bytes, float* to) {
   const Block block{bytes};
   const float d = block.half(108);
@@ -99,7 +101,7 @@ template <Wanted wanted> void q3_K(const std::byte* bytes, float* to) {
   }
 }
 
-/// Scale and minimum, six bits each, of sub-block j of Q4_K and Q5_K: 12 bytes from `first` on.
+/// Scale and minimum of sub-block j of Q4_K and Q5_K, six bits each, from the 12 bytes at `first`.
 std::pair<int, int> scale_and_minimum(Block block, std::size_t first, std::size_t j) {
   const auto q = [&](std::size_t i) { return block[first + i]; };
   if (j < 4) return {static_cast<int>(q(j) & 63), static_cast<int>(q(j + 4) & 63)};
@@ -107,8 +109,8 @@ std::pair<int, int> scale_and_minimum(Block block, std::size_t first, std::size_
           static_cast<int>(q(j + 4) >> 4 | (q(j) >> 6) << 4)};
 }
 
-/// 8 sub-blocks of 32. Every 64 elements share 32 bytes, low halves first. `fifth`: as in
-/// nibbles(), but a byte of them holds the bits of its place in all 8 sub-blocks.
+/// 8 sub-blocks of 32. 64 elements share 32 bytes, low halves first. `fifth` is as in nibbles(),
+/// but each byte has the bits of one position in all 8 sub-blocks.
 template <Wanted wanted, std::size_t quants, std::size_t fifth>
 void nibbles_K(const std::byte* bytes, float* to) {
   const Block block{bytes};
@@ -125,8 +127,8 @@ void nibbles_K(const std::byte* bytes, float* to) {
   }
 }
 
-/// 16 sub-blocks of 16 with scales of eight bits. Every 128 elements: four bits from 64 bytes, low
-/// halves first, and two bits from 32 bytes.
+/// 16 sub-blocks of 16 with scales of eight bits. 128 elements take four bits each from 64 bytes,
+/// low halves first, and two bits each from 32 bytes.
 template <Wanted wanted> void q6_K(const std::byte* bytes, float* to) {
   const Block block{bytes};
   const float d = block.half(208);
@@ -160,7 +162,7 @@ constexpr std::array<BlockType, 11> all_block_types{{
 Tensor each_block(const BlockType& type, void (*of_block)(const std::byte*, float*),
                   const std::byte* data, const Shape& shape) {
   if (shape.empty() || shape.back() % type.elements != 0)
-    fail("a row of {} is no whole number of {}'s blocks of {}", to_string(shape), type.name,
+    fail("a row of {} is not a whole number of {}'s blocks of {}", to_string(shape), type.name,
          type.elements);
   Tensor values = Tensor::uninitialised(DType::f32, shape);
   float* to = values.as_mutable<float>().data();

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that files store in blocks: small integers, and scales that a block shares.
+// Block-quantised numbers: small integers with scales that a block shares.
 
 #include <mha/tensor/tensor.hpp>
 
@@ -8,25 +8,25 @@
 
 namespace mha {
 
-/// A type of elements that come in blocks. A block never crosses the end of a row (the last axis).
+/// A block type. A block never crosses the end of a row (the last axis).
 struct BlockType {
   std::string_view name;    ///< "Q4_K"
   std::size_t elements = 0; ///< of a block
   std::size_t bytes = 0;    ///< of a block
-  /// The numbers of a block, in float32 as ggml computes them: `elements` of them.
+  /// Writes the block's `elements` numbers in float32, as ggml computes them.
   void (*decode)(const std::byte* block, float* values) = nullptr;
-  /// At each number, how far the neighbouring ones lie that the block could have stored: twice what
-  /// rounding can have cost. Of two distances, the larger.
+  /// Writes, for each number, the distance to the next number that the block can represent (the
+  /// larger of the two), which is twice the largest rounding error.
   void (*steps)(const std::byte* block, float* values) = nullptr;
 };
 
-/// Every type of blocks that is read.
+/// All supported block types.
 MHA_API std::span<const BlockType> block_types();
 /// The type of that name, or nullptr.
 MHA_API const BlockType* find_block_type(std::string_view name);
 
-/// The numbers of `shape`, whose last axis is whole blocks that lie one after the other from `data`
-/// on; or their steps.
+/// The numbers of an array of `shape`, or their steps, from consecutive blocks at `data`. The last
+/// axis must be a whole number of blocks.
 MHA_API Tensor decoded(const BlockType& type, const std::byte* data, const Shape& shape);
 MHA_API Tensor steps_of(const BlockType& type, const std::byte* data, const Shape& shape);
 

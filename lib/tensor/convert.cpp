@@ -1,5 +1,6 @@
-// Numbers from one dtype into another. A pair of dtypes is one loop, which the compiler vectorises.
+// Conversion between dtypes. Each pair of dtypes has its own loop, which the compiler vectorises.
 
+#include <mha/system/cpu.hpp>
 #include <mha/tensor/halves.hpp>
 #include <mha/tensor/tensor.hpp>
 
@@ -14,7 +15,7 @@ namespace mha {
 
 namespace {
 
-// Storage of the two 2-byte floats, so that overloads can tell them from integers and each other.
+// Types for the two 2-byte floats and bool, so that overloads can distinguish them from integers.
 struct Half {
   std::uint16_t bits;
 };
@@ -63,7 +64,7 @@ inline Brain narrow_brain(float value) {
   return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 
-/// double to float by rounding to odd, after which a second rounding to fewer bits is right.
+/// Rounds double to float by rounding to odd, so that a second rounding to fewer bits is correct.
 inline float to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(nearest);
@@ -73,7 +74,7 @@ inline float to_odd(double value) {
   return std::bit_cast<float>(away ? bits - 1 : bits + 1);
 }
 
-/// Any element as a number of C++: halves as float, bool as 0 or 1.
+/// A stored element as a C++ number: halves as float, bool as 0 or 1.
 template <class T> inline auto number(T stored) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, Brain>)
     return widen(stored);
@@ -83,7 +84,7 @@ template <class T> inline auto number(T stored) {
     return stored;
 }
 
-/// A number in the form of To: nearest even for floats; integers saturate, NaN becomes 0.
+/// A number as a stored To: floats round to nearest even, integers saturate, NaN becomes 0.
 template <class To, class From> inline To stored(From value) {
   if constexpr (std::is_same_v<To, Bool>) {
     return {static_cast<std::uint8_t>(value != From{0})};
@@ -146,6 +147,14 @@ template <class Use> void with_type(DType dtype, Use use) {
   }
 }
 
+/// The processor's own instructions for halves, or nullptr.
+const HalfKernels* half_kernels() {
+#if defined(__x86_64__)
+  if (runs_avx2()) return &avx2_halves;
+#endif
+  return nullptr;
+}
+
 } // namespace
 
 float from_half(std::uint16_t bits) {
@@ -168,14 +177,14 @@ void convert(const std::byte* from, DType from_dtype, std::byte* to, DType to_dt
     std::memcpy(to, from, count * size_of(to_dtype));
     return;
   }
-  if (from_dtype == DType::f32 && to_dtype == DType::f16 &&
-      narrow_to_halves(reinterpret_cast<const float*>(from), reinterpret_cast<std::uint16_t*>(to),
-                       count))
-    return;
-  if (from_dtype == DType::f16 && to_dtype == DType::f32 &&
-      widen_halves(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<float*>(to),
-                   count))
-    return;
+  if (const HalfKernels* const halves = half_kernels()) {
+    if (from_dtype == DType::f32 && to_dtype == DType::f16)
+      return halves->narrow(reinterpret_cast<const float*>(from),
+                            reinterpret_cast<std::uint16_t*>(to), count);
+    if (from_dtype == DType::f16 && to_dtype == DType::f32)
+      return halves->widen(reinterpret_cast<const std::uint16_t*>(from),
+                           reinterpret_cast<float*>(to), count);
+  }
   with_type(from_dtype, [&]<class From>(From) {
     with_type(to_dtype, [&]<class To>(To) {
       const auto* source = reinterpret_cast<const From*>(from);

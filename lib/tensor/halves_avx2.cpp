@@ -2,7 +2,7 @@
 
 #if defined(__AVX2__)
 
-#include <mha/tensor/halves_kernels.hpp>
+#include <mha/tensor/halves.hpp>
 
 #include <immintrin.h>
 
@@ -15,7 +15,7 @@ __m128i narrowed(__m256 x) {
   return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
 }
 
-void narrow(const float* from, std::uint16_t* to, std::size_t n) {
+void narrow_f16c(const float* from, std::uint16_t* to, std::size_t n) {
   std::size_t i = 0;
   for (; i + width <= n; i += width)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), narrowed(_mm256_loadu_ps(from + i)));
@@ -24,7 +24,7 @@ void narrow(const float* from, std::uint16_t* to, std::size_t n) {
         _mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(from[i]), _MM_FROUND_TO_NEAREST_INT), 0));
 }
 
-void widen(const std::uint16_t* from, float* to, std::size_t n) {
+void widen_f16c(const std::uint16_t* from, float* to, std::size_t n) {
   std::size_t i = 0;
   for (; i + width <= n; i += width)
     _mm256_storeu_ps(to + i,
@@ -34,7 +34,7 @@ void widen(const std::uint16_t* from, float* to, std::size_t n) {
 
 } // namespace
 
-constexpr HalfKernels avx2_halves = {narrow, widen};
+constexpr HalfKernels avx2_halves = {narrow_f16c, widen_f16c};
 
 } // namespace mha
 

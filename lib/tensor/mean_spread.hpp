@@ -1,5 +1,5 @@
 #pragma once
-// Means and standard deviations of numbers that are not kept.
+// Running mean and standard deviation.
 
 #include <cmath>
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace mha {
 
-/// The mean and the spread of numbers that come one after the other (Welford 1962: a sum of squares
-/// would cancel).
+/// The mean and standard deviation of numbers that are added one by one, by Welford's method
+/// (1962), because a sum of squares would cancel.
 struct MeanSpread {
   std::size_t count = 0;
   double centre = 0;  ///< the mean so far
@@ -21,7 +21,7 @@ struct MeanSpread {
     squares += before * (number - centre);
   }
   std::optional<double> mean() const { return count > 0 ? std::optional(centre) : std::nullopt; }
-  /// √(Σ (x − mean)² / (n − 1)); nothing of fewer than two numbers.
+  /// √(Σ (x − mean)² / (n − 1)); nothing for fewer than two numbers.
   std::optional<double> deviation() const {
     if (count < 2) return std::nullopt;
     return std::sqrt(squares / static_cast<double>(count - 1));

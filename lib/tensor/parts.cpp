@@ -1,12 +1,14 @@
 #include <mha/tensor/parts.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace mha {
 
 namespace {
 
-/// Copies the runs [first, first + count) along an axis, one behind the other.
+/// Copies the ranges [first, first + count) along an axis, one after the other.
 Tensor runs_of(const Tensor& tensor, std::size_t axis, std::span<const std::size_t> firsts,
                std::size_t count) {
   Shape shape = tensor.shape();
@@ -34,6 +36,17 @@ Tensor part_of_axis(const Tensor& tensor, std::size_t axis, std::size_t first, s
 Tensor at_positions(const Tensor& tensor, std::size_t axis,
                     std::span<const std::size_t> positions) {
   return runs_of(tensor, axis, positions, 1);
+}
+
+std::vector<std::size_t> place_of(const Shape& shape, std::size_t index) {
+  std::vector<std::size_t> place(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0; index /= shape[axis])
+    place[axis] = index % shape[axis];
+  return place;
+}
+
+std::string place_text(const Shape& shape, std::size_t index) {
+  return fmt::format("[{}]", fmt::join(place_of(shape, index), ", "));
 }
 
 } // namespace mha

@@ -1,5 +1,5 @@
 #pragma once
-// The two precisions in which layers are computed, as types.
+// Chooses the C++ type for the two precisions of computation.
 
 #include <mha/tensor/tensor.hpp>
 

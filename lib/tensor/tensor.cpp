@@ -2,7 +2,7 @@
 
 #include <mha/system/characters.hpp>
 #include <mha/system/memory.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ namespace {
 struct DTypeRow {
   DType dtype;
   std::size_t size;
-  std::string_view name;                  ///< as NumPy names it; printed
-  std::array<std::string_view, 3> others; ///< also understood
+  std::string_view name;                  ///< NumPy's name, which is printed
+  std::array<std::string_view, 3> others; ///< accepted as well
 };
 
 constexpr std::array<DTypeRow, 13> dtypes{{
@@ -49,7 +49,7 @@ static_assert([] {
 
 const DTypeRow& row_of(DType dtype) {
   const auto number = static_cast<std::size_t>(dtype);
-  if (number >= dtypes.size()) fail("DType({}) is no dtype", number);
+  if (number >= dtypes.size()) fail("DType({}) is not a dtype", number);
   return dtypes[number];
 }
 
@@ -93,7 +93,7 @@ std::string to_string(const Shape& shape) {
 }
 
 std::size_t count_of(const Shape& shape) {
-  // Axes of length 0 are left out of the check's product, so that strides cannot overflow either.
+  // Axes of length 0 are left out of the product, so that strides cannot overflow either.
   std::size_t product = sizeof(double);
   bool none = false;
   for (const std::size_t length : shape) {
@@ -119,8 +119,8 @@ Tensor sparse_zeros(DType dtype, Shape shape) {
 
 Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data)
     : Tensor(Content{dtype, std::move(shape), std::move(data), true}) {
-  // Memory of no elements may have no address (std::vector's has none): the array is there all the
-  // same.
+  // The memory of an empty array may be a null pointer, as with std::vector; an address marks the
+  // tensor as not empty().
   alignas(std::max_align_t) static constexpr std::byte no_elements{};
   if (count() == 0 && empty())
     *this = {dtype, this->shape(), {std::shared_ptr<const void>(), &no_elements}};
@@ -164,9 +164,9 @@ void Tensor::refuse_writing() {
 
 namespace {
 
-/// Copies a strided array into a dense one: `shape` and `strides` (in elements) of the source, in
-/// the order of the result. Where another axis than the last is contiguous in the source, both run
-/// in tiles, so that each cache line that is fetched is used whole.
+/// Copies a strided array into a dense one. `shape` and `strides` (in elements) are those of the
+/// source, in the axis order of the result. If an axis other than the last is contiguous in the
+/// source, both are tiled, so that every fetched cache line is fully used.
 template <class Word> void gather(const Word* from, const Shape& shape,
                                   const std::vector<std::ptrdiff_t>& strides, Word* to) {
   const std::size_t rank = shape.size();
@@ -294,20 +294,20 @@ Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
                 const std::vector<std::ptrdiff_t>& strides,
                 const std::shared_ptr<const void>& owner) {
   if (strides.size() != shape.size())
-    fail("borrowed: {} strides for the shape {}: one an axis expected", strides.size(),
+    fail("borrowed: {} strides for the shape {}: one per axis expected", strides.size(),
          to_string(shape));
   if (count_of(shape) == 0) return {dtype, shape};
   if (!data)
     fail("borrowed: a null pointer for the shape {}: its numbers expected", to_string(shape));
   const std::shared_ptr<const std::byte> memory(owner, data);
-  const auto lies_as = [](const Shape& lengths, const std::vector<std::ptrdiff_t>& steps) {
+  const auto is_dense = [](const Shape& lengths, const std::vector<std::ptrdiff_t>& steps) {
     const std::vector<std::ptrdiff_t> dense = dense_strides(lengths);
     for (std::size_t axis = 0; axis < lengths.size(); ++axis)
       if (lengths[axis] > 1 && steps[axis] != dense[axis]) return false;
     return true;
   };
-  if (lies_as(shape, strides)) return Tensor(dtype, shape, memory).read_only();
-  if (shape.size() == 2 && lies_as({shape[1], shape[0]}, {strides[1], strides[0]}))
+  if (is_dense(shape, strides)) return Tensor(dtype, shape, memory).read_only();
+  if (shape.size() == 2 && is_dense({shape[1], shape[0]}, {strides[1], strides[0]}))
     return transposed_when_read({dtype, {shape[1], shape[0]}, memory});
   return copy_of(ArrayView{dtype, data, shape, strides});
 }

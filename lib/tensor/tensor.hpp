@@ -1,5 +1,5 @@
 #pragma once
-// Arrays as they lie in files and in memory: dtype, shape, bytes.
+// Arrays of numbers in files and in memory: dtype, shape, bytes.
 
 #include <mha/system/error.hpp>
 
@@ -49,7 +49,7 @@ MHA_API std::string to_string(const Shape& shape);
 /// The number of elements; throws Error where it, or its bytes as f64, would overflow std::size_t.
 MHA_API std::size_t count_of(const Shape& shape);
 
-/// The C++ type of a dtype that is computed with.
+/// The dtype of the C++ types float and double, in which layers are computed.
 template <class T> inline constexpr DType dtype_of = DType::f32;
 template <> inline constexpr DType dtype_of<double> = DType::f64;
 
@@ -80,26 +80,27 @@ template <class T> constexpr bool is_type_of(DType dtype) {
 struct StoredMatrix;
 
 /// A dense row-major array. Copies share the memory, which may be owned or a mapped file. Only the
-/// maker of a tensor writes into it, before it is handed on; results are read-only. Memory is
+/// creator of a tensor writes into it, before others use it; results are read-only. Memory is
 /// aligned for its dtype.
 class MHA_API Tensor {
 public:
   Tensor() = default;
   /// New memory, zeroed lazily by the system (a page that is never written costs nothing).
   Tensor(DType dtype, Shape shape);
-  /// New memory whose contents are anything: every element is to be written.
+  /// New memory with undefined contents, so every element must be written.
   static Tensor uninitialised(DType dtype, Shape shape);
-  /// Shares memory of another owner: `data` keeps it (an aliasing pointer into a mapping).
-  /// Read-only.
+  /// A read-only tensor over shared memory; `data` keeps it alive (an aliasing pointer into a
+  /// mapping).
   Tensor(DType dtype, Shape shape, std::shared_ptr<const std::byte> data);
-  /// A matrix of `cols` columns that lies in another form: its numbers are made, once for all
-  /// copies, when they are first read. Products read the stored form itself (stored()).
+  /// A matrix of `cols` columns that is stored in another form. Its numbers are computed when they
+  /// are first read, once for all copies. Products read the stored form itself (stored()).
   static Tensor of_stored(StoredMatrix stored, std::size_t cols, DType dtype);
   /// A copy of numbers, for tests and small results.
   template <class T> static Tensor of(const Shape& shape, std::span<const T> values);
 
   ///@{
-  /// What it is: whether it is there at all, its element type, shape, axes, elements and bytes.
+  /// Whether the tensor has no contents; its element type, shape, and numbers of axes, elements and
+  /// bytes.
   bool empty() const { return !content().data && !content().later; }
   DType dtype() const { return content().dtype; }
   const Shape& shape() const& { return content().shape; }
@@ -118,30 +119,30 @@ public:
   }
   std::shared_ptr<const std::byte> share() && { return std::as_const(*this).share(); }
   ///@}
-  /// For the maker of the tensor only. Throws Error where it is read-only.
+  /// For the creator of the tensor only. Throws Error if it is read-only.
   std::byte* raw_mutable() {
     if (content().read_only) refuse_writing();
     return const_cast<std::byte*>(raw());
   }
-  /// The form in which a matrix is stored, where that is another one; else null.
+  /// The stored form of a matrix that is stored in another form; else null.
   const StoredMatrix* stored() const;
 
   ///@{
-  /// The elements as T, for as long as a tensor of that memory lives: keep the tensor by a name.
-  /// Throws Error where T is not the C++ type of dtype() (float, double; std::uint8_t or bool for
-  /// bool, std::uint16_t for the bits of half precision).
+  /// The elements as T. The span is valid while a tensor with this memory lives, so keep the tensor
+  /// in a variable. Throws Error if T is not the C++ type of dtype() (float, double; std::uint8_t
+  /// or bool for bool, std::uint16_t for the bits of half precision).
   template <class T> std::span<const T> as() const& {
     if (!is_type_of<T>(dtype())) refuse_type(dtype_for<T>());
     return {reinterpret_cast<const T*>(raw()), count()};
   }
   template <class T> std::span<const T> as() const&& = delete;
   ///@}
-  /// The same for the maker of the tensor only. Throws Error, too, where it is read-only.
+  /// The same for the creator of the tensor only. Also throws Error if it is read-only.
   template <class T> std::span<T> as_mutable() & {
     if (!is_type_of<T>(dtype())) refuse_type(dtype_for<T>());
     return {reinterpret_cast<T*>(raw_mutable()), count()};
   }
-  /// The same tensor, through which nothing is written any more: nor through its copies.
+  /// The same tensor, but neither it nor its copies can be written.
   Tensor read_only() const;
 
   /// The same elements under another shape of equal count; throws Error otherwise.
@@ -151,8 +152,8 @@ public:
 
 private:
   friend MHA_API Tensor sparse_zeros(DType dtype, Shape shape);
-  struct Later; ///< a stored matrix, and the memory that is made of it
-  /// What copies of a tensor share: a copy counts one owner more, and no shape is copied.
+  struct Later; ///< a stored matrix, and the memory for its numbers once they are computed
+  /// The state that copies of a tensor share, so that copying a tensor does not copy its shape.
   struct Content {
     DType dtype = DType::f32;
     Shape shape;
@@ -172,27 +173,26 @@ private:
   std::shared_ptr<const Content> content_;
 };
 
-/// Where the numbers of a matrix lie: columns [first, …) of `matrix`, or its rows where it is
-/// stored transposed; in its own floating type.
+/// The stored form of a matrix: columns [first, …) of `matrix`, or its rows if it is stored
+/// transposed, in the floating type of `matrix`.
 struct StoredMatrix {
   Tensor matrix;           ///< two axes
   bool transposed = false; ///< element (i, j) is matrix[first + j][i]; else matrix[i][first + j]
-  std::size_t first = 0;   ///< the column, or row, that column 0 is
+  std::size_t first = 0;   ///< the column (or row) of `matrix` that is column 0
 };
 
 /// The same numbers in another dtype (rounded to nearest even; ints to floats and back; bool from
 /// "not zero"). Shares memory where nothing changes.
 MHA_API Tensor convert(const Tensor& tensor, DType dtype);
-/// The numbers rounded to those that `dtype` has, in the tensor's own dtype.
+/// The numbers rounded to the precision of `dtype`, in the tensor's own dtype.
 MHA_API Tensor rounded_to(const Tensor& tensor, DType dtype);
 /// The axes in another order, made contiguous: result axis i is axis `order[i]` of `tensor`.
 MHA_API Tensor permuted(const Tensor& tensor, const std::vector<std::size_t>& order);
 /// The last two axes exchanged, made contiguous.
 MHA_API Tensor transposed(const Tensor& tensor);
 ///@{
-/// The same of matrices whose memory does not change any more, such as weights in a mapped file:
-/// nothing is copied before the numbers are read. The transpose; columns [first, first + count);
-/// another floating type.
+/// The transpose; columns [first, first + count); another floating type. For matrices whose memory
+/// does not change, such as weights in a mapped file: no numbers are copied before they are read.
 MHA_API Tensor transposed_when_read(const Tensor& matrix);
 MHA_API Tensor columns_when_read(const Tensor& matrix, std::size_t first, std::size_t count);
 MHA_API Tensor converted_when_read(const Tensor& matrix, DType dtype);
@@ -215,7 +215,7 @@ MHA_API void convert(const std::byte* from, DType from_dtype, std::byte* to, DTy
 /// A window into an array of f32 or f64: strides in elements. Does not own.
 struct ArrayView {
   ///@{
-  /// What is seen: element type, first element, shape, strides in elements.
+  /// Element type, first element, shape, strides in elements.
   DType dtype = DType::f32;
   const std::byte* data = nullptr;
   Shape shape;
@@ -223,11 +223,11 @@ struct ArrayView {
   ///@}
 };
 
-/// A tensor over memory that a program keeps, which neither goes nor changes before the last tensor
-/// that shares it. Strides are in elements, and may be negative or 0. An array in row-major order
-/// and the transpose of such a matrix are used where they lie; any other order is copied once,
-/// here. `owner`, where it is given, lives as long as the tensor. Throws Error where shape and
-/// strides have not as many axes.
+/// A tensor over the caller's memory, which must stay valid and unchanged until the last tensor
+/// that shares it is destroyed. Strides are in elements, and may be negative or 0. An array in
+/// row-major order and the transpose of such a matrix are used in place; any other order is copied.
+/// `owner`, if given, is kept as long as the tensor. Throws Error if the numbers of lengths and
+/// strides differ.
 MHA_API Tensor borrowed(DType dtype, const std::byte* data, const Shape& shape,
                         const std::vector<std::ptrdiff_t>& strides,
                         const std::shared_ptr<const void>& owner = nullptr);

@@ -4,8 +4,8 @@
 #include <mha/tokenizers/special_tokens.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 
+#include <mha/files/bytes.hpp>
 #include <mha/files/inputs.hpp>
-#include <mha/files/pointer.hpp>
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
 

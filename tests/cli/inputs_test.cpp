@@ -87,7 +87,7 @@ struct Inputs : Folder {
   }
 };
 
-const std::string would_replace = "would be replaced by what is made of it; give --output another";
+const std::string would_replace = "would be replaced by the output; give --output another";
 
 } // namespace
 
@@ -233,7 +233,7 @@ TEST_CASE("inputs: of what lies in a folder, only regular files are read") {
   };
   const auto only_regular = [](const std::string& name, const std::string& what) {
     return fmt::format(
-        "mha-inspect: {}: is {}; of what lies in a folder, only regular files are read\n", name,
+        "mha-inspect: {}: is {}; only regular files are read from a folder\n", name,
         what);
   };
   const Folder folder;
@@ -298,7 +298,7 @@ TEST_CASE("inputs: shapes of no numbers and many places are refused in every for
       INFO(source << " " << shape << " " << result.err);
       CHECK(result.code == 2);
       CHECK(one_line(result.err));
-      CHECK_THAT(result.err, Contains("an axis is 0, so no number stands behind its"));
+      CHECK_THAT(result.err, Contains("an axis is 0, so its"));
     }
   }
   // A batch without an item is a layer as any other.

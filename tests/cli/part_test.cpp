@@ -113,11 +113,11 @@ TEST_CASE_METHOD(NamedTensors, "convert: says what is wrong with parts") {
   CHECK_THAT(join({"p1.npz", "p3.npz"}), Contains("2 of 4 parts are missing: 2, 4; make them"));
   CHECK_THAT(join({"p1.npz", "p3.npz", "p4.npz"}),
              Contains("1 of 4 parts is missing: 2; make it with --part I/4"));
-  CHECK_THAT(join({"p1.npz", "p2.npz", "p3.npz", "p2.npz"}), Contains("part 2/4 is there twice"));
+  CHECK_THAT(join({"p1.npz", "p2.npz", "p3.npz", "p2.npz"}), Contains("part 2/4 appears twice"));
   CHECK_THAT(join({"p1.npz", "q2.npz"}), Contains("these do not belong together"));
   for (const std::string other : {"r2.npz", "s2.npz", "t2.npz"})
     CHECK_THAT(join({"p1.npz", other, "p3.npz", "p4.npz"}), Contains("parts of different runs"));
-  CHECK_THAT(join({"p1.npz", "tokens.json"}), Contains("tokens.json: no part of a dump"));
+  CHECK_THAT(join({"p1.npz", "tokens.json"}), Contains("tokens.json: not a part of a dump"));
   CHECK_THAT(join({"p1.npz", "X=p2.npz"}), Contains("these are joined alone"));
   CHECK_THAT(run({"show", folder.path("p2.npz")}).err,
              Contains("p2.npz: this is part 2/4 of a dump, which only `convert` reads"));

@@ -4,7 +4,6 @@
 #include "support/files.hpp"
 #include "support/reference.hpp"
 #include "support/run.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/tensor/tensor.hpp>
 

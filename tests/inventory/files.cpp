@@ -5,7 +5,6 @@
 
 #include "support/places.hpp"
 #include "support/run.hpp"
-#include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 #include <mha/system/words.hpp>
 

@@ -5,7 +5,7 @@
 
 #include "support/gguf_models.hpp"
 #include <mha/diagnose/hypotheses/themes.hpp>
-#include <mha/formats/gguf_architectures.hpp>
+#include <mha/formats/gguf_tables.hpp>
 #include <mha/heads/measures.hpp>
 #include <mha/layer/block.hpp>
 #include <mha/layer/names.hpp>

@@ -1,7 +1,7 @@
 #include "support/checkpoint.hpp"
 
 #include "support/compare.hpp"
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
 #include <mha/system/words.hpp>

@@ -2,7 +2,7 @@
 
 #include "support/library_input.hpp"
 #include "unit/formats/support.hpp"
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 
 namespace {
 

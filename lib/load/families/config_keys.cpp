@@ -1,6 +1,6 @@
 #include <mha/load/families/config_keys.hpp>
 
-#include <mha/files/own_keys.hpp>
+#include <mha/files/contents.hpp>
 #include <mha/system/one_of.hpp>
 #include <mha/system/words.hpp>
 

@@ -124,7 +124,7 @@ TEST_CASE("api: a number that is none of an enumeration", "[api]") {
   CHECK(error_of([&] { (void)cache.tensor(none); }) == "Stage(99) is no stage");
   CHECK(error_of([&] { (void)Patch::zero({none, 0}); }) == "Stage(99) is no stage");
   CHECK(error_of([&] { Model(data("bard-gpt2"), {.dtype = static_cast<DType>(99)}); }) ==
-        "DType(99) is no dtype");
+        "DType(99) is not a dtype");
   CHECK(error_of([&] { stream(small, Stage::q, nullptr); }) ==
         "stream: there is no function that gets the rows");
 }

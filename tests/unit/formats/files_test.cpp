@@ -1,5 +1,5 @@
 #include "unit/formats/support.hpp"
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 
 #include <catch2/catch.hpp>
 
@@ -145,8 +145,8 @@ TEST_CASE("a tensor in two shards is one where its numbers are the same", "[io]"
       CHECK(open(folder.path()).tensors.size() == 3);
     else
       CHECK_THROWS_WITH(open(folder.path()),
-                        Contains("s1.safetensors and s2.safetensors both hold 'b', and not the "
-                                 "same numbers"));
+                        Contains("s1.safetensors and s2.safetensors both hold 'b', with different "
+                                 "numbers"));
   }
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("config.json: what is no plain value, or is there twice, is seen", "[i
        {R"({"x": 4, "x": 5})", R"({"x": 4, "x": "4"})", R"({"y": {"x": 4, "z": 1, "x": null}})",
         R"({"y": [{"x": 4, "x": [4]}]})", R"({"x": {"y": 1}, "x": {"y": 2}})"}) {
     INFO(twice);
-    CHECK_THAT(read(twice), Contains("'x' is twice in one object, with two values"));
+    CHECK_THAT(read(twice), Contains("'x' appears twice in one object, with two values"));
   }
   for (const char* none : {"[]", R"([{"x": 4}])", "4", R"("x")", "null"}) {
     INFO(none);
@@ -237,7 +237,7 @@ TEST_CASE("elements outside of an item, or twice, are refused", "[io]") {
   Output twice = one_item();
   twice.scalars = {{"X", "1"}};
   for (const std::string name : {"b.npz", "b.safetensors", "b.json", "b/"})
-    CHECK_THROWS_WITH(create(folder / name, "", twice), Contains("would be there twice"));
+    CHECK_THROWS_WITH(create(folder / name, "", twice), Contains("would appear twice"));
 }
 
 TEST_CASE("a full disk and a folder that is not there are errors", "[io]") {
@@ -299,7 +299,8 @@ TEST_CASE("the path and the number of tensors choose the format", "[io]") {
   CHECK(fs::is_directory(folder / "many"));
   io::test::write(folder / "one.npy", "", {{"a", tensor}});
   CHECK(fs::is_regular_file(folder / "one.npy"));
-  CHECK_THROWS_WITH(create(folder / "x.zzz", "", one_item()), Contains("'.zzz' is no extension"));
+  CHECK_THROWS_WITH(create(folder / "x.zzz", "", one_item()),
+                    Contains("'.zzz' is not the extension"));
   CHECK_THROWS_WITH(
       create("-", "", Output{{{"a", DType::f32, {1}}, {"b", DType::f32, {1}}}, {}, {}}),
       Contains("give format"));

@@ -263,7 +263,8 @@ TEST_CASE("GGUF: what is said of keys", "[gguf][keys]") {
         "FILE: blk.1.ffn_up.scale is a factor beside a weight, which is not computed here" +
             describe);
   CHECK(told({"phi3", {}, {}, {{"rope_factors_long.weight", {3}}}}) ==
-        "FILE: rope_factors_long.weight stands alone, which is not computed here: one for long and "
+        "FILE: rope_factors_long.weight has no counterpart, which is not computed here: one for "
+        "long and "
         "one for short texts expected" +
             describe);
   CHECK(told({"exaone4", {{"nextn_predict_layers", 1U}}}) ==

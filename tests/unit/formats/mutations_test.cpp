@@ -8,7 +8,7 @@
 #include "support/files.hpp"
 #include "support/sanitizers.hpp"
 #include "unit/formats/support.hpp"
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 #include <mha/formats/shard_file.hpp>
 #include <mha/tokenizers/tokenizer.hpp>
 

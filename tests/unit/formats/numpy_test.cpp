@@ -92,7 +92,7 @@ TEST_CASE("2-byte void elements are bfloat16 where the binding says so", "[io]")
   const Entry entry = bound_entry(parse_source("W_q=" + path + ":bf16"));
   CHECK(entry.dtype == DType::bf16);
   CHECK(values(entry.read()) == std::vector<double>{1, -2});
-  CHECK_THROWS_WITH(open(path), Contains("say w=" + path + ":bf16"));
+  CHECK_THROWS_WITH(open(path), Contains("give w=" + path + ":bf16"));
 }
 
 TEST_CASE("names of members may have folders; what is no array is passed over", "[io]") {

@@ -1,5 +1,5 @@
 #include "unit/formats/support.hpp"
-#include <mha/formats/create.hpp>
+#include <mha/formats/formats.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,6 @@
 #pragma once
 // What the tests of files share: a folder that goes away, tensors with numbers that all differ.
 
-#include <mha/formats/create.hpp>
 #include <mha/formats/formats.hpp>
 
 #include <filesystem>

@@ -178,10 +178,10 @@ TEST_CASE("pickles that would run code are refused by the name that they call", 
       {"\x80\x02" + called("enum", "Enum") + "(K\1tR.", "calls enum.Enum"},
       {"\x80\x02" + called("builtins", "bytes") + "(K\1tR.",
        "calls builtins.bytes with an argument"},
-      {"\x80\x02)" + argument + "R.", "calls what is no name"},
+      {"\x80\x02)" + argument + "R.", "calls something that is not a name"},
       // What is set aside stays a value that nothing calls.
       {"\x80\x02" + called("functools", "partial") + "(" + system + shell + "tR)R.",
-       "calls what is no name"},
+       "calls something that is not a name"},
       {"\x80\x02" + called("functools", "partial") + "(" + system + argument + "RtR.",
        "calls os.system"},
       {"\x80\x02" + called("torch._tensor", "_rebuild_from_type_v2") + "(" + system +
@@ -192,7 +192,7 @@ TEST_CASE("pickles that would run code are refused by the name that they call", 
            "}tR.",
        "calls torch._tensor._rebuild_from_type_v2, and a pickle's calls are not carried out"},
       {"\x80\x02" + called("torch._tensor", "_rebuild_from_type_v2") + argument + "R.",
-       "of other arguments than PyTorch's"},
+       "with other arguments than PyTorch"},
       {"\x80\x02" + called("torch._utils", "_rebuild_meta_tensor_no_storage") + ")R.",
        "of the device meta"},
       {"(S'a'\ncos\nsystem\n(S'b'\ntRs.", "calls os.system"},
@@ -229,7 +229,7 @@ TEST_CASE("keys of a pickle's dicts that are no names are told, equal names are 
   };
   const io::test::Folder folder;
   const std::string number = "K\1", tuple = "K\1K\2\x86", one = text("1");
-  CHECK(refusal(with_keys(number, one)).find("tensor '1' is there twice") != std::string::npos);
+  CHECK(refusal(with_keys(number, one)).find("tensor '1' appears twice") != std::string::npos);
   CHECK(io::open(folder.file("same.pkl", with_keys(one, one))).tensors.size() == 1);
   const io::Contents left = io::open(folder.file("left.pkl", with_keys(tuple, one)));
   CHECK(left.tensors.size() == 1);

@@ -4,7 +4,7 @@
 #include <mha/heads/measures.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/observe/trace.hpp>
-#include <mha/tensor/sparse.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
 #include <mha/system/characters.hpp>
 
-#include <mha/files/component.hpp>
+#include <mha/files/paths.hpp>
 #include <mha/files/text.hpp>
 #include <mha/render/numbers.hpp>
 #include <mha/render/text.hpp>

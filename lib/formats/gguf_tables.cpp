@@ -1,12 +1,15 @@
-#include <mha/formats/gguf_architectures.hpp>
+#include <mha/formats/gguf_tables.hpp>
 
 #include <mha/system/named.hpp>
+#include <mha/system/words.hpp>
+
+#include <algorithm>
 
 namespace mha::io {
 
 namespace {
 
-// LLaMA's names, which most models have.
+// LLaMA's names, which most models use.
 constexpr std::string_view llama_ends =
     "token_embd=model.embed_tokens output_norm=model.norm output=lm_head";
 constexpr std::string_view llama_attention =
@@ -47,7 +50,7 @@ constexpr GgufArchitecture llama_like(std::string_view name, std::string_view mo
           .ends = llama_ends,
           .of_block = {llama_attention, mlp, more}};
 }
-/// Rows of q and k were put in the order of the original LLaMA, whose pairs are neighbours.
+/// The rows of q and k are in the order of the original LLaMA, in which pairs are neighbours.
 constexpr GgufArchitecture permuted_llama(std::string_view name, std::string_view model_type,
                                           std::string_view mlp = llama_mlp,
                                           std::string_view more = {}) {
@@ -158,7 +161,7 @@ constexpr GgufArchitecture gguf_rows[]{
                   "attn_output=self_attention.dense",
                   neox_mlp},
      .fused = GgufFused::per_group},
-    // Of Falcon's two norms beside each other attn_norm is the feed-forward's: the adapter looks.
+    // If Falcon has two parallel norms, attn_norm is the feed-forward's: see gguf_checkpoint.cpp.
     {.name = "falcon",
      .model_type = "falcon",
      .blocks = "transformer.h",
@@ -192,6 +195,94 @@ constexpr GgufArchitecture gguf_rows[]{
 
 const GgufArchitecture* find_gguf_architecture(std::string_view name) {
   return find_named(gguf_rows, name);
+}
+
+namespace {
+
+constexpr GgufKey gguf_key_rows[]{
+    {"block_count", "n_layer", "gpt2 starcoder bloom"},
+    {"block_count", "n_layers", "mpt"},
+    {"block_count", "num_hidden_layers"},
+    {"embedding_length", "n_embd", "gpt2 starcoder"},
+    {"embedding_length", "d_model", "mpt"},
+    {"embedding_length", "hidden_size"},
+    {"context_length", "n_positions", "gpt2 starcoder"},
+    {"context_length", "seq_length", "bloom"},
+    {"context_length", "max_seq_len", "mpt"},
+    {"context_length", "max_position_embeddings"},
+    {"feed_forward_length", "n_inner", "gpt2 starcoder"},
+    {"feed_forward_length", "", "bloom falcon mpt"}, // follows from the tensors
+    {"feed_forward_length", "intermediate_size"},
+    {"vocab_size", ""},
+    {"attention.head_count", "n_head", "gpt2 starcoder bloom"},
+    {"attention.head_count", "n_heads", "mpt"},
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_kv_heads", "falcon"},
+    {"attention.head_count_kv", "attn_config.kv_n_heads", "mpt"},
+    {"attention.head_count_kv", "", "gpt2 starcoder bloom gptneox bert deepseek2"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.key_length", "", "deepseek2"},
+    {"attention.key_length", "head_dim"},
+    {"attention.value_length", "", "deepseek2"},
+    {"attention.q_lora_rank", "", "deepseek2"}, // follows from the tensors
+    {"attention.kv_lora_rank", "", "deepseek2"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", gguf_rms_normed},
+    {"attention.layer_norm_rms_epsilon", "", "nemotron"}, // converters write both
+    {"attention.layer_norm_epsilon", "", "exaone"},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", "gpt2 starcoder bloom falcon mpt"},
+    {"attention.layer_norm_epsilon", "norm_epsilon", "starcoder2"},
+    {"attention.layer_norm_epsilon", "norm_eps", "nemotron"},
+    {"attention.layer_norm_epsilon", "layer_norm_eps",
+     "gptneox bert phi2 stablelm command-r cohere2 jais2"},
+    {"attention.scale", "attention_multiplier", "granite"},
+    {"attention.clamp_kqv", "attn_config.clip_qkv", "mpt"},
+    {"attention.clamp_kqv", "clip_qkv", "olmo"},
+    {"attention.sliding_window", "", "qwen2 qwen2moe qwen2vl qwen3 qwen3moe"}, // not used
+    {"attention.sliding_window", "sliding_window", gguf_windowed},
+    {"attention.sliding_window", "sliding_window", gguf_alternating},
+    {"rope.dimension_count", "", gguf_unrotated},
+    {"rope.dimension_count", "qk_rope_head_dim", "deepseek2"},
+    {"rope.dimension_count", "rotary_dim"},
+    {"rope.freq_base", "", gguf_unrotated},
+    {"rope.freq_base", "rotary_emb_base", "gptneox"},
+    {"rope.freq_base", "rope_theta"},
+    {"rope.freq_base_swa", "rope_local_base_freq", "gemma3"},
+    {"attn_logit_softcapping", "attn_logit_softcapping", "gemma2"},
+    {"final_logit_softcapping", "final_logit_softcapping", "gemma2 gemma3"},
+    {"logit_scale", "logits_scaling", "granite minicpm"},
+    {"logit_scale", "logit_scale", "command-r cohere2"},
+    {"embedding_scale", "embedding_multiplier", "granite minicpm"},
+    {"residual_scale", "residual_multiplier", "granite minicpm"},
+    {"use_parallel_residual", "", "stablelm"}, // follows from the norms
+    {"use_parallel_residual", "use_parallel_residual", "gptneox"},
+    {"expert_count", "num_local_experts", "llama gpt-oss"},
+    {"expert_count", "n_routed_experts", "deepseek2"},
+    {"expert_count", "num_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_shared_count", "n_shared_experts"},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {"expert_weights_norm", "norm_topk_prob"},
+    {"expert_weights_scale", "routed_scaling_factor"},
+    {"leading_dense_block_count", "first_k_dense_replace"},
+};
+
+constexpr GgufKey gguf_vocabulary_rows[]{{"tokenizer.ggml.bos_token_id", "bos_token_id"},
+                                         {"tokenizer.ggml.eos_token_id", "eos_token_id"},
+                                         {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
+
+} // namespace
+
+std::span<const GgufKey> gguf_vocabulary_keys() {
+  return gguf_vocabulary_rows;
+}
+
+const GgufKey* find_gguf_key(std::string_view key, std::string_view architecture) {
+  const auto* const row = std::ranges::find_if(gguf_key_rows, [&](const GgufKey& one) {
+    return one.key == key &&
+           (one.architectures.empty() || has_word(one.architectures, architecture));
+  });
+  return row == std::end(gguf_key_rows) ? nullptr : row;
 }
 
 } // namespace mha::io

@@ -1,6 +1,7 @@
-// Matrices that lie in another form: transposed, a part of a wider one, in another floating type.
+// Matrices that are stored in another form: transposed, as a part of a wider matrix, or in another
+// floating type.
 
-#include <mha/tensor/stored.hpp>
+#include <mha/tensor/storage.hpp>
 
 #include <mha/tensor/parts.hpp>
 
@@ -27,7 +28,11 @@ Tensor rows_of(const Tensor& matrix, std::size_t first, std::size_t rows) {
 }
 
 void require_matrix(const Tensor& tensor) {
-  if (tensor.rank() != 2) fail("{} is no matrix", to_string(tensor.shape()));
+  if (tensor.rank() != 2) fail("{} is not a matrix", to_string(tensor.shape()));
+}
+
+template <std::size_t Size> void swap_elements(std::byte* data, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) std::reverse(data + i * Size, data + (i + 1) * Size);
 }
 
 } // namespace
@@ -83,11 +88,17 @@ Tensor columns_when_read(const Tensor& matrix, std::size_t first, std::size_t co
 Tensor converted_when_read(const Tensor& matrix, DType dtype) {
   if (matrix.dtype() == dtype) return matrix;
   const StoredMatrix stored = matrix.rank() == 2 ? stored_form(matrix) : StoredMatrix{};
-  // What was rounded before is rounded twice.
+  // Only the stored numbers can be converted later: others would have to be rounded twice.
   const bool as_stored = stored.matrix.dtype() == matrix.dtype() && matrix.rank() == 2;
   if (!as_stored || !is_floating(matrix.dtype()) || !is_floating(dtype))
     return convert(matrix, dtype);
   return Tensor::of_stored(stored, matrix.shape()[1], dtype);
+}
+
+void swap_bytes(std::byte* data, std::size_t count, std::size_t size) {
+  if (size == 2) swap_elements<2>(data, count);
+  if (size == 4) swap_elements<4>(data, count);
+  if (size == 8) swap_elements<8>(data, count);
 }
 
 } // namespace mha

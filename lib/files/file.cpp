@@ -1,17 +1,29 @@
-#include <mha/files/mapping.hpp>
+#include <mha/files/file.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/system/error.hpp>
 
 #include <functional>
 #include <memory>
+#include <system_error>
+
+#include <unistd.h>
 
 namespace mha::io {
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::string reason(int code) {
+  return std::error_code(code, std::generic_category()).message();
+}
 
 namespace {
 
 SignalList<Mapping::Range>& mapped_ranges() {
-  static auto* all = new SignalList<Mapping::Range>; // a handler may run when statics are gone
+  static auto* all =
+      new SignalList<Mapping::Range>; // a handler may run after statics are destroyed
   return *all;
 }
 
