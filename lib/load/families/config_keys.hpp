@@ -1,7 +1,7 @@
 #pragma once
 // Keys and lists of config.json: the spellings of sizes, which families call hidden_size, n_embd,
 // d_model or dim, and the keys of files whose metadata is read as a config.json
-// (files/own_keys.hpp).
+// (files/contents.hpp).
 
 #include <mha/load/families/family.hpp>
 #include <mha/system/note.hpp>
