@@ -1,11 +1,10 @@
 #include <mha/load/as_naming.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/load/as_naming_text.hpp>
 #include <mha/load/described.hpp>
 #include <mha/load/described_names.hpp>
 #include <mha/load/model_reader.hpp>
-#include <mha/load/named_attention.hpp>
+#include <mha/load/named_layers.hpp>
 #include <mha/load/whole_model.hpp>
 #include <mha/system/one_of.hpp>
 

@@ -1,4 +1,4 @@
-#include <mha/load/as_naming_text.hpp>
+#include <mha/load/as_naming.hpp>
 
 #include <mha/layer/settings.hpp>
 

@@ -4,13 +4,10 @@
 #include <mha/layer/fused.hpp>
 #include <mha/layer/graph.hpp>
 #include <mha/layer/names.hpp>
-#include <mha/load/check_settings.hpp>
-#include <mha/load/labels.hpp>
-#include <mha/load/latent.hpp>
+#include <mha/load/assemble_steps.hpp>
 #include <mha/load/masks.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/load/sizes.hpp>
-#include <mha/load/take_positions.hpp>
 
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-#include <mha/load/check_settings.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 #include <mha/layer/graph.hpp>
 #include <mha/system/named.hpp>

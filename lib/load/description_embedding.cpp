@@ -1,4 +1,4 @@
-#include <mha/load/description_embedding.hpp>
+#include <mha/load/description_parts.hpp>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,10 @@
 #pragma once
-// The parts of a description in JSON: values, tensors, norms. Inside of read_description.
+// The parts of a description in JSON: values, tensors, norms, the embedding, a family's words.
+// Only read_description.cpp and its siblings use them.
 
 #include <mha/load/description_keys.hpp>
 #include <mha/load/families/description.hpp>
+#include <mha/load/families/family.hpp>
 #include <mha/load/json_tree.hpp>
 
 #include <span>
@@ -49,4 +51,19 @@ struct Parse {
   void norm_form(const std::string& key, const JsonTree& tree, naming::DescribedNorm& to) const;
 };
 
+/// Reads `embed` into the description's tensors, norms and record. Throws Error, by the step's
+/// line, for what is no step and for an order of steps that is not covered.
+void read_embedding(const JsonTree& embed, const Parse& parse, naming::Description& to);
+
+/// Puts what these words of a file say into `to`, whose tensors and norms are there.
+void read_family_words(const JsonTree& tree, naming::Description& to);
+
 } // namespace mha::description
+
+namespace mha {
+
+/// The family of a file that was parsed, one however often it is read, which lives as long as the
+/// program. Throws Error with line and column for a word that is not known, or of another type.
+const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree);
+
+} // namespace mha

@@ -1,7 +1,7 @@
 #include <mha/load/draft_naming.hpp>
 
 #include <mha/formats/onnx_graph.hpp>
-#include <mha/load/as_naming_text.hpp>
+#include <mha/load/as_naming.hpp>
 #include <mha/load/draft.hpp>
 
 #include <nlohmann/json.hpp>

@@ -32,7 +32,7 @@ Tensor times(const Tensor& value, double factor) {
 }
 
 /// The value's strides over the place, as NumPy broadcasts.
-void broadcast(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
+void set_value(const StageEdit& edit, const Layer& layer, const PlaceAxes& place, Tensor value,
                ResolvedEdit& to) {
   // Of the place: its axes, and which stride of the patch each is.
   std::vector<std::pair<std::size_t, std::size_t>> axes;
@@ -251,19 +251,19 @@ ResolvedEdit patch_of(const StageEdit& edit, const Layer& layer, std::size_t num
   const EditValue& value = edit.value;
   switch (value.kind) {
   case EditValue::Kind::number:
-    broadcast(edit, layer, place, scalar(value.number), to);
+    set_value(edit, layer, place, scalar(value.number), to);
     break;
   case EditValue::Kind::tensor:
-    broadcast(edit, layer, place, value.tensor, to);
+    set_value(edit, layer, place, value.tensor, to);
     break;
   case EditValue::Kind::file:
-    broadcast(edit, layer, place, read_patch_file(edit, stage, number), to);
+    set_value(edit, layer, place, read_patch_file(edit, stage, number), to);
     break;
   case EditValue::Kind::mean:
     if (const Kind kind = info_of(stage).kind; kind == Kind::map || kind == Kind::row)
       fail("{}: a mean over positions is for stages of tokens; {} has keys, which differ in number",
            edit.text, name_of(stage));
-    broadcast(edit, layer, place, mean_of(layer, place, stage, unpatched(stage, "mean").values),
+    set_value(edit, layer, place, mean_of(layer, place, stage, unpatched(stage, "mean").values),
               to);
     break;
   case EditValue::Kind::run:

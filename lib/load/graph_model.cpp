@@ -1,4 +1,4 @@
-#include <mha/load/graph_model.hpp>
+#include <mha/load/graph_names.hpp>
 
 #include <mha/files/text.hpp>
 #include <mha/formats/onnx_between.hpp>

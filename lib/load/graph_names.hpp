@@ -3,6 +3,7 @@
 
 #include <mha/load/families/family.hpp>
 #include <mha/load/read_description.hpp>
+#include <mha/load/whole_model.hpp>
 
 namespace mha {
 
@@ -26,5 +27,10 @@ struct GraphNames {
   /// nobody asked for names and the family does not read such a layer.
   bool hold(const naming::Found& own, const NamedTensors& parts, std::vector<Note>& notes) const;
 };
+
+/// Throws Error that names a node where the graph computes other logits (without a head: another
+/// last stream) of token numbers than the model does, whose layers are the graph's own: for two
+/// lengths. What else is to be known of it.
+std::vector<Note> hold_against_graph(const WholeModel& model);
 
 } // namespace mha

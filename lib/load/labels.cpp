@@ -1,4 +1,4 @@
-#include <mha/load/labels.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 namespace mha {
 

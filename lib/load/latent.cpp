@@ -1,4 +1,4 @@
-#include <mha/load/latent.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 #include <algorithm>
 

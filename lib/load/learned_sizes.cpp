@@ -1,4 +1,4 @@
-#include <mha/load/learned_sizes.hpp>
+#include <mha/load/sizes.hpp>
 
 #include <mha/layer/forms.hpp>
 

@@ -2,9 +2,8 @@
 // the next question, and put together with its input.
 
 #include <mha/load/families/kinds.hpp>
-#include <mha/load/graph_model.hpp>
 #include <mha/load/layer_source.hpp>
-#include <mha/load/lengths.hpp>
+#include <mha/load/masks.hpp>
 #include <mha/load/whole_model.hpp>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include <mha/load/masks.hpp>
 
+#include <mha/files/text.hpp>
 #include <mha/layer/broadcast.hpp>
 #include <mha/load/narrowing.hpp>
 #include <mha/tensor/place.hpp>
@@ -39,8 +40,8 @@ Tensor as_boolean(const NamedTensor& part, bool inverted = false) {
 
 /// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys
 /// alone will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
-Broadcast broadcast(Tensor tensor, const std::string& source, const Dims& dims,
-                    bool may_be_short = false) {
+Broadcast over_scores(Tensor tensor, const std::string& source, const Dims& dims,
+                      bool may_be_short = false) {
   // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes
   // it.
   if (const Shape& s = tensor.shape();
@@ -129,7 +130,7 @@ template <class T> void tell_not_finite(const Broadcast& added, std::vector<Note
 
 void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) {
   if (part.tensor.dtype() == DType::boolean) {
-    layer.blocked.push_back(broadcast(as_boolean(part, true), part.source, layer.dims, true));
+    layer.blocked.push_back(over_scores(as_boolean(part, true), part.source, layer.dims, true));
     block_the_rest(Broadcast(layer.blocked.back()), layer, notes);
     return;
   }
@@ -139,8 +140,8 @@ void take_mask(const NamedTensor& part, Layer& layer, std::vector<Note>& notes) 
          "true = may attend; "
          "block_mask: true = may not), or 0 and -inf",
          part.source);
-  layer.added.push_back(broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes),
-                                  part.source, layer.dims, true));
+  layer.added.push_back(over_scores(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                    part.source, layer.dims, true));
   block_the_rest(layer.added.back(), layer, notes);
 }
 
@@ -163,7 +164,7 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
   });
   with("block_mask", [&](const NamedTensor& part) {
     tell_doubt(part, dims, notes);
-    layer.blocked.push_back(broadcast(as_boolean(part), part.source, dims));
+    layer.blocked.push_back(over_scores(as_boolean(part), part.source, dims));
   });
   with("key_padding_mask", [&](const NamedTensor& part) {
     if (is_floating(part.tensor.dtype()) && !only_zeros_and_ones(part.tensor)) {
@@ -192,12 +193,34 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
     }
   });
   with("bias", [&](const NamedTensor& part) {
-    layer.bias.push_back(
-        broadcast(narrowed(part.tensor, layer.dtype, part.source, true, notes), part.source, dims));
+    layer.bias.push_back(over_scores(narrowed(part.tensor, layer.dtype, part.source, true, notes),
+                                     part.source, dims));
   });
   for (const std::vector<Broadcast>* list : {&layer.added, &layer.bias})
     for (const Broadcast& numbers : *list)
       by_precision(layer.dtype, [&]<class T>(T) { return tell_not_finite<T>(numbers, notes); });
+}
+
+void take_lengths(const std::vector<io::Contents>& files, Layer& layer) {
+  const Dims& dims = layer.dims;
+  const bool of_texts =
+      dims.batched && dims.T > 0 && dims.T == dims.S && layer.X_k.empty() && layer.X_v.empty();
+  for (const io::Contents& file : files) {
+    const io::Entry* entry = file.format == "checkpoint" ? nullptr : file.find("lengths");
+    if (!entry || !of_texts) continue;
+    if (entry->shape != Shape{dims.B})
+      fail("{}: lengths is {}, but the batch has {}", io::shown(file.name), to_string(entry->shape),
+           counted(dims.B, "items"));
+    const Tensor lengths = entry->read();
+    layer.lengths.clear();
+    for (std::size_t b = 0; b < dims.B; ++b) {
+      const double length = value_at(lengths, b);
+      if (!(length >= 1 && length <= static_cast<double>(dims.T)) || length != std::floor(length))
+        fail("{}: lengths has {} for batch item {}: 1 to {} tokens expected", io::shown(file.name),
+             length, b, dims.T);
+      layer.lengths.push_back(static_cast<std::size_t>(length));
+    }
+  }
 }
 
 } // namespace mha

@@ -1,12 +1,9 @@
 #include <mha/load/read_description.hpp>
 
 #include <mha/layer/names.hpp>
-#include <mha/load/description_embedding.hpp>
 #include <mha/load/description_keys.hpp>
 #include <mha/load/description_parts.hpp>
-#include <mha/load/family_words.hpp>
 #include <mha/load/json_tree.hpp>
-#include <mha/load/user_family.hpp>
 #include <mha/system/named.hpp>
 #include <mha/system/one_of.hpp>
 

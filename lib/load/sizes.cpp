@@ -1,4 +1,4 @@
-#include <mha/load/learned_sizes.hpp>
+#include <mha/load/sizes.hpp>
 
 #include <fmt/ranges.h>
 
@@ -8,10 +8,10 @@ namespace mha {
 
 namespace {
 
-class Sizes {
+class SizeFinder {
 public:
-  Sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
-        std::vector<Note>& notes)
+  SizeFinder(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
+             std::vector<Note>& notes)
       : sizes_(parts, given, settings), notes_(notes) {}
 
   HeadCounts heads() {
@@ -372,12 +372,12 @@ bool is_packed(const std::string& name) {
 
 HeadCounts find_heads(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
                       std::vector<Note>& notes) {
-  return Sizes(parts, given, settings, notes).heads();
+  return SizeFinder(parts, given, settings, notes).heads();
 }
 
 Dims find_sizes(const NamedTensors& parts, const GivenNames& given, const Settings& settings,
                 HeadCounts heads, std::vector<Note>& notes) {
-  return Sizes(parts, given, settings, notes).find(heads);
+  return SizeFinder(parts, given, settings, notes).find(heads);
 }
 
 } // namespace mha

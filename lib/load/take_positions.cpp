@@ -1,4 +1,4 @@
-#include <mha/load/take_positions.hpp>
+#include <mha/load/assemble_steps.hpp>
 
 #include <mha/layer/buckets.hpp>
 #include <mha/load/narrowing.hpp>

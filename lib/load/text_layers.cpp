@@ -3,7 +3,6 @@
 #include <mha/files/text.hpp>
 #include <mha/layer/stage_place.hpp>
 #include <mha/load/described.hpp>
-#include <mha/load/graph_model.hpp>
 #include <mha/load/known_models.hpp>
 #include <mha/load/layer_source.hpp>
 #include <mha/load/leftovers.hpp>

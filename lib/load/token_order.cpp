@@ -39,9 +39,9 @@ std::array<std::size_t, 3> axes_of_heads(const NamedTensor& part, bool tokens_fi
 }
 
 /// The sizes under one order of the axes, and which tensors contradict them.
-class Sizes {
+class OrderSizes {
 public:
-  Sizes(const NamedTensors& parts, const Settings& settings, bool tokens_first)
+  OrderSizes(const NamedTensors& parts, const Settings& settings, bool tokens_first)
       : tokens_first_(tokens_first) {
     for (const auto& [name, part] : parts)
       if (is_projected(name) && has_batch_or_none(part)) learn_projected(name, part);
@@ -164,7 +164,7 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
       order.names.push_back(name);
   if (order.names.empty()) return order;
   std::ranges::sort(order.names, {}, [](const std::string& name) { return *find_stage(name); });
-  const Sizes heads(parts, settings, false), tokens(parts, settings, true);
+  const OrderSizes heads(parts, settings, false), tokens(parts, settings, true);
   const bool either = heads.against().empty() && tokens.against().empty();
   const bool shares = tokens.is_self() && !heads.is_self() && heads.of(Dim::S) > 0 &&
                       tokens.of(Dim::H) != tokens.of(Dim::H_kv);
