@@ -59,7 +59,7 @@ public:
     const bool is_patch = result && result->bound;
     take_given();
     take_labels(std::move(labels), layer_, notes_);
-    if (!parts_.empty()) fail("{} is no tensor of a layer", parts_.begin()->second.source);
+    if (!parts_.empty()) fail("{} is not a tensor of a layer", parts_.begin()->second.source);
     check_settings(layer_, head_source, output_source, notes_);
     if (is_patch) patch_given_head_result(layer_);
     return std::move(layer_);
@@ -135,7 +135,7 @@ private:
         candidates[*stage] = name;
       }
     StageSet available;
-    std::string passed_over, source;
+    std::string skipped, source;
     for (const StageInfo& info : stages()) {
       const Stage stage = info.stage;
       const auto candidate = candidates.find(stage);
@@ -145,18 +145,18 @@ private:
           unsized.given_set.add(stage);
           given_[stage] = candidate->second;
         } else {
-          passed_over += fmt::format("{}{}", passed_over.empty() ? "" : ", ", candidate->second);
+          skipped += fmt::format("{}{}", skipped.empty() ? "" : ", ", candidate->second);
           source = parts_.at(candidate->second).source;
           parts_.erase(candidate->second);
         }
       }
       if (computable || unsized.has_given(stage)) available.add(stage);
     }
-    if (!passed_over.empty())
+    if (!skipped.empty())
       notes_.emplace_back(message(
           "{} in the files: results, computed again from the layer; to start from one, bind "
           "it: <NAME=FILE>",
-          passed_over));
+          skipped));
   }
 
   /// Given stages without an axis of heads are one head, where nothing says that there are more.
@@ -204,7 +204,7 @@ private:
            {std::pair("q", &split.q), {"k", &split.k}, {"v", &split.v}}) {
         const auto [at, added] = parts_.emplace(std::string(letter) + name, part);
         if (!added)
-          fail("{} and {} are both given; one of them is to go", part.source, at->second.source);
+          fail("{} and {} are both given; leave one of them out", part.source, at->second.source);
         at->second.tensor = *tensor;
         at->second.source = fmt::format("{}, its columns of {},", part.origin(), name);
         at->second.from = part.origin();
@@ -287,8 +287,8 @@ DType compute_dtype(const NamedTensors& parts, std::optional<DType> wanted) {
 
 Layer make_layer(NamedTensors parts, Settings settings, std::optional<DType> dtype, Labels labels,
                  std::vector<Note>* notes) {
-  std::vector<Note> unheard;
-  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unheard)
+  std::vector<Note> unused;
+  return Assembler(std::move(parts), std::move(settings), dtype, notes ? *notes : unused)
       .assemble(std::move(labels));
 }
 

@@ -26,7 +26,7 @@ struct NamedTensor {
   std::string from{};
   /// Of a file that does not say the axes: the binding that reads the tensor so, to which they can
   /// be added ("q=good.pt:q"); else "".
-  std::string unsaid{};
+  std::string bare_binding{};
   const std::string& origin() const { return from.empty() ? source : from; }
 };
 using NamedTensors = std::map<std::string, NamedTensor>;

@@ -103,7 +103,7 @@ std::string idle(const Layer& layer, std::string_view name) {
 }
 
 /// Whether a setting still says which keys are masked, though the softmax is not computed.
-bool masks_only_what_is_told(const Layer& layer, std::string_view name) {
+bool only_hides_keys(const Layer& layer, std::string_view name) {
   return (name == "causal" || name == "window_left" || name == "window_right") &&
          !layer.has_given(Stage::masked) && !layer.has_given(Stage::shifted);
 }
@@ -138,7 +138,7 @@ void check_rotary(const Layer& layer, std::size_t pairs, const Origin& origin) {
 
 /// Whether a setting was written into a layer's file, and not as it is by itself. A model's
 /// family and its config say much that a layer has no use for.
-bool is_said_by_file(const Settings& settings, const std::string& name, const std::string& from) {
+bool is_set_by_file(const Settings& settings, const std::string& name, const std::string& from) {
   const SettingInfo* info = find_setting(name);
   return info && !from.empty() && !from.starts_with("config.json") && !from.ends_with(" names") &&
          info->get(settings) != info->get(Settings{});
@@ -150,11 +150,11 @@ void note_idle(const Layer& layer, std::vector<Note>& notes) {
   for (const auto& [name, from] : s.origins) {
     if (from.starts_with("--text: ")) continue; // of the model that the text is for
     const bool option = is_given(from);
-    if (!option && !is_said_by_file(s, name, from)) continue;
+    if (!option && !is_set_by_file(s, name, from)) continue;
     const std::string why = idle(layer, name);
     if (why.empty() || (!option && why.starts_with(starts_at))) continue;
     const std::string what = option ? from : fmt::format("{}: {}", from, name);
-    notes.push_back(option && masks_only_what_is_told(layer, name)
+    notes.push_back(option && only_hides_keys(layer, name)
                         ? Note(fmt::format("{} changes no number: {}; measures, pictures and "
                                            "pages leave out the keys that it masks",
                                            what, why))
@@ -185,7 +185,7 @@ void check_settings(const Layer& layer, const std::string& head_source,
     return at == s.origins.end() ? std::string("default") : at->second;
   };
   if (s.input_norm == InputNorm::checkpoint)
-    fail("{}: input_norm is checkpoint, but these files do not say how the family normalises; give "
+    fail("{}: input_norm is checkpoint, but nothing in these files defines the model's norm; give "
          "layer or rms",
          origin("input_norm"));
   const StageSet available = available_stages(layer);

@@ -16,18 +16,18 @@ namespace mha {
 /// "transformer.h.0." of "transformer.h.0.attn." and "h"; "" if it is not there.
 std::string block_prefix(const naming::Group& group, std::string_view layers);
 /// The same of the description's layers.
-std::string block_prefix(const naming::Group& group, const naming::Description& said);
+std::string block_prefix(const naming::Group& group, const naming::Description& description);
 /// "h" of "h.{layer}.".
 std::string_view layers_word(std::string_view layers);
 /// The same of a description; "" where it has no layers.
-std::string_view layers_word(const naming::Description& said);
+std::string_view layers_word(const naming::Description& description);
 
 /// What messages about a model's tensors end with.
 inline const Message give_X_instead = message("give a layer's input instead of a text: <X=FILE>");
 
 class DescribedFile {
 public:
-  DescribedFile(const naming::Description& said, const naming::Group& group);
+  DescribedFile(const naming::Description& description, const naming::Group& group);
 
   /// "transformer.h.0." and "transformer.", which are before the names of a family's blocks and
   /// ends; "" where the layer is alone.
@@ -99,12 +99,12 @@ private:
   NormTensors batch_norm(const naming::DescribedNorm& norm, const io::Entry* weight,
                          const io::Entry* bias) const;
   std::string bias_name(const naming::DescribedTensor& tensor) const;
-  void pass_over(std::string_view key, const std::string& name) const;
+  void mark_skipped(std::string_view key, const std::string& name) const;
   void require_rank(const naming::DescribedTensor& tensor, const io::Entry& entry,
                     std::size_t rank) const;
   io::Entry scaled_positions(const io::Entry& rows) const;
 
-  const naming::Description& said_;
+  const naming::Description& description_;
   const naming::Group& group_;
   std::size_t layer_ = 0;
   std::string block_, model_;

@@ -75,14 +75,17 @@ std::string with_layer(std::string text, std::size_t layer) {
   return text;
 }
 
-std::string whole_pattern(const naming::Description& said, const std::string& name,
+std::string whole_pattern(const naming::Description& description, const std::string& name,
                           std::size_t layer) {
   if (layer_mark_in(name)) return name;
-  return said.layers[said.layers.size() > 1 ? std::min(layer, said.layers.size() - 1) : 0] + name;
+  return description
+             .layers[description.layers.size() > 1 ? std::min(layer, description.layers.size() - 1)
+                                                   : 0] +
+         name;
 }
-std::string whole_name(const naming::Description& said, const std::string& name,
+std::string whole_name(const naming::Description& description, const std::string& name,
                        std::size_t layer) {
-  return with_layer(whole_pattern(said, name, layer), layer);
+  return with_layer(whole_pattern(description, name, layer), layer);
 }
 
 std::size_t head_mark_in(std::string_view text) {

@@ -32,9 +32,10 @@ std::string with_layer(std::string text, std::size_t layer);
 /// Where the first mark of a head begins; npos: there is none.
 std::size_t head_mark_in(std::string_view text);
 /// The whole name of a layer's tensor; as a pattern it has {layer} still.
-std::string whole_pattern(const naming::Description& said, const std::string& name,
+std::string whole_pattern(const naming::Description& description, const std::string& name,
                           std::size_t layer);
-std::string whole_name(const naming::Description& said, const std::string& name, std::size_t layer);
+std::string whole_name(const naming::Description& description, const std::string& name,
+                       std::size_t layer);
 /// The number that stands in `name` where the pattern has {layer}; a {head} may follow.
 std::optional<std::size_t> number_in(std::string_view name, std::string_view pattern);
 /// Whether a name is of a pattern with {layer} for a number and * for any text.

@@ -23,7 +23,7 @@ public:
       if (!step.is_null()) read_step(step);
     if (!added_) return;
     if (to_.linear_place != ProjectionPlace::tokens)
-      tree.refuse("tables on each side of the linear map: only the tokens' may stand before it");
+      tree.refuse("tables on each side of the linear map: only the tokens' table may come before it");
   }
 
 private:
@@ -36,13 +36,13 @@ private:
     if (adds + (map != nullptr) + (norm != nullptr) + (rows != nullptr) != 1 || (table && sinusoid))
       step.refuse("a step of embed is one of table, sinusoid, linear, prepend and norm");
     for (const char* own : {"shared", "drops_mask"})
-      if (const JsonTree* there = step.find(own); there && !table)
-        there->refuse(fmt::format("{} is of a table", own));
+      if (const JsonTree* member = step.find(own); member && !table)
+        member->refuse(fmt::format("{} is of a table", own));
     for (const char* own : {"base", "inclusive", "length"})
-      if (const JsonTree* there = step.find(own); there && !sinusoid)
-        there->refuse(fmt::format("{} is of sinusoid", own));
+      if (const JsonTree* member = step.find(own); member && !sinusoid)
+        member->refuse(fmt::format("{} is of sinusoid", own));
     if (adds) {
-      if (normed_) step.refuse("a table behind the norm of embed is not covered here yet");
+      if (normed_) step.refuse("a table after the norm of embed is not covered here yet");
       sinusoid ? read_sinusoid(step) : read_table(step);
       added_ = added_ || linear_;
     } else if (map) {
@@ -69,7 +69,7 @@ private:
       by->refuse(fmt::format("by is '{}': token, position or type expected", kind));
     const std::string key = "embed." + kind;
     require_first_table(step, key, kind);
-    if (linear_ && kind == "token") step.refuse("the tokens' table stands behind linear");
+    if (linear_ && kind == "token") step.refuse("the tokens' table comes after linear");
     if (kind == "token" && !to_.first_rows.empty())
       step.refuse("a table of tokens beside prepend, which is of vectors that come in");
     if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
@@ -115,13 +115,13 @@ private:
 
   void refuse_of_table(const JsonTree& step) const {
     for (const char* other : {"by", "scale", "first"})
-      if (const JsonTree* there = step.find(other))
-        there->refuse(fmt::format("{} is of a table", other));
+      if (const JsonTree* member = step.find(other))
+        member->refuse(fmt::format("{} is of a table", other));
   }
 
   void read_linear(const JsonTree& step) {
     refuse_of_table(step);
-    if (!to_.first_rows.empty()) step.refuse("a linear map behind prepend is not covered here yet");
+    if (!to_.first_rows.empty()) step.refuse("a linear map after prepend is not covered here yet");
     DescribedTensor map = parse_.tensor_named("embed.linear", *step.find("linear"));
     map.layout = "oi";
     if (const JsonTree* layout = step.find("layout")) map.layout = layout_of(*layout, 2);
@@ -137,12 +137,12 @@ private:
   void read_rows(const JsonTree& step, const JsonTree& rows) {
     refuse_of_table(step);
     for (const char* other : {"layout", "bias"})
-      if (const JsonTree* there = step.find(other))
-        there->refuse(fmt::format("{} is of a table or a linear map", other));
+      if (const JsonTree* member = step.find(other))
+        member->refuse(fmt::format("{} is of a table or a linear map", other));
     if (to_.tensors.contains("embed.token"))
       step.refuse("prepend is of vectors that come in, and embed has a table by token");
     if (normed_ || has_others())
-      step.refuse("prepend behind a table or the norm is not covered here yet");
+      step.refuse("prepend after a table or the norm is not covered here yet");
     DescribedTensor tensor = parse_.tensor_named("embed.prepend", rows);
     tensor.bias = "", tensor.layout = "io";
     to_.first_rows.push_back(std::move(tensor));

@@ -57,7 +57,7 @@ std::vector<std::string_view> all_tensor_keys() {
 std::vector<std::string> config_keys(const JsonTree& tree, std::string_view text) {
   std::vector<std::string> keys;
   for (std::string_view key : split_at(text, '|')) {
-    if (key.empty()) tree.refuse("a key of config.json is expected behind \"config:\"");
+    if (key.empty()) tree.refuse("a key of config.json is expected after \"config:\"");
     keys.emplace_back(key);
   }
   return keys;
@@ -140,7 +140,7 @@ void require_known(const JsonTree& tree, std::string_view what, std::span<const 
     if (!is_among(key, known)) {
       const std::string meant = did_you_mean(key, names);
       value.refuse(
-          fmt::format("'{}' is no key of {}{}", key, what,
+          fmt::format("'{}' is not a key of {}{}", key, what,
                       meant.empty() ? fmt::format(": {}", fmt::join(names, ", ")) : meant));
     }
 }
@@ -162,8 +162,8 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
     if (key) value.keys = config_keys(*key, key->as_text("config"));
     if (otherwise) value.constant = constant_of(*otherwise, "default");
     const auto is_set = [&](const char* flag) {
-      const JsonTree* there = tree.find(flag);
-      return there && there->as_boolean(flag);
+      const JsonTree* member = tree.find(flag);
+      return member && member->as_boolean(flag);
     };
     value.optional = is_set("optional");
     value.inverse = is_set("inverse"), value.positive = is_set("positive");
@@ -213,8 +213,8 @@ naming::DescribedSinusoid sinusoid_of(const JsonTree& step) {
   if (const JsonTree* base = step.find("base")) sinusoid.base = value_of(*base, "base");
   if (const JsonTree* length = step.find("length")) sinusoid.length = value_of(*length, "length");
   for (const char* other : {"by", "layout", "bias"})
-    if (const JsonTree* there = step.find(other))
-      there->refuse(fmt::format("{} is of a table or a linear map; sinusoid is computed", other));
+    if (const JsonTree* member = step.find(other))
+      member->refuse(fmt::format("{} is of a table or a linear map; sinusoid is computed", other));
   return sinusoid;
 }
 
@@ -233,7 +233,7 @@ bool is_tensor_key(std::string_view key) {
 void refuse_tensor_key(const JsonTree& tree, std::string_view key) {
   const std::vector<std::string_view> names = all_tensor_keys();
   const std::string meant = did_you_mean(key, names);
-  tree.refuse(fmt::format("'{}' is no tensor of a layer{}", key,
+  tree.refuse(fmt::format("'{}' is not a tensor of a layer{}", key,
                           meant.empty() ? fmt::format(": {}", fmt::join(names, ", ")) : meant));
 }
 
@@ -282,11 +282,11 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     for (const JsonTree& one : values->elements) tensor.values.push_back(one.as_number("a value"));
     if (tensor.values.empty()) values->refuse("values is an empty list");
   }
-  if (const JsonTree* there = tree.find("layout")) {
-    if (layout.empty()) there->refuse(fmt::format("{} is no linear map: it has no layout", key));
+  if (const JsonTree* member = tree.find("layout")) {
+    if (layout.empty()) member->refuse(fmt::format("{} is not a linear map: it has no layout", key));
     const bool stacks =
         key.starts_with("experts.") || (key.starts_with("W_") && tensor.split.empty());
-    tensor.layout = layout_of(*there, stacks ? 3 : 2);
+    tensor.layout = layout_of(*member, stacks ? 3 : 2);
   }
   if (const JsonTree* split = tree.find("split")) tensor.split = split_of(*split, key);
   require_split();
@@ -295,7 +295,7 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     if (text != "block" && text != "head")
       by->refuse(fmt::format("by is '{}': block or head expected", text));
     if (tensor.split.empty() || key.starts_with("mlp."))
-      by->refuse("by is of W_qkv, W_kv and W_qk, whose parts lie side by side");
+      by->refuse("by is of W_qkv, W_kv and W_qk, whose parts are side by side");
     tensor.by_head = text == "head";
   }
   if (const JsonTree* groups = tree.find("groups")) tensor.groups = groups_of(*groups, tensor);
@@ -337,8 +337,8 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     require_known(tree, fmt::format("\"{}\"", key), keys);
     norm_form(key, tree, norm);
     const auto text = [&](const char* name) {
-      const JsonTree* there = tree.find(name);
-      return there ? name_of(*there, name) : std::string();
+      const JsonTree* member = tree.find(name);
+      return member ? name_of(*member, name) : std::string();
     };
     norm.weight = text("weight");
     if (const JsonTree* bias = tree.find("bias")) norm.bias = bias_of(*bias);
@@ -356,7 +356,7 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
   if (norm.kind == "none") return norm;
   if (norm.affine == norm.weight.empty() && !may_lack_weights &&
       !(norm.kind == "batch" && !norm.affine))
-    tree.refuse(norm.affine ? fmt::format("\"{}\" needs the name of its weight; or say \"affine\": "
+    tree.refuse(norm.affine ? fmt::format("\"{}\" needs the name of its weight, or \"affine\": "
                                           "false",
                                           key)
                             : fmt::format("\"{}\" has a weight, though affine is false", key));

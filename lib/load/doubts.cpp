@@ -92,7 +92,7 @@ const Guesses::Guess& Guesses::of(const std::string& name) {
 void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
                            const NamedTensors& parts, const Identities& identities, bool refuses,
                            Guesses& guesses, std::vector<Note>& notes) {
-  std::map<std::string, std::vector<std::string>> passed_over; // by file
+  std::map<std::string, std::vector<std::string>> skipped; // by file
   for (const UnknownTensor& stranger : unknown_tensors) {
     if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
       fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
@@ -100,11 +100,11 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
            to_string(stranger.shape));
     const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
     if (refuses && meant && !is_there(meant->meant, parts, identities))
-      fail("{}: {} is no name here: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
+      fail("{}: {} is not a known name: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
            meant->why, bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
-    passed_over[stranger.file].push_back(stranger.name);
+    skipped[stranger.file].push_back(stranger.name);
   }
-  for (const auto& [file, names] : passed_over) {
+  for (const auto& [file, names] : skipped) {
     constexpr std::size_t most = 64; // all of a layer's; a model's would be a page
     Message text;
     bool doubtful = false;
@@ -114,7 +114,7 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
       doubtful = doubtful || guess.doubtful;
     }
     if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
-    notes.emplace_back(message("{}: passed over, no tensor of a layer: {}{}", file, text,
+    notes.emplace_back(message("{}: skipped, not a tensor of a layer: {}{}", file, text,
                                doubtful ? names_hint : Message()),
                        doubtful ? Severity::warning : Severity::note);
   }

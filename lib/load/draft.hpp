@@ -100,11 +100,11 @@ private:
   void set_norm(const char* key, const io::Entry* entry);
   /// Whether a tensor is a matrix outside of the layers.
   static bool is_other_matrix(const io::Entry& entry);
-  const io::Entry* other_matrix(Words words, Words parts);
+  const io::Entry* other_matrix(WordList words, WordList parts);
   /// The matrix that makes logits: by its name, else one with as many rows as there are tokens.
   const io::Entry* head_weight();
   /// A norm's weight outside of them, of one of these widths, or any.
-  const io::Entry* other_norm(Words parts, const Shape& widths = {});
+  const io::Entry* other_norm(WordList parts, const Shape& widths = {});
   /// A row a position, as wide as the model; none where config.json says that they are relative or
   /// rotary, whose file may have an old one.
   const io::Entry* table_of_positions();
@@ -121,13 +121,13 @@ private:
   std::string norm_named(const std::string& tensor, const std::string& stored) const;
   /// "config:KEY" of the first key that config.json has: of the modules around a tensor, of the
   /// layers' own, at the top, or in an object of this part; else the value.
-  std::string configured(Words keys, std::string otherwise, std::string_view near = "") const;
+  std::string configured(WordList keys, std::string otherwise, std::string_view near = "") const;
   /// The key of an object that is this part's, or of any where all say the same; "" of none.
   std::string key_of_part(std::string_view key) const;
   /// Whether the object of a pickled module says something of another module than the layers'.
   bool is_other_module(std::string_view object) const;
   /// A key of the layers' own modules, as a pickled one has them; nullptr: none says it.
-  const std::pair<const std::string, std::string>* said_of_layers(std::string_view key) const;
+  const std::pair<const std::string, std::string>* config_of_layers(std::string_view key) const;
   /// pre, post, parallel or attention_only.
   std::string block(bool after) const;
   /// Whether the model predicts the next token, as its class or a triangular mask says.

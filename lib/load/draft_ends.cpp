@@ -20,19 +20,19 @@ bool Draft::is_other_matrix(const io::Entry& entry) {
   return squeezed(entry.shape, 2).size() == 2 && !is_one_row(entry) && !is_of_stack(entry.name);
 }
 
-const io::Entry* Draft::other_matrix(Words words, Words parts) {
+const io::Entry* Draft::other_matrix(WordList words, WordList parts) {
   return taken(others_, [&](const io::Entry* entry) {
     return is_other_matrix(*entry) &&
-           (has_word(entry->name, words) || speaks_of(entry->name, parts));
+           (has_word(entry->name, words) || mentions(entry->name, parts));
   });
 }
 
-const io::Entry* Draft::other_norm(Words parts, const Shape& widths) {
+const io::Entry* Draft::other_norm(WordList parts, const Shape& widths) {
   return taken(others_, [&](const io::Entry* entry) {
     return is_one_row(*entry) &&
            (widths.empty() || std::ranges::count(widths, entry->shape.back()) > 0) &&
            is_norm_weight(entry->name) && !is_of_stack(entry->name) &&
-           speaks_of(entry->name, {"norm", "ln"}) && speaks_of(entry->name, parts);
+           mentions(entry->name, {"norm", "ln"}) && mentions(entry->name, parts);
   });
 }
 
@@ -43,7 +43,7 @@ const io::Entry* Draft::table_of_positions() {
     const Shape shape = squeezed(entry->shape, 2);
     return shape.size() == 2 && shape[0] > 1 && (width_ == 0 || shape[1] == width_) &&
            !is_of_stack(entry->name) &&
-           (has_word(entry->name, {"pe", "wpe"}) || speaks_of(entry->name, {"pos"}));
+           (has_word(entry->name, {"pe", "wpe"}) || mentions(entry->name, {"pos"}));
   });
 }
 
@@ -63,13 +63,13 @@ std::string Draft::steps_of_embed() {
   const io::Entry* positions = table_of_positions();
   const io::Entry* types = other_matrix({}, {"type", "segment"});
   const auto is_map = [](const io::Entry* entry) {
-    return speaks_of(entry->name, {"map", "proj", "init", "patch"});
+    return mentions(entry->name, {"map", "proj", "init", "patch"});
   };
   const auto is_class = [](const io::Entry* entry) {
-    return is_one_row(*entry) && speaks_of(entry->name, {"cls", "class", "dist"});
+    return is_one_row(*entry) && mentions(entry->name, {"cls", "class", "dist"});
   };
   const io::Entry* map = taken(others_, [&](const io::Entry* entry) {
-    return entry->shape.size() > 1 && is_map(entry) && speaks_of(entry->name, {"emb"});
+    return entry->shape.size() > 1 && is_map(entry) && mentions(entry->name, {"emb"});
   });
   // Of patches that enter these layers, a table elsewhere is another part's.
   const std::string root = stack_.literal_prefix.substr(0, stack_.literal_prefix.find('.') + 1);
@@ -80,9 +80,9 @@ std::string Draft::steps_of_embed() {
       }));
   const io::Entry* tokens = taken(others_, [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2).size() == 2 && !is_map(entry) && !is_one_row(*entry) &&
-           (!patches || entry->name.starts_with(root)) && !speaks_of(entry->name, {"pos"}) &&
+           (!patches || entry->name.starts_with(root)) && !mentions(entry->name, {"pos"}) &&
            (has_word(entry->name, {"wte", "lut", "luts"}) ||
-            speaks_of(entry->name, {"emb", "tok", "word"}));
+            mentions(entry->name, {"emb", "tok", "word"}));
   });
   if (!tokens && !map) tokens = other_matrix({"encoder"}, {});
   tokens_ = tokens != nullptr;
@@ -123,7 +123,7 @@ const io::Entry* Draft::head_weight() {
   const auto is_head = [&](const io::Entry* entry) {
     return is_other_matrix(*entry) && !is_square(entry) && !is_buffer(*entry) &&
            (has_word(entry->name, {"decoder", "generator", "out", "output"}) ||
-            speaks_of(entry->name, {"head", "logits", "unembed"}));
+            mentions(entry->name, {"head", "logits", "unembed"}));
   };
   if (const io::Entry* named = taken(others_, is_head)) return named;
   return taken(others_, [&](const io::Entry* entry) {
@@ -135,7 +135,7 @@ const io::Entry* Draft::head_weight() {
 std::string Draft::head_of_model() {
   if (stack_.is_read_by_decoder()) return "null";
   const io::Entry* dense = taken(others_, [](const io::Entry* entry) {
-    return is_other_matrix(*entry) && !speaks_of(entry->name, {"pool"}) &&
+    return is_other_matrix(*entry) && !mentions(entry->name, {"pool"}) &&
            has_word(entry->name, {"dense", "transform"});
   });
   const io::Entry* norm =
@@ -171,7 +171,8 @@ std::string Draft::last_norm() {
   return final_;
 }
 
-const std::pair<const std::string, std::string>* Draft::said_of_layers(std::string_view key) const {
+const std::pair<const std::string, std::string>*
+Draft::config_of_layers(std::string_view key) const {
   for (auto at = file_.config.lower_bound(stack_.literal_prefix);
        at != file_.config.end() && at->first.starts_with(stack_.literal_prefix); ++at)
     if (at->first.ends_with("." + std::string(key))) return &*at;
@@ -206,18 +207,18 @@ std::string Draft::key_of_part(std::string_view key) const {
   const std::string_view part = !stack_.part.empty() ? stack_.part : tokens_ ? "text" : "";
   const std::pair<const std::string, std::string>* found = nullptr;
   bool differ = false;
-  for (const auto& said : file_.config) {
-    if (!said.first.ends_with(ending)) continue;
-    const std::string object = said.first.substr(0, said.first.size() - ending.size());
+  for (const auto& member : file_.config) {
+    if (!member.first.ends_with(ending)) continue;
+    const std::string object = member.first.substr(0, member.first.size() - ending.size());
     if (stack_.is_of_other_part(object) || is_other_module(object)) continue;
-    if (!part.empty() && part_of_model(object) == part) return said.first;
-    differ = differ || (found && found->second != said.second);
-    if (!found) found = &said;
+    if (!part.empty() && part_of_model(object) == part) return member.first;
+    differ = differ || (found && found->second != member.second);
+    if (!found) found = &member;
   }
   return found && !differ ? found->first : "";
 }
 
-std::string Draft::configured(Words keys, std::string otherwise, std::string_view near) const {
+std::string Draft::configured(WordList keys, std::string otherwise, std::string_view near) const {
   const auto from = [](const std::string& key) { return EndsJson("config:" + key).dump(); };
   for (std::size_t dot = near.rfind('.'); dot != near.npos && dot >= stack_.literal_prefix.size();
        dot = near.rfind('.', dot - 1))
@@ -226,7 +227,7 @@ std::string Draft::configured(Words keys, std::string otherwise, std::string_vie
           file_.config.contains(own))
         return from(own);
   for (const std::string_view key : keys)
-    if (const auto* own = said_of_layers(key)) return from(own->first);
+    if (const auto* own = config_of_layers(key)) return from(own->first);
   for (const std::string_view key : keys)
     if (file_.config.contains(std::string(key))) return from(std::string(key));
   for (const std::string_view key : keys)
@@ -236,7 +237,7 @@ std::string Draft::configured(Words keys, std::string otherwise, std::string_vie
 
 std::string Draft::norm_named(const std::string& tensor, const std::string& stored) const {
   const auto own = file_.config.find(tensor.substr(0, tensor.rfind('.')) + ".eps");
-  const auto* const usual = said_of_layers("eps");
+  const auto* const usual = config_of_layers("eps");
   if (own == file_.config.end() || (usual && usual->second == own->second))
     return EndsJson(stored).dump();
   return EndsJson{{"weight", stored}, {"eps", "config:" + own->first}}.dump();
@@ -259,10 +260,10 @@ std::string Draft::settings(bool causal) const {
     to["num_kv_heads"] = EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown,
                                                     attention_ ? attention_->name : ""));
   to["causal"] = causal; // a head behind a dense map is of masked words
-  const auto is_any = [&](Words words, Words parts) {
+  const auto is_any = [&](WordList words, WordList parts) {
     return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
       return stack_.other_tower(entry.name).empty() && !stack_.is_of_other_part(entry.name) &&
-             (has_word(entry.name, words) || speaks_of(entry.name, parts));
+             (has_word(entry.name, words) || mentions(entry.name, parts));
     });
   };
   if (is_any({"rot", "rope", "freq", "freqs"}, {"rotary"}))

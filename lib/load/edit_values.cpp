@@ -130,7 +130,7 @@ void take_same_place(const StageEdit& edit, const Layer& layer, const PlaceAxes&
 void add_run(const StageEdit& edit, const ValueSource& run, double sign, const Layer& layer,
              const PlaceAxes& place, const UnpatchedValues& other, ResolvedEdit& to,
              Tensor& value) {
-  const Layer& there = other.tokens.dims.B > 0 ? other.tokens : layer;
+  const Layer& located = other.tokens.dims.B > 0 ? other.tokens : layer;
   const std::size_t texts = other.values.shape()[0];
   if (texts != 1 && texts != layer.dims.B)
     fail("{}: {} has {}, this run {}: one, or as many, expected", edit.text, run.text,
@@ -140,7 +140,7 @@ void add_run(const StageEdit& edit, const ValueSource& run, double sign, const L
     named.axes.resize(std::max<std::size_t>(named.axes.size(), 2));
     named.axes[1] = *run.tokens;
   }
-  const PlaceAxes at = axes_of(named, there, to.stage, message("{}: {}", edit.text, run.text));
+  const PlaceAxes at = axes_of(named, located, to.stage, message("{}: {}", edit.text, run.text));
   const Shape& shape = other.values.shape();
   const std::size_t heads = place.with_heads ? shape[1] : 1, rows = shape[place.with_heads ? 2 : 1],
                     cols = place.with_columns ? shape.back() : 1;
@@ -220,7 +220,7 @@ Tensor read_patch_file(const StageEdit& edit, Stage stage, std::size_t number) {
   std::error_code ignored;
   if (source.name.empty() || (is_word && !std::filesystem::exists(source.path, ignored)))
     fail(
-        "{}: '{}' is no value: a number, zero, mean, FILE[:TENSOR][@AXES] or from 'TEXT' expected, "
+        "{}: '{}' is not a value: a number, zero, mean, FILE[:TENSOR][@AXES] or from 'TEXT' expected, "
         "or a number times one of these",
         edit.text, edit.value.file);
   source = io::with_layer(source, std::to_string(number));

@@ -72,9 +72,9 @@ void read_rules(const JsonTree& tree, naming::Description& to) {
 
 /// Steps by their names, with the arguments that each knows.
 template <class Rows>
-void read_steps(const JsonTree* there, const Rows& known, std::vector<naming::DescribedStep>& to) {
-  if (!there) return;
-  for (const auto& [name, arguments] : there->members) {
+void read_steps(const JsonTree* member, const Rows& known, std::vector<naming::DescribedStep>& to) {
+  if (!member) return;
+  for (const auto& [name, arguments] : member->members) {
     if (arguments.is_null()) continue;
     const auto* const step = find_named(known, name);
     if (!step)
@@ -83,7 +83,7 @@ void read_steps(const JsonTree* there, const Rows& known, std::vector<naming::De
     const std::vector<std::string_view> members = words_of(step->arguments);
     for (const auto& [member, value] : arguments.members)
       if (step->arguments != "*" && !is_one_of(member, members))
-        value.refuse(fmt::format("'{}' is no argument of {}{}", member, name,
+        value.refuse(fmt::format("'{}' is not an argument of {}{}", member, name,
                                  members.empty() ? std::string(", which has none")
                                                  : choices_for(member, members)));
     to.push_back({name, arguments});
@@ -100,10 +100,10 @@ void read_steps(const JsonTree& tree, naming::Description& to) {
 
 void read_texts(const JsonTree& tree, naming::Description& to) {
   const auto each = [&](const char* key, const auto& use) {
-    const JsonTree* const there = tree.find(key);
-    if (!there) return;
-    if (there->is_list())
-      for (const JsonTree& text : there->elements) use(message_of(text));
+    const JsonTree* const member = tree.find(key);
+    if (!member) return;
+    if (member->is_list())
+      for (const JsonTree& text : member->elements) use(message_of(text));
   };
   each("note", [&](Message text) { to.notes.emplace_back(std::move(text)); });
   each("warn", [&](Message text) { to.notes.push_back(warning(std::move(text))); });
@@ -117,7 +117,7 @@ void read_returns(const JsonTree& tree, naming::Description& to) {
     if (module != "attention" && module != "mlp")
       stage.refuse(fmt::format("'{}' returns a stage: attention or mlp expected", module));
     const std::optional<Stage> known = find_stage(stage.as_text("a stage"));
-    if (!known) stage.refuse(fmt::format("'{}' is no stage", stage.text));
+    if (!known) stage.refuse(fmt::format("'{}' is not a stage", stage.text));
     (module == "attention" ? to.attention_returns : to.mlp_returns) = known;
   }
 }
@@ -175,15 +175,15 @@ void require_family_words(const JsonTree& tree, std::string_view what) {
   keys.insert(keys.end(), description::case_keys.begin(), description::case_keys.end());
   description::require_known(tree, what, keys);
   for (const char* own : {"present", "recognised", "num_layers"})
-    if (const JsonTree* there = tree.find(own))
-      there->refuse(fmt::format("{} is not of a user's family", own));
+    if (const JsonTree* member = tree.find(own))
+      member->refuse(fmt::format("{} is not of a user's family", own));
   for (const char* object :
        {"tests", "biases", "returns", "steps", "model_steps", "settings", "sizes", "tensors"})
-    if (const JsonTree* there = tree.find(object); there && !there->is_object())
-      there->refuse(fmt::format("{} must be an object", object));
+    if (const JsonTree* member = tree.find(object); member && !member->is_object())
+      member->refuse(fmt::format("{} must be an object", object));
   for (const char* list : {"known", "always", "some_layers_lack"})
-    if (const JsonTree* there = tree.find(list); there && !there->is_list())
-      there->refuse(fmt::format("{} must be a list", list));
+    if (const JsonTree* member = tree.find(list); member && !member->is_list())
+      member->refuse(fmt::format("{} must be a list", list));
   if (const JsonTree* tests = tree.find("tests"))
     for (const auto& [name, condition] : tests->members) naming::require_condition(condition);
   for (const char* list : {"cases", "model_cases"}) {

@@ -181,7 +181,7 @@ void FoundLayers::check_number_of_lone(const std::string& wanted) const {
   const bool one = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
   if (one && (fills || wanted == "0")) return;
   if (fills)
-    fail("<layer> {}: {}: {{layer}} stands for the layer's number, and {}", wanted, numbered->text,
+    fail("<layer> {}: {}: {{layer}} is the layer's number, and {}", wanted, numbered->text,
          why_missing(*numbered, "0"));
   fail("<layer> {}: there is one layer, which has no number; leave <layer> out{}", wanted,
        stack_of_maps());

@@ -79,7 +79,7 @@ private:
     for (std::size_t n = 0; in_order && n < layers_.size(); ++n)
       in_order = number(layers_[n]).value_or(n) == n;
     if (!in_order)
-      fail("{}: the graph has {}, and its names say {}; {}", file_,
+      fail("{}: the graph has {}, but its names give {}; {}", file_,
            counted(layers_.size(), "layers of attention"), model_.layers().size(), give_X_instead);
     for (const OnnxLayer& layer : layers_) norms_.push_back(norm_before(layer));
   }
@@ -242,7 +242,7 @@ private:
       graph_.require_normed(end, block.post_block_norm, joined(middle, {{{term}}}), width_);
       return graph_.settle(end, width_);
     }
-    graph_.refuse(sum, "no feed-forward stands where the model has one");
+    graph_.refuse(sum, "there is no feed-forward where the model has one");
   }
 
   /// The projection of a feed-forward's `in`, which an activation is of.
@@ -251,7 +251,7 @@ private:
       if (const OnnxProjection* found = graph_.projections().of(leaf);
           found && graph_.is_linear(*found, mlp.in))
         return graph_.require_linear(leaf, mlp.in);
-    graph_.refuse(value, "no feed-forward stands where the model has one");
+    graph_.refuse(value, "there is no feed-forward where the model has one");
   }
 
   /// mlp_out = act(x W_in + b_in) (· (x W_up + b_up)) W_out + b_out, x the norm of `of`
@@ -285,7 +285,7 @@ private:
           found.push_back(value);
       }
     if (found.size() != 1)
-      fail("{}: the graph has {} of {} for each token, and its names say one; {}", file_,
+      fail("{}: the graph has {} of {} for each token, but its names give one; {}", file_,
            counted(found.size(), "outputs"), counted(static_cast<std::size_t>(columns), "numbers"),
            give_X_instead);
     return found[0];

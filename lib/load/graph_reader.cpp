@@ -66,9 +66,9 @@ void GraphReader::refuse(int value, std::string_view why) const {
       step ? io::onnx_step_in_words(*flow_, static_cast<int>(step - flow_->steps.data()))
            : "its inputs";
   fail(
-      "{}: the graph computes another model than its names say: {}, at {}; {}", file_, why, at,
-      message("<config> FILE is to say what names leave open; else give a layer's input instead of "
-              "a text: <X=FILE>"));
+      "{}: the graph computes another model than its names imply: {}, at {}; {}", file_, why, at,
+      message("give what names leave open in <config> FILE, or a layer's input instead of a text: "
+              "<X=FILE>"));
 }
 
 std::vector<int> GraphReader::terms_of(int value) const {
@@ -80,7 +80,7 @@ std::vector<int> GraphReader::terms_of(int value) const {
 
 int GraphReader::only_term_of(int value) const {
   const std::vector<int> terms = terms_of(value);
-  require(terms.size() == 1, value, "a sum stands where one value is expected");
+  require(terms.size() == 1, value, "there is a sum where one value is expected");
   return terms[0];
 }
 
@@ -144,14 +144,14 @@ GraphSum GraphReader::settle(int value, std::int64_t width) {
 
 int GraphReader::normalised_from(int value) const {
   const auto norm = io::onnx_norm(*flow_, only_term_of(value));
-  if (!norm) refuse(value, "no norm stands where the model has one");
+  if (!norm) refuse(value, "there is no norm where the model has one");
   return norm->x;
 }
 
 GraphSum GraphReader::require_norm(int term, const Norm& norm, const GraphSum& of,
                                    std::int64_t width) {
   const auto found = io::onnx_norm(*flow_, term);
-  if (!found) refuse(term, "no norm stands where the model has one");
+  if (!found) refuse(term, "there is no norm where the model has one");
   require(norm.kind == (found->rms ? InputNorm::rms : InputNorm::layer), term,
           "the norm is of another kind than the model's");
   require(is_close(found->eps, norm.eps), term, "the norm has another epsilon than the model's");
@@ -190,7 +190,7 @@ bool GraphReader::is_linear(const OnnxProjection& projection, const LinearMap& m
 
 const OnnxProjection& GraphReader::require_linear(int value, const LinearMap& map) const {
   const OnnxProjection* projection = projections_.of(flow_->resolved(value));
-  if (!projection) refuse(value, "no linear map stands where the model has one");
+  if (!projection) refuse(value, "there is no linear map where the model has one");
   require(flow_->resolved(projection->out) == flow_->resolved(value), value,
           "its bias is added elsewhere");
   require(is_linear(*projection, map), value, "it has other weights than the model's");

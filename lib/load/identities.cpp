@@ -62,7 +62,7 @@ public:
   std::optional<Candidate> fit(const Projection& projection, const UnknownTensor& tensor) const {
     const Shape& shape = tensor.shape;
     if (tensor.dtype == DType::boolean || !readings_of(tensor.name).empty() ||
-        speaks_of(tensor.name, {"mask", "bias"}))
+        mentions(tensor.name, {"mask", "bias"}))
       return std::nullopt;
     if ((shape.size() != 2 && shape.size() != 3) || is_of_tokens(shape)) return std::nullopt;
     const bool output = projection.W == "W_o";
@@ -253,16 +253,16 @@ bool is_projection_name(std::string_view name) {
   return projection_named(name) != nullptr;
 }
 
-std::string said_identity(std::string_view name, std::string_view value) {
+std::string projection_as_identity(std::string_view name, std::string_view value) {
   if (value != "identity") return "";
   const std::string canonical = canonical_name(name, false);
   return is_projection_name(canonical) ? canonical : "";
 }
 
-std::string said_identity(const io::Source& binding) {
+std::string projection_as_identity(const io::Source& binding) {
   const bool word = binding.memory.empty() && binding.tensor.empty() && binding.axes.empty() &&
                     !binding.raw_shape && !file_exists(binding.path);
-  return word ? said_identity(binding.name, binding.path) : "";
+  return word ? projection_as_identity(binding.name, binding.path) : "";
 }
 
 void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tensors,
@@ -289,10 +289,10 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
     found.push_back(fmt::format("{} {}", io::shown(tensor->name), to_string(tensor->shape)));
     line.push_back(binding(one->W, *tensor, axes));
   }
-  fail("{}: there is no {}, and {} could be {}: say {}{}; {}=identity says that none is meant{}",
+  fail("{}: there is no {}, and {} could be {}: write {}{}; {}=identity if none is meant{}",
        io::shown(file), joined_texts(missing, ", "), joined_texts(found, ", "),
        missing.size() == 1 ? "it" : "them", joined_texts(line, " "),
-       either ? " (with @OI behind what is stored (out, in), as nn.Linear does)" : "", missing[0],
+       either ? " (with @OI after what is stored (out, in), as nn.Linear does)" : "", missing[0],
        names_hint);
 }
 

@@ -22,9 +22,9 @@ using Identities = std::set<std::string, std::less<>>;
 bool is_projection_name(std::string_view name);
 /// The projection of which a file says that it is the identity, "W_o" of {"W_o": "identity"}; "" of
 /// any other value.
-std::string said_identity(std::string_view name, std::string_view value);
+std::string projection_as_identity(std::string_view name, std::string_view value);
 /// The same of a binding, "W_o" of W_o=identity, unless there is a file of that name.
-std::string said_identity(const io::Source& binding);
+std::string projection_as_identity(const io::Source& binding);
 
 /// Throws Error where a projection that is absent, and none of `identities`, would be taken as the
 /// identity though a tensor that was passed over could be it by its shape: with the bindings of all

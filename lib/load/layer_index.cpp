@@ -127,13 +127,12 @@ std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
 
 void LayerIndex::judged(const io::Contents& file,
                         const std::vector<const io::Entry*>& unknown_tensors) const {
-  constexpr std::size_t few = 64;
+  constexpr std::size_t kept = 64;
   const auto at = files_.find(&file);
-  if (at == files_.end() || unknown_tensors.size() <= few) return;
-  const std::set<const io::Entry*> passed_over(unknown_tensors.begin() + few,
-                                               unknown_tensors.end());
+  if (at == files_.end() || unknown_tensors.size() <= kept) return;
+  const std::set<const io::Entry*> skipped(unknown_tensors.begin() + kept, unknown_tensors.end());
   std::erase_if(at->second.shared,
-                [&](std::size_t place) { return passed_over.contains(&file.tensors[place]); });
+                [&](std::size_t place) { return skipped.contains(&file.tensors[place]); });
 }
 
 std::vector<const io::Entry*> LayerIndex::tensors(const io::Contents& file,

@@ -14,7 +14,7 @@ struct ReadLayer {
   NamedTensors parts;
   Settings settings;
   Labels labels;
-  LoadedLayer said;                              ///< id, naming, origins, notes
+  LoadedLayer loaded;                            ///< id, naming, origins, notes
   std::string input_source;                      ///< of the text that `parts` has X of; "": none
   std::shared_ptr<const TransformerBlock> block; ///< where X is the stream, without a text
   std::optional<naming::LongQueries> long_queries;

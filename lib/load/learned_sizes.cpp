@@ -6,12 +6,12 @@
 
 namespace mha {
 
-void Size::learn(std::size_t n, const std::string& says, const Shape* shape) {
+void Size::learn(std::size_t n, const std::string& origin, const Shape* shape) {
   if (known && value != n)
-    fail("{}{}: {} expected, as in {}", says,
-         shape ? " is " + to_string(*shape) : fmt::format(" says {}", n), counted(value, meaning),
+    fail("{}{}: {} expected, as in {}", origin,
+         shape ? " is " + to_string(*shape) : fmt::format(" gives {}", n), counted(value, meaning),
          source);
-  if (!known) value = n, source = says, known = true;
+  if (!known) value = n, source = origin, known = true;
 }
 
 LearnedSizes::LearnedSizes(const NamedTensors& parts, const GivenNames& given,

@@ -25,7 +25,7 @@ void note_unread(const naming::Group& group, const std::vector<std::string>& nam
 /// and the layer is computed without; but those of `told`, by their names behind the prefix, and a
 /// rotation's frequencies where the layer rotates.
 void note_unknown(const naming::Found& layer, const naming::LayerReading& read,
-                  const std::vector<std::string>& names, const std::vector<std::string>& told,
+                  const std::vector<std::string>& names, const std::vector<std::string>& noted,
                   std::vector<Note>& notes);
 
 /// Throws Error for a tensor that stands beside quantised weights, without which they are other

@@ -65,7 +65,7 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
       fail("{}: {} is a list of text; numbers expected", file.name, name);
     else
       to.notes.emplace_back(fmt::format(
-          "{}: passed over: {} is a list of text, and labels are called tokens and key_tokens",
+          "{}: skipped: {} is a list of text, and labels are called tokens and key_tokens",
           file.name, name));
   };
   for (const auto& [name, list] : file.labels) take(name, {list, {}});
@@ -78,12 +78,12 @@ void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
 
 std::string bound_name(const std::string& where, const std::string& typed, bool of_stream) {
   if (typed == "k_bias" || typed == "v_bias" || typed == "q_bias")
-    fail("{}: {} can mean two things: say b_{} (the projection's bias) or {}", where, typed,
+    fail("{}: {} can mean two things: write b_{} (the projection's bias) or {}", where, typed,
          typed[0],
          typed == "q_bias" ? "bias" : fmt::format("{}_extra (a learned key or value)", typed[0]));
   for (const auto& [word, choices] :
        {std::pair("query", "X or q"), {"key", "X_k or k"}, {"value", "X_v or v"}})
-    if (typed == word) fail("{}: '{}' can mean two things: say {}", where, word, choices);
+    if (typed == word) fail("{}: '{}' can mean two things: write {}", where, word, choices);
   std::string name = canonical_name(typed, true);
   if (name.empty() && of_stream) name = stream_name(typed);
   if (!name.empty()) return name;
@@ -91,8 +91,8 @@ std::string bound_name(const std::string& where, const std::string& typed, bool 
   for (const TensorInfo& info : tensor_names()) names.push_back(info.name);
   for (const StageInfo& info : stages()) names.push_back(info.name);
   if (const std::optional<Misspelt> meant = misspelt(typed))
-    fail("{}: '{}' is no name here: {}{}", where, typed, meant->why, names_hint);
-  fail("{}: '{}' is no tensor of a layer and no stage{}{}", where, typed,
+    fail("{}: '{}' is not a known name: {}{}", where, typed, meant->why, names_hint);
+  fail("{}: '{}' is neither a tensor of a layer nor a stage{}{}", where, typed,
        did_you_mean(typed, names), names_hint);
 }
 
@@ -189,7 +189,7 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
       if (checkpoint && request.for_texts) continue; // left over, which the model tells
       if (checkpoint && !id.empty() && !is_input(name)) {
         to.notes.push_back(warning(message(
-            "{}: passed over: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
+            "{}: skipped: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
             file.name, entry.name, to.naming, name, entry.name)));
         continue;
       }

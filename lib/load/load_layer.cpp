@@ -27,13 +27,13 @@ void ReadLayer::take_input(const LayerInput& input) {
 
 void ReadLayer::require_computed() const {
   if (!naming::kind_of(kind_parts, without_attention).empty())
-    fail("{}", naming::why_of_kind(said.id, kind_parts, without_attention));
+    fail("{}", naming::why_of_kind(loaded.id, kind_parts, without_attention));
 }
 
 void ReadLayer::list_origins() {
-  said.origins.clear();
+  loaded.origins.clear();
   for (const auto& [name, part] : parts)
-    said.origins.push_back(
+    loaded.origins.push_back(
         {name, part.origin(), part.tensor.dtype(), part.tensor.shape(), part.loose});
 }
 
@@ -145,10 +145,10 @@ void LayerSource::take_stream(ReadLayer& layer) const {
   const auto X = layer.parts.find("X");
   if (!request.X_is_stream || X == layer.parts.end()) return;
   Settings& settings = layer.settings;
-  const bool said = settings.origins.count("input_norm") > 0;
-  if (said && settings.input_norm != InputNorm::checkpoint) return; // X is what the layer reads
-  layer.block = block_of(layer.said.id, layer.said.notes);
-  if (layer.block && !said) set(settings, "input_norm", "checkpoint", X->second.source);
+  const bool is_set = settings.origins.count("input_norm") > 0;
+  if (is_set && settings.input_norm != InputNorm::checkpoint) return; // X is what the layer reads
+  layer.block = block_of(layer.loaded.id, layer.loaded.notes);
+  if (layer.block && !is_set) set(settings, "input_norm", "checkpoint", X->second.source);
 }
 
 LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool keeps,
@@ -164,7 +164,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   read->require_computed();
   if (tensors) *tensors = as_read(*read);
 
-  LoadedLayer loaded = read->said;
+  LoadedLayer loaded = read->loaded;
   if (input) loaded.notes.insert(loaded.notes.begin(), input->notes.begin(), input->notes.end());
   loaded.X_of_text = input && !read->parts.at("X").bound;
   const bool keep = is_new && keeps;
@@ -195,7 +195,7 @@ Sources::OfKind Sources::of_kind(const std::string& id) const {
   const std::lock_guard hold(state_->reading);
   ReadLayer read = state_->read(id, nullptr);
   OfKind of_kind = std::move(read.of_kind);
-  of_kind.naming = read.said.naming;
+  of_kind.naming = read.loaded.naming;
   if (!naming::kind_of(read.kind_parts, read.without_attention).empty())
     of_kind.tensors = as_read(read);
   for (const naming::TensorOfKind& part : read.kind_parts)

@@ -101,7 +101,7 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& note
 }
 
 /// As many batch items as heads: three axes could mean either.
-void tell_doubt(const NamedTensor& part, const Dims& dims, std::vector<Note>& notes) {
+void note_ambiguous_axes(const NamedTensor& part, const Dims& dims, std::vector<Note>& notes) {
   const Shape& shape = part.tensor.shape();
   if (shape.size() == 3 && dims.B > 1 && dims.B == dims.H && shape[0] == dims.B)
     notes.push_back(warning(fmt::format("{} is {}, and there are as many batch items as heads: "
@@ -115,7 +115,7 @@ template <class T> bool spoils(T value) {
 }
 
 /// (1 − m) · −inf is NaN where m is 1: the commonest mask that is none.
-template <class T> void tell_not_finite(const Broadcast& added, std::vector<Note>& notes) {
+template <class T> void note_not_finite(const Broadcast& added, std::vector<Note>& notes) {
   const auto values = added.tensor.as<T>();
   const auto count = std::ranges::count_if(values, spoils<T>);
   if (count == 0) return;
@@ -159,11 +159,11 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
     }
   };
   with("mask", [&](const NamedTensor& part) {
-    tell_doubt(part, dims, notes);
+    note_ambiguous_axes(part, dims, notes);
     take_mask(part, layer, notes);
   });
   with("block_mask", [&](const NamedTensor& part) {
-    tell_doubt(part, dims, notes);
+    note_ambiguous_axes(part, dims, notes);
     layer.blocked.push_back(over_scores(as_boolean(part), part.source, dims));
   });
   with("key_padding_mask", [&](const NamedTensor& part) {
@@ -187,7 +187,7 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
       const double length = value_at(part.tensor, b);
       if (length < 0 || length != std::floor(length) ||
           length > static_cast<double>(dims.past + dims.S))
-        fail("{}: length {} of batch item {} is no whole number from 0 to {}, the number of keys",
+        fail("{}: length {} of batch item {} is not a whole number from 0 to {}, the number of keys",
              part.source, length, b, dims.past + dims.S);
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));
     }
@@ -198,7 +198,7 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
   });
   for (const std::vector<Broadcast>* list : {&layer.added, &layer.bias})
     for (const Broadcast& numbers : *list)
-      by_precision(layer.dtype, [&]<class T>(T) { return tell_not_finite<T>(numbers, notes); });
+      by_precision(layer.dtype, [&]<class T>(T) { return note_not_finite<T>(numbers, notes); });
 }
 
 void take_lengths(const std::vector<io::Contents>& files, Layer& layer) {

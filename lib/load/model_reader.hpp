@@ -16,7 +16,7 @@ inline const Message or_describe_it = message(
 class ModelReader {
 public:
   /// Throws Error where the layer is not in its place in a whole model.
-  ModelReader(const naming::Group& group, const naming::Description& said);
+  ModelReader(const naming::Group& group, const naming::Description& description);
 
   /// Where the description's names are in the file.
   const DescribedFile& file() const { return file_; }
@@ -30,7 +30,7 @@ public:
   /// What a norm is, without weight and bias.
   Norm form(const naming::DescribedNorm& norm) const;
   /// The activation that is said, or the usual one of its place.
-  Activation activation(const naming::DescribedValue& said) const;
+  Activation activation(const naming::DescribedValue& described) const;
   FeedForward feed_forward(std::size_t width) const;
   /// What stands around the layer's attention.
   TransformerBlock block(std::size_t width) const;
@@ -49,7 +49,7 @@ private:
   void refuse_experts() const;
 
   const naming::Group& group_;
-  const naming::Description& said_;
+  const naming::Description& description_;
   DescribedFile file_;
 };
 

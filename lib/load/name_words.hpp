@@ -6,12 +6,12 @@
 
 namespace mha {
 
-using Words = std::initializer_list<std::string_view>;
+using WordList = std::initializer_list<std::string_view>;
 
 /// Whether one of `words` stands in a name between dots, slashes and underscores, in small letters.
-bool has_word(std::string_view name, Words words);
+bool has_word(std::string_view name, WordList words);
 /// Whether a word of the name holds one of `parts`.
-bool speaks_of(std::string_view name, Words parts);
+bool mentions(std::string_view name, WordList parts);
 /// The part of a model that a name speaks of: encoder, decoder, image, text or audio; "" of none.
 std::string_view part_of_model(std::string_view name);
 /// Whether the last word is a norm's weight: weight, gamma, g …

@@ -15,11 +15,11 @@ namespace {
 
 /// The number at position `at` that a dot follows; `behind` becomes the dot's position. Nothing
 /// where there is none, or one beyond any count of layers.
-std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& behind) {
+std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& end) {
   constexpr std::size_t most = 4096;
   std::string_view rest = name.substr(at);
   const auto number = take_number<std::size_t>(rest);
-  behind = name.size() - rest.size();
+  end = name.size() - rest.size();
   if (!number || *number > most || !rest.starts_with('.')) return std::nullopt;
   return number;
 }
@@ -35,13 +35,13 @@ struct Numbered {
 std::map<std::string, Numbered> numbered_prefixes(const io::Contents& file) {
   std::map<std::string, Numbered> found;
   for (const io::Entry& entry : file.tensors) {
-    std::size_t behind = 0;
+    std::size_t end = 0;
     for (std::size_t at = 0; at < entry.name.size();) {
-      if (const auto number = number_at(entry.name, at, behind)) {
+      if (const auto number = number_at(entry.name, at, end)) {
         Numbered& of = found[entry.name.substr(0, at)];
         ++of.tensors;
         of.layers[*number].insert(
-            fmt::format("{} {}", entry.name.substr(behind), to_string(entry.shape)));
+            fmt::format("{} {}", entry.name.substr(end), to_string(entry.shape)));
       }
       const std::size_t dot = entry.name.find_first_of("._", at); // "encoder_layer_0."
       if (dot == std::string::npos) break;
@@ -111,9 +111,9 @@ std::string_view NumberedStack::other_tower(std::string_view name) const {
 }
 
 bool NumberedStack::holds(const std::string& name) const {
-  std::size_t behind = 0;
+  std::size_t end = 0;
   return name.starts_with(literal_prefix) &&
-         number_at(name, literal_prefix.size(), behind).has_value();
+         number_at(name, literal_prefix.size(), end).has_value();
 }
 
 std::string NumberedStack::prefix() const {
@@ -122,23 +122,23 @@ std::string NumberedStack::prefix() const {
 }
 
 std::string NumberedStack::name_in_layer(const std::string& name) const {
-  std::size_t behind = 0;
-  const auto number = number_at(name, literal_prefix.size(), behind);
-  if (modules == 1) return name.substr(behind + 1);
+  std::size_t end = 0;
+  const auto number = number_at(name, literal_prefix.size(), end);
+  if (modules == 1) return name.substr(end + 1);
   const std::size_t offset = number.value_or(0);
   return fmt::format("{}{{{}*layer{}}}{}", literal_prefix, modules,
-                     offset > 0 ? fmt::format("+{}", offset) : "", name.substr(behind));
+                     offset > 0 ? fmt::format("+{}", offset) : "", name.substr(end));
 }
 
 std::string NumberedStack::pattern(const std::string& name) const {
-  std::size_t behind = 0;
+  std::size_t end = 0;
   if (!name.starts_with(literal_prefix)) return name;
-  const auto number = number_at(name, literal_prefix.size(), behind);
+  const auto number = number_at(name, literal_prefix.size(), end);
   if (!number) return name;
   if (modules > 1) // modules that take turns have numbers of their own
     return fmt::format("{}{}{}", literal_prefix, first + (*number - first) % modules,
-                       name.substr(behind));
-  return literal_prefix + "{layer}" + name.substr(behind);
+                       name.substr(end));
+  return literal_prefix + "{layer}" + name.substr(end);
 }
 
 std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
@@ -161,19 +161,20 @@ std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
     if (prefix != *best && has_layers(numbered))
       if (std::string tower = tower_of(prefix, *best); !tower.empty()) {
         // The parts are said where the names of the stacks begin to differ.
-        const auto said = [](std::string_view of) {
+        const auto part_at_branch = [](std::string_view of) {
           return part_of_model(of.substr(of.rfind('.', of.size() - 2) + 1));
         };
         if (const std::string own = tower_of(*best, prefix); stack.part.empty() && !own.empty())
-          stack.part = said(own);
-        if (const std::string_view other = said(tower); !other.empty()) stack.parts.insert(other);
+          stack.part = part_at_branch(own);
+        if (const std::string_view other = part_at_branch(tower); !other.empty())
+          stack.parts.insert(other);
         stack.towers.push_back(std::move(tower));
       }
   stack.parts.erase(stack.part);
   for (const io::Entry& entry : file.tensors) {
-    std::size_t behind = 0;
+    std::size_t end = 0;
     if (!stack.holds(entry.name)) continue;
-    const std::size_t number = *number_at(entry.name, best->size(), behind);
+    const std::size_t number = *number_at(entry.name, best->size(), end);
     if (number < stack.first + stack.modules) stack.of_first.push_back(&entry);
   }
   return stack;

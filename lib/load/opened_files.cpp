@@ -89,7 +89,7 @@ void OpenedFiles::open_sources() {
     io::Source source = io::parse_source(text);
     if (source.name.empty())
       contents.push_back(io::open(source.path, {false, request.gguf_order}));
-    else if (!said_identity(source).empty())
+    else if (!projection_as_identity(source).empty())
       identity_bindings.push_back(std::move(source));
     else
       bindings.push_back(std::move(source));
@@ -101,14 +101,14 @@ void OpenedFiles::open_sources() {
     bindings.push_back(std::move(source));
   }
   if (contents.empty() && bindings.empty())
-    fail("{} alone is no layer: give its files, too", identity_bindings[0].text);
+    fail("{} alone is not a layer: give its files as well", identity_bindings[0].text);
   for (const io::Contents& file : contents) {
     if (io::is_shard(file)) fail("{}: this is {}, <joins parts>", file.name, io::shard_title(file));
     for (const auto& [key, value] : file.config) config.emplace(key, value);
   }
   // A program's config wins over a folder's.
-  for (const io::Contents& said : request.in_memory)
-    for (const auto& [key, value] : said.config) config[key] = value;
+  for (const io::Contents& file : request.in_memory)
+    for (const auto& [key, value] : file.config) config[key] = value;
   if (!request.config.empty())
     for (const auto& [key, value] : io::read_config(request.config)) config[key] = value;
   for (const auto& [name, value] : request.settings)
@@ -169,7 +169,7 @@ std::vector<std::string> OpenedFiles::layers_unasked(const std::vector<std::stri
   if (request.for_texts) return ids;
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
   if (is_lone(ids) && numbered != bindings.end())
-    fail("{}: {{layer}} stands for the layer's number, and {}; give <layer> N", numbered->text,
+    fail("{}: {{layer}} is the layer's number, and {}; give <layer> N", numbered->text,
          why_missing(*numbered, "0"));
   if (ids.size() > 1)
     fail("{} holds {} layers: {}; <which layer>",

@@ -45,7 +45,7 @@ struct OpenedFiles {
   static Message why_missing(const io::Source& numbered, const std::string& id);
   std::vector<std::string> layers_unasked(const std::vector<std::string>& ids) const;
   std::vector<UnknownTensor> tensors_beside_bindings(const std::string& id) const;
-  bool says_heads(const Settings& settings, const NamedTensors& parts) const;
+  bool gives_head_count(const Settings& settings, const NamedTensors& parts) const;
   void require_no_input() const;
   void require_known_layers() const;
 };

@@ -93,11 +93,11 @@ private:
     const JsonTree* layers = tree_.find("layers");
     if (!layers && to_.is_family) return;
     if (!layers)
-      tree_.refuse("layers is missing: what stands before the names of a layer's "
+      tree_.refuse("layers is missing: the prefix of the names of a layer's "
                    "tensors, such as \"encoder.blocks.{layer}.\"");
     if (layers->is_list()) {
       for (const JsonTree& prefix : layers->elements)
-        to_.layers.push_back(description::name_of(prefix, "what stands before a layer's names"));
+        to_.layers.push_back(description::name_of(prefix, "the prefix of a layer's names"));
       if (to_.layers.empty()) layers->refuse("layers is an empty list");
     } else {
       to_.layers.push_back(description::name_of(*layers, "layers"));
@@ -105,7 +105,7 @@ private:
     if (const JsonTree* count = tree_.find("num_layers")) {
       to_.num_layers = description::value_of(*count, "num_layers");
       if (layers->is_list())
-        count->refuse("num_layers is told by the list that layers is; one of the two is to go");
+        count->refuse("num_layers is the length of the list layers; remove one of the two");
     }
   }
 
@@ -128,13 +128,13 @@ private:
     if (!has("W_q") && !has("W_qkv") && !has("W_qk"))
       tensors->refuse("no W_q, W_qkv or W_qk: which tensor makes the queries?");
     if (has("mlp.in") && has("mlp.in_up"))
-      tensors->refuse("mlp.in and mlp.in_up are the same: one of them is to go");
+      tensors->refuse("mlp.in and mlp.in_up are the same: remove one of them");
     if ((has("mlp.in") || has("mlp.in_up") || has("mlp.up")) != has("mlp.out"))
-      tensors->refuse(has("mlp.out") ? "mlp.out stands without mlp.in"
+      tensors->refuse(has("mlp.out") ? "mlp.out needs mlp.in"
                                      : "mlp.out is missing, the feed-forward's second map");
     if (has("mlp.product_bias") && !has("mlp.up"))
-      tensors->refuse("mlp.product_bias stands without mlp.up");
-    if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up stands without mlp.in");
+      tensors->refuse("mlp.product_bias needs mlp.up");
+    if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up needs mlp.in");
   }
 
   /// A bias by a key of its own is the bias of its weight: split and multiplied as that is.
@@ -144,7 +144,7 @@ private:
       const auto own = to_.tensors.find("b" + key.substr(1));
       if (own == to_.tensors.end()) continue;
       const DescribedTensor& bias = own->second;
-      if (weight.bias) fail("{}: {} says its bias, too: one of the two is to go", bias.where, key);
+      if (weight.bias) fail("{}: {} gives its bias as well: remove one of the two", bias.where, key);
       const bool is_whole = bias.values.empty() && !bias.optional;
       if (!is_whole && (!weight.times.empty() || !weight.split.empty()))
         fail("{}: values, or a bias that layers may lack, are of a {} without split and times",
@@ -164,13 +164,13 @@ private:
       to_.tied = is_tied;
       read_named_head(*name, tree);
     } else if (is_tied == (name != nullptr)) {
-      tree.refuse(is_tied ? "head is tied, and has a name: one of the two is to go"
+      tree.refuse(is_tied ? "head is tied and has a name: remove one of the two"
                           : "head is neither tied nor has a name");
     } else if (is_tied) {
       if (!to_.tensors.contains("embed.token"))
         tree.refuse("head is tied, but embed has no table by token");
       if (const JsonTree* layout = tree.find("layout"))
-        layout->refuse("a tied head lies as the tokens' table does: it has no layout");
+        layout->refuse("a tied head is stored as the tokens' table is: it has no layout");
       to_.tied = true;
       if (bias && bias->is_text()) {
         DescribedTensor alone = parse_.tensor_named("head.bias", *bias);
@@ -183,14 +183,14 @@ private:
     if (const JsonTree* dense = tree.find("dense"))
       to_.tensors.emplace("head.dense", parse_.tensor("head.dense", *dense, "oi"));
     for (const char* of_dense : {"activation", "norm"})
-      if (const JsonTree* there = tree.find(of_dense); there && !tree.find("dense"))
-        there->refuse(fmt::format("{} is of dense, which head has not", of_dense));
+      if (const JsonTree* member = tree.find(of_dense); member && !tree.find("dense"))
+        member->refuse(fmt::format("{} is of dense, which head has not", of_dense));
     if (const JsonTree* norm = tree.find("norm")) add_norm("head.norm", *norm);
     const auto take = [&](const char* key, DescribedValue& to) {
-      if (const JsonTree* there = tree.find(key)) to = description::value_of(*there, key);
+      if (const JsonTree* member = tree.find(key)) to = description::value_of(*member, key);
     };
-    if (const JsonTree* there = tree.find("activation"))
-      to_.head_activation = activation_of(*there);
+    if (const JsonTree* member = tree.find("activation"))
+      to_.head_activation = activation_of(*member);
     take("softcap", to_.softcap);
     take("scale", to_.head_scale);
   }
@@ -226,9 +226,9 @@ private:
         continue;
       }
       const SettingInfo* info = find_setting(name);
-      if (!info) tree.refuse(fmt::format("'{}' is no setting{}", name, did_you_mean(name, names)));
+      if (!info) tree.refuse(fmt::format("'{}' is not a setting{}", name, did_you_mean(name, names)));
       if (!description::is_setting(info->name))
-        tree.refuse(fmt::format("{} is said by {}, not by a setting", info->name,
+        tree.refuse(fmt::format("{} is given by {}, not by a setting", info->name,
                                 info->name == "qkv_order"                             ? "split"
                                 : info->name == "columns" || info->name == "residual" ? "block"
                                                                                       : "norm"));
@@ -240,7 +240,7 @@ private:
       try_value(value);
       std::ranges::for_each(value.layers, try_value);
       if (!to_.settings.emplace(info->name, std::move(value)).second)
-        tree.refuse(fmt::format("{} is said twice", info->name));
+        tree.refuse(fmt::format("{} is given twice", info->name));
     }
   }
 
@@ -257,7 +257,7 @@ private:
     for (const auto& [letter, tree] : sizes->members) {
       if (!is_one_of(letter, letters))
         tree.refuse(
-            fmt::format("'{}' is no letter of a shape{}", letter, choices_for(letter, letters)));
+            fmt::format("'{}' is not a letter of a shape{}", letter, choices_for(letter, letters)));
       to_.sizes.emplace(letter, description::value_of(tree, letter));
     }
   }
@@ -293,7 +293,7 @@ BlockShape DescriptionReader::block_shape() const {
     block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
   if (at->second != BlockShape::attention_only && !mlp)
     (block ? *block : tree_)
-        .refuse(fmt::format("a {} block has a feed-forward: mlp.in and mlp.out; or say \"block\": "
+        .refuse(fmt::format("a {} block has a feed-forward: mlp.in and mlp.out; or set \"block\": "
                             "\"attention_only\"",
                             shape));
   return at->second;

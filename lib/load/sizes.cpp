@@ -27,15 +27,15 @@ public:
       if (!are_not_projected())
         fail("{}: the number of heads is not known; give {}", where(), choices_of_heads());
       H.learn(1, "one head");
-      std::vector<std::string_view> there;
+      std::vector<std::string_view> packed;
       for (const std::string_view name : {"Q", "K", "V"})
-        if (part(name)) there.push_back(name);
-      const std::string last(there.back());
-      there.pop_back();
+        if (part(name)) packed.push_back(name);
+      const std::string last(packed.back());
+      packed.pop_back();
       notes_.push_back(message(
-          "{}{} taken as one head: nothing says how {} columns are split; <num_heads> splits them",
-          there.empty() ? "" : fmt::format("{} and ", fmt::join(there, ", ")),
-          there.empty() ? last + " is" : last + " are", there.empty() ? "its" : "their"));
+          "{}{} taken as one head: no number of heads is given; <num_heads> splits {} columns",
+          packed.empty() ? "" : fmt::format("{} and ", fmt::join(packed, ", ")),
+          packed.empty() ? last + " is" : last + " are", packed.empty() ? "its" : "their"));
     }
     return {H.value, H_kv.value};
   }
@@ -115,7 +115,7 @@ private:
     Size in_k{"columns"}, in_v{"columns"};
     if (const NamedTensor* p = part("X_kv")) {
       if (const NamedTensor* other = part("X_k") ? part("X_k") : part("X_v"))
-        fail("{} and {} are both given: X_kv stands for X_k and X_v", p->source, other->source);
+        fail("{} and {} are both given: X_kv is both X_k and X_v", p->source, other->source);
       sizes_.learn_axes(*p, {&S, &in_k}, "S, d_in");
       source_k_ = source_v_ = p;
     }
@@ -199,10 +199,10 @@ private:
 
   /// Columns that come out of a projection, its input's if there is none; checks its rows.
   std::optional<std::size_t> projected(const char* W, const NamedTensor* source,
-                                       const NamedTensor** says) {
+                                       const NamedTensor** from) {
     const NamedTensor* p = part(W);
     if (compressed(W)) source = compressed(W);
-    *says = p ? p : source;
+    *from = p ? p : source;
     const NamedTensor* multiplied = source == part("X") ? input() : source;
     if (!p) return source ? std::optional(source->tensor.shape().back()) : std::nullopt;
     const Shape& shape = p->tensor.shape();
@@ -222,22 +222,22 @@ private:
   /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
   /// projection; one that is absent is the identity, and its input to blame for what it is taken
   /// as.
-  void learn_width(Size& d, std::size_t columns, const Size& heads, const NamedTensor& says,
+  void learn_width(Size& d, std::size_t columns, const Size& heads, const NamedTensor& from,
                    const char* W = nullptr) {
-    const std::size_t width = split(columns, heads, says);
+    const std::size_t width = split(columns, heads, from);
     if (d.known && d.value != width) {
-      if (W && !part(W) && is_input(says))
+      if (W && !part(W) && is_input(from))
         fail(
             "{} is {}: there is no {}, so each head gets {} of its columns, but {} expected, as in "
             "{}; give {}",
-            says.source, to_string(says.tensor.shape()), W, width, d.value, d.source, W);
+            from.source, to_string(from.tensor.shape()), W, width, d.value, d.source, W);
       fail(
           "{} is {}: {} in {} are {} each, but {} expected, as in {}; give <num_{}heads> or fix {}",
-          says.source, to_string(says.tensor.shape()), counted(columns, "columns"),
+          from.source, to_string(from.tensor.shape()), counted(columns, "columns"),
           counted(heads.value, heads.meaning), width, counted(d.value, d.meaning), d.source,
-          &heads == &H_kv ? "kv_" : "", name_in(says.source));
+          &heads == &H_kv ? "kv_" : "", name_in(from.source));
     }
-    d.learn(width, says.source);
+    d.learn(width, from.source);
   }
 
   /// "W_k" of "weights.npz: W_k".
@@ -248,17 +248,17 @@ private:
   }
 
   /// Splits `columns` into `heads`, or throws.
-  std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& says) {
+  std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& from) {
     if (heads.value == 0 || columns % heads.value != 0)
-      fail("{} is {}: {} do not split into {}; give <num_{}heads> or fix {}", says.source,
-           to_string(says.tensor.shape()), counted(columns, "columns"),
-           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv_" : "", name_in(says.source));
+      fail("{} is {}: {} do not split into {}; give <num_{}heads> or fix {}", from.source,
+           to_string(from.tensor.shape()), counted(columns, "columns"),
+           counted(heads.value, heads.meaning), &heads == &H_kv ? "kv_" : "", name_in(from.source));
     return columns / heads.value;
   }
 
   /// Whether a width comes from an input itself.
-  bool is_input(const NamedTensor& says) const {
-    return &says == part("X") || &says == source_k_ || &says == source_v_;
+  bool is_input(const NamedTensor& from) const {
+    return &from == part("X") || &from == source_k_ || &from == source_v_;
   }
 
   void learn_widths() {
@@ -272,28 +272,28 @@ private:
     const auto from_others = [&](const NamedTensor* source) {
       return !source && S.known && T.known && S.value != T.value;
     };
-    const NamedTensor* says = nullptr;
+    const NamedTensor* from = nullptr;
     const NamedTensor* packed_q =
         given_.count(Stage::q) && given_.at(Stage::q) == "Q" ? part("Q") : nullptr;
     if (packed_q)
       learn_width(d_k, width_q.value, H, *packed_q);
-    else if (const auto columns = projected("W_q", part("X"), &says);
+    else if (const auto columns = projected("W_q", part("X"), &from);
              columns && !given_.count(Stage::q) && usable("W_q", *columns, H))
-      learn_width(d_k, *columns, H, *says, "W_q");
+      learn_width(d_k, *columns, H, *from, "W_q");
 
     const auto keys = [&](Stage stage, const char* packed, Size& width, const char* W,
                           const NamedTensor* source, Size& d) {
       std::size_t columns = 0;
       if (given_.count(stage)) {
         if (given_.at(stage) != packed) return; // per head: learned already
-        says = part(packed), columns = width.value;
+        from = part(packed), columns = width.value;
       } else {
-        const auto found = projected(W, source ? source : part("X"), &says);
+        const auto found = projected(W, source ? source : part("X"), &from);
         if (!found || !usable(W, *found, H_kv.known ? H_kv : H) || from_others(source)) return;
         columns = *found;
       }
-      if (!H_kv.known) infer_kv_heads(columns, *says);
-      learn_width(d, columns, H_kv, *says, given_.count(stage) ? nullptr : W);
+      if (!H_kv.known) infer_kv_heads(columns, *from);
+      learn_width(d, columns, H_kv, *from, given_.count(stage) ? nullptr : W);
     };
     keys(Stage::k, "K", width_k, "W_k", source_k_, d_k);
     keys(Stage::v, "V", width_v, "W_v", source_v_, d_v);
@@ -301,16 +301,16 @@ private:
   }
 
   /// Without a setting: the keys' columns over the queries' width of a head, where that divides.
-  void infer_kv_heads(std::size_t columns, const NamedTensor& says) {
+  void infer_kv_heads(std::size_t columns, const NamedTensor& from) {
     const std::size_t n =
         d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;
     if (n == 0 || n == H.value || H.value % n != 0) {
       H_kv.learn(H.value, H.source);
       return;
     }
-    H_kv.learn(n, says.source);
+    H_kv.learn(n, from.source);
     notes_.push_back(
-        fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, says.source));
+        fmt::format("num_kv_heads {} is taken from the {} columns of {}", n, columns, from.source));
   }
 
   void learn_output() {

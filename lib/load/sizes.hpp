@@ -37,7 +37,7 @@ struct Size {
   bool known = false;
 
   /// Throws Error where another number was said before.
-  void learn(std::size_t n, const std::string& says, const Shape* shape = nullptr);
+  void learn(std::size_t n, const std::string& origin, const Shape* shape = nullptr);
 };
 
 /// What axes say by themselves, letter by letter of the tables of tensors and stages.

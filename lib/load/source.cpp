@@ -52,7 +52,7 @@ Shape parse_shape(const std::string& text, std::string_view list) {
     std::string_view rest = list;
     const auto length = take_number<std::size_t>(rest);
     if (!length || (!rest.empty() && (rest[0] != ',' || rest.size() == 1)))
-      fail("{}: '[{}]' is no shape; expected whole numbers, as in [2,512,12,64]", shown(text),
+      fail("{}: '[{}]' is not a shape; expected whole numbers, as in [2,512,12,64]", shown(text),
            shown(list));
     shape.push_back(*length);
     list = rest.empty() ? rest : rest.substr(1);
@@ -128,7 +128,7 @@ std::string filled(const std::string& text, std::string_view layer) {
 Source parse_source(const std::string& text) {
   Source source;
   source.text = source.path = text;
-  if (text.empty()) fail("an empty word is no source");
+  if (text.empty()) fail("an empty word is not a source");
   if (exists(text)) return source;
 
   const std::size_t equals = text.find('=');
@@ -212,7 +212,7 @@ Entry bound_entry(const Source& source, LastOpened& opened) {
     names.push_back(contents.tensors[i].name);
   if (!entry && names.empty()) fail("{}: no tensor in it", where);
   if (!entry && source.tensor.empty())
-    fail("{}: which of its tensors is {}? say {}={}:TENSOR, one of {}", where, shown(source.name),
+    fail("{}: which of its tensors is {}? write {}={}:TENSOR, one of {}", where, shown(source.name),
          shown(source.name), shown(source.path), listed(names));
   if (!entry)
     fail("{}: no tensor '{}'{} (there: {})", where, shown(source.tensor),
@@ -248,7 +248,7 @@ LabelLists read_label_lists(const Source& source) {
   if (listing || (extension.empty() && source.path != "-" && !is_container(source.path))) {
     const Bytes bytes = read_bytes(source.path, text_limit);
     const std::size_t bad = invalid_utf8(bytes.text());
-    if (bad != std::string::npos) fail("{}: byte {} is no UTF-8", shown(bytes.name), bad);
+    if (bad != std::string::npos) fail("{}: byte {} is not UTF-8", shown(bytes.name), bad);
     std::vector<std::string> lines;
     for (std::string_view rest = bytes.text(); !rest.empty();) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());

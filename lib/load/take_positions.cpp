@@ -20,7 +20,7 @@ void take_rotary_positions(const NamedTensor& part, Layer& layer) {
          part.source, to_string(shape), counted(d.T, "queries"), counted(d.S, "keys"));
   const auto& [t, h, w] = layer.settings.mrope_section;
   if (three && d.T != 1 && t + h + w == 0)
-    fail("{} is {}: three rows of positions, but nothing says which pairs turn by which; give "
+    fail("{} is {}: three rows of positions, but not which pairs turn by which; give "
          "<mrope_section> T,H,W (16,24,24 in Qwen2-VL), or one row",
          part.source, to_string(shape));
   layer.positions = convert(part.tensor, DType::f64).reshaped(three ? Shape{3, d.T} : Shape{d.T});

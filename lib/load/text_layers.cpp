@@ -88,9 +88,9 @@ Message FoundLayers::why_no_model() const {
           "one layer's tensors instead: <X=FILE> <W_q=FILE:TENSOR@OI> …, or describe the model by "
           "<naming> FILE.json<draft naming>",
           file.name, type->second);
-  constexpr std::size_t few = 8; // a layer's own tensors
+  constexpr std::size_t own_tensors = 8; // a layer's own tensors
   for (const io::Contents& file : contents)
-    if (file.tensors.size() > few)
+    if (file.tensors.size() > own_tensors)
       return message("{}: none of its layers has names that are known here; {}", file.name,
                      or_describe_it);
   return fmt::format("{}: no whole model; a text needs a checkpoint: a folder with config.json and "
@@ -126,7 +126,7 @@ void OpenedFiles::require_known_layers() const {
       fail(
           "{}: none of its layers has names that are known here (the first weight is {}); bind one "
           "layer's tensors instead: <X=FILE> <W_q=FILE:TENSOR@OI> …, or describe the model by "
-          "<naming> FILE.json<draft naming>; W_q=identity says that X is meant as it is",
+          "<naming> FILE.json<draft naming>; W_q=identity takes X itself as the queries",
           file.name, io::shown(first->name));
 }
 
@@ -141,7 +141,7 @@ void FoundLayers::open_model() {
   std::error_code ignored;
   if (checkpoint->format == "safetensors" && request.config.empty() &&
       std::filesystem::exists(folder / "config.json", ignored))
-    fail("{}: one file of a checkpoint, whose config.json lies beside it; give the folder: {}",
+    fail("{}: one file of a checkpoint, whose config.json is beside it; give the folder: {}",
          checkpoint->name, folder.empty() ? "." : folder.string());
   for (const naming::Found& layer : found)
     if (layer.group.contents != &*checkpoint)
@@ -225,7 +225,7 @@ void FoundLayers::choose_ends() {
   for (const auto* list : {&bindings, &identity_bindings})
     for (const io::Source& binding : *list)
       if (label_name(binding.name).empty() && !naming::layer_number(binding.name))
-        fail("{}: of which layer? Say <layers.N.{}=…>, or choose one with <layer>", binding.text,
+        fail("{}: of which layer? Write <layers.N.{}=…>, or choose one with <layer>", binding.text,
              binding.name);
 }
 

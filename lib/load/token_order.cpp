@@ -45,8 +45,8 @@ public:
       : tokens_first_(tokens_first) {
     for (const auto& [name, part] : parts)
       if (is_projected(name) && has_batch_or_none(part)) learn_projected(name, part);
-    if (settings.num_heads > 0) say(Dim::H, settings.num_heads, "num_heads");
-    if (settings.num_kv_heads > 0) say(Dim::H_kv, settings.num_kv_heads, "num_kv_heads");
+    if (settings.num_heads > 0) learn(Dim::H, settings.num_heads, "num_heads");
+    if (settings.num_kv_heads > 0) learn(Dim::H_kv, settings.num_kv_heads, "num_kv_heads");
     const std::size_t H = of(Dim::H), H_kv = of(Dim::H_kv);
     if (H > 0 && H_kv > 0 && H % H_kv != 0)
       against_.push_back(fmt::format("{} heads on {} key/value heads", H, H_kv));
@@ -69,7 +69,7 @@ public:
 
 private:
   bool agrees(Dim letter, std::size_t n) const { return of(letter) == 0 || of(letter) == n; }
-  void say(Dim letter, std::size_t n, const std::string& source) {
+  void learn(Dim letter, std::size_t n, const std::string& source) {
     if (agrees(letter, n))
       known_.emplace(letter, n);
     else
@@ -78,12 +78,12 @@ private:
 
   void learn_projected(const std::string& name, const NamedTensor& part) {
     const std::vector<Dim>& letters = info_of(*find_stage(name)).letters;
-    const auto axes = axes_of_heads(part, tokens_first_ && !part.unsaid.empty());
+    const auto axes = axes_of_heads(part, tokens_first_ && !part.bare_binding.empty());
     if (letters[1] == Dim::S_all) { // past, extra and zero keys among them
-      say(letters[0], axes[0], part.source);
+      learn(letters[0], axes[0], part.source);
       return;
     }
-    for (const std::size_t i : {0U, 1U}) say(letters[i], axes[i], part.source);
+    for (const std::size_t i : {0U, 1U}) learn(letters[i], axes[i], part.source);
   }
 
   /// One number for any axis that a tensor has of these; 1 is broadcast.
@@ -124,11 +124,12 @@ private:
         !(agrees(Dim::H, shape.end()[-2]) && agrees(Dim::T, shape.back())))
       against_.push_back(part.source);
     if (*stage == Stage::head_out && has_batch_or_none(part)) {
-      const auto lies = [&](bool tokens_first) {
+      const auto fits = [&](bool tokens_first) {
         const auto axes = axes_of_heads(part, tokens_first);
         return agrees(Dim::H, axes[0]) && agrees(Dim::T, axes[1]);
       };
-      if (!lies(false) && !(lies(true) && !part.unsaid.empty())) against_.push_back(part.source);
+      if (!fits(false) && !(fits(true) && !part.bare_binding.empty()))
+        against_.push_back(part.source);
     }
     if (info.kind == Kind::token && info.letters.size() == 2 && info.letters[0] == Dim::T &&
         (shape.size() == 2 || shape.size() == 3))
@@ -152,14 +153,14 @@ struct TokenOrder {
 /// "q=good.pt:q@BTHD".
 std::string binding_of(const NamedTensor& part, bool tokens_first) {
   const std::string_view axes = tokens_first ? "BTHD" : "BHTD";
-  return fmt::format("{}@{}", part.unsaid, axes.substr(part.tensor.rank() == 4 ? 0 : 1));
+  return fmt::format("{}@{}", part.bare_binding, axes.substr(part.tensor.rank() == 4 ? 0 : 1));
 }
 
 TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
   TokenOrder order;
   if (settings.columns) return order;
   for (const auto& [name, part] : parts)
-    if (is_projected(name) && has_batch_or_none(part) && !part.unsaid.empty() &&
+    if (is_projected(name) && has_batch_or_none(part) && !part.bare_binding.empty() &&
         (part.bound || !parts.contains("X"))) // beside X they are results, computed again
       order.names.push_back(name);
   if (order.names.empty()) return order;
@@ -203,7 +204,8 @@ void take_token_order(NamedTensors& parts, const TokenOrder& order) {
     for (const std::string& name : order.names) turn(parts.at(name));
   // What the heads give lies as their queries do, unless its shape says otherwise.
   const auto out = parts.find("head_out"), q = parts.find("q");
-  if (out == parts.end() || out->second.unsaid.empty() || !has_batch_or_none(out->second)) return;
+  if (out == parts.end() || out->second.bare_binding.empty() || !has_batch_or_none(out->second))
+    return;
   if (q == parts.end() || !has_batch_or_none(q->second)) return;
   const auto own = axes_of_heads(q->second, false), theirs = axes_of_heads(out->second, false);
   const bool as_table = theirs[0] == own[0] && theirs[1] == own[1],
@@ -221,7 +223,8 @@ void name_head_outputs(NamedTensors& parts) {
   if (rank != 4 && !(rank == 3 && per_head)) return;
   NamedTensor part = std::move(output->second);
   parts.erase(output);
-  if (part.unsaid.starts_with("output=")) part.unsaid = "head_out" + part.unsaid.substr(6);
+  if (part.bare_binding.starts_with("output="))
+    part.bare_binding = "head_out" + part.bare_binding.substr(6);
   parts.emplace("head_out", std::move(part));
 }
 
@@ -236,13 +239,13 @@ std::vector<std::string> order_heads_and_tokens(NamedTensors& parts, const Setti
     notes.emplace_back(fmt::format("{} {} read tokens first, @BTHD: {}", names,
                                    order.names.size() == 1 ? "is" : "are", order.why));
   if (!order.doubt.empty())
-    notes.emplace_back(fmt::format("{} {} is read heads first: {}; if tokens come first, say so: "
+    notes.emplace_back(fmt::format("{} {} is read heads first: {}; if tokens come first, write "
                                    "{}",
                                    order.names[0],
                                    to_string(parts.at(order.names[0]).tensor.shape()), order.doubt,
                                    fmt::join(order.other, " ")));
   take_token_order(parts, order);
-  for (auto& [name, part] : parts) part.unsaid.clear(); // what is kept lies so
+  for (auto& [name, part] : parts) part.bare_binding.clear(); // what is kept lies so
   return order.other;
 }
 

@@ -32,7 +32,7 @@ Message FoundLayers::stack_of_maps() const {
   const auto hint = [](const std::string& name, const Shape& shape, const Message& typed) {
     const bool is_map = axes_of(name) == "BHTS" && find_stage(name) && !find_tensor_name(name);
     if (!is_map || shape.size() != 4 || shape[0] < 2) return Message();
-    return message("; if the first axis of {} {} is the layer, say {}", name, to_string(shape),
+    return message("; if the first axis of {} {} is the layer, write {}", name, to_string(shape),
                    typed);
   };
   for (const io::Source& binding : bindings)

@@ -29,7 +29,7 @@ public:
   /// What stands around the attention of layer `number`, counted in layers().
   std::shared_ptr<const TransformerBlock> block(std::size_t number) const;
   /// What is said of it, with what the checkpoint's config changes.
-  const naming::Description& description() const { return *said_; }
+  const naming::Description& description() const { return *description_; }
   const Embedding& embedding() const { return embedding_; }
   /// Rows that stand before vectors that come in, (rows, d_model); empty: none.
   const Tensor& first_rows() const { return first_rows_; }
@@ -59,19 +59,19 @@ private:
   void read_last_norm(const ModelReader& reader);
   void read_head(const ModelReader& reader);
   /// What config.json says of the head being the embedding, if it says it.
-  std::optional<bool> said_tied() const;
+  std::optional<bool> tied_by_config() const;
   bool read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head);
   void read_decoder_bias(const ModelReader& reader, ModelHead& head) const;
   void set_token_scale();
   void set_positions();
   Tensor no_tokens(const ModelReader& reader) const;
   void note_lost_head(const naming::DescribedTensor& lost);
-  void note_other_head(const ModelReader& reader, std::string_view said);
+  void note_other_head(const ModelReader& reader, std::string_view what_ties);
   void check_config() const;
 
   std::vector<naming::Found> layers_;
   std::vector<std::string> ids_;
-  std::shared_ptr<const naming::Description> said_;
+  std::shared_ptr<const naming::Description> description_;
   Embedding embedding_;
   Tensor first_rows_;
   Norm last_norm_;

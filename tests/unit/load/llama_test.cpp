@@ -290,7 +290,7 @@ TEST_CASE("GPT-OSS: sinks, and a window on every second layer") {
     other.linears("model.layers.1.self_attn.", projections, rotary());
     other.add("model.layers.1.self_attn.sinks", odd["sinks"]);
     CHECK(notes_say(other.load(rotary(), "1"),
-                    "passed over, though in attention's module: model.layers.1.self_attn.sinks"));
+                    "skipped, though in attention's module: model.layers.1.self_attn.sinks"));
   }
 }
 
@@ -321,7 +321,7 @@ TEST_CASE("config.json against the tensors") {
   const mha::LoadedLayer loaded = file.load(layer);
   CHECK(notes_say(
       loaded,
-      "config.json says head_dim 5, but " + file.path() +
+      "config.json has head_dim 5, but " + file.path() +
           ": model.layers.0.self_attn.q_proj.weight is (24, 10): the tensor wins, 6 heads share "
           "its 24 rows"));
 }
