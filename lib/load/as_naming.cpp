@@ -32,7 +32,7 @@ public:
   explicit Writer(const Sources& model) {
     if (model.found().empty())
       fail("{}: no layer is found in it: write a description", model.title());
-    std::vector<Found> layers; // the text model's; of a lone other part, that one's
+    std::vector<Found> layers; // the text model's; of a file of another part alone, that part's
     for (const Found& layer : model.found())
       if (!layer.group.within({"vision", "visual", "audio"})) layers.push_back(layer);
     if (layers.empty()) layers = model.found();
@@ -82,7 +82,7 @@ private:
     if (bias) to["bias"] = bias->empty() ? Json(false) : Json(*bias);
   }
 
-  /// A tensor's object, or its name alone where that says it.
+  /// A tensor's object, or its name alone where it has no other member.
   static Json shortest(const Json& tensor, const char* name = "name") {
     return tensor.size() == 1 && tensor.contains(name) ? tensor[name] : tensor;
   }
@@ -148,7 +148,7 @@ private:
     return to;
   }
 
-  /// `of`: the layer that it is of; null: a norm of the model's ends.
+  /// `of` is the norm's layer; null: a norm of the model's ends.
   Json norm_json(const NormForm& form, const io::Entry* weight, const io::Entry* bias,
                  const ReadAs* of) {
     Json to;
@@ -165,7 +165,7 @@ private:
     return shortest(to, "weight");
   }
 
-  /// What the whole model's norms are that say nothing else; nothing where it has none.
+  /// The default of the whole model's norms; nothing where it has none.
   std::optional<NormForm> common_form() const {
     const DescribedNorm& described = description_->norm_form;
     if (described.kind == "none") return std::nullopt;

@@ -71,8 +71,8 @@ private:
     return part == parts_.end() ? nullptr : &part->second;
   }
 
-  /// Arrays without numbers may claim any length, and num_heads is any number: neither may
-  /// make work or take memory that no tensor's numbers are behind.
+  /// Arrays without numbers may claim any length, and num_heads may be any number. Neither may cost
+  /// time or memory out of proportion to the numbers that the tensors have.
   void require_plausible(const Dims& d) const {
     constexpr std::size_t harmless = 1 << 16;
     for (const auto& [count, what] :
@@ -96,10 +96,10 @@ private:
         part.tensor = transposed(part.tensor), part.source += ", transposed for columns,";
   }
 
-  /// Which results of the files start the computation. One that was bound always does; one that was
-  /// merely found does only where what it is computed from is missing.
+  /// Chooses the results that the computation starts from. One that was bound always does; one that
+  /// was merely found does only where what it is computed from is missing.
   void choose_given() {
-    // Made for can_compute alone, which asks what is there, not how large it is: sizes are found
+    // Only for can_compute, which asks which tensors exist, not how large they are: sizes are found
     // later, from what is chosen here.
     Layer unsized;
     unsized.settings = layer_.settings;
@@ -110,7 +110,7 @@ private:
     if (const NamedTensor* both = find("W_kv_a")) unsized.W_c_kv = both->tensor;
     if (find("bias")) unsized.bias.emplace_back();
     const bool fused = find("W_qkv") != nullptr;
-    // No weight is the identity, but a result that is there is a better guess than that.
+    // An absent weight is the identity, but a result in the file is a better guess.
     const auto projected = [&](Stage stage) {
       switch (stage) {
       case Stage::q:
@@ -159,7 +159,7 @@ private:
           skipped));
   }
 
-  /// Given stages without an axis of heads are one head, where nothing says that there are more.
+  /// Given stages without an axis of heads are one head, unless num_heads is larger.
   void add_head_axis() {
     const bool projected = std::ranges::any_of(parts_, [](const auto& part) {
       return part.first.starts_with("X") || (part.first.starts_with("W_") && part.first != "W_o") ||
@@ -213,7 +213,7 @@ private:
     }
   }
 
-  /// A part of the table in the layer's precision, as the layer keeps it; empty if it is not there.
+  /// Moves a part into the layer, in the form and precision that the layer keeps.
   void take(const TensorInfo& info) {
     const auto part = parts_.find(std::string(info.name));
     if (part == parts_.end()) return;
@@ -223,7 +223,7 @@ private:
     parts_.erase(part);
   }
 
-  /// Whatever has a place in the layer; X_kv is X_k and X_v.
+  /// Moves all parts that the layer keeps; X_kv becomes X_k and X_v.
   void take_tensors() {
     if (const auto both = parts_.find("X_kv"); both != parts_.end()) {
       Tensor& tensor = both->second.tensor; // one memory for both

@@ -20,9 +20,9 @@ void take_positions(NamedTensors& parts, Layer& layer, std::vector<Note>& notes)
 /// every item; a shorter item's are filled up with empty ones. Throws Error where they do not fit.
 void take_labels(Labels labels, Layer& layer, std::vector<Note>& notes);
 
-/// Throws Error for a setting that does not fit; `head_source` is the tensor that says d_k and
-/// `output_source` the one that says the output's width. `notes` gets a line for every option of
-/// the command line that changes nothing.
+/// Throws Error for a setting that does not fit; `head_source` is the tensor that d_k is from,
+/// `output_source` the one that the output's width is from. `notes` gets a line for every option
+/// that changes nothing.
 void check_settings(const Layer& layer, const std::string& head_source,
                     const std::string& output_source, std::vector<Note>& notes);
 

@@ -45,7 +45,7 @@ std::size_t number_of_layers(const Description& description, const Group& group)
   return layers;
 }
 
-/// Holds every tensor against the others: of a mistake in one layer all commands tell.
+/// Checks every tensor against the others, so that all commands report a mistake in any layer.
 void check_tensors(std::vector<Found> layers, const naming::Options& options) {
   for (Found& layer : layers) layer.group.outline = true;
   const WholeModel model(layers);
@@ -122,9 +122,10 @@ std::vector<Note> unclaimed_tensors(const Group& group) {
   }
   if (count == 0) return {};
   if (count > most) list += fmt::format(" and {} more", count - most);
-  return {warning(fmt::format("{}: nothing in {} names {}; list under \"ignore\" what is not part of "
-                              "the model",
-                              group.contents->name, group.description->file, list))};
+  return {
+      warning(fmt::format("{}: nothing in {} names {}; list under \"ignore\" what is not part of "
+                          "the model",
+                          group.contents->name, group.description->file, list))};
 }
 
 } // namespace mha

@@ -1,4 +1,4 @@
-// What is read of a described file: matrices, rows and norms as they are computed with.
+// Reads matrices, rows and norms of a described file in the form that is computed with.
 
 #include <mha/load/described_file.hpp>
 
@@ -38,7 +38,7 @@ io::Entry DescribedFile::turned(const DescribedTensor& tensor, const io::Entry& 
     if (tensor.layout == "oi" && entry.shape.size() != 2)
       fail("{}: {} is {}: a matrix expected, (out, in)", group_.contents->name, entry.name,
            to_string(entry.shape));
-    // How another one is stored is held against the other projections'.
+    // Other shapes are compared with the other projections later.
     if (entry.shape.size() != tensor.layout.size()) return entry;
   } else {
     require_rank(tensor, entry, tensor.layout.size());
@@ -194,7 +194,7 @@ DescribedFile::NormTensors DescribedFile::norm(const DescribedNorm& norm, std::s
   return parts;
 }
 
-/// Weight and bias of what a batch norm computes in inference.
+/// Weight and bias of a batch norm in inference.
 DescribedFile::NormTensors DescribedFile::batch_norm(const DescribedNorm& norm,
                                                      const io::Entry* weight,
                                                      const io::Entry* bias) const {
@@ -278,8 +278,8 @@ io::Entry DescribedFile::sinusoid(std::size_t width) const {
     fail("{}: how wide are the rows? A table of tokens or a linear map expected before it",
          described.where);
   if (width % 2 != 0 && (described.halves || described.inclusive))
-    fail("{}: the rows are {} wide, which does not divide into pairs of a sine and a cosine", described.where,
-         width);
+    fail("{}: the rows are {} wide, which does not divide into pairs of a sine and a cosine",
+         described.where, width);
   constexpr double most = 1 << 16;
   const double base = described.base.number(group_).value_or(10000),
                length = described.length.number(group_).value_or(4096);

@@ -7,7 +7,7 @@ namespace mha {
 
 namespace {
 
-/// A number's digits from `at` on, few of them: 0 where none stand there, and `at` behind them.
+/// A small number from `at` on, 0 where there are no digits; moves `at` after it.
 std::size_t digits_at(std::string_view text, std::size_t& at) {
   std::size_t number = 0;
   constexpr std::size_t most = 1000;

@@ -45,7 +45,7 @@ io::Entry folded_entry(const BatchNorm& norm, bool bias) {
   return entry;
 }
 
-/// The parts' numbers one behind the other, in the first part's type.
+/// The numbers of the parts in sequence, in the first part's type.
 io::Entry joined_entry(const std::vector<io::Entry>& parts, const Shape& shape) {
   return made_entry(parts[0], shape, [parts, shape] {
     Tensor all = Tensor::uninitialised(parts[0].dtype, shape);

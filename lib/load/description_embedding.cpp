@@ -19,11 +19,12 @@ public:
     if (!tree.is_list() && !tree.is_object())
       tree.refuse("embed must be a list of tables, linear maps, rows in front and norms");
     for (const JsonTree& step : tree.elements) read_step(step);
-    for (const auto& [name, step] : tree.members) // names, so that cases may change a step
+    for (const auto& [name, step] : tree.members) // named steps, so that cases may change one
       if (!step.is_null()) read_step(step);
     if (!added_) return;
     if (to_.linear_place != ProjectionPlace::tokens)
-      tree.refuse("tables on each side of the linear map: only the tokens' table may come before it");
+      tree.refuse(
+          "tables on each side of the linear map: only the tokens' table may come before it");
   }
 
 private:
@@ -150,7 +151,7 @@ private:
 
   const Parse& parse_;
   Description& to_;
-  bool normed_ = false, linear_ = false, added_ = false; ///< what stood before a step
+  bool normed_ = false, linear_ = false, added_ = false; ///< which steps came before
 };
 
 } // namespace

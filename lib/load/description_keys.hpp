@@ -1,5 +1,5 @@
 #pragma once
-// The words of a description, each once: its reader, its schema and its writer take them from here.
+// The keys of a description, each once: its reader, its schema and its writer take them from here.
 
 #include <array>
 #include <string_view>
@@ -10,7 +10,7 @@ namespace mha::description {
 struct Key {
   std::string_view name;
   std::string_view schema; ///< what JSON it takes, as a JSON schema
-  std::string_view text;   ///< what it says
+  std::string_view text;   ///< what it means
 };
 
 // clang-format off
@@ -41,7 +41,7 @@ inline constexpr std::array top_keys{
   Key{"residual_scale", value_schema, "multiplies what attention and feed-forward add to the stream"},
   Key{"some_layers_lack", R"({"type": "array", "items": {"type": "string"}})", "tensors that some layers lack on purpose"},
 };
-/// Of a family's file (lib/load/families, or a user's), beside those of every description.
+/// Further keys of a family's file (lib/load/families, or a user's).
 inline constexpr std::array family_keys{
   Key{"models", text_schema, "the model_types whose attention it describes"},
   Key{"whole_models", text_schema, "those whose whole model it describes; *: any"},
@@ -72,7 +72,7 @@ inline constexpr std::array case_keys{
   Key{"model_cases", R"({"type": "array"})", "the same of a whole model, whose conditions a lone layer does not ask"},
   Key{"when", R"({"type": "object"})", "the condition of a case"},
 };
-/// Of a value that is an object.
+/// Keys of a value that is an object.
 inline constexpr std::array value_keys{
   Key{"config", text_schema, "a key of config.json; a|b is the first that is there"},
   Key{"default", R"({"type": ["number", "boolean", "string"]})", "where config.json has none of the keys"},
@@ -159,7 +159,7 @@ inline constexpr std::array kind_settings{
   Key{"qk_heads", value_schema, "which heads of queries and keys a state reads: grouped or tiled"},
   Key{"index_top", value_schema, "how many keys the indexer keeps"},
 };
-/// Of `tensors`, beside the names of a layer's own tensors (`mha-inspect names`).
+/// Keys of `tensors` besides the names of a layer's own tensors (`mha-inspect names`).
 inline constexpr std::array layer_tensor_keys{
   Key{"W_kv", tensor_schema, "keys' and values' projections in one"},
   Key{"W_qk", tensor_schema, "queries' and keys' projections in one"},

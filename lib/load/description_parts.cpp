@@ -20,7 +20,7 @@ using naming::DescribedValue;
 
 namespace {
 
-/// What a layer is given, or what norms and settings say: no tensors of a description.
+/// Inputs of a layer, and tensors that follow from norms and settings: not in `tensors`.
 constexpr std::string_view other_tensors[]{"X",
                                            "X_kv",
                                            "X_k",
@@ -71,7 +71,7 @@ std::string constant_of(const JsonTree& tree, std::string_view what) {
   return tree.text;
 }
 
-/// What may be side by side under a key, and whether all of it does.
+/// The parts that may be side by side under a key, and whether all of them must be.
 struct Splits {
   std::string_view key, parts;
   bool all = true;
@@ -91,7 +91,7 @@ const Splits* splits_of(std::string_view key) {
   return at == std::end(splits) ? nullptr : at;
 }
 
-/// "q,k,v": each part once, of those that `key` may hold.
+/// Reads "q,k,v": each part that `key` may hold at most once.
 std::vector<std::string> split_of(const JsonTree& tree, const std::string& key) {
   const Splits* const row = splits_of(key);
   if (!row)
@@ -120,7 +120,7 @@ std::vector<std::string> usual_split(const std::string& key) {
   return {};
 }
 
-/// How many groups are side by side, each with all parts of the tensor.
+/// The number of groups side by side, each with all parts of the tensor.
 std::size_t groups_of(const JsonTree& groups, const DescribedTensor& tensor) {
   const double count = groups.as_number("groups");
   if (tensor.split.empty() || tensor.key.starts_with("mlp.") || tensor.by_head)
@@ -283,7 +283,8 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     if (tensor.values.empty()) values->refuse("values is an empty list");
   }
   if (const JsonTree* member = tree.find("layout")) {
-    if (layout.empty()) member->refuse(fmt::format("{} is not a linear map: it has no layout", key));
+    if (layout.empty())
+      member->refuse(fmt::format("{} is not a linear map: it has no layout", key));
     const bool stacks =
         key.starts_with("experts.") || (key.starts_with("W_") && tensor.split.empty());
     tensor.layout = layout_of(*member, stacks ? 3 : 2);

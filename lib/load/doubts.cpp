@@ -17,7 +17,7 @@ namespace mha {
 
 namespace {
 
-/// An unknown name with what it may have been meant to be; whether there is such a guess.
+/// An unknown name with a guess at its meaning; whether there is one.
 std::pair<Message, bool> guess(const std::string& name, const std::optional<Misspelt>& meant) {
   static const auto names = [] {
     std::vector<std::string_view> list;
@@ -35,7 +35,7 @@ std::pair<Message, bool> guess(const std::string& name, const std::optional<Miss
   return {name, false};
 }
 
-/// Whether the part that a name means is there in another way.
+/// Whether the layer has the part that a name means in some form.
 bool is_there(const std::string& meant, const NamedTensors& parts, const Identities& identities) {
   const auto has = [&](const std::string& name) {
     return parts.count(name) > 0 || identities.contains(name);
@@ -53,7 +53,7 @@ bool is_there(const std::string& meant, const NamedTensors& parts, const Identit
   return false;
 }
 
-/// The bindings of all tensors whose names clearly mean what is not there, each part once.
+/// The bindings of all tensors whose names clearly mean a missing part, one for each part.
 std::string bindings_of(const std::vector<UnknownTensor>& unknown_tensors,
                         const NamedTensors& parts, const Identities& identities, Guesses& guesses) {
   std::string line;
@@ -100,12 +100,13 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
            to_string(stranger.shape));
     const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
     if (refuses && meant && !is_there(meant->meant, parts, identities))
-      fail("{}: {} is not a known name: {}: {}{}", io::shown(stranger.file), io::shown(stranger.name),
-           meant->why, bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
+      fail("{}: {} is not a known name: {}: {}{}", io::shown(stranger.file),
+           io::shown(stranger.name), meant->why,
+           bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
     skipped[stranger.file].push_back(stranger.name);
   }
   for (const auto& [file, names] : skipped) {
-    constexpr std::size_t most = 64; // all of a layer's; a model's would be a page
+    constexpr std::size_t most = 64; // enough for a layer; a model's would fill a page
     Message text;
     bool doubtful = false;
     for (std::size_t i = 0; i < std::min(most, names.size()); ++i) {

@@ -1,4 +1,4 @@
-// A draft of what stands around the layers: embedding, last norm, head, settings, and what is left.
+// Drafts the parts around the layers: embedding, last norm, head, settings and leftovers.
 
 #include <mha/load/draft.hpp>
 
@@ -71,7 +71,7 @@ std::string Draft::steps_of_embed() {
   const io::Entry* map = taken(others_, [&](const io::Entry* entry) {
     return entry->shape.size() > 1 && is_map(entry) && mentions(entry->name, {"emb"});
   });
-  // Of patches that enter these layers, a table elsewhere is another part's.
+  // Where patches enter these layers, a table elsewhere belongs to another part.
   const std::string root = stack_.literal_prefix.substr(0, stack_.literal_prefix.find('.') + 1);
   const bool patches =
       (map && map->shape.size() == 4) ||
@@ -101,7 +101,7 @@ std::string Draft::steps_of_embed() {
   }
   positions_ = positions != nullptr;
   if (positions) steps.push_back({{"table", positions->name}, {"by", "position"}});
-  // OPT and BART have more rows than positions: those in front are of no token.
+  // OPT and BART have more rows than positions: the first ones belong to no token.
   const auto most = file_.config.find("max_position_embeddings");
   if (const std::size_t rows = positions ? squeezed(positions->shape, 2)[0] : 0;
       rows > 0 && most != file_.config.end())
@@ -116,7 +116,7 @@ std::string Draft::steps_of_embed() {
 }
 
 const io::Entry* Draft::head_weight() {
-  // A square map of the stream is no head.
+  // A square map of the stream is not a head.
   const auto is_square = [&](const io::Entry* entry) {
     return squeezed(entry->shape, 2) == Shape{width_, width_} && words_ != width_;
   };
@@ -149,7 +149,7 @@ std::string Draft::head_of_model() {
     if (const io::Entry* bias = taken(others_, [&](const io::Entry* entry) {
           if (entry->shape != Shape{words} || !entry->name.ends_with("bias")) return false;
           const std::string of = entry->name.substr(0, entry->name.size() - 4) + "weight";
-          return file_.find(of) == nullptr; // which is its own
+          return file_.find(of) == nullptr; // else it is that weight's
         }))
       head["bias"] = bias->name;
   if (dense) head["dense"] = dense->name, head["activation"] = "gelu";
@@ -164,7 +164,7 @@ void Draft::sort_others() {
 
 std::string Draft::last_norm() {
   if (!final_.empty()) return final_;
-  // Of several, the one that stands nearest to the layers: "encoder.norm", not "pool_norm".
+  // Of several, the one nearest to the layers: "encoder.norm", not "pool_norm".
   sort_others();
   if (const io::Entry* norm = other_norm({""}, width_ > 0 ? Shape{width_} : Shape()))
     final_ = norm->name;
@@ -181,7 +181,7 @@ Draft::config_of_layers(std::string_view key) const {
 
 bool Draft::predicts_next() const {
   const auto made = file_.config.find("architectures");
-  // Of several parts it is the text's, or the decoder, that the class's name is about.
+  // In a model of several parts the class's name is about the text's part or the decoder.
   const bool is_named = stack_.parts.empty() || (stack_.part != "image" && stack_.part != "audio" &&
                                                  stack_.part != "encoder");
   for (const char* kind : {"CausalLM", "LMHead"})
@@ -203,7 +203,7 @@ bool Draft::is_other_module(std::string_view object) const {
 
 std::string Draft::key_of_part(std::string_view key) const {
   const std::string ending = "." + std::string(key);
-  // A file of one part whose config.json has several: a table of tokens is of the text's.
+  // One part's file may have a config.json of several: with a table of tokens it is the text's.
   const std::string_view part = !stack_.part.empty() ? stack_.part : tokens_ ? "text" : "";
   const std::pair<const std::string, std::string>* found = nullptr;
   bool differ = false;
@@ -259,7 +259,7 @@ std::string Draft::settings(bool causal) const {
   if (shares_keys_)
     to["num_kv_heads"] = EndsJson::parse(configured({"num_key_value_heads", "n_kv_heads"}, unknown,
                                                     attention_ ? attention_->name : ""));
-  to["causal"] = causal; // a head behind a dense map is of masked words
+  to["causal"] = causal; // a head after a dense map predicts masked words
   const auto is_any = [&](WordList words, WordList parts) {
     return std::ranges::any_of(file_.tensors, [&](const io::Entry& entry) {
       return stack_.other_tower(entry.name).empty() && !stack_.is_of_other_part(entry.name) &&
@@ -269,7 +269,7 @@ std::string Draft::settings(bool causal) const {
   if (is_any({"rot", "rope", "freq", "freqs"}, {"rotary"}))
     to["rope"] = "half";
   else if (tokens_ && !positions_ && !is_any({"rel", "slopes"}, {"relative", "alibi", "distance"}))
-    to["rope"] = "HALF, INTERLEAVED OR NONE?"; // nothing else tells the tokens' places
+    to["rope"] = "HALF, INTERLEAVED OR NONE?"; // the tokens' positions must enter somewhere
   if (const std::string base = configured({"rope_theta", "rotary_emb_base"}, "");
       to.contains("rope") && !base.empty())
     to["rope_base"] = EndsJson::parse(base);

@@ -1,4 +1,4 @@
-// A draft of a layer's tensors: attention, feed-forward and norms, by the words of their names.
+// Drafts a layer's tensors by words in their names: attention, feed-forward and norms.
 
 #include <mha/load/draft.hpp>
 #include <mha/system/named.hpp>
@@ -77,7 +77,7 @@ void Draft::take_attention() {
   set("W_qkv", fused);
   if (fused && fused->shape.size() == 2)
     shares_keys_ = fused->shape[0] != 3 * fused->shape[1] && fused->shape[1] != 3 * fused->shape[0];
-  // GPT-NeoX, BLOOM, Falcon and Megatron-LM, which have this name, lay each head's together.
+  // GPT-NeoX, BLOOM, Falcon and Megatron-LM use this name and store each head's parts together.
   if (tensors_.contains("W_qkv") && tensors_["W_qkv"].find(query_key_value) != std::string::npos)
     tensors_["W_qkv"] = LayerJson{
         {"name", LayerJson::parse(tensors_["W_qkv"])},
@@ -170,7 +170,7 @@ void Draft::refuse_second_attention() const {
 
 void Draft::take_feed_forward() {
   refuse_second_attention();
-  // A table of distances is none of its maps, and left over.
+  // A table of distances is not one of its maps and stays a leftover.
   std::erase_if(matrices_,
                 [](const io::Entry* entry) { return mentions(entry->name, {"relative"}); });
   leave_attention();
@@ -194,7 +194,7 @@ void Draft::leave_attention() {
   const auto is_within = [&](const io::Entry* entry) {
     return stack_.name_in_layer(entry->name).starts_with(module);
   };
-  // "q_proj.weight" is a module of its own; below "0." or "block." may be all of a layer.
+  // "q_proj.weight" is a module of its own; "0." or "block." may contain a whole layer.
   const auto others =
       matrices_.size() - static_cast<std::size_t>(std::ranges::count_if(matrices_, is_within));
   if (mentions(module, {"attn", "attention"}) && others >= 2) std::erase_if(matrices_, is_within);
@@ -237,7 +237,7 @@ void Draft::take_norms() {
   };
   set_norm("q_norm", of_queries({"q"}, {"query"})), set_norm("k_norm", of_queries({"k"}, {"key"}));
   if (vectors_.empty()) return;
-  // The feed-forward's, which may stand first: ffn.layer_norm, norm2, final_layer_norm.
+  // The feed-forward's norm, which may come first: ffn.layer_norm, norm2, final_layer_norm.
   const auto is_second = [&](const io::Entry* entry) {
     const std::string name = stack_.name_in_layer(entry->name);
     return mentions(name, {"mlp", "ff", "feed", "intermediate", "final", "post", "norm2", "ln2",

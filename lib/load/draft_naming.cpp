@@ -45,7 +45,7 @@ std::string Draft::block(bool after) const {
   if (!tensors_.contains("mlp.out")) return "attention_only";
   if (const auto* first = config_of_layers("norm_first"))
     return first->second == "true" ? "pre" : "post";
-  // One norm is both sublayers'.
+  // A single norm serves both sublayers.
   if (!after && tensors_.contains("norm") && !tensors_.contains("mlp.norm")) return "parallel";
   return after ? "post" : "pre";
 }

@@ -52,7 +52,7 @@ StageEdit StageEdit::of(StagePlace place, PatchOp op, EditValue value) {
 
 namespace {
 
-/// A run, with its tokens in brackets at the end: "'love'[-1]".
+/// Parses a run, which may have tokens in brackets at the end: "'love'[-1]".
 ValueSource parse_run(std::string_view written, const std::string& edit_text) {
   ValueSource run;
   const std::size_t bracket = written.starts_with('@') ? written.npos : find_outside(written, "[");
@@ -66,7 +66,7 @@ ValueSource parse_run(std::string_view written, const std::string& edit_text) {
   return run;
 }
 
-/// Where the run begins that is taken off another: the '-' in "'love' - 'hate'".
+/// The position of the '-' between two runs: "'love' - 'hate'".
 std::size_t find_less(std::string_view runs) {
   for (std::size_t at = 0; at < runs.size();) {
     const std::size_t minus = find_outside(runs.substr(at), "-");
@@ -141,7 +141,7 @@ Message text_of_one(const SettingEdit& edit) {
   const SettingInfo* info = find_setting(edit.name);
   if (!info || info->kind != SettingKind::boolean) return message("<{}> {}", edit.name, edit.shown);
   Settings edited;
-  info->set(edited, edit.value); // which has more words for true
+  info->set(edited, edit.value); // accepts other words for true
   return info->get(edited) == "true" ? message("<{}>", edit.name)
                                      : message("<{} false>", edit.name);
 }
@@ -158,7 +158,7 @@ Message text_of(const Edit& edit) {
 
 TensorEdit* Edits::tensor() {
   for (Edit& edit : list_)
-    if (TensorEdit* one = std::get_if<TensorEdit>(&edit)) return one;
+    if (TensorEdit* own = std::get_if<TensorEdit>(&edit)) return own;
   return nullptr;
 }
 

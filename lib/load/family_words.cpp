@@ -1,4 +1,4 @@
-// The words of families' files beyond a user's description, and a family that a user's file has.
+// The keys that only families' files have, and families in users' files.
 #include <mha/load/description_parts.hpp>
 
 #include <mha/load/families/condition.hpp>
@@ -25,7 +25,7 @@ using naming::DescribedTensor;
 
 namespace {
 
-/// true, false, "if_there", or {"config": KEY, "default": false}.
+/// Reads true, false, "if_there", or {"config": KEY, "default": false}.
 BiasRule rule_of(const JsonTree& tree) {
   BiasRule rule;
   if (tree.is_boolean()) {
@@ -51,7 +51,7 @@ std::vector<std::string> words_in(const JsonTree* list) {
   return words;
 }
 
-/// A text of the file with its references: "<rope> none chooses".
+/// A text with references: "<rope> none chooses".
 Message message_of(const JsonTree& text) {
   return Message::of_marked(mha::detail::with_marks(text.as_text("a text")));
 }
@@ -70,7 +70,7 @@ void read_rules(const JsonTree& tree, naming::Description& to) {
   }
 }
 
-/// Steps by their names, with the arguments that each knows.
+/// Reads steps by name with their arguments.
 template <class Rows>
 void read_steps(const JsonTree* member, const Rows& known, std::vector<naming::DescribedStep>& to) {
   if (!member) return;
@@ -122,8 +122,8 @@ void read_returns(const JsonTree& tree, naming::Description& to) {
   }
 }
 
-/// A name of the bias in the place of true and false is one of a tensor elsewhere, beside which the
-/// head's own counts where `own_bias` says so.
+/// A bias of the head that is a name, not true or false, is a tensor elsewhere. With `own_bias` the
+/// bias beside the head's weight counts as well.
 void read_head_bias(const JsonTree& tree, naming::Description& to) {
   const JsonTree* const head = tree.find("head");
   if (!head || head->is_null()) return;
@@ -161,14 +161,14 @@ namespace mha {
 
 namespace {
 
-/// A user's family, and the words that its row refers to.
+/// A user's family, and the texts that its row refers to.
 struct UserFamily {
   JsonTree tree;
   std::string title, needs, knows, beside, sublayers;
   naming::FamilyRow row;
 };
 
-/// Throws Error for a word of the file, or of a case, that is not known.
+/// Throws Error for an unknown key of the file, or of a case.
 void require_family_words(const JsonTree& tree, std::string_view what) {
   std::vector<description::Key> keys(description::top_keys.begin(), description::top_keys.end());
   keys.insert(keys.end(), description::family_keys.begin(), description::family_keys.end());

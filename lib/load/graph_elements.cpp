@@ -1,4 +1,4 @@
-// Functions of single elements: what a graph makes of a projection's numbers one by one.
+// Compares functions of single elements with a graph's steps: activations of a projection.
 
 #include <mha/load/graph_reader.hpp>
 
@@ -13,7 +13,7 @@ using io::OnnxStep;
 
 namespace {
 
-/// A GELU by tanh has the longest row of steps: eight. Each way to a leaf is gone by itself.
+/// A GELU by tanh has the longest chain of steps: eight. Each path to a leaf is counted separately.
 constexpr int most_steps = 16;
 
 double sigmoid(double x) {
@@ -26,7 +26,7 @@ double gelu(const OnnxStep& step, double x) {
   return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/// One operand; NaN where the operator is none of single numbers.
+/// A step of one operand; NaN where it is not a function of single numbers.
 double computed(const OnnxStep& step, double x) {
   if (step.is("Gelu") || step.is("FastGelu")) return gelu(step, x);
   if (step.is("QuickGelu")) return x * sigmoid(step.number("alpha").value_or(1.702) * x);

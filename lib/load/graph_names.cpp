@@ -21,7 +21,7 @@ std::set<std::string> ids_of(const std::vector<Found>& layers) {
   return ids;
 }
 
-/// A value that the graph's reader found of a layer; "" where it is none.
+/// A value that the graph's reader found for a layer, or "".
 std::string value_in_graph(const Found& own, const char* name) {
   for (const auto& [key, value] : own.group.contents->scalars)
     if (key == own.group.prefix + name) return value;
@@ -46,7 +46,7 @@ void GraphNames::find(const UserNaming& by, const std::vector<Found>& own) {
   contents.name = graph->name, contents.format = graph->format, contents.graph = graph->graph;
   contents.tensors = graph->graph->parameters;
   layers = layers_by(by, contents, config, options, std::make_shared<naming::Reads>());
-  if (layers.empty() && by.description) { // whose names may be those of the nodes
+  if (layers.empty() && by.description) { // its names may be those of the nodes
     contents = *graph;
     layers = layers_by(by, contents, config, options, std::make_shared<naming::Reads>());
   }

@@ -18,14 +18,14 @@ using io::OnnxStep;
 
 namespace {
 
-/// What storing a number in float32 changes: graphs fold 1 + w, and write ε so.
+/// The relative error of storing in float32, as graphs do with 1 + w and ε.
 constexpr double rounding = 1.2e-7;
 
 bool is_close(double a, double b) {
   return std::abs(a - b) <= rounding * std::max(std::abs(a), std::abs(b));
 }
 
-/// A vector's numbers plus `offset`; empty where there is none.
+/// A vector's numbers plus `offset`; empty for no vector.
 std::vector<double> numbers_of(const Tensor& vector, double offset) {
   if (vector.empty()) return {};
   std::vector<double> numbers = values_in_double(vector);
@@ -65,10 +65,9 @@ void GraphReader::refuse(int value, std::string_view why) const {
   const std::string at =
       step ? io::onnx_step_in_words(*flow_, static_cast<int>(step - flow_->steps.data()))
            : "its inputs";
-  fail(
-      "{}: the graph computes another model than its names imply: {}, at {}; {}", file_, why, at,
-      message("give what names leave open in <config> FILE, or a layer's input instead of a text: "
-              "<X=FILE>"));
+  fail("{}: the graph computes another model than its names imply: {}, at {}; {}", file_, why, at,
+       message("give what names leave open in <config> FILE, or a layer's input instead of a text: "
+               "<X=FILE>"));
 }
 
 std::vector<int> GraphReader::terms_of(int value) const {

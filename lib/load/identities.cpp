@@ -21,12 +21,12 @@ namespace mha {
 
 namespace {
 
-/// A projection, what is given in its result's place, and from where on a stage makes it needless.
+/// A projection, the names under which its result is given, and the first stage that replaces it.
 struct Projection {
   std::string_view W, stage, packed;
-  std::array<std::string_view, 3> inputs; ///< the first that is there is what it is applied to
-  std::string_view fused;                 ///< of which it may be a part
-  Stage enough;                           ///< given, nothing needs the result
+  std::array<std::string_view, 3> inputs; ///< it is applied to the first of these that exists
+  std::string_view fused;                 ///< it may be a part of this tensor
+  Stage enough;                           ///< where this stage is given, nothing needs the result
 };
 const std::array<Projection, 4> projections{{
     {"W_q", "q", "Q", {"X", "x", ""}, "W_qkv", Stage::scores},
@@ -47,7 +47,7 @@ struct Candidate {
   bool either = false; ///< it fits both ways
 };
 
-/// What a layer lacks, and which tensors could be it.
+/// The projections that a layer lacks, and which tensors could be them.
 class Lacking {
 public:
   Lacking(const NamedTensors& parts, const Identities& identities, bool columns)
@@ -58,7 +58,7 @@ public:
   }
   std::vector<const Projection*> absent;
 
-  /// How a tensor could be a projection, or nothing.
+  /// How a tensor could be the projection; nothing: it could not.
   std::optional<Candidate> fit(const Projection& projection, const UnknownTensor& tensor) const {
     const Shape& shape = tensor.shape;
     if (tensor.dtype == DType::boolean || !readings_of(tensor.name).empty() ||
@@ -83,7 +83,7 @@ public:
     return candidate;
   }
 
-  /// The width of all heads where a tensor is taken for W_q or W_v, which W_o is applied to.
+  /// Learns the width that W_o is applied to where a tensor is taken for W_q or W_v.
   void take(const Projection& projection, const Candidate& candidate) {
     if (projection.W != "W_q" && projection.W != "W_v") return;
     const Shape& shape = candidate.tensor->shape;
@@ -116,7 +116,7 @@ private:
     return std::ranges::any_of(one.inputs, is_there) || (!has_input_ && has_sibling_);
   }
 
-  /// Rows and columns of a weight as it is applied to rows.
+  /// A weight's input and output widths.
   Shape sides(std::string_view W, const NamedTensor& given) const {
     Shape shape = given.tensor.shape();
     if (shape.size() == 3)
@@ -165,7 +165,7 @@ private:
       for (const std::size_t width : widths_) add_once(of_heads_, width);
   }
 
-  /// Whether a shape is that of a row a token: (T, d_model), or batches of it.
+  /// Whether a shape is of rows of tokens: (T, d_model), or batches of it.
   bool is_of_tokens(const Shape& shape) const {
     const std::size_t last = shape.back(), before = shape[shape.size() - 2];
     const auto is = [&](std::size_t tokens, std::size_t width) {
@@ -176,7 +176,7 @@ private:
     return is(before, last) || (columns_ && is(last, before));
   }
 
-  /// Without an input nothing but the others says how wide it is: then both sides are as theirs.
+  /// Without an input the widths follow from the sibling projections: both sides must match theirs.
   bool is_as_siblings(const Shape& shape, bool output) const {
     if (has_input_ || siblings_.empty()) return true;
     const auto is = [&](std::size_t rows, std::size_t columns) {
@@ -194,7 +194,7 @@ private:
   std::vector<Shape> siblings_;
 };
 
-/// A candidate for each projection: those that a name means first, then in the files' order.
+/// A candidate for each projection, first by name, then in the files' order.
 std::map<const Projection*, Candidate>
 assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Guesses& guesses) {
   std::map<const Projection*, Candidate> chosen;
@@ -221,7 +221,7 @@ assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Gu
   return chosen;
 }
 
-/// Heads that are numbered, W_q1 and W_q2, as lecture notes have them.
+/// Throws Error for numbered heads as in lecture notes, W_q1 and W_q2.
 void refuse_numbered_heads(const Lacking& lacking,
                            const std::vector<UnknownTensor>& unknown_tensors) {
   std::map<std::string, std::map<std::size_t, std::string>> heads; // by weight, then by number

@@ -23,7 +23,7 @@ public:
         const std::string of_name = where(name.place);
         if (tree.find(name)) fail("{}: '{}' is twice in this object", of_name, name.text);
         tree.members.push_back({std::string(name), tree_of(value)});
-        tree.members.back().value.where = of_name; // there people look
+        tree.members.back().value.where = of_name; // where readers look
       });
     } else if (node.is_array()) {
       tree.kind = Kind::list;

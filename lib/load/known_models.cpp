@@ -18,16 +18,16 @@ using naming::Group;
 
 namespace {
 
-/// Models of several parts that compute each as the part's own model_type says. Others mask or
-/// extend the part's attention (PaliGemma sees its whole prompt), or have further layers under its
-/// names (Idefics 2's resampler).
+/// Models of several parts that compute each part as its own model_type does. Others mask or extend
+/// the part's attention (PaliGemma sees its whole prompt), or have further layers under its names
+/// (Idefics 2's resampler).
 constexpr std::string_view composed =
     "aya_vision blip-2 cohere2_vision encoder-decoder fuyu got_ocr2 idefics3 instructblip "
     "instructblipvideo internvl internvl_chat kimi_vl llava llava_next llava_next_video "
     "llava_onevision mistral3 qwen2_audio smolvlm speech-encoder-decoder video_llava vipllava "
     "vision-encoder-decoder";
 
-/// Parts of a block that choose and compute experts: of the feed-forward, whatever the family.
+/// Parts of a block's feed-forward that choose and compute experts, in any family.
 constexpr std::string_view of_experts =
     "block_sparse_moe.gate block_sparse_moe.experts mlp.gate mlp.router mlp.experts "
     "mlp.shared_expert mlp.shared_experts mlp.shared_expert_gate";
@@ -36,7 +36,7 @@ bool needs_no_model_type(const Found& layer) {
   return layer.group.description || layer.family->models == "*";
 }
 
-/// What a refusal ends with: what to type where the user knows better.
+/// The end of a refusal: what to type where the user knows better.
 Message cure(const Found& layer) {
   return message("If it is computed as {}'s, <naming> {} reads it so; else <naming> FILE.json "
                  "describes it<draft naming>",
@@ -50,8 +50,7 @@ std::string in_words(const std::vector<std::string>& types) {
              : fmt::format("'{}' in '{}'", io::shown(types[0]), io::shown(types.back()));
 }
 
-/// The first class of config.json's architectures where it is none of the family's models; "": it
-/// is one, or nothing is said.
+/// The first class in config.json's architectures if it is not one of the family's models, else "".
 std::string other_class(const Found& layer) {
   const auto made = layer.group.config->find("architectures");
   if (made == layer.group.config->end() || made->second == "null") return "";
@@ -65,14 +64,14 @@ std::string other_class(const Found& layer) {
   return known ? "" : std::string(classes[0]);
 }
 
-/// Whether `name` is one of the modules or tensors, or lies below one; a|b is one of the two.
+/// Whether `name` is one of the modules or tensors, or is below one; a|b is one of the two.
 bool is_in(std::string_view name, std::string_view modules) {
   return std::ranges::any_of(words_of(modules, " |"), [&](std::string_view module) {
     return name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.');
   });
 }
 
-/// Whether a name below a block's number is one that the whole model's description has.
+/// Whether the whole model's description has this name, which begins after the block's number.
 bool is_described(const Description& description, std::string_view name) {
   const auto has_name = [&](const std::string& modules) { return is_in(name, modules); };
   for (const auto* list : {&description.always, &description.lacking, &description.ignore})

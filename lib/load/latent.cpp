@@ -18,8 +18,8 @@ const NamedTensor* matrix_in(const NamedTensors& tensors, const char* name, cons
   return part;
 }
 
-/// Runs of `width` columns, from `first` on every `step`, as the columns of a matrix in which each
-/// run is followed by `zeros` columns of 0. A vector is one row.
+/// Takes `width` columns from `first` on in every `step`, each followed by `zeros` columns of 0. A
+/// vector is one row.
 Tensor columns_of(const Tensor& tensor, std::size_t first, std::size_t width, std::size_t step,
                   std::size_t zeros = 0) {
   const std::size_t columns = tensor.shape().back(), runs = columns / step;
@@ -73,9 +73,10 @@ void split_latent_weights(NamedTensors& tensors, const Settings& settings, std::
   }
   const NamedTensor* norm = part_of(tensors, "kv_a_norm.weight");
   if (!up && !norm)
-    fail("{}: kv_a_norm.weight or W_kv_b is missing, so that it is unknown where the shared part of "
-         "the key begins",
-         down->source);
+    fail(
+        "{}: kv_a_norm.weight or W_kv_b is missing, so that it is unknown where the shared part of "
+        "the key begins",
+        down->source);
   const std::size_t r = norm ? norm->tensor.count() : up->tensor.shape()[0];
   const std::size_t columns = down->tensor.shape()[1];
   if (r >= columns)

@@ -45,12 +45,12 @@ LayerIndex::File LayerIndex::places_in(const io::Contents& file, bool checkpoint
            dot = name.find('.', dot + 1))
         if (const auto id = ids.find(name.substr(layers.size(), dot - layers.size()));
             id != ids.end()) {
-          // Beside a family's layers, "layers.0.mlp.down_proj.bias" is another module's.
+          // Beside a family's layers, "layers.0.mlp.down_proj.bias" belongs to another module.
           const std::string_view rest = name.substr(dot + 1);
           if (!checkpoint || rest.find('.') == std::string_view::npos || find_tensor_name(rest))
             places.own[own = *id].push_back(i);
         }
-    if (checkpoint) continue; // other modules' "bias" is none of ours
+    if (checkpoint) continue; // "bias" belongs to other modules
     const std::optional<std::size_t> number = naming::layer_number(name);
     if (!number)
       places.shared.push_back(i);
@@ -78,7 +78,7 @@ const std::vector<std::string_view>& LayerIndex::sorted_names(const io::Contents
 std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
   const naming::Group& group = layer.group;
   const std::string& prefix = group.prefix;
-  // Below a number lies a whole block.
+  // A number contains a whole block.
   if (prefix.size() < 2 || is_digit(prefix[prefix.size() - 2])) return {};
   std::vector<std::string> unknown;
   const std::vector<std::string_view>& names = sorted_names(*group.contents);
@@ -89,7 +89,7 @@ std::vector<std::string> LayerIndex::unknown(const naming::Found& layer) const {
                mask = at->ends_with("attn.bias") || at->ends_with("masked_bias");
     if (group.contents->find(*at) && !norm_of_sum && !mask) unknown.emplace_back(*at);
   }
-  // What a GGUF has beyond the names of its architecture keeps its own name.
+  // Tensors of a GGUF beyond its architecture's names keep their own names.
   const std::string own = fmt::format("blk.{}.attn", group.number().value_or(0));
   if (group.contents->format == "gguf")
     for (auto at = std::ranges::lower_bound(names, own); at != names.end() && at->starts_with(own);

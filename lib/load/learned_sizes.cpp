@@ -26,7 +26,7 @@ const NamedTensor* LearnedSizes::part(std::string_view name) const {
   return found == parts_.end() ? nullptr : &found->second;
 }
 
-/// One matrix or vector a head: the axis of heads stands in front.
+/// Learns the number of heads from a tensor with one matrix or vector a head: heads come first.
 void LearnedSizes::learn_heads_of(const TensorInfo& info, const NamedTensor& part) {
   const Shape& shape = part.tensor.shape();
   for (const TensorForm& form : info.forms) {

@@ -23,7 +23,7 @@ using naming::Group;
 
 namespace {
 
-/// What stands beside quantised weights, by the last word of its name.
+/// Tensors beside quantised weights, by the last word of their names.
 constexpr std::string_view of_quantisation[]{
     "scales",       "qzeros",        "g_idx",      "qweight",           "weight_scale",
     "SCB",          "absmax",        "quant_map",  "weight_scale_inv",  "input_scale",
@@ -39,12 +39,12 @@ bool is_of_adapter(std::string_view name) {
       words, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
-/// GPT-2's and GPT-NeoX's buffer of true and false, which is known and not read.
+/// GPT-2's and GPT-NeoX's buffer of the causal mask, which is not read.
 bool is_causal_mask(const io::Entry& entry) {
   return entry.name.ends_with(".attn.bias") || entry.name.ends_with(".attention.bias");
 }
 
-/// Whether a name is of another part of the model: an image's or a sound's.
+/// Whether a name belongs to another part of the model: for images or sound.
 bool is_of_other_part(std::string_view name) {
   Group named;
   named.prefix = name;
@@ -97,7 +97,8 @@ public:
              group_.contents->name, name, name_of(entry.dtype));
       if (group_.reads->used(name) || is_known(name)) continue;
       refuse_quantised(group_.contents->name, name);
-      if (is_noted_by_layer(name) || group_.contents->graph) continue; // a graph is held as a whole
+      if (is_noted_by_layer(name) || group_.contents->graph)
+        continue; // a graph is compared as a whole
       (is_of_adapter(name) ? adapters : others).push_back(name);
     }
     std::vector<Note> notes;
@@ -117,7 +118,7 @@ public:
   }
 
 private:
-  /// Asks for everything that the layers need, and reads no large tensor.
+  /// Asks for everything that the layers need without reading large tensors.
   void outline(const naming::Options& options) const {
     const std::optional<std::size_t> width = DescribedFile(*description_, group_).stream_width();
     for (const Found* layer : layers_) {
@@ -125,7 +126,7 @@ private:
       group.outline = true;
       naming::LayerReading parts(group, *layer->family, options);
       naming::read_layer(*layer->family, group, parts);
-      naming::long_queries(parts); // known: each layer holds its positions against it
+      naming::long_queries(parts); // counts as read: layers compare their positions with it
       const ModelReader reader(group, *description_);
       if (width) reader.block(*width);
       reader.require_always();
@@ -151,7 +152,7 @@ private:
     }
   }
 
-  /// What lies in the modules of a layer's projections, its layer tells.
+  /// Whether a name is in a module of a layer's projections: then its layer warns of it.
   bool is_noted_by_layer(std::string_view name) const {
     return std::ranges::any_of(layers_, [&](const Found* layer) {
       const Group& group = layer->group;
@@ -173,10 +174,10 @@ private:
         warning(fmt::format("{}: {}: {}. {}", group_.contents->name, what, first_of(all), so)));
   }
 
-  /// A tensor that few layers have, and which theirs are computed with.
+  /// Warns of a tensor that only some layers have and are computed with.
   void add_unlike(std::vector<Note>& notes) const {
-    if (!description_->is_family) return; // which says of each tensor whether layers may lack it
-    std::map<std::string_view, std::vector<std::string_view>> of; // by the name behind "h.N."
+    if (!description_->is_family) return; // it defines which tensors layers may lack
+    std::map<std::string_view, std::vector<std::string_view>> of; // by the name after "h.N."
     for (const io::Entry& entry : group_.contents->tensors) {
       const std::string_view name = entry.name;
       if (!name.starts_with(stack_) || !group_.reads->used(name)) continue;
@@ -191,8 +192,8 @@ private:
                         names.size() == 1 ? "has" : "have", name, names[0])));
   }
 
-  /// Buffers that a model computes with, and that stand for what is computed here: positions from 0
-  /// on, and the head's bias under a second name.
+  /// Warns where buffers have other numbers than those computed with here: positions from 0 on, and
+  /// the head's bias under a second name.
   void add_other_numbers(std::vector<Note>& notes) const {
     const io::Contents& file = *group_.contents;
     const io::Entry* const own = head_bias();
@@ -215,7 +216,7 @@ private:
     }
   }
 
-  /// BERT's kin have the head's bias under two names.
+  /// BERT and similar models have the head's bias under two names.
   bool is_head_bias(std::string_view name) const {
     return !other_bias().empty() && (name == other_bias() || name.ends_with("decoder.bias"));
   }
@@ -223,7 +224,7 @@ private:
     const naming::DescribedTensor* const bias = description_->tensor("head.bias");
     return bias ? std::string_view(bias->name) : std::string_view();
   }
-  /// The one that is computed with; nullptr: none.
+  /// The bias that is computed with; nullptr: none.
   const io::Entry* head_bias() const {
     for (const io::Entry& entry : group_.contents->tensors)
       if (is_head_bias(entry.name) && group_.reads->used(entry.name)) return &entry;
@@ -243,7 +244,7 @@ private:
     }
   }
 
-  /// One file is read, as in Transformers, where there are shards of another save, too.
+  /// As in Transformers, a single file is read even where there are also shards of another save.
   void add_shards_beside(std::vector<Note>& notes) const {
     if (group_.contents->format != "checkpoint") return;
     const std::filesystem::path folder(group_.contents->name);
@@ -289,10 +290,10 @@ void note_unread(const Group& group, const std::vector<std::string>& names,
            "them first",
            group.contents->name, entry->name, name_of(entry->dtype), list);
   for (const std::string& name : whole) refuse_quantised(group.contents->name, name);
-  notes.push_back(warning(
-      fmt::format("{}: skipped, though beside a projection's weight: {}. It is computed "
-                  "without them: merge adapters first",
-                  group.contents->name, list)));
+  notes.push_back(
+      warning(fmt::format("{}: skipped, though beside a projection's weight: {}. It is computed "
+                          "without them: merge adapters first",
+                          group.contents->name, list)));
 }
 
 void note_unknown(const Found& layer, const naming::LayerReading& read,

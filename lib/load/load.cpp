@@ -26,7 +26,8 @@ namespace {
 
 constexpr std::string_view blanks = " \t\n"; // between labels in a text
 
-/// `attn_mask` as booleans beside the names of PyTorch's MultiheadAttention: true = may not attend.
+/// Whether a mask blocks: boolean `attn_mask` of PyTorch's MultiheadAttention, true = may not
+/// attend.
 bool blocks(std::string_view name, const Tensor& tensor, const LoadedLayer& layer) {
   return name == "attn_mask" && layer.naming.starts_with("PyTorch") &&
          tensor.dtype() == DType::boolean;
@@ -36,7 +37,7 @@ bool is_projection(const NamedTensors::value_type& part) {
   return part.first.starts_with("W_");
 }
 
-/// Whether nothing of a layer is there but inputs and stages.
+/// Whether there are only inputs and stages of a layer.
 bool holds_results_only(const NamedTensors& parts) {
   return std::all_of(parts.begin(), parts.end(), [](const auto& entry) {
     const TensorInfo* info = find_tensor_name(entry.first);
@@ -44,8 +45,8 @@ bool holds_results_only(const NamedTensors& parts) {
   });
 }
 
-/// Whether a canonical tensor is what a layer is given, not a part of it: beside the layers of a
-/// family's model, other canonical names are some other module's.
+/// Whether a canonical tensor is an input of a layer, not a part of it: beside the layers of a
+/// family's model, other canonical names belong to some other module.
 bool is_input(std::string_view name) {
   const TensorInfo* info = find_tensor_name(name);
   using enum TensorRole;
@@ -53,7 +54,7 @@ bool is_input(std::string_view name) {
          info->role == mask || info->role == positions;
 }
 
-/// Lists of text in a file: tokens, or what is passed over.
+/// Takes lists of text in a file: tokens; others are skipped with a note.
 void take_labels(const io::Contents& file, Labels& labels, LoadedLayer& to) {
   const auto label = [&](const std::string& name, io::LabelLists lists) {
     labels.take(label_name(name), std::move(lists), fmt::format("{}: {}", file.name, name));
@@ -103,7 +104,7 @@ void LayerSource::add(NamedTensors& parts, const std::string& name, mha::NamedTe
     fail("{} is bound twice: {} and {}", name, at->second.source, part.source);
   if (at->second.bound) return; // a binding wins over files
   if (!part.bound) {
-    if (found.empty()) require_known_model(); // two of its modules, none of which is a layer's
+    if (found.empty()) require_known_model(); // the names are of two modules of an unknown model
     fail("{} and {} are both {}; bind the one that is meant: <{}=FILE>", at->second.source,
          part.source, name, name);
   }
@@ -126,7 +127,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     family = names->layer(layer.id).family;
   if (!layer.group.description) queries = naming::long_queries(read);
   for (auto& [name, part] : read.parts) {
-    part.rows = true; // families hand on (in, out)
+    part.rows = true; // families return (in, out)
     add(parts, name, std::move(part));
   }
   for (const auto& [name, value, origin, key] : read.settings)
@@ -150,7 +151,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
   return std::move(read.norm);
 }
 
-/// Canonical tensors that lie in the files without a family, or under layers.N.
+/// Adds canonical tensors of files without a family, or under layers.N.
 std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTensors& parts,
                                                   Labels& labels, LoadedLayer& to) const {
   std::vector<UnknownTensor> unknown_tensors;
@@ -162,14 +163,14 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
   };
   for (const io::Contents& file : contents) {
     const bool checkpoint = index->is_checkpoint(file);
-    if (file.format == "onnx") { // a graph's constants are none of a layer's, unless one is bound
+    if (file.format == "onnx") { // a graph's constants belong to no layer, unless one is bound
       if (!checkpoint) add_other_constants(file, is_bound, unknown_tensors);
       continue;
     }
     std::vector<const io::Entry*> unknown;
     for (const io::Entry* at : index->tensors(file, id)) {
       const io::Entry& entry = *at;
-      // A model's last norm, where it was saved without its head.
+      // The last norm of a model that was saved without its head.
       if (file.format == "checkpoint" && (entry.name == "norm.weight" || entry.name == "norm.bias"))
         continue;
       if (!label_name(entry.name).empty() && (entry.shape.size() == 1 || entry.shape.size() == 2)) {
@@ -180,17 +181,17 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
       if (index->of_family(entry) || entry.name == "mrope_section") continue;
       const std::string& name = index->canonical(entry);
       if (name.empty()) {
-        // A dump of texts says their token numbers, and their lengths, which a layer's masks do.
+        // A dump of texts has their token numbers, and their lengths, which become a layer's masks.
         if (!checkpoint && entry.name != "lengths" && entry.name != "ids" && !is_bound(file, entry))
           unknown_tensors.push_back({file.name, entry.name, entry.shape, entry.dtype, id}),
               unknown.push_back(at);
         continue;
       }
-      if (checkpoint && request.for_texts) continue; // left over, which the model tells
+      if (checkpoint && request.for_texts) continue; // the model reports leftovers
       if (checkpoint && !id.empty() && !is_input(name)) {
-        to.notes.push_back(warning(message(
-            "{}: skipped: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
-            file.name, entry.name, to.naming, name, entry.name)));
+        to.notes.push_back(warning(
+            message("{}: skipped: {}, beside the layers of {}; to use it, bind it: <{}=FILE:{}>",
+                    file.name, entry.name, to.naming, name, entry.name)));
         continue;
       }
       const bool other_letters = !same_name(entry.name).empty() && !find_tensor_name(entry.name);
@@ -240,7 +241,7 @@ void LayerSource::add_tokens(const std::string& text, const std::string& name,
   } else if (text.find(' ') == std::string::npos &&
              (text.find('/') != std::string::npos || text.ends_with(".json") ||
               text.ends_with(".txt") || text.ends_with(".npy"))) {
-    io::read_bytes(text); // says that there is no such file
+    io::read_bytes(text); // throws, because there is no such file
   } else {
     const std::vector<std::string> words = words_of<std::string>(text, blanks);
     labels.take(name, {words, {}}, setting_in_words(name, request.wording));
@@ -250,8 +251,8 @@ void LayerSource::add_tokens(const std::string& text, const std::string& name,
 
 namespace {
 
-/// A graph may add to scores what it does not hold: the layer is computed with what is given then,
-/// not without it.
+/// A graph may add something to the scores that it does not contain. Throws Error where that is not
+/// given, because the layer must not be computed without it.
 void require_what_is_added(const naming::Found& layer, const NamedTensors& parts,
                            const naming::Options& options) {
   const std::string name = layer.group.prefix + "needs";
@@ -295,7 +296,7 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
   note_lacking(id, parts, to.notes);
   const bool results = request.results_given && holds_results_only(parts);
   const bool nothing_found = found.empty() && std::ranges::none_of(parts, is_projection);
-  if (nothing_found) require_known_model(); // before one of its names is taken for a misspelt one
+  if (nothing_found) require_known_model(); // before its names are taken for misspelt ones
   judge_unknown_tensors(unknown_tensors, parts, identities, !results, guesses, to.notes);
   std::ranges::move(tensors_beside_bindings(id), std::back_inserter(unknown_tensors));
   if (!results)
@@ -306,7 +307,7 @@ ReadLayer LayerSource::read(const std::string& id, const LayerInput* input) cons
   add_tokens(request.key_tokens, "key_tokens", labels);
   const auto is_input = [](const auto& part) { return part.first.starts_with("X"); };
   if (nothing_found && std::ranges::all_of(parts, is_input)) {
-    for (const io::Contents& file : contents) // a graph that says what to do instead
+    for (const io::Contents& file : contents) // a graph's note has what to do instead
       if (file.format == "onnx" && !file.notes.empty())
         fail("{}: {}", io::shown(file.name), file.notes.back());
     if (!parts.empty() && identities.empty()) require_known_layers();
@@ -328,11 +329,11 @@ Sources::Sources(Request request) {
   state->choose_layers();
   if (of_text) state->choose_ends();
   state->note_inputs();
-  // An index, so that n layers are not n looks at every name. A text's layers are computed one
-  // after the other, chosen or not.
+  // An index saves looking at every name for each layer. A text's layers are all computed, chosen
+  // or not.
   state->index.emplace(state->contents, state->found,
                        of_text ? state->whole->layers() : state->chosen);
-  state->require_varying(); // of several chosen: no tensor serves all that each has its own of
+  state->require_varying();
   state_ = state;
 }
 

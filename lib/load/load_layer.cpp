@@ -1,5 +1,5 @@
-// One layer of the sources: read once (LayerSource::read is in load.cpp), kept for the next text or
-// the next question, and put together with its input.
+// Loads one layer of the sources: read once (LayerSource::read is in load.cpp), kept for the next
+// request, and assembled with its input.
 
 #include <mha/load/families/kinds.hpp>
 #include <mha/load/layer_source.hpp>
@@ -11,7 +11,7 @@
 namespace mha {
 
 void ReadLayer::take_input(const LayerInput& input) {
-  const auto of_text = [&](const char* name) { // nothing of a file, and nothing bound
+  const auto of_text = [&](const char* name) { // neither from a file nor bound
     const auto part = parts.find(name);
     return part == parts.end() || (!input_source.empty() && part->second.source == input_source);
   };
@@ -47,8 +47,8 @@ std::optional<ReadLayer> KeptLayers::find(const std::string& id, bool only_reade
 
 void KeptLayers::keep(const std::string& id, ReadLayer parts, const Layer& layer) {
   constexpr std::size_t most = std::size_t{256} << 20; // bytes of all
-  if (parts.settings.columns) return;                  // made of the transposed tensors again
-  // Converted once; half precision loses nothing on the way.
+  if (parts.settings.columns) return;                  // the layer's weights are transposed
+  // Keeps converted weights, so that they are converted once. Half precision loses nothing by it.
   for (const auto& [name, converted] : {std::pair("W_q", &layer.W_q),
                                         {"W_k", &layer.W_k},
                                         {"W_v", &layer.W_v},
@@ -69,7 +69,7 @@ namespace {
 std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   std::vector<Sources::SourceTensor> list;
   for (auto& [name, part] : read.parts) {
-    // As the setting `columns` says that they are.
+    // With the setting `columns` they are transposed.
     const bool turned = read.settings.columns && part.rows && turns_in_columns(name, part.tensor);
     list.push_back(
         {name, turned ? transposed(part.tensor) : std::move(part.tensor), part.origin()});
@@ -77,7 +77,7 @@ std::vector<Sources::SourceTensor> as_read(ReadLayer read) {
   return list;
 }
 
-/// Throws Error where a query is so far along that the model multiplies it.
+/// Throws Error where a query's position is so large that the model scales the query.
 void require_short(const Layer& layer, const std::optional<naming::LongQueries>& queries,
                    const std::string& file) {
   if (!queries) return;
@@ -117,7 +117,7 @@ std::shared_ptr<const TransformerBlock> FoundLayers::block_of(const std::string&
   return around->block(static_cast<std::size_t>(at - around->layers().begin()));
 }
 
-/// Whether these layers are a whole model's, which is found out once.
+/// Whether these layers form a whole model; the answer is kept.
 bool FoundLayers::takes_text() const {
   if (is_whole_model) return *is_whole_model;
   is_whole_model = false; // a layer by itself
@@ -128,8 +128,8 @@ bool FoundLayers::takes_text() const {
   return *is_whole_model;
 }
 
-/// For the first layers: to look for each of thousands would take as many steps as there are pairs
-/// of layers and tensors.
+/// Only searches for the first layers: searching all tensors for each of thousands of layers would
+/// take too long.
 Message LayerSource::what_could_be_X(const std::string& id, std::size_t width) const {
   constexpr std::size_t most = 64;
   const bool looks = searched_for_X++ < most;
@@ -140,7 +140,7 @@ Message LayerSource::what_could_be_X(const std::string& id, std::size_t width) c
                       : "");
 }
 
-/// X as the stream that enters a layer: normalised as the model does, with the block around it.
+/// Takes X as the stream that enters a layer, with the model's norm and the block around it.
 void LayerSource::take_stream(ReadLayer& layer) const {
   const auto X = layer.parts.find("X");
   if (!request.X_is_stream || X == layer.parts.end()) return;
@@ -170,7 +170,7 @@ LoadedLayer Sources::load(const std::string& id, const LayerInput* input, bool k
   const bool keep = is_new && keeps;
   const std::shared_ptr<const TransformerBlock> block = read->block;
   const std::optional<naming::LongQueries> queries = read->long_queries;
-  // What is not kept is let go as it is converted.
+  // Tensors that are not kept are freed during conversion.
   loaded.layer = make_layer(keep ? read->parts : std::move(read->parts), read->settings,
                             state_->request.dtype, read->labels, &loaded.notes);
   Layer& layer = loaded.layer;

@@ -24,7 +24,7 @@ bool only_zeros_and_ones(const Tensor& tensor, bool* any_one = nullptr) {
   return true;
 }
 
-/// A tensor that says yes or no, as bool.
+/// A tensor of zeros and ones as bool.
 Tensor as_boolean(const NamedTensor& part, bool inverted = false) {
   if (part.tensor.dtype() != DType::boolean && !only_zeros_and_ones(part.tensor))
     fail("{} is {} with values other than 0 and 1; expected true and false", part.source,
@@ -38,12 +38,11 @@ Tensor as_boolean(const NamedTensor& part, bool inverted = false) {
   return no;
 }
 
-/// `tensor`, of shape (…, keys), seen as (B, H, T, keys) by NumPy's rule. The past and current keys
-/// alone will do: extra and zero keys are not touched. `may_be_short`: so will the first of them.
+/// Broadcasts `tensor`, (…, keys), to (B, H, T, keys) by NumPy's rule. It may cover only past and
+/// current keys, without extra and zero keys; with `may_be_short` only the first of them.
 Broadcast over_scores(Tensor tensor, const std::string& source, const Dims& dims,
                       bool may_be_short = false) {
-  // (B·H, T, S), the batch items' heads one after the other, as PyTorch's MultiheadAttention takes
-  // it.
+  // PyTorch's MultiheadAttention takes (B·H, T, S), the batch items' heads one after the other.
   if (const Shape& s = tensor.shape();
       s.size() == 3 && dims.B > 1 && dims.H > 1 && s[0] == dims.B * dims.H)
     tensor = tensor.reshaped({dims.B, dims.H, s[1], s[2]});
@@ -64,12 +63,13 @@ Broadcast over_scores(Tensor tensor, const std::string& source, const Dims& dims
     if (!fits) refuse();
   }
   Broadcast result = broadcast_of(std::move(tensor), source);
-  // One key is not all of them where there are extra ones, which no mask of the user's covers.
+  // An axis of one key is broadcast to all keys, unless the layer has one key besides extra ones,
+  // which no mask of the user covers.
   if (result.keys == 1 && keys != 1) result.keys = dims.S_all;
   return result;
 }
 
-/// A mask over keys alone: (B, keys) or (keys), where keys counts the current ones or all.
+/// A mask over keys: (B, keys) or (keys), the current ones or all.
 Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims& dims) {
   const Shape& shape = tensor.shape();
   const bool fits = !shape.empty() && shape.size() <= 2 &&
@@ -87,7 +87,7 @@ Broadcast over_keys(const Tensor& tensor, const std::string& source, const Dims&
   return result;
 }
 
-/// A mask that covers the first keys only: the others may not be attended to, as in ONNX.
+/// Blocks the keys after those that a mask covers, as in ONNX.
 void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& notes) {
   const std::size_t keys = layer.dims.past + layer.dims.S;
   if (mask.keys >= keys) return;
@@ -100,7 +100,7 @@ void block_the_rest(const Broadcast& mask, Layer& layer, std::vector<Note>& note
                               mask.origin, mask.keys, keys));
 }
 
-/// As many batch items as heads: three axes could mean either.
+/// Warns where three axes could begin with batch items or heads, because there are as many of each.
 void note_ambiguous_axes(const NamedTensor& part, const Dims& dims, std::vector<Note>& notes) {
   const Shape& shape = part.tensor.shape();
   if (shape.size() == 3 && dims.B > 1 && dims.B == dims.H && shape[0] == dims.B)
@@ -114,7 +114,7 @@ template <class T> bool spoils(T value) {
   return !(value < std::numeric_limits<T>::infinity());
 }
 
-/// (1 − m) · −inf is NaN where m is 1: the commonest mask that is none.
+/// Warns of NaN and infinity. The most common cause is (1 − m) · −inf, which is NaN where m is 1.
 template <class T> void note_not_finite(const Broadcast& added, std::vector<Note>& notes) {
   const auto values = added.tensor.as<T>();
   const auto count = std::ranges::count_if(values, spoils<T>);
@@ -187,8 +187,9 @@ void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes) {
       const double length = value_at(part.tensor, b);
       if (length < 0 || length != std::floor(length) ||
           length > static_cast<double>(dims.past + dims.S))
-        fail("{}: length {} of batch item {} is not a whole number from 0 to {}, the number of keys",
-             part.source, length, b, dims.past + dims.S);
+        fail(
+            "{}: length {} of batch item {} is not a whole number from 0 to {}, the number of keys",
+            part.source, length, b, dims.past + dims.S);
       layer.kv_lengths.push_back(static_cast<std::size_t>(length));
     }
   });

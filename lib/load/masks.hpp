@@ -1,5 +1,5 @@
 #pragma once
-// The masks of a layer: read, checked, and seen as (B, H, T, keys).
+// The masks of a layer, checked and broadcast to (B, H, T, keys), and the lengths of texts.
 
 #include <mha/files/contents.hpp>
 #include <mha/load/assemble.hpp>
@@ -12,9 +12,9 @@ namespace mha {
 /// mask of only zeros and ones, and for lengths out of range.
 void take_masks(NamedTensors& parts, Layer& layer, std::vector<Note>& notes);
 
-/// Takes `lengths`, (B), as dump and convert write it for texts that are not equally long, where
-/// the layer is of a batch of texts: a layer that attends to another sequence, or without an input,
-/// has none. A checkpoint's tensor of that name is its own. Throws Error where it does not fit.
+/// Reads `lengths`, (B), which dump and convert write for texts of unequal lengths, into the layer
+/// of a batch of texts. A layer that attends to another sequence, or has no input, has none. A
+/// checkpoint's tensor of that name means something else. Throws Error where it does not fit.
 void take_lengths(const std::vector<io::Contents>& files, Layer& layer);
 
 } // namespace mha

@@ -1,4 +1,4 @@
-// What is before and after a whole model's layers: its embedding, last norm and head.
+// Reads the parts before and after a whole model's layers: its embedding, last norm and head.
 
 #include <mha/load/model_reader.hpp>
 #include <mha/load/whole_model.hpp>
@@ -19,8 +19,7 @@ void WholeModel::read_ends() {
   read_head(reader);
 }
 
-/// Vectors come in where there is no table of tokens: it is one without rows, of the stream's
-/// width.
+/// A model that takes vectors instead of tokens gets a table without rows, of the stream's width.
 Tensor WholeModel::no_tokens(const ModelReader& reader) const {
   const DescribedFile& file = reader.file();
   DType dtype = DType::f32;
@@ -113,7 +112,7 @@ void WholeModel::read_last_norm(const ModelReader& reader) {
          layers_[0].group.contents->name, reader.file().whole_name("final_norm", last->weight));
 }
 
-/// What makes logits of the last norm's result, unless the files lack it: a base model.
+/// Reads the head, which base models do not have.
 void WholeModel::read_head(const ModelReader& reader) {
   const Group& group = layers_[0].group;
   const DescribedTensor* const decoder = description_->tensor("head");
@@ -159,8 +158,8 @@ std::string name_of_weight(const ModelReader& reader, const DescribedTensor& hea
 
 } // namespace
 
-/// The decoder's own weight, or the embedding's where they are tied; false where the files have
-/// neither.
+/// Reads the decoder's own weight, or takes the embedding's where they are tied; false where the
+/// files have neither.
 bool WholeModel::read_decoder(const ModelReader& reader, std::size_t in, ModelHead& head) {
   const Group& group = layers_[0].group;
   const std::optional<bool> tied = tied_by_config();
@@ -193,7 +192,8 @@ void WholeModel::read_decoder_bias(const ModelReader& reader, ModelHead& head) c
       b = group.read(*entry);
     }
   const DescribedTensor* const other = description_->tensor("head.bias");
-  if (b.empty() && other && !description_->is_family) reader.file().as_stored(*other); // is missing
+  if (b.empty() && other && !description_->is_family)
+    reader.file().as_stored(*other); // throws: it is missing
   if (b.empty() && other && !head.dense.b.empty())
     fail("{}: {} is missing, though the head has its other bias", file, other->name);
   if (!b.empty() && b.count() != head.decoder.out())
@@ -216,7 +216,7 @@ void WholeModel::set_token_scale() {
     e.scale = description_->token_scale.number(group).value_or(1);
 }
 
-/// A base model saved alone has no head; one that is to predict tokens has lost it.
+/// Warns of a missing head where the model's class predicts tokens; a base model has none.
 void WholeModel::note_lost_head(const DescribedTensor& lost) {
   const std::string type = layers_[0].group.configured("architectures").value_or("");
   for (const char* kind : {"ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration"})
@@ -228,7 +228,7 @@ void WholeModel::note_lost_head(const DescribedTensor& lost) {
     }
 }
 
-/// A head in the file that is not the embedding, although the two are one.
+/// Warns of a head in the file that differs from the embedding although the two are tied.
 void WholeModel::note_other_head(const ModelReader& reader, std::string_view what_ties) {
   const DescribedTensor* const decoder = description_->tensor("head");
   const io::Entry* const entry = decoder ? reader.file().weight(*decoder) : nullptr;

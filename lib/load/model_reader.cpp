@@ -20,7 +20,7 @@ Tensor times_factor(const Tensor& weight, double factor) {
   return Tensor::of<double>(weight.shape(), numbers);
 }
 
-/// Of two maps side by side in one, that of the columns [first, first + count).
+/// The map of the columns [first, first + count) of two maps side by side.
 LinearMap half_of(const LinearMap& both, std::size_t first, std::size_t count) {
   LinearMap half = both;
   half.W = columns_when_read(both.W, first, count);
@@ -33,8 +33,8 @@ LinearMap half_of(const LinearMap& both, std::size_t first, std::size_t count) {
 ModelReader::ModelReader(const Group& group, const Description& description)
     : group_(group), description_(description), file_(description, group) {
   if (description.is_family && file_.block().empty())
-    fail("{}: {} is not below {}.N, as in a whole model; {}", group.contents->name,
-         group.prefix, layers_word(description), or_describe_it);
+    fail("{}: {} is not below {}.N, as in a whole model; {}", group.contents->name, group.prefix,
+         layers_word(description), or_describe_it);
 }
 
 Tensor ModelReader::table(const char* key) const {
@@ -70,7 +70,7 @@ void ModelReader::check_linear(const DescribedTensor& tensor, const DescribedFil
          to_string(map.b->shape), counted(gives, "numbers"));
 }
 
-/// The same where a line of the description says how the tensor is stored.
+/// Checks a map that a line of the user's description describes.
 void ModelReader::check_described(const DescribedTensor& tensor, const DescribedFile::Map& map,
                                   std::size_t in, std::size_t out) const {
   const bool last = tensor.key == "mlp.out", of_mlp = tensor.key.starts_with("mlp.");
@@ -116,7 +116,7 @@ Activation ModelReader::activation(const naming::DescribedValue& described) cons
        give_X_instead);
 }
 
-/// The first map of the feed-forward, of a gated one both factors.
+/// Reads the first map of the feed-forward; of a gated one both factors.
 void ModelReader::read_factors(std::size_t width, FeedForward& mlp) const {
   const DescribedTensor* const both = description_.tensor("mlp.in_up");
   if (!both) {
@@ -142,8 +142,7 @@ FeedForward ModelReader::feed_forward(std::size_t width) const {
   read_factors(width, mlp);
   if (const DescribedTensor* bias = description_.tensor("mlp.product_bias")) {
     if (mlp.up.W.empty())
-      fail("{}: {} has mlp.product_bias without mlp.up", group_.contents->name,
-           description_.title);
+      fail("{}: {} has mlp.product_bias without mlp.up", group_.contents->name, description_.title);
     if (!mlp.up.b.empty())
       fail("{}: {} is a bias of mlp.up beside mlp.product_bias: one of them alone is covered here; "
            "\"bias\": false leaves it out",
@@ -173,7 +172,7 @@ TransformerBlock ModelReader::block(std::size_t width) const {
                         : block.shape == BlockShape::sandwich ? norm("mlp.post_norm", width)
                                                               : Norm{};
   if (after) block.post_block_norm = norm("mlp.norm", width);
-  // A norm after a sublayer that only multiplies.
+  // A norm that only multiplies, after each sublayer.
   const double scale = description_.residual_scale.number(group_).value_or(1);
   if (scale != 1) {
     block.shape = BlockShape::sandwich;

@@ -12,7 +12,7 @@ namespace mha {
 
 namespace {
 
-/// "self_attn.q_proj.weight" as self, attn, q, proj, weight.
+/// Splits "self_attn.q_proj.weight" into self, attn, q, proj, weight.
 std::set<std::string> words_of_name(std::string_view name) {
   const std::string small = lowered(name);
   const std::vector<std::string_view> words = words_of(small, "._/");

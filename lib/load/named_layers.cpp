@@ -108,8 +108,7 @@ std::vector<std::string> NamedLayers::unclaimed() const {
 
 namespace {
 
-/// The letters of a weight of attention as it is stored, "oi" not written; nothing where no
-/// letters say it.
+/// The letters of an attention weight's stored axes, "" for "oi"; nothing where none fit.
 std::optional<std::string> layout_of(const Tensor& read, const Shape& stored_shape) {
   const Shape& shape = read.shape();
   if (shape.size() == 3 && shape == stored_shape) return "hio";

@@ -13,8 +13,8 @@ namespace mha {
 
 namespace {
 
-/// The number at position `at` that a dot follows; `behind` becomes the dot's position. Nothing
-/// where there is none, or one beyond any count of layers.
+/// The number at position `at` before a dot, whose position goes to `end`. Nothing where there is
+/// none, or one that is larger than any count of layers.
 std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std::size_t& end) {
   constexpr std::size_t most = 4096;
   std::string_view rest = name.substr(at);
@@ -24,7 +24,7 @@ std::optional<std::size_t> number_at(std::string_view name, std::size_t at, std:
   return number;
 }
 
-/// The tensors below a prefix by their number: what stands behind it, with shapes.
+/// The tensors below a prefix by number: the names after the number, with shapes.
 using Signatures = std::map<std::size_t, std::set<std::string>>;
 
 struct Numbered {
@@ -51,7 +51,7 @@ std::map<std::string, Numbered> numbered_prefixes(const io::Contents& file) {
   return found;
 }
 
-/// Whether the numbers have no gap, from 0 or 1 on.
+/// Whether the numbers start at 0 or 1 and have no gap.
 bool is_contiguous(const Signatures& layers) {
   std::size_t next = layers.begin()->first;
   if (next > 1) return false;
@@ -60,11 +60,11 @@ bool is_contiguous(const Signatures& layers) {
   return true;
 }
 
-/// One module a layer, or two that take turns.
+/// The number of modules in a layer: one, or two that take turns.
 std::size_t modules_of_layer(const Signatures& layers) {
   const std::size_t first = layers.begin()->first;
   if (layers.size() < 2 || layers.size() % 2 != 0) return 1;
-  // A layer that has all of the other's and more is of the same kind: T5's first holds a table.
+  // A layer with all tensors of the next and more is of the same kind: T5's first has a table.
   const std::set<std::string>&one = layers.at(first), &next = layers.at(first + 1);
   if (std::ranges::includes(one, next) || std::ranges::includes(next, one)) return 1;
   for (const auto& [number, names] : layers)
@@ -72,15 +72,15 @@ std::size_t modules_of_layer(const Signatures& layers) {
   return 2;
 }
 
-/// A layer of a transformer has four matrices and more.
+/// Whether layers have at least four matrices, as a transformer's do.
 bool has_layers(const Numbered& numbered) {
   const auto is_matrix = [](const std::string& tensor) { return tensor.find(", ") != tensor.npos; };
   return is_contiguous(numbered.layers) &&
          std::ranges::count_if(numbered.layers.begin()->second, is_matrix) >= 4;
 }
 
-/// "decoder." of "decoder.layers." where the chosen stack is "encoder.layers.": what stands below
-/// is another part's. "" where one stands below the other.
+/// "decoder." of "decoder.layers." where the chosen stack is "encoder.layers.": the prefix of
+/// another part. "" where one is below the other.
 std::string tower_of(std::string_view other, std::string_view chosen) {
   std::size_t begin = 0;
   while (begin < other.size() && begin < chosen.size()) {
@@ -135,7 +135,7 @@ std::string NumberedStack::pattern(const std::string& name) const {
   if (!name.starts_with(literal_prefix)) return name;
   const auto number = number_at(name, literal_prefix.size(), end);
   if (!number) return name;
-  if (modules > 1) // modules that take turns have numbers of their own
+  if (modules > 1) // modules that take turns keep numbers of their own
     return fmt::format("{}{}{}", literal_prefix, first + (*number - first) % modules,
                        name.substr(end));
   return literal_prefix + "{layer}" + name.substr(end);
@@ -160,7 +160,7 @@ std::optional<NumberedStack> numbered_stack(const io::Contents& file) {
   for (const auto& [prefix, numbered] : found)
     if (prefix != *best && has_layers(numbered))
       if (std::string tower = tower_of(prefix, *best); !tower.empty()) {
-        // The parts are said where the names of the stacks begin to differ.
+        // The parts are named where the prefixes of the stacks begin to differ.
         const auto part_at_branch = [](std::string_view of) {
           return part_of_model(of.substr(of.rfind('.', of.size() - 2) + 1));
         };

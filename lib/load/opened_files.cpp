@@ -1,4 +1,4 @@
-// Sources that are opened, and what their names mean.
+// Opens sources and finds what their names mean.
 
 #include <mha/load/described.hpp>
 #include <mha/load/layer_source.hpp>
@@ -26,7 +26,7 @@ namespace mha {
 
 namespace {
 
-/// Whether the last part of a name is a number, and the first one in it: "layers.0".
+/// Whether the last part of a name is a number, and the only one in it: "layers.0".
 bool ends_in_layer(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -47,13 +47,13 @@ std::string canonical_name(std::string_view name, bool strict) {
       if (const TensorInfo* info = find_tensor_name(two)) return std::string(info->name);
     }
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
-  // A module's bias is added to what it computes: no position bias. "layers.0.bias" is a layer's,
-  // "linear1.bias" and "layers.0.net.2.bias" are modules'.
+  // A module's bias is added to its output and is not a position bias: "layers.0.bias" is a
+  // layer's, "linear1.bias" and "layers.0.net.2.bias" are modules'.
   if (last == "bias" && dot != std::string_view::npos && !ends_in_layer(name.substr(0, dot)))
     return "";
   if (const TensorInfo* info = find_tensor_name(last)) return std::string(info->name);
   if (!strict && !readings_of(name).empty()) return "";
-  // The stream around attention is none of a lone layer's tensors.
+  // The stream around attention is not a tensor of a lone layer.
   if (const std::optional<Stage> stage = find_stage(name))
     return is_stream(*stage) ? "" : std::string(name_of(*stage));
   const std::string same = same_name(name);
@@ -73,7 +73,7 @@ std::size_t number_of(const std::string& id) {
 }
 
 bool file_exists(const std::string& path) {
-  std::error_code ignored; // a pipe is there, too, and is not read twice
+  std::error_code ignored; // a pipe exists as well and is not read twice
   return std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
 }
 
@@ -115,7 +115,6 @@ void OpenedFiles::open_sources() {
     if (const SettingInfo* info = find_setting(name)) options[std::string(info->name)] = value;
 }
 
-/// Files under the names that their layers are looked for by, where layers share their weights.
 void OpenedFiles::present_contents() {
   if (is_description(request.naming) || request.naming == "canonical") return;
   for (io::Contents& file : contents)
@@ -125,7 +124,6 @@ void OpenedFiles::present_contents() {
     }
 }
 
-/// The layers that `{layer}` or an L axis of the bindings finds.
 std::vector<std::string> OpenedFiles::numbered_by_bindings() const {
   std::size_t count = 0;
   for (const io::Source& binding : bindings) {
@@ -152,7 +150,7 @@ std::vector<std::string> OpenedFiles::numbered_by_bindings() const {
   return ids;
 }
 
-/// Why `{layer}` finds nothing: which file is not there, or what it lacks.
+/// Why `{layer}` finds nothing: which file is missing, or what it lacks.
 Message OpenedFiles::why_missing(const io::Source& numbered, const std::string& id) {
   const io::Source source = io::with_layer(numbered, id);
   if (!file_exists(source.path)) return fmt::format("there is no {}", io::shown(source.path));
@@ -164,7 +162,7 @@ Message OpenedFiles::why_missing(const io::Source& numbered, const std::string& 
   return fmt::format("there is nothing for layer {}", id);
 }
 
-/// All layers that there are, where none is asked for: one, unless a text is given.
+/// The layers where none is chosen: all for a text, else the only one.
 std::vector<std::string> OpenedFiles::layers_unasked(const std::vector<std::string>& ids) const {
   if (request.for_texts) return ids;
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);

@@ -22,7 +22,7 @@ using naming::Description;
 
 namespace {
 
-/// The top of the document, key by key, into a Description.
+/// Reads the document's keys into a Description.
 class DescriptionReader {
 public:
   DescriptionReader(const JsonTree& tree, Description& to)
@@ -62,7 +62,7 @@ private:
       if (!list) continue;
       if (!list->is_list()) list->refuse(fmt::format("{} must be a list of names", key));
       for (const JsonTree& name : list->elements) {
-        constexpr std::ptrdiff_t most = 4; // each is tried at every place
+        constexpr std::ptrdiff_t most = 4; // each is matched at every position
         if (std::ranges::count(name.as_text("a name"), '*') > most)
           name.refuse(fmt::format("at most {} * expected", most));
         to_.ignore.push_back(name.text);
@@ -118,7 +118,7 @@ private:
         add_norm(key, tree);
         continue;
       }
-      if (tree.is_null() && to_.is_family) continue; // of a case: it has none
+      if (tree.is_null() && to_.is_family) continue; // a case that removes the tensor
       if (!description::is_tensor_key(key)) description::refuse_tensor_key(tree, key);
       to_.tensors.emplace(key, parse_.tensor(key, tree, description::layout_of_key(key)));
     }
@@ -132,19 +132,19 @@ private:
     if ((has("mlp.in") || has("mlp.in_up") || has("mlp.up")) != has("mlp.out"))
       tensors->refuse(has("mlp.out") ? "mlp.out needs mlp.in"
                                      : "mlp.out is missing, the feed-forward's second map");
-    if (has("mlp.product_bias") && !has("mlp.up"))
-      tensors->refuse("mlp.product_bias needs mlp.up");
+    if (has("mlp.product_bias") && !has("mlp.up")) tensors->refuse("mlp.product_bias needs mlp.up");
     if (has("mlp.up") && !has("mlp.in")) tensors->refuse("mlp.up needs mlp.in");
   }
 
-  /// A bias by a key of its own is the bias of its weight: split and multiplied as that is.
+  /// A bias with a key of its own becomes the bias of its weight: split and multiplied like it.
   void join_biases() {
     for (auto& [key, weight] : to_.tensors) {
       if (!key.starts_with("W_")) continue;
       const auto own = to_.tensors.find("b" + key.substr(1));
       if (own == to_.tensors.end()) continue;
       const DescribedTensor& bias = own->second;
-      if (weight.bias) fail("{}: {} gives its bias as well: remove one of the two", bias.where, key);
+      if (weight.bias)
+        fail("{}: {} gives its bias as well: remove one of the two", bias.where, key);
       const bool is_whole = bias.values.empty() && !bias.optional;
       if (!is_whole && (!weight.times.empty() || !weight.split.empty()))
         fail("{}: values, or a bias that layers may lack, are of a {} without split and times",
@@ -226,14 +226,15 @@ private:
         continue;
       }
       const SettingInfo* info = find_setting(name);
-      if (!info) tree.refuse(fmt::format("'{}' is not a setting{}", name, did_you_mean(name, names)));
+      if (!info)
+        tree.refuse(fmt::format("'{}' is not a setting{}", name, did_you_mean(name, names)));
       if (!description::is_setting(info->name))
         tree.refuse(fmt::format("{} is given by {}, not by a setting", info->name,
                                 info->name == "qkv_order"                             ? "split"
                                 : info->name == "columns" || info->name == "residual" ? "block"
                                                                                       : "norm"));
       DescribedValue value = description::value_of(tree, name, true);
-      Settings tried; // what is no value of the setting is told here, by its line
+      Settings tried; // reports an invalid value with its line
       const auto try_value = [&](const DescribedValue& one) {
         if (one.constant) set(tried, info->name, *one.constant, one.where);
       };
@@ -268,7 +269,7 @@ private:
 
   const JsonTree& tree_;
   Description& to_;
-  DescribedNorm form_; ///< what norms are that say nothing else
+  DescribedNorm form_; ///< the norms' default
   description::Parse parse_;
 };
 
@@ -288,7 +289,7 @@ BlockShape DescriptionReader::block_shape() const {
                               "attention_only expected",
                               shape));
   const bool mlp = to_.tensors.contains("mlp.out") || to_.tensors.contains("experts.out");
-  if (to_.is_family) return at->second; // one of lone layers says no more than their attention
+  if (to_.is_family) return at->second; // a family of lone layers describes only their attention
   if (at->second == BlockShape::attention_only && mlp)
     block->refuse("attention_only has no feed-forward, but tensors have mlp.out");
   if (at->second != BlockShape::attention_only && !mlp)
@@ -306,12 +307,12 @@ void DescriptionReader::require_activations() const {
     fail("{}: the head's activation must be its name", to_.head_activation.where);
 }
 
-/// Norms that the block has a place for.
+/// Throws Error for norms that the block has no place for.
 void DescriptionReader::require_norms() {
   const auto refuse = [&](const char* key, const char* why) {
     if (const DescribedNorm* norm = to_.norm(key)) fail("{}: {}", norm->where, why);
   };
-  // One norm of both; that there is none before the feed-forward is said by null, or kind none.
+  // One norm serves both, unless mlp.norm is null or of kind none.
   const DescribedNorm* const norm = to_.norm("norm");
   if (to_.block == BlockShape::parallel && norm && !tree_.find("tensors")->find("mlp.norm"))
     to_.norms.emplace("mlp.norm", *norm);

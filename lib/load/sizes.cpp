@@ -54,7 +54,7 @@ public:
 
 private:
   const NamedTensor* part(std::string_view name) const { return sizes_.part(name); }
-  /// What is projected: x that is given, or X.
+  /// The input of the projections: x if it is given, else X.
   const NamedTensor* input() const {
     const auto x = given_.find(Stage::x);
     return part(x == given_.end() ? "X" : x->second);
@@ -64,14 +64,14 @@ private:
     const std::string& source = parts_.begin()->second.source;
     return source.substr(0, source.find(": "));
   }
-  /// What a first file may hold: an input, and neither weights nor stages.
+  /// Whether there is an input and neither weights nor stages, as in a beginner's first file.
   bool is_input_alone() const {
     return given_.empty() && std::all_of(parts_.begin(), parts_.end(), [](const auto& entry) {
              const TensorInfo* const info = find_tensor_name(entry.first);
              return info && info->role != TensorRole::weight && info->role != TensorRole::packed;
            });
   }
-  /// Queries, keys and values by themselves, as a beginner's first file has them.
+  /// Whether there are Q, K and V by themselves, as in a beginner's first file.
   bool are_not_projected() const {
     return part("Q") && std::none_of(parts_.begin(), parts_.end(), [](const auto& entry) {
              return entry.first.starts_with("X") || entry.first.starts_with("W_") ||
@@ -94,7 +94,7 @@ private:
       if (columns % n == 0) list += fmt::format("{}{}", listed++ > 0 ? ", " : "", n);
     return message("{}, or {}: what {} columns of {} split into", one, list, columns, name);
   }
-  /// Only the merge of the heads can do without their number.
+  /// Whether the number of heads is needed: all steps but the merge of the heads need it.
   bool needs_heads() const {
     const bool merged = part("concat") || part("output") || part("residual");
     return (part("X") && !merged) ||
@@ -125,11 +125,11 @@ private:
       sizes_.learn_axes(*p, {&S, &in_v}, "S, d_in"), source_v_ = p;
   }
 
-  /// What W multiplies in latent attention, or nothing.
+  /// The tensor that W multiplies in latent attention, or nullptr.
   const NamedTensor* compressed(std::string_view W) const {
     return part(W == "W_q" ? "W_q_a" : "W_c_kv");
   }
-  /// The widths of latent attention's compressed rows.
+  /// Learns the widths of latent attention's compressed rows.
   void learn_latent() {
     for (const auto& [name, width] :
          {std::pair("W_q_a", &r_q), {"W_c_kv", &r_kv}, {"W_k_pe", &d_pe}}) {
@@ -190,14 +190,15 @@ private:
          counted(S.value, "keys"), what, part("X")->source, counted(T.value, "tokens"),
          what == "keys" ? "k" : "v");
   }
-  /// Whether a stage from `first` on is given. row_max alone is no start.
+  /// Whether a stage from `first` on is given. The computation cannot start from row_max alone.
   bool given_after(Stage first) const {
     return std::any_of(given_.begin(), given_.end(), [&](const auto& entry) {
       return entry.first >= first && entry.first != Stage::row_max;
     });
   }
 
-  /// Columns that come out of a projection, its input's if there is none; checks its rows.
+  /// The columns of a projection's output, or its input's if there is none; checks its rows. `from`
+  /// gets the tensor that they are from.
   std::optional<std::size_t> projected(const char* W, const NamedTensor* source,
                                        const NamedTensor** from) {
     const NamedTensor* p = part(W);
@@ -219,9 +220,8 @@ private:
     return shape.size() == 3 ? shape[0] * shape[2] : shape[1];
   }
 
-  /// The width of one of `heads` in `columns` is d, or throws with how it came out. `W`: the
-  /// projection; one that is absent is the identity, and its input to blame for what it is taken
-  /// as.
+  /// Learns d, the width of one of `heads` in `columns`, or throws Error with the calculation. `W`
+  /// is the projection; where it is absent, its input is split and the message names both.
   void learn_width(Size& d, std::size_t columns, const Size& heads, const NamedTensor& from,
                    const char* W = nullptr) {
     const std::size_t width = split(columns, heads, from);
@@ -244,10 +244,10 @@ private:
   static std::string name_in(const std::string& source) {
     const std::size_t colon = source.rfind(": ");
     const std::string name = source.substr(colon == std::string::npos ? 0 : colon + 2);
-    return name.substr(0, name.find(", ")); // without what was made of it
+    return name.substr(0, name.find(", ")); // without the conversion
   }
 
-  /// Splits `columns` into `heads`, or throws.
+  /// Splits `columns` into `heads`, or throws Error.
   std::size_t split(std::size_t columns, const Size& heads, const NamedTensor& from) {
     if (heads.value == 0 || columns % heads.value != 0)
       fail("{} is {}: {} do not split into {}; give <num_{}heads> or fix {}", from.source,
@@ -262,13 +262,13 @@ private:
   }
 
   void learn_widths() {
-    if (!H.known) return; // concat, output alone
-    // With a T × S stage given, queries and keys are not needed, and X need not split into them.
+    if (!H.known) return; // only concat or output is given
+    // With a given T × S stage, queries and keys are not needed and X need not split into them.
     const bool late = given_after(Stage::scores);
     const auto usable = [&](const char* W, std::size_t columns, const Size& heads) {
       return part(W) || !late || (heads.value > 0 && columns % heads.value == 0);
     };
-    // Nor need X have as many tokens as there are keys.
+    // X need not have as many tokens as there are keys either.
     const auto from_others = [&](const NamedTensor* source) {
       return !source && S.known && T.known && S.value != T.value;
     };
@@ -300,7 +300,8 @@ private:
     if (!H_kv.known) H_kv.learn(H.value, H.source);
   }
 
-  /// Without a setting: the keys' columns over the queries' width of a head, where that divides.
+  /// Without a setting: the keys' columns divided by the width of a query head, where that is
+  /// whole.
   void infer_kv_heads(std::size_t columns, const NamedTensor& from) {
     const std::size_t n =
         d_k.known && d_k.value > 0 && columns % d_k.value == 0 ? columns / d_k.value : H.value;

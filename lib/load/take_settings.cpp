@@ -1,5 +1,5 @@
-// The settings of a layer: what the files say, then what the options say; and what they decide of
-// its input's norm.
+// Applies the settings of a layer: those in files, then options; and the norm of its input, which
+// they decide.
 
 #include <mha/load/layer_source.hpp>
 
@@ -19,8 +19,8 @@ namespace mha {
 
 namespace {
 
-/// Objects in which people keep a layer's settings; what others hold ("norm.scale") is another
-/// thing's.
+/// Objects in which people keep a layer's settings; those in other objects ("norm.scale") belong to
+/// something else.
 constexpr std::string_view objects_of_settings[]{
     "args",           "attention", "attn",       "config",   "hparams",
     "layer",          "layers",    "meta",       "metadata", "mha",
@@ -31,14 +31,14 @@ bool holds_settings(std::string_view object) {
   return is_one_of(object, objects_of_settings) || is_number(object);
 }
 
-/// A value of a file, at the top or in an object of its own: "causal", "config.causal".
+/// A value in a file, at the top or in an object: "causal", "config.causal".
 struct FileSetting {
   const io::Contents& file;
   std::string_view name, value;
 
   bool nested() const { return name.find('.') != std::string_view::npos; }
   std::string_view last() const { return last_part(name); }
-  /// The setting that it is, by its name or another that means the same; "" = none.
+  /// The setting by its name or a synonym; "": it is not one.
   std::string setting() const {
     for (std::string_view at = name;;) {
       if (find_setting(at)) return std::string(at); // "rope.base" is one
@@ -50,13 +50,13 @@ struct FileSetting {
   }
 };
 
-/// "layers.3.causal" is layer 3's alone.
+/// Whether a value is for this layer: "layers.3.causal" is only for layer 3.
 bool is_of(const FileSetting& given, const std::string& id) {
   const std::optional<std::size_t> number = naming::layer_number(given.name);
   return !number || id.empty() || *number == number_of(id);
 }
 
-/// What stands before the settings of the layers of an ONNX graph, which the file was converted
+/// The prefixes of settings that belong to the layers of the ONNX graph that the file was converted
 /// from: their family reads them.
 std::set<std::string_view> prefixes_of_graph(const io::Contents& file) {
   constexpr std::string_view mark = ".node";
@@ -67,8 +67,8 @@ std::set<std::string_view> prefixes_of_graph(const io::Contents& file) {
   return prefixes;
 }
 
-/// Says what became of a value that is no setting. A misspelt one at the top is an error; other
-/// objects and metadata may hold anything.
+/// Notes a value that is not a setting. A misspelt one at the top is an error; other objects and
+/// metadata may hold anything.
 void note_unused(const FileSetting& given, bool knows_heads, std::vector<Note>& notes) {
   const std::string& file = given.file.name;
   const bool anything = given.nested() || given.file.format == "safetensors" ||
@@ -97,7 +97,7 @@ void note_unused(const FileSetting& given, bool knows_heads, std::vector<Note>& 
     notes.emplace_back(fmt::format("{}: skipped, not a setting: {}", file, given.name));
 }
 
-/// 1 + w, not in bfloat16, which has no 1 + 1/256.
+/// 1 + w in float64, because bfloat16 has no 1 + 1/256.
 Tensor one_plus(const Tensor& weight) {
   Tensor sum = copy_of(view_of(convert(weight, DType::f64)));
   for (double& w : sum.as_mutable<double>()) w += 1;
@@ -106,7 +106,7 @@ Tensor one_plus(const Tensor& weight) {
 
 } // namespace
 
-/// Whether the number of heads needs no width of one: a setting or a tensor per head says it.
+/// Whether a setting or a tensor per head gives the number of heads.
 bool OpenedFiles::gives_head_count(const Settings& settings, const NamedTensors& parts) const {
   const auto names_heads = [](std::string_view name) {
     const SettingInfo* info = find_setting(name);
@@ -127,8 +127,8 @@ bool OpenedFiles::gives_head_count(const Settings& settings, const NamedTensors&
          });
 }
 
-/// Files' settings, then options. A later one wins over an earlier one and over what the model's
-/// family says; where they differ, a note says so.
+/// Applies files' settings, then options. A later one wins over an earlier one and over the model's
+/// family, with a note where they differ.
 void LayerSource::add_settings(const std::string& id, Settings& settings, const NamedTensors& parts,
                                Identities& identities, std::vector<Note>& notes) const {
   const bool knows_heads = gives_head_count(settings, parts);
@@ -150,14 +150,14 @@ void LayerSource::add_settings(const std::string& id, Settings& settings, const 
     notes.push_back(fmt::format("{} {} wins over {} ({})", what, info->get(settings), old, from));
   };
   for (const io::Contents& file : contents) {
-    // The one setting that may be a list of numbers.
+    // The only setting that may be a list of numbers.
     if (const io::Entry* entry = file.find("mrope_section"); entry && count_of(entry->shape) == 3) {
       const Tensor list = entry->read();
       overrule(entry->name,
                fmt::format("{},{},{}", value_at(list, 0), value_at(list, 1), value_at(list, 2)),
                file.name);
     }
-    // A checkpoint's config is its family's, and so is what a graph says of its layers.
+    // A family reads the config of a checkpoint and the values of a graph.
     if (file.format == "checkpoint" || file.format == "onnx") continue;
     const std::set<std::string_view> of_graph = prefixes_of_graph(file);
     for (const auto& [name, value] : file.scalars) {
@@ -184,13 +184,13 @@ void LayerSource::add_settings(const std::string& id, Settings& settings, const 
   }
 }
 
-/// input_norm = checkpoint becomes layer or rms with the layer's own weights; without it, a model
-/// that normalises before attention gets a note.
+/// Turns input_norm = checkpoint into layer or rms with the layer's own weights. Without it, a
+/// model that normalises before attention gets a note.
 void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors& parts,
                            Settings& settings, LoadedLayer& to) const {
   const bool before = norm.kind != naming::NormKind::unknown && norm.kind != naming::NormKind::none;
   if (settings.input_norm != InputNorm::checkpoint) {
-    // Without its weights the file is a layer taken out of a model, and says nothing about X.
+    // Without the norm's weights the file is a layer taken out of a model, and X may be normalised.
     const bool has_weight = norm.weight || !norm.needs_weight;
     if (before && has_weight && !settings.origins.count("input_norm") && parts.count("X"))
       to.notes.push_back(warning(message(
@@ -198,7 +198,7 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
           norm.module)));
     return;
   }
-  if (norm.kind == naming::NormKind::unknown) return; // refused where the layer is assembled
+  if (norm.kind == naming::NormKind::unknown) return; // assembling the layer throws
   const std::string origin = fmt::format("{}: {}", settings.origins["input_norm"], to.naming);
   if (!before) {
     set(settings, "input_norm", "none", origin);
@@ -217,7 +217,7 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
          "rms",
          norm.file, norm.module);
   const auto take = [&](const char* name, const std::optional<io::Entry>& entry) {
-    if (!entry || parts.count(name)) return; // one that was given wins
+    if (!entry || parts.count(name)) return; // a given one wins
     Tensor tensor = entry->read();
     if (norm.one_plus && &entry == &norm.weight) tensor = one_plus(tensor);
     parts[name] = {std::move(tensor), fmt::format("{}: {}", norm.file, entry->name)};
@@ -225,7 +225,7 @@ void LayerSource::add_norm(const naming::InputNormalisation& norm, NamedTensors&
   take("norm.weight", norm.weight), take("norm.bias", norm.bias);
 }
 
-/// What is said to be the identity wins over files.
+/// A projection that is bound to the identity wins over files.
 void LayerSource::take_identities(const std::string& id, NamedTensors& parts,
                                   Identities& identities) const {
   for (const io::Source& binding : identity_bindings) {
@@ -242,7 +242,8 @@ void LayerSource::take_identities(const std::string& id, NamedTensors& parts,
 
 namespace {
 
-/// "h.0.attn.weight": a file of such names holds several layers, whose others are nobody's here.
+/// Whether a name has a layer's number, "h.0.attn.weight": such a file has the weights of other
+/// layers.
 bool is_of_numbered_layer(std::string_view name) {
   const std::vector<std::string_view> parts = words_of<std::string_view>(name, ".");
   return parts.size() > 1 && std::ranges::any_of(parts, [](std::string_view part) {
@@ -253,8 +254,8 @@ bool is_of_numbered_layer(std::string_view name) {
 
 } // namespace
 
-/// The tensors beside a projection that is bound alone, without its file: what the layer lacks may
-/// be among them.
+/// The other tensors in the file of a projection that is bound by itself: one of them may be what
+/// the layer lacks.
 std::vector<UnknownTensor> OpenedFiles::tensors_beside_bindings(const std::string& id) const {
   std::map<std::string, std::vector<std::string>> bound; // names of tensors by their file
   std::vector<io::Source> files;

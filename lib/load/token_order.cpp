@@ -21,7 +21,7 @@ bool is_per_head(const std::string& name) {
   return stage && info_of(*stage).kind == Kind::token && info_of(*stage).letters.size() == 3;
 }
 
-/// Those before the scores: what the heads give follows from them.
+/// Stages per head before the scores; the order of head_out follows from theirs.
 bool is_projected(const std::string& name) {
   return is_per_head(name) && *find_stage(name) < Stage::scores;
 }
@@ -59,7 +59,7 @@ public:
     return at == known_.end() ? 0 : at->second;
   }
   const std::vector<std::string>& against() const { return against_; }
-  /// Whether the heads alone speak against this order.
+  /// Whether only the numbers of heads contradict this order.
   bool only_heads_contradict() const {
     return against_.size() == 1 && of(Dim::H) > 0 && of(Dim::H_kv) > 0 &&
            of(Dim::H) % of(Dim::H_kv) != 0;
@@ -79,14 +79,14 @@ private:
   void learn_projected(const std::string& name, const NamedTensor& part) {
     const std::vector<Dim>& letters = info_of(*find_stage(name)).letters;
     const auto axes = axes_of_heads(part, tokens_first_ && !part.bare_binding.empty());
-    if (letters[1] == Dim::S_all) { // past, extra and zero keys among them
+    if (letters[1] == Dim::S_all) { // includes past, extra and zero keys
       learn(letters[0], axes[0], part.source);
       return;
     }
     for (const std::size_t i : {0U, 1U}) learn(letters[i], axes[i], part.source);
   }
 
-  /// One number for any axis that a tensor has of these; 1 is broadcast.
+  /// Compares a map or mask with the known sizes; an axis of 1 may be broadcast.
   void learn_map(const NamedTensor& part, bool broadcasts) {
     const Shape& shape = part.tensor.shape();
     const std::size_t n = shape.size();
@@ -144,9 +144,9 @@ private:
 /// How the tensors are read, and why.
 struct TokenOrder {
   bool tokens_first = false;
-  std::vector<std::string> names{}; ///< the parts that it is about
-  std::string why{};                ///< what says tokens first; else ""
-  std::string doubt{};              ///< where heads first is read but looks odd: how it is read
+  std::vector<std::string> names{}; ///< the parts that are ordered
+  std::string why{};                ///< why tokens come first; else ""
+  std::string doubt{};              ///< the sizes where heads first is a doubtful reading
   std::vector<std::string> other{}; ///< bindings that read them in the other order
 };
 
@@ -161,7 +161,7 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
   if (settings.columns) return order;
   for (const auto& [name, part] : parts)
     if (is_projected(name) && has_batch_or_none(part) && !part.bare_binding.empty() &&
-        (part.bound || !parts.contains("X"))) // beside X they are results, computed again
+        (part.bound || !parts.contains("X"))) // beside X they are results, which are recomputed
       order.names.push_back(name);
   if (order.names.empty()) return order;
   std::ranges::sort(order.names, {}, [](const std::string& name) { return *find_stage(name); });
@@ -171,8 +171,8 @@ TokenOrder token_order_of(const NamedTensors& parts, const Settings& settings) {
                       tokens.of(Dim::H) != tokens.of(Dim::H_kv);
   const std::size_t H = heads.of(Dim::H) > 0 ? heads.of(Dim::H) : heads.of(Dim::H_kv),
                     T = heads.of(Dim::T) > 0 ? heads.of(Dim::T) : heads.of(Dim::S);
-  // Heads that do not divide may be a mistake of theirs: another order is not taken for it where it
-  // leaves one head.
+  // Numbers of heads that do not divide may be a mistake: another order that leaves one head is not
+  // the answer then.
   const bool may_be_heads =
       heads.only_heads_contradict() && !tokens.is_self() && tokens.of(Dim::H) == 1;
   if (tokens.against().empty() && !heads.against().empty() && !may_be_heads) {
@@ -202,7 +202,7 @@ void take_token_order(NamedTensors& parts, const TokenOrder& order) {
   };
   if (order.tokens_first)
     for (const std::string& name : order.names) turn(parts.at(name));
-  // What the heads give lies as their queries do, unless its shape says otherwise.
+  // head_out has the order of the queries, unless its shape contradicts that.
   const auto out = parts.find("head_out"), q = parts.find("q");
   if (out == parts.end() || out->second.bare_binding.empty() || !has_batch_or_none(out->second))
     return;
@@ -245,7 +245,7 @@ std::vector<std::string> order_heads_and_tokens(NamedTensors& parts, const Setti
                                    to_string(parts.at(order.names[0]).tensor.shape()), order.doubt,
                                    fmt::join(order.other, " ")));
   take_token_order(parts, order);
-  for (auto& [name, part] : parts) part.bare_binding.clear(); // what is kept lies so
+  for (auto& [name, part] : parts) part.bare_binding.clear(); // kept tensors are ordered now
   return order.other;
 }
 

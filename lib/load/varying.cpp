@@ -1,4 +1,4 @@
-// One tensor for several layers: only where nothing says that layers have their own.
+// Refuses one tensor for several layers where layers have their own.
 
 #include <mha/load/layer_source.hpp>
 
@@ -11,7 +11,7 @@ namespace mha {
 
 namespace {
 
-/// What layers of one model share: masks, lengths, labels, positions, the encoder's output.
+/// Tensors that layers of one model share: masks, lengths, positions, the encoder's output.
 constexpr std::string_view shared_by_layers =
     "mask block_mask key_padding_mask attention_mask kv_lengths positions relative_bias bias X_kv";
 
@@ -58,7 +58,7 @@ Message FoundLayers::why_not_varying() const {
                                          chosen.size() > 2 ? "…, " : "", chosen.back());
   for (const io::Source& binding : bindings) {
     if (io::mentions_layer(binding) || !label_name(binding.name).empty()) continue;
-    if (binding.name.starts_with("layers.")) continue; // it says its layer
+    if (binding.name.starts_with("layers.")) continue; // it names its layer
     const std::string name = canonical_name(binding.name, false);
     if (!varies(name) || binding.axes.find('L') != std::string::npos) continue;
     if (!binding.raw_shape && layers_of(name, io::bound_entry(binding).shape, binding.axes) > 0)

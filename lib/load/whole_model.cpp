@@ -22,7 +22,7 @@ using naming::Found;
 using naming::Group;
 
 [[noreturn]] void fail_of_both(const std::vector<Found>& found) {
-  Message encoder; // which can be computed alone, where its family is read as a whole model
+  Message encoder; // may be computed alone where its family is read as a whole model
   for (const Found& layer : found)
     if (const std::size_t at = layer.group.prefix.find("encoder.");
         encoder.empty() && naming::has_whole_model(*layer.family) && at != std::string::npos)
@@ -32,7 +32,7 @@ using naming::Group;
        found[0].group.contents->name, encoder, or_describe_it);
 }
 
-/// The layers of the text model: one family, under one prefix, from 0 on.
+/// The layers of the text model: of one family, under one prefix, numbered from 0.
 std::vector<Found> stack_of(const std::vector<Found>& found) {
   std::vector<Found> stack;
   const auto is_any = [&](std::initializer_list<std::string_view> parts) {
@@ -72,12 +72,12 @@ std::vector<Found> stack_of(const std::vector<Found>& found) {
   return stack;
 }
 
-/// What a config that the description was not written for says about itself.
+/// Throws Error where the family does not cover the config's model_type as a whole model.
 void require_covered(const Found& layer) {
   const Group& group = layer.group;
   const std::optional<std::string> type = group.configured("model_type");
   const std::vector<std::string_view> covered = words_of(naming::whole_models_of(*layer.family));
-  if (!type || covered.empty() || !is_known_model(layer)) return; // which the user chose
+  if (!type || covered.empty() || !is_known_model(layer)) return; // the user chose it
   if (std::none_of(covered.begin(), covered.end(),
                    [&](std::string_view model) { return group.is_model({model}); }))
     fail("{}: model_type '{}' has {}'s names, but is not covered as a whole model yet; {}",
@@ -88,7 +88,7 @@ void require_covered(const Found& layer) {
 
 namespace {
 
-/// Throws Error for a layer of a user's file that is of a kind which is not computed.
+/// Throws Error for a layer in a user's file of a kind that is not computed.
 const std::vector<Found>& with_kinds_computed(const std::vector<Found>& found) {
   for (const Found& layer : found) {
     if (!layer.family->tree && !layer.group.description) continue;
@@ -110,13 +110,13 @@ WholeModel::WholeModel(const std::vector<Found>& found)
   check_config();
 }
 
-/// A tensor that the other layers have and one has not is lost, not left out.
+/// Throws Error where a layer lacks a tensor that most layers have: it was lost.
 void WholeModel::require_alike() const {
   if (!description_->is_family) return require_biases_alike();
   const io::Contents& file = *layers_[0].group.contents;
   const std::string first = block_prefix(layers_[0].group, *description_); // "transformer.h.0."
   const std::string stack = first.substr(0, first.rfind('.', first.size() - 2) + 1);
-  std::map<std::string, std::vector<bool>> layers_with; // by the name behind "h.N."
+  std::map<std::string, std::vector<bool>> layers_with; // by the name after "h.N."
   const bool counted_by_config = layers_[0].group.configured("num_hidden_layers").has_value();
   for (const io::Entry& entry : file.tensors) {
     if (first.empty() || !entry.name.starts_with(stack)) continue;
@@ -142,7 +142,7 @@ void WholeModel::require_alike() const {
   }
 }
 
-/// Every other tensor that a description names is there; a bias beside its weight need not be.
+/// Checks biases beside their weights, the only tensors that a user's description leaves optional.
 void WholeModel::require_biases_alike() const {
   for (const auto& [key, tensor] : description_->tensors) {
     if (!naming::is_of_layer(key) || !tensor.values.empty() || tensor.optional) continue;
@@ -161,8 +161,8 @@ void WholeModel::require_biases_alike() const {
 
 namespace {
 
-/// Whether a size's spelling is another family's: one beside it says what the tensors have. Those
-/// that Transformers knows in every family are none.
+/// Whether a size has another family's key while another spelling has the actual size. Keys that
+/// Transformers has in every family always count.
 bool is_left_over(const Group& group, std::string_view key, std::size_t actual) {
   if (key == "hidden_size" || key == "num_hidden_layers" || key == "vocab_size" || !group.reads)
     return false;
@@ -179,7 +179,7 @@ bool is_left_over(const Group& group, std::string_view key, std::size_t actual) 
 
 void WholeModel::check_config() const {
   const Group& group = layers_[0].group;
-  if (group.description) return; // which says what its keys mean
+  if (group.description) return; // it defines the meaning of its keys
   const auto check = [&](std::initializer_list<std::string_view> keys, std::size_t actual,
                          std::string_view what) {
     for (std::string_view key : group.spellings(keys)) {
@@ -191,7 +191,7 @@ void WholeModel::check_config() const {
            *configured, actual, what);
     }
   };
-  // Of ALBERT, a layer is inner_group_num layers.
+  // ALBERT counts inner_group_num layers as one.
   std::size_t inner = 1;
   if (layers_[0].family->present)
     inner = group.configured_count({"inner_group_num"}, 1).value_or(inner);
@@ -199,11 +199,11 @@ void WholeModel::check_config() const {
   check({"embedding_size"}, embedding_.tokens.shape()[1], "numbers in a token's row");
   check({"hidden_size"}, width(), "numbers a token");
   check({"vocab_size"}, vocabulary(), "tokens");
-  group.configured("head_dim"); // each layer's are compared; another spelling's is left over
+  group.configured("head_dim"); // counts as read: check_layer compares it
   if (const auto first = block(0); first->mlp.present())
     check({"intermediate_size"}, first->mlp.in.out(), "numbers in the feed-forward");
   if (!embedding_.positions.empty())
-    // Beside n_positions nothing reads n_ctx.
+    // Nothing reads n_ctx where there is n_positions.
     check({"n_positions", "max_position_embeddings", "block_size",
            group.configured("n_positions") ? "n_positions" : "n_ctx"},
           embedding_.positions.shape()[0] -
@@ -213,7 +213,7 @@ void WholeModel::check_config() const {
     check({"type_vocab_size"}, embedding_.types.shape()[0], "types of tokens");
   if (description_->own_vocabulary && head_.present())
     check({"d_vocab_out"}, head_.decoder.out(), "logits");
-  // An entry a layer, whether the family reads it or not: another length is another model's.
+  // layer_types has an entry a layer, even if the family does not read it.
   for (const auto& [key, value] : *group.config) {
     std::string_view own = key;
     for (std::string_view section : naming::text_sections)
@@ -264,7 +264,7 @@ std::optional<int> WholeModel::pad() const {
   const auto configured = layers_[0].group.configured_number({"pad_token_id"});
   if (configured && *configured != std::floor(*configured))
     fail("config.json: pad_token_id is {}: a token's number expected", *configured);
-  // Some configs say −1, or a number behind the vocabulary: there is none.
+  // Some configs have −1, or a number after the vocabulary: there is none.
   if (!configured || *configured < 0 || *configured >= static_cast<double>(vocabulary()))
     return std::nullopt;
   return static_cast<int>(*configured);
