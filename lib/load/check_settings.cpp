@@ -166,10 +166,11 @@ template <class Origin> void check_qk_norm(const Layer& layer, const Origin& ori
   const Settings& s = layer.settings;
   if (s.qk_norm == QkNorm::layer && s.qk_norm_one_plus &&
       !(layer.q_norm_weight.empty() && layer.k_norm_weight.empty()))
-    fail("{}: qk_norm_one_plus is of an RMS norm, but qk_norm is layer ({})",
+    fail("{}: qk_norm_one_plus is only for an RMS norm, but qk_norm is layer ({})",
          origin("qk_norm_one_plus"), origin("qk_norm"));
   if (s.qk_norm == QkNorm::rms && !(layer.q_norm_bias.empty() && layer.k_norm_bias.empty()))
-    fail("{}: q_norm.bias and k_norm.bias are of a layer norm, but qk_norm is rms: give <qk_norm> "
+    fail("{}: q_norm.bias and k_norm.bias are only for a layer norm, but qk_norm is rms: give "
+         "<qk_norm> "
          "layer, or leave them out",
          origin("qk_norm"));
 }

@@ -38,10 +38,10 @@ private:
       step.refuse("a step of embed is one of table, sinusoid, linear, prepend and norm");
     for (const char* own : {"shared", "drops_mask"})
       if (const JsonTree* member = step.find(own); member && !table)
-        member->refuse(fmt::format("{} is of a table", own));
+        member->refuse(fmt::format("{} is only for a table", own));
     for (const char* own : {"base", "inclusive", "length"})
       if (const JsonTree* member = step.find(own); member && !sinusoid)
-        member->refuse(fmt::format("{} is of sinusoid", own));
+        member->refuse(fmt::format("{} is only for sinusoid", own));
     if (adds) {
       if (normed_) step.refuse("a table after the norm of embed is not covered here yet");
       sinusoid ? read_sinusoid(step) : read_table(step);
@@ -72,7 +72,7 @@ private:
     require_first_table(step, key, kind);
     if (linear_ && kind == "token") step.refuse("the tokens' table comes after linear");
     if (kind == "token" && !to_.first_rows.empty())
-      step.refuse("a table of tokens beside prepend, which is of vectors that come in");
+      step.refuse("a table of tokens beside prepend, which is for models that take vectors");
     if (step.find("bias")) step.find("bias")->refuse("a table has no bias");
     DescribedTensor table = parse_.tensor_named(key, *step.find("table"));
     table.bias = "", table.layout = "io";
@@ -86,7 +86,7 @@ private:
       (kind == "token" ? to_.token_scale : to_.position_scale) = value_of(*scale, "scale");
     }
     if (const JsonTree* first = step.find("first")) {
-      if (kind != "position") first->refuse("first is of a table by position");
+      if (kind != "position") first->refuse("first is only for a table by position");
       read_first(*first);
     }
   }
@@ -117,7 +117,7 @@ private:
   void refuse_of_table(const JsonTree& step) const {
     for (const char* other : {"by", "scale", "first"})
       if (const JsonTree* member = step.find(other))
-        member->refuse(fmt::format("{} is of a table", other));
+        member->refuse(fmt::format("{} is only for a table", other));
   }
 
   void read_linear(const JsonTree& step) {
@@ -139,9 +139,9 @@ private:
     refuse_of_table(step);
     for (const char* other : {"layout", "bias"})
       if (const JsonTree* member = step.find(other))
-        member->refuse(fmt::format("{} is of a table or a linear map", other));
+        member->refuse(fmt::format("{} is only for a table or a linear map", other));
     if (to_.tensors.contains("embed.token"))
-      step.refuse("prepend is of vectors that come in, and embed has a table by token");
+      step.refuse("prepend is for models that take vectors, but embed has a table by token");
     if (normed_ || has_others())
       step.refuse("prepend after a table or the norm is not covered here yet");
     DescribedTensor tensor = parse_.tensor_named("embed.prepend", rows);

@@ -95,7 +95,8 @@ const Splits* splits_of(std::string_view key) {
 std::vector<std::string> split_of(const JsonTree& tree, const std::string& key) {
   const Splits* const row = splits_of(key);
   if (!row)
-    tree.refuse(fmt::format("{} is one tensor: split is of W_qkv, W_kv, W_qk and mlp.in_up", key));
+    tree.refuse(
+        fmt::format("{} is one tensor: split is only for W_qkv, W_kv, W_qk and mlp.in_up", key));
   std::vector<std::string> parts, sorted;
   for (std::string_view part : split_at(tree.as_text("split"), ','))
     std::erase(parts.emplace_back(part), ' ');
@@ -124,7 +125,7 @@ std::vector<std::string> usual_split(const std::string& key) {
 std::size_t groups_of(const JsonTree& groups, const DescribedTensor& tensor) {
   const double count = groups.as_number("groups");
   if (tensor.split.empty() || tensor.key.starts_with("mlp.") || tensor.by_head)
-    groups.refuse("groups is of W_qkv, W_kv and W_qk without by");
+    groups.refuse("groups is only for W_qkv, W_kv and W_qk without by");
   constexpr double most = 4096;
   if (!(count >= 1 && count <= most) || count != std::floor(count))
     groups.refuse(fmt::format("groups is {}: a whole number from 1 to {} expected", count, most));
@@ -214,7 +215,8 @@ naming::DescribedSinusoid sinusoid_of(const JsonTree& step) {
   if (const JsonTree* length = step.find("length")) sinusoid.length = value_of(*length, "length");
   for (const char* other : {"by", "layout", "bias"})
     if (const JsonTree* member = step.find(other))
-      member->refuse(fmt::format("{} is of a table or a linear map; sinusoid is computed", other));
+      member->refuse(
+          fmt::format("{} is only for a table or a linear map; sinusoid is computed", other));
   return sinusoid;
 }
 
@@ -296,7 +298,7 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     if (text != "block" && text != "head")
       by->refuse(fmt::format("by is '{}': block or head expected", text));
     if (tensor.split.empty() || key.starts_with("mlp."))
-      by->refuse("by is of W_qkv, W_kv and W_qk, whose parts are side by side");
+      by->refuse("by is only for W_qkv, W_kv and W_qk, whose parts are side by side");
     tensor.by_head = text == "head";
   }
   if (const JsonTree* groups = tree.find("groups")) tensor.groups = groups_of(*groups, tensor);
@@ -304,9 +306,10 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
     if (!(tensor.needs_bias = bias->is_true())) tensor.bias = bias_of(*bias);
   if (const JsonTree* times = tree.find("times")) {
     if (layout_of_key(key).empty())
-      times->refuse(fmt::format("{} has no outputs to be multiplied: times is of the matrices of a "
-                                "layer",
-                                key));
+      times->refuse(
+          fmt::format("{} has no outputs to be multiplied: times is only for the matrices of a "
+                      "layer",
+                      key));
     tensor.times = name_of(*times, "times");
   }
   if (const JsonTree* optional = tree.find("optional"))
@@ -325,7 +328,7 @@ void Parse::norm_form(const std::string& key, const JsonTree& tree, DescribedNor
   if (const JsonTree* flag = tree.find("one_plus")) to.one_plus = flag->as_boolean("one_plus");
   if (const JsonTree* flag = tree.find("affine")) to.affine = flag->as_boolean("affine");
   if (to.one_plus && (to.kind == "batch" || to.kind == "std" || !to.affine))
-    tree.refuse(fmt::format("{}: one_plus is of layer and rms norms with a weight", key));
+    tree.refuse(fmt::format("{}: one_plus is only for layer and rms norms with a weight", key));
 }
 
 DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
@@ -351,7 +354,7 @@ DescribedNorm Parse::norm(const std::string& key, const JsonTree& tree) const {
     norm.weight = name_of(tree, fmt::format("\"{}\"", key));
   }
   if (norm.kind.empty())
-    tree.refuse(fmt::format("\"{}\": of which kind? \"norm\": {{\"kind\": \"layer\"}} beside "
+    tree.refuse(fmt::format("\"{}\": which kind? \"norm\": {{\"kind\": \"layer\"}} beside "
                             "tensors, or kind here: layer, std, rms, batch or none",
                             key));
   if (norm.kind == "none") return norm;

@@ -58,22 +58,22 @@ std::string bindings_of(const std::vector<UnknownTensor>& unknown_tensors,
                         const NamedTensors& parts, const Identities& identities, Guesses& guesses) {
   std::string line;
   std::set<std::string> bound;
-  for (const UnknownTensor& stranger : unknown_tensors)
-    if (const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
+  for (const UnknownTensor& unknown : unknown_tensors)
+    if (const std::optional<Misspelt>& meant = guesses.meant(unknown.name);
         meant && !is_there(meant->meant, parts, identities) && bound.insert(meant->meant).second)
-      line += (line.empty() ? "" : " ") + binding(meant->meant, stranger, meant->axes);
+      line += (line.empty() ? "" : " ") + binding(meant->meant, unknown, meant->axes);
   return line;
 }
 
 } // namespace
 
-std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes) {
-  const bool stream = stranger.file == "standard input";
-  std::string tensor = stranger.name;
-  const std::size_t number = ("." + tensor).find("." + stranger.layer + ".");
-  if (!stranger.layer.empty() && number != std::string::npos)
-    tensor.replace(number, stranger.layer.size(), "{layer}");
-  return shell_word(fmt::format("{}={}:{}{}", name, stream ? "-" : stranger.file, tensor, axes));
+std::string binding(std::string_view name, const UnknownTensor& unknown, std::string_view axes) {
+  const bool stream = unknown.file == "standard input";
+  std::string tensor = unknown.name;
+  const std::size_t number = ("." + tensor).find("." + unknown.layer + ".");
+  if (!unknown.layer.empty() && number != std::string::npos)
+    tensor.replace(number, unknown.layer.size(), "{layer}");
+  return shell_word(fmt::format("{}={}:{}{}", name, stream ? "-" : unknown.file, tensor, axes));
 }
 
 const std::optional<Misspelt>& Guesses::meant(const std::string& name) {
@@ -93,17 +93,16 @@ void judge_unknown_tensors(const std::vector<UnknownTensor>& unknown_tensors,
                            const NamedTensors& parts, const Identities& identities, bool refuses,
                            Guesses& guesses, std::vector<Note>& notes) {
   std::map<std::string, std::vector<std::string>> skipped; // by file
-  for (const UnknownTensor& stranger : unknown_tensors) {
-    if (const SettingInfo* setting = find_setting(stranger.name); refuses && setting)
-      fail("{}: {} is a setting, one value: {} are given ({})", io::shown(stranger.file),
-           io::shown(stranger.name), counted(count_of(stranger.shape), "values"),
-           to_string(stranger.shape));
-    const std::optional<Misspelt>& meant = guesses.meant(stranger.name);
+  for (const UnknownTensor& unknown : unknown_tensors) {
+    if (const SettingInfo* setting = find_setting(unknown.name); refuses && setting)
+      fail("{}: {} is a setting, one value: {} are given ({})", io::shown(unknown.file),
+           io::shown(unknown.name), counted(count_of(unknown.shape), "values"),
+           to_string(unknown.shape));
+    const std::optional<Misspelt>& meant = guesses.meant(unknown.name);
     if (refuses && meant && !is_there(meant->meant, parts, identities))
-      fail("{}: {} is not a known name: {}: {}{}", io::shown(stranger.file),
-           io::shown(stranger.name), meant->why,
-           bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
-    skipped[stranger.file].push_back(stranger.name);
+      fail("{}: {} is not a known name: {}: {}{}", io::shown(unknown.file), io::shown(unknown.name),
+           meant->why, bindings_of(unknown_tensors, parts, identities, guesses), names_hint);
+    skipped[unknown.file].push_back(unknown.name);
   }
   for (const auto& [file, names] : skipped) {
     constexpr std::size_t most = 64; // enough for a layer; a model's would fill a page

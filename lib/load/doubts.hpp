@@ -24,7 +24,7 @@ struct UnknownTensor {
 
 /// How a binding of it is typed in a shell: "W_q=layer.npz:Q_proj@OI"; where its name has the
 /// layer's number, for all layers: "'W_q=model.npz:layers.{layer}.Q_proj@OI'".
-std::string binding(std::string_view name, const UnknownTensor& stranger, std::string_view axes);
+std::string binding(std::string_view name, const UnknownTensor& unknown, std::string_view axes);
 
 /// Guesses at unknown names, kept because every layer of a checkpoint meets the same names and each
 /// is compared with hundreds of known ones.

@@ -18,24 +18,24 @@ namespace mha {
 class DraftKeys {
 public:
   bool contains(std::string_view key) const {
-    return std::ranges::find(keys_, key, &Key::first) != keys_.end();
+    return std::ranges::find(keys_, key, &Member::first) != keys_.end();
   }
   /// The value of a key; "" of others.
   std::string_view find(std::string_view key) const {
-    const auto at = std::ranges::find(keys_, key, &Key::first);
+    const auto at = std::ranges::find(keys_, key, &Member::first);
     return at != keys_.end() ? std::string_view(at->second) : std::string_view();
   }
   /// The value of a key; a new one is empty.
   std::string& operator[](std::string_view key) {
-    const auto at = std::ranges::find(keys_, key, &Key::first);
+    const auto at = std::ranges::find(keys_, key, &Member::first);
     return at != keys_.end() ? at->second : keys_.emplace_back(key, "").second;
   }
   auto begin() const { return keys_.begin(); }
   auto end() const { return keys_.end(); }
 
 private:
-  using Key = std::pair<std::string, std::string>;
-  std::vector<Key> keys_;
+  using Member = std::pair<std::string, std::string>;
+  std::vector<Member> keys_;
 };
 
 /// Whether all axes but one have one element.

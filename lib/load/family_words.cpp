@@ -176,7 +176,7 @@ void require_family_words(const JsonTree& tree, std::string_view what) {
   description::require_known(tree, what, keys);
   for (const char* own : {"present", "recognised", "num_layers"})
     if (const JsonTree* member = tree.find(own))
-      member->refuse(fmt::format("{} is not of a user's family", own));
+      member->refuse(fmt::format("{} is not for a user's family", own));
   for (const char* object :
        {"tests", "biases", "returns", "steps", "model_steps", "settings", "sizes", "tensors"})
     if (const JsonTree* member = tree.find(object); member && !member->is_object())
@@ -219,8 +219,8 @@ const naming::FamilyRow* user_family(const io::Bytes& file, const JsonTree& tree
   family->knows += naming::names_in_module(row);
   family->sublayers = word("sublayers");
   if (!word("present").empty())
-    tree.refuse(
-        "it is like a family whose layers share their weights, which one of a user cannot be");
+    tree.refuse("\"like\" names a family whose layers share their weights, which a user's family "
+                "cannot do");
   if (family->needs.empty())
     tree.refuse("\"needs\" is missing: the names that a layer's module has, by which it is found");
   row.name = row.title = family->title;

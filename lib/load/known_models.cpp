@@ -101,7 +101,7 @@ std::vector<Note> require_naming_fits(const Found& layer) {
       fail("{}: config.json has no model_type, and its architectures, {}, are not {}'s: add "
            "the model_type. {}",
            layer.group.contents->name, io::shown(other), layer.family->title, cure(layer));
-  if (!layer.stranger.empty()) refuse_stranger(layer, layer.stranger);
+  if (!layer.stranger.empty()) refuse_foreign(layer, layer.stranger);
   if (is_known_model(layer)) return {};
   if (!layer.is_chosen)
     fail("{}: model_type {} is not known here: its layers have {}'s names, which do not determine "
@@ -111,7 +111,7 @@ std::vector<Note> require_naming_fits(const Found& layer) {
                           in_words(types), layer.family->title, layer.family->name))};
 }
 
-void refuse_stranger(const Found& layer, std::string_view tensor) {
+void refuse_foreign(const Found& layer, std::string_view tensor) {
   const Group& group = layer.group;
   if (layer.is_chosen || needs_no_model_type(layer) || !group.model_types().empty()) return;
   fail("{}: {} is not a tensor of {}'s layers, and no config.json gives the model_type. {}",
@@ -133,8 +133,8 @@ std::string block_of(const Found& layer) {
   return block;
 }
 
-void refuse_strangers_in_block(const Found& layer, const naming::LayerReading& read,
-                               const std::vector<std::string_view>& names) {
+void refuse_foreign_in_block(const Found& layer, const naming::LayerReading& read,
+                             const std::vector<std::string_view>& names) {
   const FamilyRow& family = *layer.family;
   const std::string block = block_of(layer), &own = layer.group.prefix;
   const bool whole = naming::has_whole_model(family);
@@ -147,7 +147,7 @@ void refuse_strangers_in_block(const Found& layer, const naming::LayerReading& r
     const bool known = name.starts_with(own) || is_in(name, read.norm.module) ||
                        is_in(below, family.beside) || is_in(below, of_experts) ||
                        is_described(*description, below) || name.ends_with("inv_freq");
-    if (!known) refuse_stranger(layer, name);
+    if (!known) refuse_foreign(layer, name);
   }
   const auto has = [&](std::string_view module) {
     return !module.empty() && std::ranges::any_of(names, [&](std::string_view name) {

@@ -20,12 +20,12 @@ bool is_known_model(const naming::Found& layer);
 
 /// Throws Error for a tensor of the layer's block that its naming does not have, where neither a
 /// model_type nor the user confirms the naming.
-void refuse_stranger(const naming::Found& layer, std::string_view tensor);
+void refuse_foreign(const naming::Found& layer, std::string_view tensor);
 
 /// Throws Error for the first such tensor among `names`, those in the file with the block's prefix.
 /// Attention's own module is left out.
-void refuse_strangers_in_block(const naming::Found& layer, const naming::LayerReading& read,
-                               const std::vector<std::string_view>& names);
+void refuse_foreign_in_block(const naming::Found& layer, const naming::LayerReading& read,
+                             const std::vector<std::string_view>& names);
 
 /// The prefix of a layer's block: "model.layers.0."; "" without a number.
 std::string block_of(const naming::Found& layer);

@@ -125,8 +125,8 @@ std::vector<std::string> LayerIndex::unread(const naming::Found& layer) const {
   return {found.begin(), found.end()};
 }
 
-void LayerIndex::judged(const io::Contents& file,
-                        const std::vector<const io::Entry*>& unknown_tensors) const {
+void LayerIndex::keep_first_unknown(const io::Contents& file,
+                                    const std::vector<const io::Entry*>& unknown_tensors) const {
   constexpr std::size_t kept = 64;
   const auto at = files_.find(&file);
   if (at == files_.end() || unknown_tensors.size() <= kept) return;

@@ -42,7 +42,8 @@ public:
   /// Keeps only the first of `unknown_tensors`, which belong to no layer, among the candidates of
   /// every layer: thousands of them for each of thousands of layers would take minutes. In the
   /// file's order.
-  void judged(const io::Contents& file, const std::vector<const io::Entry*>& unknown_tensors) const;
+  void keep_first_unknown(const io::Contents& file,
+                          const std::vector<const io::Entry*>& unknown_tensors) const;
 
   /// The canonical name of a tensor; looked up once for all layers that are read.
   const std::string& canonical(const io::Entry& entry) const;

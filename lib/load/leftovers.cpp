@@ -105,7 +105,7 @@ public:
     add(notes, adapters, "skipped, though beside a weight",
         "The model is computed without them: merge adapters first");
     for (const std::string_view name : others)
-      if (description_->is_family && name.starts_with(stack_)) refuse_stranger(*layers_[0], name);
+      if (description_->is_family && name.starts_with(stack_)) refuse_foreign(*layers_[0], name);
     add(notes, others, "skipped, because no part of the model that is computed here reads it",
         "If the model reads it, its numbers differ");
     add_unlike(notes);
@@ -316,7 +316,7 @@ void note_unknown(const Found& layer, const naming::LayerReading& read,
          std::ranges::find(noted, name.substr(group.prefix.size())) == noted.end()))
       unknown.push_back(name);
   if (unknown.empty()) return;
-  refuse_stranger(layer, unknown[0]);
+  refuse_foreign(layer, unknown[0]);
   notes.push_back(warning(
       fmt::format("{}: skipped, though in attention's module: {}. If the model computes with "
                   "them, its numbers differ",

@@ -142,7 +142,7 @@ naming::InputNormalisation LayerSource::add_found(const naming::Found& layer,
     naming::note_unread_settings(layer, to.notes);
     if (!layer.group.description && layer.group.contents->format != "onnx") {
       note_unknown(layer, read, index->unknown(layer), unread, to.notes);
-      refuse_strangers_in_block(layer, read, index->names_of_block(layer));
+      refuse_foreign_in_block(layer, read, index->names_of_block(layer));
     }
   }
   to.naming = family->title;
@@ -202,7 +202,7 @@ std::vector<UnknownTensor> LayerSource::add_loose(const std::string& id, NamedTe
           {std::move(arranged.tensor), source, false, entry.weak_dtype, other_letters, false, "",
            fmt::format("{}={}:{}", name, file.name, entry.name)});
     }
-    index->judged(file, unknown);
+    index->keep_first_unknown(file, unknown);
     take_labels(file, labels, to);
   }
   return unknown_tensors;

@@ -147,7 +147,7 @@ private:
         fail("{}: {} gives its bias as well: remove one of the two", bias.where, key);
       const bool is_whole = bias.values.empty() && !bias.optional;
       if (!is_whole && (!weight.times.empty() || !weight.split.empty()))
-        fail("{}: values, or a bias that layers may lack, are of a {} without split and times",
+        fail("{}: values, or a bias that layers may lack, need a {} without split and times",
              bias.where, key);
       if (!is_whole) continue;
       weight.bias = bias.name;
@@ -184,7 +184,7 @@ private:
       to_.tensors.emplace("head.dense", parse_.tensor("head.dense", *dense, "oi"));
     for (const char* of_dense : {"activation", "norm"})
       if (const JsonTree* member = tree.find(of_dense); member && !tree.find("dense"))
-        member->refuse(fmt::format("{} is of dense, which head has not", of_dense));
+        member->refuse(fmt::format("{} is only for dense, which head does not have", of_dense));
     if (const JsonTree* norm = tree.find("norm")) add_norm("head.norm", *norm);
     const auto take = [&](const char* key, DescribedValue& to) {
       if (const JsonTree* member = tree.find(key)) to = description::value_of(*member, key);

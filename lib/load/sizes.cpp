@@ -18,7 +18,7 @@ public:
     sizes_.learn_heads();
     if (!H.known && needs_heads()) {
       if (is_input_alone())
-        fail("{}: there is an input and nothing to make queries, keys and values of it: add W_q, "
+        fail("{}: there is an input, but nothing that makes queries, keys and values: add W_q, "
              "W_k, "
              "W_v and W_o, (columns of X) × (columns of all heads), and num_heads; or give Q, K "
              "and V "

@@ -165,8 +165,8 @@ void LayerSource::add_settings(const std::string& id, Settings& settings, const 
       if (given.nested() && of_graph.contains(given.name.substr(0, given.name.rfind('.'))))
         continue;
       if (const auto number = naming::layer_number(name); number && !is_layer(*number)) {
-        notes.push_back(warning(fmt::format("{}: {} is of layer {}, which there is not", file.name,
-                                            io::shown(name), *number)));
+        notes.push_back(warning(fmt::format("{}: {} is of layer {}, which does not exist",
+                                            file.name, io::shown(name), *number)));
         continue;
       }
       if (!is_of(given, id)) continue;

@@ -145,7 +145,7 @@ void FoundLayers::open_model() {
          checkpoint->name, folder.empty() ? "." : folder.string());
   for (const naming::Found& layer : found)
     if (layer.group.contents != &*checkpoint)
-      fail("{} and {}: two checkpoints, and a text is for one; leave one out<or diff>",
+      fail("{} and {}: two checkpoints, but a text needs one; leave one out<or diff>",
            checkpoint->name, layer.group.contents->name);
   whole = std::make_shared<const WholeModel>(recognised);
   std::vector<const naming::Found*> layers;

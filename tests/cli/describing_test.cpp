@@ -248,7 +248,7 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
        "one for each output of wheel.push.weight");
   says(R"({"weight": "rim.weight", "kind": "layer"})",
        R"({"weight": "rim.weight", "kind": "std", "one_plus": true})",
-       "F/n.json: line 13, column 2: final_norm: one_plus is of layer and rms norms with a weight");
+       "F/n.json: line 13, column 2: final_norm: one_plus is only for layer and rms norms with a weight");
   says("{\"config\": \"spokes_or_heads|spokes\", \"default\": 9}", "7",
        "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as io, gives 90 "
        "numbers, "
@@ -269,15 +269,15 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   const std::pair<const char*, const char*> sinusoids[]{
       {R"("sinusoid": "whole")", "77: sinusoid is 'whole': interleaved or half expected"},
       {R"("sinusoid": "half", "by": "position")",
-       "97: by is of a table or a linear map; sinusoid is computed"},
+       "97: by is only for a table or a linear map; sinusoid is computed"},
       {R"("sinusoid": "half", "length": 0)",
        "97: length is 0: a whole number from 1 to 65536 expected"},
       {R"("sinusoid": "half", "base": -2)", "97: base is -2: a number above 0 expected"},
-      {R"("table": "road", "by": "position", "base": 2)", "112: base is of sinusoid"},
+      {R"("table": "road", "by": "position", "base": 2)", "112: base is only for sinusoid"},
       {R"("sinusoid": "half"}, {"table": "road", "by": "position")",
        "98: a second table by position"},
       {R"("prepend": "road")",
-       "76: prepend is of vectors that come in, and embed has a table by token"},
+       "76: prepend is for models that take vectors, but embed has a table by token"},
       {R"("table": "road", "sinusoid": "half")",
        "76: a step of embed is one of table, sinusoid, linear, prepend and norm"}};
   for (const auto& [step, wanted] : sinusoids)
@@ -293,7 +293,7 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   says(R"("push.weight")", R"({"name": "push.weight", "bias": false}, "b_o": "slip_offset")",
        "F/n.json: line 9, column 50: \"b_o\": W_o gives its bias as well: remove one of the two");
   says(R"("W_o": "push.weight")", R"("b_qkv": {"values": [1, 2]}, "W_o": "push.weight")",
-       "F/n.json: line 9, column 3: \"b_qkv\": values, or a bias that layers may lack, are of a "
+       "F/n.json: line 9, column 3: \"b_qkv\": values, or a bias that layers may lack, need a "
        "W_qkv "
        "without split and times");
   says(R"("mlp.in": "grip.weight")",
