@@ -150,7 +150,7 @@ DescribedValue value_of(const JsonTree& tree, std::string_view what, bool by_lay
   DescribedValue value;
   value.where = tree.where;
   if (tree.is_list() && by_layer) {
-    for (const JsonTree& one : tree.elements) value.layers.push_back(value_of(one, what));
+    for (const JsonTree& element : tree.elements) value.layers.push_back(value_of(element, what));
     if (value.layers.empty()) tree.refuse(fmt::format("{} is an empty list", what));
     return value;
   }
@@ -281,7 +281,8 @@ DescribedTensor Parse::tensor(const std::string& key, const JsonTree& tree,
   tensor.layout = layout;
   if (values) {
     if (!values->is_list()) values->refuse("values must be a list of numbers");
-    for (const JsonTree& one : values->elements) tensor.values.push_back(one.as_number("a value"));
+    for (const JsonTree& element : values->elements)
+      tensor.values.push_back(element.as_number("a value"));
     if (tensor.values.empty()) values->refuse("values is an empty list");
   }
   if (const JsonTree* member = tree.find("layout")) {

@@ -163,7 +163,7 @@ TensorEdit* Edits::tensor() {
 }
 
 void Edits::apply(Settings& settings) const {
-  for (const SettingEdit& one : of<SettingEdit>()) set(settings, one.name, one.value, one.name);
+  for (const SettingEdit& edit : of<SettingEdit>()) set(settings, edit.name, edit.value, edit.name);
 }
 
 Message Edits::text() const {

@@ -190,10 +190,10 @@ void require_family_words(const JsonTree& tree, std::string_view what) {
     const JsonTree* const cases = tree.find(list);
     if (cases && !cases->is_list()) cases->refuse(fmt::format("{} must be a list", list));
     if (!cases) continue;
-    for (const JsonTree& one : cases->elements) {
-      require_family_words(one, "a case");
-      const JsonTree* const when = one.find("when");
-      if (!when) one.refuse("a case has no \"when\"");
+    for (const JsonTree& entry : cases->elements) {
+      require_family_words(entry, "a case");
+      const JsonTree* const when = entry.find("when");
+      if (!when) entry.refuse("a case has no \"when\"");
       naming::require_condition(*when);
     }
   }

@@ -124,10 +124,10 @@ void FoundLayers::note_lacking(const std::string& id, const NamedTensors& parts,
 void FoundLayers::note_inputs() const {
   for (const io::Source& binding : bindings) {
     if (!binding.memory.empty()) continue;
-    const bool one = binding.path.find("{layer}") == std::string::npos;
+    const bool single = binding.path.find("{layer}") == std::string::npos;
     for (const std::string& id : chosen) {
       io::note_later_input(io::with_layer(binding, id).path);
-      if (one) break;
+      if (single) break;
     }
   }
 }
@@ -180,8 +180,8 @@ std::vector<std::string> named_by(const std::string& wanted, const std::vector<s
 void FoundLayers::check_number_of_lone(const std::string& wanted) const {
   const auto numbered = std::find_if(bindings.begin(), bindings.end(), io::mentions_layer);
   const bool fills = numbered != bindings.end();
-  const bool one = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
-  if (one && (fills || wanted == "0")) return;
+  const bool single = wanted != "all" && wanted.find_first_of(",-:") == std::string::npos;
+  if (single && (fills || wanted == "0")) return;
   if (fills)
     fail("<layer> {}: {}: {{layer}} is the layer's number, and {}", wanted, numbered->text,
          why_missing(*numbered, "0"));

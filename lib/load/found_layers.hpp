@@ -24,7 +24,7 @@ struct FoundLayers : OpenedFiles {
   std::optional<LayerIndex> index; ///< of contents, found and chosen, once these are there
   mutable std::optional<bool> is_whole_model;       ///< takes_text(), once it was asked
   mutable std::shared_ptr<const WholeModel> around; ///< of lone layers, once one was asked for,
-  mutable std::optional<std::vector<Note>> notes_of_graph; ///< and held against its graph
+  mutable std::optional<std::vector<Note>> notes_of_graph; ///< and compared with its graph
 
   void find_layers();
   void choose_layers();

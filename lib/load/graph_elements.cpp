@@ -99,8 +99,8 @@ double GraphReader::element(int value, const std::map<int, double>& leaves, int 
   value = flow_->resolved(value);
   if (const auto leaf = leaves.find(value); leaf != leaves.end()) return leaf->second;
   if (flow_->is_fixed(value)) { // one number for all elements
-    const std::vector<double> one = flow_->numbers(value, 1);
-    return one.size() == 1 ? one[0] : NAN;
+    const std::vector<double> numbers = flow_->numbers(value, 1);
+    return numbers.size() == 1 ? numbers[0] : NAN;
   }
   const OnnxStep* step = flow_->maker(value);
   if (!step || depth >= most_steps) return NAN;

@@ -53,8 +53,9 @@ public:
   Lacking(const NamedTensors& parts, const Identities& identities, bool columns)
       : parts_(parts), columns_(columns) {
     learn_sizes();
-    for (const Projection& one : projections)
-      if (!identities.contains(one.W) && is_absent(one)) absent.push_back(&one);
+    for (const Projection& projection : projections)
+      if (!identities.contains(projection.W) && is_absent(projection))
+        absent.push_back(&projection);
   }
   std::vector<const Projection*> absent;
 
@@ -102,18 +103,20 @@ private:
     return found == parts_.end() ? nullptr : &found->second;
   }
 
-  bool is_absent(const Projection& one) const {
-    if (part(one.W) || part(one.stage) || (!one.packed.empty() && part(one.packed))) return false;
-    if (part("W_qkv") && one.W != "W_o") return false;
-    if (!one.fused.empty() && part(one.fused)) return false;
+  bool is_absent(const Projection& projection) const {
+    if (part(projection.W) || part(projection.stage) ||
+        (!projection.packed.empty() && part(projection.packed)))
+      return false;
+    if (part("W_qkv") && projection.W != "W_o") return false;
+    if (!projection.fused.empty() && part(projection.fused)) return false;
     // A later result that was merely found is computed again where its inputs are there.
     for (const auto& [name, given] : parts_) {
       const std::optional<Stage> stage = find_tensor_name(name) ? std::nullopt : find_stage(name);
-      if (stage && given.bound && follows(*stage, one.enough)) return false;
+      if (stage && given.bound && follows(*stage, projection.enough)) return false;
     }
-    if (one.W == "W_o") return !of_heads_.empty();
+    if (projection.W == "W_o") return !of_heads_.empty();
     const auto is_there = [&](std::string_view name) { return !name.empty() && part(name); };
-    return std::ranges::any_of(one.inputs, is_there) || (!has_input_ && has_sibling_);
+    return std::ranges::any_of(projection.inputs, is_there) || (!has_input_ && has_sibling_);
   }
 
   /// A weight's input and output widths.
@@ -200,9 +203,9 @@ assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Gu
   std::map<const Projection*, Candidate> chosen;
   std::set<const UnknownTensor*> taken;
   for (const bool by_name : {true, false})
-    for (const Projection* one : lacking.absent)
+    for (const Projection* projection : lacking.absent)
       for (const UnknownTensor& tensor : unknown_tensors) {
-        if (chosen.contains(one)) break;
+        if (chosen.contains(projection)) break;
         if (taken.contains(&tensor)) continue;
         const std::optional<Misspelt>& meant = guesses.meant(tensor.name);
         const std::optional<NumberedHead> head = numbered_head(tensor.name);
@@ -211,11 +214,11 @@ assigned(Lacking& lacking, const std::vector<UnknownTensor>& unknown_tensors, Gu
                                       : meant                 ? std::string_view(meant->meant)
                                       : head                  ? std::string_view(head->weight)
                                                               : "";
-        if (is_projection_name(own) && own != one->W) continue;
-        if (by_name && name != one->W) continue;
-        if (const std::optional<Candidate> fits = lacking.fit(*one, tensor)) {
-          lacking.take(*one, *fits);
-          chosen.emplace(one, *fits), taken.insert(&tensor);
+        if (is_projection_name(own) && own != projection->W) continue;
+        if (by_name && name != projection->W) continue;
+        if (const std::optional<Candidate> fits = lacking.fit(*projection, tensor)) {
+          lacking.take(*projection, *fits);
+          chosen.emplace(projection, *fits), taken.insert(&tensor);
         }
       }
   return chosen;
@@ -231,13 +234,13 @@ void refuse_numbered_heads(const Lacking& lacking,
       heads[head->weight].emplace(head->number, tensor.name);
   std::string line;
   const std::map<std::size_t, std::string>* first = nullptr;
-  for (const Projection* one : lacking.absent) {
-    const auto own = heads.find(std::string(one->W));
+  for (const Projection* projection : lacking.absent) {
+    const auto own = heads.find(std::string(projection->W));
     if (own == heads.end() || own->second.size() < 2) continue;
     if (!first) first = &own->second;
     const std::string list =
         joined_texts(own->second, ", ", [](const auto& head) { return io::shown(head.second); });
-    line += fmt::format("{}{}=np.stack([{}])", line.empty() ? "" : ", ", one->W, list);
+    line += fmt::format("{}{}=np.stack([{}])", line.empty() ? "" : ", ", projection->W, list);
   }
   if (!first) return;
   const std::string& name = first->begin()->second;
@@ -276,18 +279,18 @@ void require_no_other_projection(const std::vector<UnknownTensor>& unknown_tenso
   std::vector<std::string> missing, found, line;
   std::string file;
   bool either = false;
-  for (const Projection* one : lacking.absent) {
-    const auto own = chosen.find(one);
+  for (const Projection* projection : lacking.absent) {
+    const auto own = chosen.find(projection);
     if (own == chosen.end()) {
-      line.push_back(fmt::format("{}=identity", one->W));
+      line.push_back(fmt::format("{}=identity", projection->W));
       continue;
     }
     const auto& [tensor, axes, both] = own->second;
     if (file.empty()) file = tensor->file;
     either = either || both;
-    missing.emplace_back(one->W);
+    missing.emplace_back(projection->W);
     found.push_back(fmt::format("{} {}", io::shown(tensor->name), to_string(tensor->shape)));
-    line.push_back(binding(one->W, *tensor, axes));
+    line.push_back(binding(projection->W, *tensor, axes));
   }
   fail("{}: there is no {}, and {} could be {}: write {}{}; {}=identity if none is meant{}",
        io::shown(file), joined_texts(missing, ", "), joined_texts(found, ", "),
@@ -300,11 +303,13 @@ void note_identities(const NamedTensors& parts, const Identities& identities,
                      std::vector<Note>& notes) {
   const auto has = [&](std::string_view name) { return parts.contains(std::string(name)); };
   if (has("W_qkv") || (!has("W_q") && !has("W_k") && !has("W_v") && !has("W_kv_b"))) return;
-  for (const Projection& one : projections) {
-    if (one.W == "W_o" || has(one.W) || has(one.stage) || has(one.packed) || has(one.fused))
+  for (const Projection& projection : projections) {
+    if (projection.W == "W_o" || has(projection.W) || has(projection.stage) ||
+        has(projection.packed) || has(projection.fused))
       continue;
-    if (has("X") && !identities.contains(one.W))
-      notes.push_back(warning(fmt::format("there is no {}: it is taken as the identity", one.W)));
+    if (has("X") && !identities.contains(projection.W))
+      notes.push_back(
+          warning(fmt::format("there is no {}: it is taken as the identity", projection.W)));
   }
 }
 

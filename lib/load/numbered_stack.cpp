@@ -65,8 +65,8 @@ std::size_t modules_of_layer(const Signatures& layers) {
   const std::size_t first = layers.begin()->first;
   if (layers.size() < 2 || layers.size() % 2 != 0) return 1;
   // A layer with all tensors of the next and more is of the same kind: T5's first has a table.
-  const std::set<std::string>&one = layers.at(first), &next = layers.at(first + 1);
-  if (std::ranges::includes(one, next) || std::ranges::includes(next, one)) return 1;
+  const std::set<std::string>&current = layers.at(first), &next = layers.at(first + 1);
+  if (std::ranges::includes(current, next) || std::ranges::includes(next, current)) return 1;
   for (const auto& [number, names] : layers)
     if (names != layers.at(first + (number - first) % 2)) return 1;
   return 2;
@@ -95,8 +95,8 @@ std::string tower_of(std::string_view other, std::string_view chosen) {
 } // namespace
 
 bool NumberedStack::is_of_other_part(std::string_view name) const {
-  const std::string_view spoken = part_of_model(name);
-  return spoken != part && parts.contains(spoken);
+  const std::string_view mentioned = part_of_model(name);
+  return mentioned != part && parts.contains(mentioned);
 }
 
 std::size_t NumberedStack::nearness(std::string_view name) const {

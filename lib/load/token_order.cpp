@@ -207,9 +207,9 @@ void take_token_order(NamedTensors& parts, const TokenOrder& order) {
   if (out == parts.end() || out->second.bare_binding.empty() || !has_batch_or_none(out->second))
     return;
   if (q == parts.end() || !has_batch_or_none(q->second)) return;
-  const auto own = axes_of_heads(q->second, false), theirs = axes_of_heads(out->second, false);
-  const bool as_table = theirs[0] == own[0] && theirs[1] == own[1],
-             turned = theirs[1] == own[0] && theirs[0] == own[1];
+  const auto own = axes_of_heads(q->second, false), given = axes_of_heads(out->second, false);
+  const bool as_table = given[0] == own[0] && given[1] == own[1],
+             turned = given[1] == own[0] && given[0] == own[1];
   if (turned && (!as_table || order.tokens_first)) turn(out->second);
 }
 
