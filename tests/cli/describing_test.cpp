@@ -200,7 +200,8 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
       "F/n.json: line 4, column 2: block is 'sideways': pre, post, parallel, sandwich, post_inside "
       "or attention_only expected");
   says("\"mlp.out\"", "\"mlp.outer\"",
-       "F/n.json: line 11, column 3: 'mlp.outer' is not a tensor of a layer; did you mean 'mlp.out'?");
+       "F/n.json: line 11, column 3: 'mlp.outer' is not a tensor of a layer; did you mean "
+       "'mlp.out'?");
   says("push.weight", "pusch.weight",
        "F/n.json: line 9, column 3: \"W_o\": WHEEL has no tensor wheel.pusch.weight; did you mean "
        "'wheel.push.weight'?");
@@ -248,7 +249,8 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
        "one for each output of wheel.push.weight");
   says(R"({"weight": "rim.weight", "kind": "layer"})",
        R"({"weight": "rim.weight", "kind": "std", "one_plus": true})",
-       "F/n.json: line 13, column 2: final_norm: one_plus is only for layer and rms norms with a weight");
+       "F/n.json: line 13, column 2: final_norm: one_plus is only for layer and rms norms with a "
+       "weight");
   says("{\"config\": \"spokes_or_heads|spokes\", \"default\": 9}", "7",
        "F/n.json: line 8, column 3: \"W_qkv\": WHEEL: wheel.pull.kernel, read as io, gives 90 "
        "numbers, "
@@ -287,9 +289,9 @@ TEST_CASE("describing: what is wrong is told by line and tensor") {
   says(R"({"weight": "rim.weight", "kind": "layer"})",
        R"({"weight": "rim.weight", "kind": "rms", "bias": "rim.bias"})",
        "F/n.json: line 13, column 2: \"final_norm\": an rms norm has no bias");
-  says(
-      R"({"name": "bell.weight"})", R"({"tied": true, "layout": "io"})",
-      "F/n.json: line 14, column 25: a tied head is stored as the tokens' table is: it has no layout");
+  says(R"({"name": "bell.weight"})", R"({"tied": true, "layout": "io"})",
+       "F/n.json: line 14, column 25: a tied head is stored as the tokens' table is: it has no "
+       "layout");
   says(R"("push.weight")", R"({"name": "push.weight", "bias": false}, "b_o": "slip_offset")",
        "F/n.json: line 9, column 50: \"b_o\": W_o gives its bias as well: remove one of the two");
   says(R"("W_o": "push.weight")", R"("b_qkv": {"values": [1, 2]}, "W_o": "push.weight")",
@@ -323,7 +325,8 @@ TEST_CASE("describing: a tensor that no key names is listed, what is ignored is 
   std::string said, word; // lines are wrapped
   std::istringstream words(layer.out + layer.err);
   while (words >> word) said += word + " ";
-  CHECK(said.find(unnamed + "; list under \"ignore\" what is not part of the model") != std::string::npos);
+  CHECK(said.find(unnamed + "; list under \"ignore\" what is not part of the model") !=
+        std::string::npos);
   naming.insert(naming.find(" \"settings\""), " \"ignore\": [\"bell.*\"],\n");
   std::ofstream(path) << naming;
   const Result ignored = run({"show", wheel, "--naming", path, "--ids", "3,14", "-s", "final"});

@@ -175,7 +175,7 @@ class Calls(unittest.TestCase):
             ("did you mean 'num_heads'", lambda: mha.Model(FOLDER, num_head=6)),
             ("no naming is called 'nowhere'", lambda: mha.Model(FOLDER, naming="nowhere")),
             ("b_o is None", lambda: self.model.with_("layers.0.b_o", None)),
-            ("is not a source", lambda: mha.run(b"data")),
+            ("is no source", lambda: mha.run(b"data")),
             ("two checkpoints, but a text needs one; leave one out$", lambda: mha.run([FOLDER, DATA / "bard-llama"], text="To")),
             ("no layer is named; name some", lambda: mha.run(FOLDER, text="To", layer=[])),
             ("special is None", lambda: mha.run(FOLDER, text="To", special=None)),
